@@ -1,0 +1,3 @@
+//! The pure heart: words, rules and decisions. No async, no IO, no clock, no randomness, no serde.
+
+pub mod time;

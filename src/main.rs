@@ -1,0 +1,3 @@
+//! The `redrive` program: parse, call `app`, map the result to an exit code.
+
+fn main() {}

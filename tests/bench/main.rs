@@ -1,0 +1,3 @@
+//! Benchmarks, run with `cargo bench`.
+
+fn main() {}
