@@ -1,0 +1,216 @@
+//! Ordered, durable queues. One seam, two drivers (RabbitMQ: AMQP and management API; embedded:
+//! tables in the SQLite file), one contract suite.
+//!
+//! The driver knows how to do one thing at a time; the protocols that combine them (publish and
+//! declare, close and delete, attach and fence) are the engine's.
+//!
+//! Promises: a method that returns an error changed nothing that matters, or says [`BrokerError::Unknown`];
+//! nothing is ever given back by `nack` or `basic.cancel`; looking never renews, reorders or loses;
+//! `Attached::next` may be dropped and called again, everything else is run to completion.
+
+mod types;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::domain::id::QueueName;
+use crate::domain::message::Message;
+
+pub use types::*;
+
+/// A handle that is cheap to clone.
+pub type BrokerHandle = Arc<dyn Broker>;
+
+/// Why the broker could not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// It cannot be reached, or the connection was lost before anything was sent.
+    #[error("broker unreachable during {operation}: {detail}")]
+    Unreachable {
+        /// What was tried.
+        operation: &'static str,
+        /// Why (never with credentials).
+        detail: String,
+    },
+    /// It was sent, and no answer came: it may have happened.
+    #[error("{operation} is unconfirmed: {detail}")]
+    Unknown {
+        /// What was tried.
+        operation: &'static str,
+        /// Why.
+        detail: String,
+    },
+    /// It takes nothing at present (memory or disk alarm).
+    #[error("broker is blocked: {detail}")]
+    Blocked {
+        /// The alarm.
+        detail: String,
+    },
+    /// Wrong name or password.
+    #[error("broker login failed for user {user:?}: check broker.url and REDRIVE_BROKER_URL")]
+    Login {
+        /// The user.
+        user: String,
+    },
+    /// A right is missing (the management API says 401 for that too).
+    #[error("broker refuses {operation}: {right} is missing; {mend}")]
+    Rights {
+        /// What was tried.
+        operation: &'static str,
+        /// The right that is missing.
+        right: String,
+        /// How to grant it.
+        mend: String,
+    },
+    /// The vhost does not exist and could not be made.
+    #[error("vhost {vhost:?} does not exist: {mend}")]
+    Vhost {
+        /// Its name.
+        vhost: String,
+        /// How to make it.
+        mend: String,
+    },
+    /// The management API is not there or does not answer (delivery goes on without it).
+    #[error("management API: {detail}; {mend}")]
+    Management {
+        /// What happened.
+        detail: String,
+        /// How to mend it.
+        mend: String,
+    },
+    /// A queue or exchange exists with other arguments (406).
+    #[error("queue {queue:?} exists with other arguments: {difference}")]
+    OtherArguments {
+        /// Its name.
+        queue: String,
+        /// What differs; it is not deleted.
+        difference: String,
+    },
+    /// The exchange of our settings does not exist: other settings are in use, or nothing is prepared.
+    #[error(
+        "exchange {exchange:?} does not exist: a daemon with the same prefix, key and queue type must have started once"
+    )]
+    NoExchange {
+        /// Its name.
+        exchange: String,
+    },
+    /// Anything else that it says.
+    #[error("broker failed during {operation}: {detail}")]
+    Failed {
+        /// What was tried.
+        operation: &'static str,
+        /// What it said.
+        detail: String,
+    },
+}
+
+/// The ordered queues.
+#[async_trait]
+pub trait Broker: Send + Sync + std::fmt::Debug {
+    /// `rabbitmq` or `embedded`, for people.
+    fn kind(&self) -> &'static str;
+
+    /// Makes sure that vhost, rights, exchange, wake queue and dead-letter queue exist (those that
+    /// `provision` allows), idempotently. Called at start and after a lost broker came back.
+    async fn prepare(&self) -> Result<(), BrokerError>;
+
+    /// Names the connections of this process (shown by the broker, and closed by others when it is dead).
+    fn set_name(&self, name: &str);
+
+    /// What happens on the broker: nudges, created and deleted queues, alarms. Lossy and bounded; a
+    /// receiver that lags misses some. Nudges are only consumed once somebody subscribed with
+    /// [`Broker::listen`].
+    fn signals(&self) -> tokio::sync::broadcast::Receiver<Signal>;
+
+    /// Starts to consume the wake queue and, where there is one, the event exchange. Idempotent; comes
+    /// back by itself after a lost connection.
+    async fn listen(&self) -> Result<(), BrokerError>;
+
+    /// Publishes to a delivery queue through our own exchange: persistent, mandatory, confirmed within
+    /// a bounded time. Only `Accepted` means that it is stored.
+    async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError>;
+
+    /// Publishes to the dead-letter queue of our family, declaring it when it is missing.
+    async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError>;
+
+    /// Exact look at a delivery queue, on a channel of its own (AMQP passive declare). An answer that
+    /// is neither *there* nor *not there* (node down, right missing) is an error.
+    async fn look(&self, queue: &QueueName) -> Result<Look, BrokerError>;
+
+    /// Declares a delivery queue with its fixed arguments and binds it. Only for a queue that
+    /// [`Broker::look`] found missing.
+    async fn create(&self, queue: &QueueName) -> Result<(), BrokerError>;
+
+    /// Unbinds a delivery queue, so that every publisher gets a return.
+    async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError>;
+
+    /// Binds an existing delivery queue again. [`Look::Missing`] when it does not exist.
+    async fn bind(&self, queue: &QueueName) -> Result<Look, BrokerError>;
+
+    /// Deletes an unbound, empty, unused delivery queue; never anything else (classic: if-empty and
+    /// if-unused; quorum: a second look at the count).
+    async fn delete_empty(&self, queue: &QueueName) -> Result<Deleted, BrokerError>;
+
+    /// Deletes whatever is in it; only for a plan that said so.
+    async fn delete_whole(&self, queue: &QueueName) -> Result<Deleted, BrokerError>;
+
+    /// Says that a queue has something (lossy, at most one a second and queue).
+    async fn nudge(&self, queue: &QueueName);
+
+    /// Opens a channel of its own on a consuming connection with room, binds when `options` say so,
+    /// sets prefetch and consumes. The caller holds the lease.
+    async fn attach(&self, queue: &QueueName, options: AttachOptions) -> Result<AttachOutcome, BrokerError>;
+
+    /// Takes up to `limit` messages into view on a connection of its own and gives them back by closing
+    /// it. The caller holds the lease of a delivery queue, or the queue is not one.
+    async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError>;
+
+    /// Takes the first message out byte for byte with a reader that survives what the ordinary one does
+    /// not; it is only gone after [`Rescued::settle`]. The caller holds the lease.
+    async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
+
+    /// A page of queues with counts as the broker's statistics have them (they lag some seconds).
+    async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError>;
+
+    /// One queue with what is known of it, statistics included.
+    async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError>;
+
+    /// The policies of the vhost, for matching by ourselves.
+    async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError>;
+
+    /// Closes the connections of a dead daemon by their name; only hastens what the broker does anyway.
+    async fn connections_close(&self, name: &str) -> Result<u32, BrokerError>;
+
+    /// Version, rights, plugins, alarms: for `doctor`, `readyz` and the status line.
+    async fn health(&self) -> BrokerHealth;
+
+    /// Closes every connection in order.
+    async fn close(&self);
+}
+
+/// A queue that this process consumes. Dropping it closes its channel.
+#[async_trait]
+pub trait Attached: Send {
+    /// The next message, or why there will be none. May be dropped and called again.
+    async fn next(&mut self) -> Next;
+
+    /// Settles a message. `Lost` means that nothing was sent: do not go on.
+    async fn ack(&mut self, tag: DeliveryTag) -> Acked;
+
+    /// Closes the channel and waits until the broker has it: everything not acked is back in its place.
+    async fn close(self: Box<Self>);
+}
+
+/// A message that was taken out byte for byte.
+#[async_trait]
+pub trait Rescued: Send {
+    /// The AMQP content header frame's payload.
+    fn header_frame(&self) -> &[u8];
+    /// The body.
+    fn body(&self) -> &[u8];
+    /// Removes it from the queue (after the copy is stored).
+    async fn settle(self: Box<Self>) -> Result<(), BrokerError>;
+    /// Puts it back in its place.
+    async fn release(self: Box<Self>);
+}

@@ -1,0 +1,242 @@
+//! What goes in and out of the broker seam: plain data.
+
+use std::time::Duration;
+
+use crate::domain::id::QueueName;
+use crate::domain::message::Message;
+use crate::domain::time::Timestamp;
+
+/// The result of publishing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// Stored: confirmed and not returned.
+    Accepted,
+    /// No queue takes it: the queue is gone, or is being deleted, or is refusing.
+    Returned,
+    /// The broker says no.
+    Refused(String),
+}
+
+/// An exact look at a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It does not exist.
+    Missing,
+    /// It exists.
+    Present {
+        /// Messages ready.
+        ready: u64,
+        /// Consumers attached.
+        consumers: u64,
+    },
+}
+
+/// The result of deleting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    /// Gone.
+    Deleted,
+    /// It is not empty, or in use: nothing was done.
+    InUse,
+    /// It was not there.
+    Missing,
+}
+
+/// How to attach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttachOptions {
+    /// Unsettled messages at once (1 on quorum queues whatever is asked).
+    pub prefetch: u16,
+    /// Whether the queue is bound first (not for a refusing one).
+    pub bind: bool,
+    /// Which queue of the pair.
+    pub part: QueuePart,
+}
+
+/// A delivery queue or its companion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QueuePart {
+    /// The queue itself.
+    #[default]
+    Queue,
+    /// `NAME.head`.
+    Companion,
+}
+
+/// The result of attaching.
+pub enum AttachOutcome {
+    /// Consuming.
+    Attached(Box<dyn super::Attached>),
+    /// The queue does not exist.
+    Missing,
+    /// Reading its head killed a connection that only this queue used: quarantine it.
+    Poison(String),
+}
+
+/// What comes from an attached queue.
+#[derive(Clone, Debug)]
+pub enum Next {
+    /// A message to settle.
+    Message(Box<Delivery>),
+    /// Ownership is lost (connection, channel or queue gone): do not go on.
+    Lost(Lost),
+}
+
+/// Why an attachment ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Connection or channel.
+    Connection(String),
+    /// The queue was deleted or its node went away (server-side cancel).
+    Cancelled,
+    /// The connection died of something it could not decode: it may be in this queue.
+    Undecodable(String),
+}
+
+/// Names an unsettled message within its attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeliveryTag(pub u64);
+
+/// A message in hand.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// To settle it with.
+    pub tag: DeliveryTag,
+    /// Whether the broker says that somebody had it before (proves nothing).
+    pub redelivered: bool,
+    /// The message.
+    pub message: Message,
+}
+
+/// The result of an ack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acked {
+    /// Sent to the broker (embedded: committed).
+    Sent,
+    /// Nothing was sent: the channel is gone.
+    Lost,
+}
+
+/// A message that was looked at and put back.
+#[derive(Clone, Debug)]
+pub struct Browsed {
+    /// 1 for the head.
+    pub position: u32,
+    /// Whether the broker says that somebody had it before.
+    pub redelivered: bool,
+    /// The message.
+    pub message: Message,
+}
+
+/// Which page of queues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    /// 1 for the first.
+    pub page: u32,
+    /// 1 to 500.
+    pub size: u32,
+    /// Only names that contain this (never a pattern).
+    pub name_contains: Option<String>,
+}
+
+/// A page of queues.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueuePage {
+    /// By name.
+    pub queues: Vec<ListedQueue>,
+    /// Whether there may be another page.
+    pub more: bool,
+    /// How many there are in all, where known.
+    pub total: Option<u64>,
+    /// How long the broker took.
+    pub took: Duration,
+}
+
+/// A queue as the broker lists it. A number that is not known is `None`, never zero.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedQueue {
+    /// Its name.
+    pub name: QueueName,
+    /// `classic`, `quorum`, …
+    pub queue_type: Option<String>,
+    /// Messages ready.
+    pub ready: Option<u64>,
+    /// Messages delivered and not settled.
+    pub unacked: Option<u64>,
+    /// Consumers.
+    pub consumers: Option<u64>,
+    /// Since when nobody uses it, as the broker says.
+    pub idle_since: Option<Timestamp>,
+    /// The broker's state: `running`, `down`, `minority`, …
+    pub state: Option<String>,
+    /// Arguments with effect on order or life, as text: `x-queue-type`, `x-expires`, `x-delivery-limit`, …
+    pub arguments: Vec<(String, String)>,
+    /// Name of the policy in effect.
+    pub policy: Option<String>,
+    /// When these numbers were read.
+    pub taken_at: Timestamp,
+}
+
+/// A policy or operator policy of the vhost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerPolicy {
+    /// Its name.
+    pub name: String,
+    /// Regular expression over names.
+    pub pattern: String,
+    /// `queues`, `classic_queues`, `quorum_queues`, `exchanges`, `all`, …
+    pub applies_to: String,
+    /// The highest one that matches wins.
+    pub priority: i64,
+    /// An operator policy is merged with the winner.
+    pub operator: bool,
+    /// Keys and values as text.
+    pub definition: Vec<(String, String)>,
+}
+
+/// What happened on the broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A publisher says that this queue has something.
+    Nudged(QueueName),
+    /// A queue was created.
+    QueueCreated(QueueName),
+    /// A queue was deleted, and by whom where that is known.
+    QueueDeleted {
+        /// Its name.
+        queue: QueueName,
+        /// The user; `None`: the broker itself (expired).
+        by: Option<String>,
+    },
+    /// Policies changed.
+    PolicyChanged,
+    /// Publishing is blocked (alarm).
+    Blocked(String),
+    /// Publishing goes on.
+    Unblocked,
+    /// All connections were lost.
+    Down(String),
+    /// The broker is there (again).
+    Up,
+}
+
+/// What is known of the broker at present.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BrokerHealth {
+    /// Whether it can be reached.
+    pub reachable: bool,
+    /// Why not.
+    pub problem: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// Whether the management API answers.
+    pub management: bool,
+    /// Why it does not.
+    pub management_problem: Option<String>,
+    /// Whether the event exchange is there.
+    pub events: bool,
+    /// Alarms that block publishers.
+    pub blocked: Option<String>,
+    /// What an operator should mend, a sentence each.
+    pub warnings: Vec<String>,
+}

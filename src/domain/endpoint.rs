@@ -1,0 +1,116 @@
+//! An endpoint: a URL with its state, and the changes that the state can make.
+
+use super::id::{EndpointEpoch, NotificationId, QueueName};
+use super::time::Timestamp;
+use super::url::EndpointUrl;
+
+/// What may be sent to a URL at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EndpointState {
+    /// Everything.
+    #[default]
+    Available,
+    /// One probe, at the next attempt's time.
+    Unavailable,
+    /// Nothing until a person redelivers: the schedule is used up.
+    Parked,
+    /// Nothing until a person redelivers: it answered 410, or a person disabled it.
+    Disabled,
+}
+
+impl EndpointState {
+    /// As printed, stored and filtered by.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Unavailable => "unavailable",
+            Self::Parked => "parked",
+            Self::Disabled => "disabled",
+        }
+    }
+
+    /// The state of that name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Available, Self::Unavailable, Self::Parked, Self::Disabled]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+}
+
+/// Who probes an unavailable endpoint, and until when that claim holds (PROTOCOLS.md 14).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeClaim {
+    /// Random; only its holder may settle the probe.
+    pub token: i64,
+    /// The claim can be retaken after this.
+    pub until: Timestamp,
+}
+
+/// An endpoint as it is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoint {
+    /// The URL.
+    pub url: EndpointUrl,
+    /// Its state.
+    pub state: EndpointState,
+    /// Raised by every change of the state.
+    pub epoch: EndpointEpoch,
+    /// Since when it is in this state.
+    pub since: Timestamp,
+    /// Failed attempts of the probing message since the endpoint closed (0 when available).
+    pub attempts: u32,
+    /// When the probe is due.
+    pub next_attempt_at: Option<Timestamp>,
+    /// Status of the last attempt that counted.
+    pub last_status: Option<u16>,
+    /// Error of the last attempt that counted (bounded, from outside).
+    pub last_error: Option<String>,
+    /// The last 2xx.
+    pub last_success_at: Option<Timestamp>,
+    /// The queue whose head probes; `None`: the queue waiting longest, or the next message published.
+    pub probe_queue: Option<QueueName>,
+    /// The message that probes.
+    pub probe_message: Option<NotificationId>,
+    /// Who probes at present.
+    pub probe: Option<ProbeClaim>,
+}
+
+/// A change of an endpoint's state. Times are spans from the store's own clock.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EndpointChange {
+    /// It failed by its own fault at a wait longer than zero; the message that failed probes.
+    Close {
+        /// The queue whose head probes.
+        queue: QueueName,
+        /// The message that probes.
+        message: NotificationId,
+        /// Failed attempts of that message so far.
+        attempts: u32,
+        /// Until the next attempt.
+        delay: std::time::Duration,
+    },
+    /// The probe failed; the next one is due after `delay`.
+    ProbeFailed {
+        /// Failed attempts of the probing message so far.
+        attempts: u32,
+        /// Until the next attempt.
+        delay: std::time::Duration,
+    },
+    /// The probing message was dead-lettered; the next message of `queue` (or of the queue waiting
+    /// longest) probes at once, with the whole policy.
+    ProbeNext {
+        /// The queue that gives the next probe; `None`: the one waiting longest.
+        queue: Option<QueueName>,
+    },
+    /// The schedule is used up and the policy says park.
+    Park,
+    /// 410, or a person.
+    Disable {
+        /// Why, for people.
+        reason: String,
+    },
+    /// A 2xx of the probe, or a person: everything goes on, every head with its whole budget.
+    Open,
+}

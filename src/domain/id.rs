@@ -1,0 +1,131 @@
+//! The small names that travel between systems: checked once, then trusted.
+//!
+//! A value of these types is always valid; each `parse` says what is wrong and how to mend it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Why a name was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {problem}")]
+pub struct IdError {
+    /// The field that is wrong.
+    pub field: &'static str,
+    /// What is wrong with it and what it may be.
+    pub problem: String,
+}
+
+macro_rules! text_id {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Debug::fmt(&self.0, f)
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+text_id! {
+    /// The id of a notification: 1 to 255 visible ASCII characters, the same over all its attempts.
+    NotificationId
+}
+
+impl NotificationId {
+    /// Checks `text`.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        if text.is_empty() || text.len() > 255 || !text.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(IdError {
+                field: "id",
+                problem: "must be 1 to 255 visible ASCII characters without spaces".to_owned(),
+            });
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+text_id! {
+    /// What the notifications of one sequence belong to: 1 to 1,024 bytes without control characters.
+    ExecutionId
+}
+
+impl ExecutionId {
+    /// Checks `text`.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let problem = if text.is_empty() {
+            "must not be empty"
+        } else if text.len() > 1024 {
+            "must be at most 1,024 bytes"
+        } else if text.chars().any(char::is_control) {
+            "must not contain control characters"
+        } else {
+            return Ok(Self(text.into()));
+        };
+        Err(IdError {
+            field: "execution_id",
+            problem: problem.to_owned(),
+        })
+    }
+}
+
+text_id! {
+    /// The name of a broker queue, as the broker has it: at most 255 bytes of UTF-8, otherwise anything.
+    QueueName
+}
+
+impl QueueName {
+    /// Checks the only thing that the broker refuses.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        if text.is_empty() || text.len() > 255 {
+            return Err(IdError {
+                field: "queue",
+                problem: "must be 1 to 255 bytes".to_owned(),
+            });
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+macro_rules! number_id {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub i64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+number_id! {
+    /// One start of a daemon (or of any process that takes messages of a delivery queue).
+    IncarnationId
+}
+number_id! {
+    /// The fencing number of a lease: never goes back for a queue (PROTOCOLS.md 5).
+    Epoch
+}
+number_id! {
+    /// Raised by every change of an endpoint's state; an outcome counts only under the one it began with.
+    EndpointEpoch
+}

@@ -1,0 +1,192 @@
+//! The names on the broker: delivery queues, exchange, dead-letter queue, companion (CONTRACT.md, *on the wire*).
+//!
+//! Publisher and worker compute the same name from (execution, url); the URL hides behind a keyed
+//! hash. The exchange carries a fingerprint of the settings, so that a publisher with other settings
+//! gets an error instead of a second queue (PROTOCOLS.md 7).
+
+use hmac::{Hmac, Mac};
+use md5::Md5;
+use sha2::{Digest, Sha256};
+
+use super::id::{ExecutionId, QueueName};
+use super::url::EndpointUrl;
+
+/// Prefix, vhost and name together stay within this many bytes; beyond it the execution id is hashed.
+pub const NAME_BYTES_MAX: usize = 200;
+
+/// Raised when the serialisation of URLs changes, so that mixed versions refuse to work together.
+const URL_SERIALISATION: &str = "whatwg-1";
+
+/// What kind of ordered queue delivery queues are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum QueueType {
+    /// Durable classic queues: a returned message keeps its place in every case.
+    #[default]
+    Classic,
+    /// Replicated queues; prefetch is exactly 1 and a delivery limit with a dead-letter exchange is set.
+    Quorum,
+}
+
+impl QueueType {
+    /// As in the configuration and in `x-queue-type`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Quorum => "quorum",
+        }
+    }
+}
+
+/// The settings that every process on one vhost must share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Naming {
+    /// What every queue of ours starts with, for example `redrive.`.
+    pub prefix: String,
+    /// The vhost (counts towards the length of a name on quorum queues).
+    pub vhost: String,
+    /// The key of the hash that hides URLs.
+    pub url_hash_key: String,
+    /// Classic or quorum.
+    pub queue_type: QueueType,
+}
+
+impl Naming {
+    /// The delivery queue of (execution, url).
+    #[must_use]
+    #[expect(clippy::expect_used, reason = "the construction bounds the length")]
+    pub fn delivery_queue(&self, execution: &ExecutionId, url: &EndpointUrl) -> QueueName {
+        let hash = hex(&keyed_hash(self.url_hash_key.as_bytes(), url.as_str().as_bytes()));
+        let fixed = self.prefix.len() + self.vhost.len() + 1 + hash.len();
+        let execution = if fixed + execution.as_str().len() > NAME_BYTES_MAX {
+            hex(&Sha256::digest(execution.as_str().as_bytes()))
+        } else {
+            execution.as_str().to_owned()
+        };
+        QueueName::parse(&format!("{}{execution}.{hash}", self.prefix)).expect("prefix, execution and hash are bounded")
+    }
+
+    /// Whether `name` has the form of a delivery queue: our prefix, something, a dot and 32 hex digits.
+    #[must_use]
+    pub fn is_delivery_queue(&self, name: &str) -> bool {
+        let Some((execution, hash)) = name.strip_prefix(&self.prefix).and_then(|rest| rest.rsplit_once('.')) else {
+            return false;
+        };
+        !execution.is_empty() && hash.len() == 32 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+    }
+
+    /// The queue that a worker empties before `queue` itself (PROTOCOLS.md 22).
+    #[must_use]
+    pub fn companion(&self, queue: &QueueName) -> String {
+        format!("{}.head", queue.as_str())
+    }
+
+    /// The direct exchange through which notifications are published.
+    #[must_use]
+    pub fn exchange(&self) -> String {
+        format!("{}{}", self.prefix, self.fingerprint())
+    }
+
+    /// The dead-letter queue of this family of delivery queues.
+    #[must_use]
+    pub fn dead_letter_queue(&self) -> String {
+        format!("{}dead", self.prefix)
+    }
+
+    /// The small lossy queue through which publishers say that a queue has something.
+    #[must_use]
+    pub fn wake_queue(&self) -> String {
+        format!("{}wake", self.prefix)
+    }
+
+    /// Eight hex digits over prefix, key, queue type and URL serialisation.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let mut digest = Sha256::new();
+        for part in [
+            self.prefix.as_str(),
+            &hex(&Sha256::digest(self.url_hash_key.as_bytes())),
+            self.queue_type.as_str(),
+            URL_SERIALISATION,
+        ] {
+            digest.update(part.len().to_be_bytes());
+            digest.update(part.as_bytes());
+        }
+        hex(&digest.finalize()[..4])
+    }
+}
+
+fn keyed_hash(key: &[u8], text: &[u8]) -> [u8; 16] {
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+    let mut mac = Hmac::<Md5>::new_from_slice(key).expect("HMAC takes keys of any length");
+    mac.update(text);
+    mac.finalize().into_bytes().into()
+}
+
+/// Lower-case hex.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn naming() -> Naming {
+        Naming {
+            prefix: "redrive.".into(),
+            vhost: "redrive".into(),
+            url_hash_key: "k".into(),
+            queue_type: QueueType::Classic,
+        }
+    }
+
+    #[test]
+    fn a_name_is_the_prefix_the_execution_and_the_keyed_hash_of_the_url() {
+        let url = EndpointUrl::parse("http://example.com").unwrap();
+        let name = naming().delivery_queue(&ExecutionId::parse("run-1").unwrap(), &url);
+        // HMAC-MD5("k", "http://example.com/"), computed with another implementation.
+        assert_eq!(name.as_str(), "redrive.run-1.30bf361a13f9509face00fedbedd065c");
+        assert!(naming().is_delivery_queue(name.as_str()));
+    }
+
+    #[test]
+    fn a_long_execution_id_is_hashed_and_the_name_stays_in_its_bounds() {
+        let url = EndpointUrl::parse("http://example.com").unwrap();
+        let name = naming().delivery_queue(&ExecutionId::parse(&"x".repeat(500)).unwrap(), &url);
+        assert!(name.as_str().len() + "redrive".len() <= NAME_BYTES_MAX, "{name:?}");
+        assert!(naming().is_delivery_queue(name.as_str()));
+    }
+
+    #[test]
+    fn other_settings_have_another_exchange() {
+        let other = Naming {
+            url_hash_key: "other".into(),
+            ..naming()
+        };
+        assert_ne!(naming().exchange(), other.exchange());
+        assert_eq!(naming().exchange().len(), "redrive.".len() + 8);
+    }
+
+    #[test]
+    fn our_other_queues_are_not_delivery_queues() {
+        let naming = naming();
+        for name in [
+            naming.dead_letter_queue(),
+            naming.wake_queue(),
+            "other.q".to_owned(),
+            "redrive..".to_owned(),
+        ] {
+            assert!(!naming.is_delivery_queue(&name), "{name}");
+        }
+        let queue = QueueName::parse(&format!("redrive.a.{}", "0".repeat(32))).unwrap();
+        assert!(!naming.is_delivery_queue(&naming.companion(&queue)));
+    }
+}

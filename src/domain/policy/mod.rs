@@ -1,0 +1,13 @@
+//! stub
+/// p
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// i
+    Immediate,
+    /// p
+    PreBackoff,
+    /// b
+    Backoff,
+    /// p
+    PostBackoff,
+}

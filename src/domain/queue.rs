@@ -1,0 +1,206 @@
+//! A delivery queue as the store knows it, its state, and the answer to *why is it not moving?*
+
+use super::id::{Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
+use super::policy::Phase;
+use super::time::Timestamp;
+use super::url::EndpointUrl;
+
+/// What a broker queue is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueKind {
+    /// The ordered queue of one (execution, url).
+    Delivery,
+    /// Where dead letters of our delivery are kept, or any dead-letter target.
+    DeadLetter,
+    /// Feeds the event table.
+    Intake,
+    /// One of the three queues of a submitted job.
+    Job,
+    /// Publishers' nudges.
+    Wake,
+    /// Anybody else's.
+    Foreign,
+}
+
+impl QueueKind {
+    /// As printed, stored and filtered by.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delivery => "delivery",
+            Self::DeadLetter => "dead_letter",
+            Self::Intake => "intake",
+            Self::Job => "job",
+            Self::Wake => "wake",
+            Self::Foreign => "foreign",
+        }
+    }
+}
+
+/// The state of a delivery queue, as printed (CONTRACT.md, *Shapes*).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueState {
+    /// A worker holds it.
+    Delivering,
+    /// Nothing in it.
+    Empty,
+    /// Its head failed and waits on its own schedule.
+    WaitingRetry,
+    /// Its URL is unavailable.
+    EndpointUnavailable,
+    /// Its schedule, or its URL's, is used up: waits for a person.
+    Parked,
+    /// Its URL answered 410 or was disabled by a person.
+    EndpointDisabled,
+    /// A person paused it.
+    Paused,
+    /// Its endpoint's rate is used up.
+    RateLimited,
+    /// There is something to do and nobody to do it.
+    Unowned,
+    /// The broker takes nothing (alarm).
+    BrokerBlocked,
+    /// A broker policy or argument breaks order, or destroys what waits.
+    Refused,
+    /// Its head kills every client that reads it.
+    Quarantined,
+    /// It ended and is being deleted.
+    Ended,
+}
+
+impl QueueState {
+    /// As printed and filtered by.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delivering => "delivering",
+            Self::Empty => "empty",
+            Self::WaitingRetry => "waiting_retry",
+            Self::EndpointUnavailable => "endpoint_unavailable",
+            Self::Parked => "parked",
+            Self::EndpointDisabled => "endpoint_disabled",
+            Self::Paused => "paused",
+            Self::RateLimited => "rate_limited",
+            Self::Unowned => "unowned",
+            Self::BrokerBlocked => "broker_blocked",
+            Self::Refused => "refused",
+            Self::Quarantined => "quarantined",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// Why a queue moves or does not: one code, one sentence, and until when where that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Why {
+    /// The state whose reason this is.
+    pub state: QueueState,
+    /// One sentence for an operator.
+    pub text: String,
+    /// When it ends by itself.
+    pub until: Option<Timestamp>,
+}
+
+/// Who paused a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// The actor.
+    pub by: String,
+    /// Their reason.
+    pub reason: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// The message at the head of a queue that failed at least once (stored only with a failure).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// Which message.
+    pub message: NotificationId,
+    /// Failed attempts that count.
+    pub failures: u32,
+    /// First failure.
+    pub first_failed_at: Timestamp,
+    /// Last failure.
+    pub last_failed_at: Timestamp,
+    /// Status of the last failure.
+    pub last_status: Option<u16>,
+    /// Error of the last failure (bounded, from outside).
+    pub last_error: Option<String>,
+    /// The queue's own schedule says when it is tried next; `None`: it waits with its URL, or is parked.
+    pub next_attempt_at: Option<Timestamp>,
+    /// The queue's own schedule is used up: it waits for a person.
+    pub parked: bool,
+    /// The phase of the next attempt.
+    pub phase: Option<Phase>,
+    /// Number of attempts that the schedule allows, the first included.
+    pub attempts_allowed: u32,
+}
+
+/// A decision about the head that was committed before it was carried out (PROTOCOLS.md 17).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Its id; copies of one dead letter collapse by it.
+    pub id: String,
+    /// The message it is about.
+    pub message: NotificationId,
+    /// Why: `exhausted`, `refused`, `undecodable`, …
+    pub reason: String,
+    /// Under which lease it was made.
+    pub epoch: Epoch,
+}
+
+/// Where a deletion or an ending of a queue stands (PROTOCOLS.md 8 and 11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Closing {
+    /// In use.
+    #[default]
+    Open,
+    /// The end mark was taken; the queue goes when it is empty.
+    Ended,
+    /// Unbound, about to be deleted.
+    Closing,
+}
+
+/// A queue's row in the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueRecord {
+    /// Its name on the broker.
+    pub name: QueueName,
+    /// Its execution, once learned.
+    pub execution: Option<ExecutionId>,
+    /// Its URL, once learned.
+    pub url: Option<EndpointUrl>,
+    /// The last epoch drawn for it.
+    pub epoch: Epoch,
+    /// Who holds the lease.
+    pub owner: Option<IncarnationId>,
+    /// Paused by a person.
+    pub pause: Option<Pause>,
+    /// A run, browser or purge that wants the lease next.
+    pub wanted_by: Option<String>,
+    /// Ending or being deleted.
+    pub closing: Closing,
+    /// Not delivered because of a broker policy or argument that breaks order.
+    pub refused: Option<String>,
+    /// Unbound because a broker policy destroys what waits; delivery of what is there goes on.
+    pub refusing: Option<String>,
+    /// Its head kills clients.
+    pub quarantined: Option<String>,
+    /// Whether its companion `NAME.head` exists.
+    pub has_companion: bool,
+    /// The head, when it failed.
+    pub head: Option<Head>,
+    /// A decision not yet carried out.
+    pub decision: Option<Decision>,
+    /// Refusals in a row, without a 2xx between.
+    pub refusals_in_row: u32,
+    /// Notifications delivered (2xx) from it.
+    pub delivered: u64,
+    /// The last 2xx.
+    pub last_delivered_at: Option<Timestamp>,
+    /// Last sign of life: published through us, attached, delivered.
+    pub active_at: Timestamp,
+    /// First seen.
+    pub created_at: Timestamp,
+}

@@ -1,0 +1,268 @@
+//! The record: what has to be remembered beside the broker. One seam, two drivers (SQLite,
+//! PostgreSQL), one contract suite.
+//!
+//! Promises: every method is one guarded transaction, durable when it returns; a guard that does not
+//! hold changes nothing and says so in its result, never as an error. Spans are added to the store's
+//! own clock (the database's for PostgreSQL), so that no two hosts compare their clocks.
+//! Methods are safe to drop only before they are polled: callers run them to completion.
+//!
+//! The seam is several traits behind one handle, [`Store`].
+
+mod record;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::domain::endpoint::{Endpoint, EndpointChange};
+use crate::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
+use crate::domain::queue::{Decision, QueueRecord};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+
+pub use record::*;
+
+/// A handle that is cheap to clone.
+pub type StoreHandle = Arc<dyn Store>;
+
+/// Why the store could not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached; trying again later may help.
+    #[error("store unreachable during {operation}")]
+    Unreachable {
+        /// What was tried.
+        operation: &'static str,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It was written by a later version of the program.
+    #[error("store has schema version {found}, this program knows {known}: use the newer program, or another store")]
+    Newer {
+        /// The version found.
+        found: i64,
+        /// The newest version known.
+        known: i64,
+    },
+    /// It refused the statement, or holds what cannot be read.
+    #[error("store failed during {operation}")]
+    Failed {
+        /// What was tried.
+        operation: &'static str,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The address or file is not usable.
+    #[error("store.url {problem}")]
+    Unusable {
+        /// What is wrong and what is possible.
+        problem: String,
+    },
+}
+
+/// Everything the engine remembers.
+#[async_trait]
+pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + std::fmt::Debug {
+    /// `sqlite` or `postgres`, for people.
+    fn kind(&self) -> &'static str;
+
+    /// The store's own clock.
+    async fn now(&self) -> Result<Timestamp, StoreError>;
+
+    /// Closes connections and releases what this process holds.
+    async fn close(&self);
+}
+
+/// Starts of daemons, their heartbeats, and evidence of their death (PROTOCOLS.md 2, 3, 7).
+#[async_trait]
+pub trait Incarnations: Send + Sync {
+    /// A new incarnation, alive, with its evidence of life held (SQLite: a file lock; PostgreSQL: a
+    /// session advisory lock on a connection of its own).
+    ///
+    /// Refused when other settings (fingerprint) are in use while queues exist, or when the store
+    /// demands a newer program.
+    async fn incarnation_begin(&self, new: NewIncarnation) -> Result<Begun, StoreError>;
+
+    /// Raises the heartbeat counter, guarded by alive, minimum version and fingerprint.
+    async fn heartbeat(&self, id: IncarnationId) -> Result<Beat, StoreError>;
+
+    /// An orderly end: frees its leases and its evidence of life.
+    async fn incarnation_end(&self, id: IncarnationId) -> Result<(), StoreError>;
+
+    /// All that are alive, and those that ended or died within the last day, newest first, at most 200.
+    async fn incarnations(&self) -> Result<Vec<Incarnation>, StoreError>;
+
+    /// Whether the evidence of life of `id` is held by a living process.
+    async fn evidence(&self, id: IncarnationId) -> Result<Evidence, StoreError>;
+
+    /// Marks `id` dead if it is alive and its counter is still `counter`; true when this call did it.
+    async fn incarnation_mark_dead(&self, id: IncarnationId, counter: i64) -> Result<bool, StoreError>;
+}
+
+/// Delivery-queue records and their leases.
+#[async_trait]
+pub trait Queues: Send + Sync {
+    /// Takes the leases of `queues` for `incarnation` in one transaction with one epoch; a queue not
+    /// yet known gets its row. A lease can be taken when it is free or its owner is not alive, and,
+    /// for [`Purpose::Deliver`], when the queue is neither paused nor wanted by somebody else.
+    /// Clears `closing` (but not `ended`). Answers in the order asked.
+    async fn leases_take(
+        &self,
+        incarnation: IncarnationId,
+        purpose: Purpose,
+        queues: &[QueueName],
+    ) -> Result<Vec<LeaseOutcome>, StoreError>;
+
+    /// Frees a lease that is still held under `epoch`; true when it was.
+    async fn lease_free(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError>;
+
+    /// What `incarnation` holds at present, with the wishes of others.
+    async fn leases_held(&self, incarnation: IncarnationId) -> Result<Vec<HeldLease>, StoreError>;
+
+    /// Makes rows for queues that a publisher declared, and their endpoints, where missing; raises
+    /// `active_at`.
+    async fn queues_learn(&self, learned: &[LearnedQueue]) -> Result<(), StoreError>;
+
+    /// One row.
+    async fn queue_get(&self, queue: &QueueName) -> Result<Option<QueueRecord>, StoreError>;
+
+    /// Rows by name, a page after `after` (exclusive), at most `limit` (1 to 1,000).
+    async fn queues_page(&self, query: &QueueQuery) -> Result<Vec<QueueRecord>, StoreError>;
+
+    /// Rows whose own schedule is due, or whose deletion a crash left open, that nobody alive holds.
+    async fn queues_due(&self, limit: u32) -> Result<Vec<QueueRecord>, StoreError>;
+
+    /// Heads that wait on their own schedule or park alone, soonest first (parked last), at most `limit`.
+    async fn queues_waiting(&self, limit: u32) -> Result<Vec<QueueRecord>, StoreError>;
+
+    /// Pauses or resumes; answers the row, or `None` for an unknown queue.
+    async fn queue_pause(&self, queue: &QueueName, pause: Option<NewPause>) -> Result<Option<QueueRecord>, StoreError>;
+
+    /// Says that somebody wants the lease next, or no longer.
+    async fn queue_want(&self, queue: &QueueName, wanted_by: Option<&str>) -> Result<(), StoreError>;
+
+    /// A change by the holder of the lease, guarded by `epoch`; false when the guard does not hold.
+    async fn queue_mark(&self, queue: &QueueName, epoch: Epoch, mark: QueueMark) -> Result<bool, StoreError>;
+
+    /// Wakes a parked or waiting head: clears its failures, so that it is tried at once with its
+    /// whole budget. Answers the queues changed.
+    async fn heads_reset(&self, scope: &HeadScope) -> Result<Vec<QueueName>, StoreError>;
+
+    /// Forgets a queue that was deleted from the broker, guarded by `epoch`.
+    async fn queue_forget(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError>;
+}
+
+/// Attempts and what follows from them.
+#[async_trait]
+pub trait Deliveries: Send + Sync {
+    /// One failed or refused attempt with everything that follows from it, in one transaction:
+    /// the attempt's row, the head (guarded by the queue's epoch), the endpoint (guarded by its
+    /// epoch), an open decision. The endpoint's guard failing does not stop the rest.
+    async fn failure_record(&self, failure: &Failure) -> Result<FailureRecorded, StoreError>;
+
+    /// Successes, in batches after their acks: attempts (the last few of each queue are kept),
+    /// counters, `last_success_at`; clears the heads that they settle.
+    async fn successes_record(&self, successes: &[Success]) -> Result<(), StoreError>;
+
+    /// An attempt that settles nothing (interrupted, or stale): its row only.
+    async fn attempt_record(&self, attempt: &crate::domain::attempt::Attempt) -> Result<(), StoreError>;
+
+    /// How many queues of `url` have a head that failed or was refused after the last 2xx (the later
+    /// of `since` and the stored one), and how many queues the URL has.
+    async fn heads_failing(&self, url: &EndpointUrl, since: Option<Timestamp>) -> Result<Tally, StoreError>;
+
+    /// Commits a decision before it is carried out, guarded by the queue's epoch.
+    async fn decision_open(&self, queue: &QueueName, decision: &Decision) -> Result<bool, StoreError>;
+
+    /// The decision was carried out: cleared together with the head it was about.
+    async fn decision_close(&self, queue: &QueueName, epoch: Epoch, decision: &str) -> Result<bool, StoreError>;
+
+    /// The attempt log, newest first.
+    async fn attempts(&self, query: &AttemptQuery) -> Result<Vec<crate::domain::attempt::Attempt>, StoreError>;
+
+    /// Removes what is beyond the bounds of the history; answers how many rows went.
+    async fn attempts_trim(&self, keep: AttemptBounds) -> Result<u64, StoreError>;
+}
+
+/// Endpoints and their state (PROTOCOLS.md 13, 14).
+#[async_trait]
+pub trait Endpoints: Send + Sync {
+    /// Raised by every change of any endpoint's state.
+    async fn endpoints_generation(&self) -> Result<i64, StoreError>;
+
+    /// Every endpoint that is not available.
+    async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError>;
+
+    /// One endpoint.
+    async fn endpoint_get(&self, url: &EndpointUrl) -> Result<Option<Endpoint>, StoreError>;
+
+    /// Endpoints, those that are not available first, then by URL, with their number of queues.
+    async fn endpoints_page(&self, query: &EndpointQuery) -> Result<Vec<(Endpoint, u64)>, StoreError>;
+
+    /// Changes an endpoint. With `expected`, only when that is still its epoch. Raises epoch and
+    /// generation when the state changes. [`EndpointChange::Open`] also resets every head of the URL.
+    async fn endpoint_change(
+        &self,
+        url: &EndpointUrl,
+        expected: Option<EndpointEpoch>,
+        change: &EndpointChange,
+    ) -> Result<Changed, StoreError>;
+
+    /// Claims the probe of an unavailable endpoint that is due, for the head of `queue`, for `hold`.
+    async fn probe_claim(
+        &self,
+        url: &EndpointUrl,
+        queue: &QueueName,
+        hold: Duration,
+    ) -> Result<ProbeOutcome, StoreError>;
+
+    /// Gives a claimed probe back without an attempt; `elsewhere` lets another queue give it.
+    async fn probe_release(&self, url: &EndpointUrl, token: i64, next: ProbeNext) -> Result<(), StoreError>;
+}
+
+/// Policies, runs, audit, rescued messages.
+#[async_trait]
+pub trait Records: Send + Sync {
+    /// Appends; answers its id.
+    async fn audit_append(&self, entry: &NewAudit) -> Result<i64, StoreError>;
+    /// Newest first, before `before` (exclusive), at most `limit`.
+    async fn audit_list(&self, before: Option<i64>, limit: u32) -> Result<Vec<AuditEntry>, StoreError>;
+
+    /// A new version of a policy; `document` `None` unsets it. Answers the version.
+    async fn policy_put(&self, new: &NewPolicy) -> Result<i64, StoreError>;
+    /// The newest version of a scope, when it is set.
+    async fn policy_get(&self, scope: &PolicyScope) -> Result<Option<PolicyVersion>, StoreError>;
+    /// The newest set version of every scope, by scope, at most `limit`.
+    async fn policies(&self, limit: u32) -> Result<Vec<PolicyVersion>, StoreError>;
+    /// All versions of a scope, newest first, at most 200.
+    async fn policy_history(&self, scope: &PolicyScope) -> Result<Vec<PolicyVersion>, StoreError>;
+
+    /// A run as planned.
+    async fn run_insert(&self, run: &RunRecord) -> Result<(), StoreError>;
+    /// Counts and state of a run, guarded by the state it was read with; false when it moved on.
+    async fn run_update(&self, run: &RunRecord, expected: &str) -> Result<bool, StoreError>;
+    /// One run.
+    async fn run_get(&self, id: &str) -> Result<Option<RunRecord>, StoreError>;
+    /// Newest first, at most `limit`.
+    async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, StoreError>;
+
+    /// Keeps the exact bytes of a message that no client can decode; answers its id.
+    async fn rescued_insert(&self, message: &RescuedMessage) -> Result<i64, StoreError>;
+    /// Newest first, at most `limit`.
+    async fn rescued_list(&self, queue: Option<&QueueName>, limit: u32) -> Result<Vec<RescuedMessage>, StoreError>;
+}
+
+impl QueueQuery {
+    /// The first page of everything.
+    #[must_use]
+    pub const fn first(limit: u32) -> Self {
+        Self {
+            after: None,
+            url: None,
+            limit,
+        }
+    }
+}
