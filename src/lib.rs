@@ -4,4 +4,5 @@ pub mod ambient;
 pub mod broker;
 pub mod delivery;
 pub mod domain;
+pub mod engine;
 pub mod store;

@@ -165,6 +165,9 @@ pub struct ListedQueue {
     pub unacked: Option<u64>,
     /// Consumers.
     pub consumers: Option<u64>,
+    /// When the message at the head was created, as its publisher said (management:
+    /// `head_message_timestamp`).
+    pub oldest_at: Option<Timestamp>,
     /// Since when nobody uses it, as the broker says.
     pub idle_since: Option<Timestamp>,
     /// The broker's state: `running`, `down`, `minority`, …

@@ -11,3 +11,6 @@ pub enum Phase {
     /// p
     PostBackoff,
 }
+/// r
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct RetryPolicy {}

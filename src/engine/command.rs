@@ -1,0 +1,204 @@
+//! Commands, plans and what came of them: every mutation by a person is `plan` → confirm → `execute`.
+
+use crate::domain::endpoint::EndpointState;
+use crate::domain::id::QueueName;
+use crate::domain::url::EndpointUrl;
+
+use super::view::{EndpointView, QueueView};
+
+/// What an operator wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Make endpoints available and go on where they stopped.
+    Redeliver(RedeliverTarget),
+    /// Stop delivering from a queue after the attempt in hand.
+    PauseQueue(QueueName),
+    /// Go on.
+    ResumeQueue(QueueName),
+    /// Remove every message of a queue (it is lost; the plan counts it).
+    PurgeQueue(QueueName),
+    /// Remove a queue with everything in it.
+    DeleteQueue(QueueName),
+    /// Take the undecodable head of a quarantined queue out, byte for byte, into the store.
+    RescueQueue(QueueName),
+    /// Send a request without a queued message.
+    TestEndpoint {
+        /// Where.
+        url: EndpointUrl,
+        /// HTTP method, `HEAD` by default.
+        method: Option<String>,
+    },
+    /// Send nothing to a URL until somebody redelivers.
+    DisableEndpoint(EndpointUrl),
+}
+
+impl Command {
+    /// As audited: `redeliver`, `queue pause`, …
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Redeliver(_) => "redeliver",
+            Self::PauseQueue(_) => "queue pause",
+            Self::ResumeQueue(_) => "queue resume",
+            Self::PurgeQueue(_) => "queue purge",
+            Self::DeleteQueue(_) => "queue delete",
+            Self::RescueQueue(_) => "queue rescue",
+            Self::TestEndpoint { .. } => "endpoint test",
+            Self::DisableEndpoint(_) => "endpoint disable",
+        }
+    }
+}
+
+/// Which endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RedeliverTarget {
+    /// These.
+    Urls(Vec<EndpointUrl>),
+    /// Every one that is not available.
+    All,
+}
+
+/// What a command would do: frozen when it was planned, shown before it is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What.
+    pub command: Command,
+    /// One line for people: `redeliver 2 endpoints with 31 waiting messages`.
+    pub title: String,
+    /// Each thing that changes.
+    pub lines: Vec<PlanLine>,
+    /// What the operator should know before.
+    pub warnings: Vec<String>,
+    /// Messages that the plan touches, where known.
+    pub messages: Option<u64>,
+    /// How much friction is due: see [`Danger`].
+    pub danger: Danger,
+    /// SHA-256 over the above, hex; a plan whose world changed is refused at execute.
+    pub hash: String,
+}
+
+/// How much a plan can destroy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Danger {
+    /// Nothing is lost and it can be undone.
+    Reversible,
+    /// Messages are lost.
+    Destroys,
+}
+
+/// One thing that a plan changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanLine {
+    /// The URL, queue or message.
+    pub target: String,
+    /// How it is now.
+    pub now: String,
+    /// What will happen to it.
+    pub effect: String,
+}
+
+/// The permission to execute plans: a read-only profile cannot make one.
+#[derive(Clone, Debug)]
+pub struct WriteGrant {
+    actor: String,
+    reason: Option<String>,
+}
+
+/// Whether this process may change anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It may.
+    Operator,
+    /// It may only look.
+    ReadOnly,
+}
+
+impl Access {
+    /// The grant for `actor`, for `reason`; `None` when this access is read-only.
+    #[must_use]
+    pub fn grant(self, actor: &str, reason: Option<String>) -> Option<WriteGrant> {
+        match self {
+            Self::Operator => Some(WriteGrant {
+                actor: actor.to_owned(),
+                reason,
+            }),
+            Self::ReadOnly => None,
+        }
+    }
+}
+
+impl WriteGrant {
+    /// Who.
+    #[must_use]
+    pub fn actor(&self) -> &str {
+        &self.actor
+    }
+
+    /// Why.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+}
+
+/// What came of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Done {
+    /// Endpoints that were made available.
+    Redelivered(Vec<Redelivered>),
+    /// The queue as it is now.
+    Queue(Box<QueueView>),
+    /// Messages that are gone.
+    Purged {
+        /// From where.
+        queue: QueueName,
+        /// How many.
+        messages: u64,
+    },
+    /// The queue is gone.
+    Deleted {
+        /// Which.
+        queue: QueueName,
+        /// With how many messages.
+        messages: u64,
+    },
+    /// The head was saved; its id in the store.
+    Rescued {
+        /// From where.
+        queue: QueueName,
+        /// To see it with.
+        id: i64,
+    },
+    /// What the endpoint answered.
+    Tested(Tested),
+    /// The endpoint as it is now.
+    Endpoint(Box<EndpointView>),
+}
+
+/// One endpoint that was made available.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redelivered {
+    /// Which.
+    pub url: EndpointUrl,
+    /// What it was before.
+    pub before: EndpointState,
+    /// Its queues.
+    pub queues: u64,
+}
+
+/// A test's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tested {
+    /// Which endpoint.
+    pub url: EndpointUrl,
+    /// With what.
+    pub method: String,
+    /// Its answer's class, as for a delivery.
+    pub class: crate::domain::outcome::OutcomeClass,
+    /// Its status.
+    pub status: Option<u16>,
+    /// Why there is none (from outside).
+    pub error: Option<String>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}

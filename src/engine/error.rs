@@ -1,0 +1,68 @@
+//! Why the engine did not do it, in terms that a front can map to an exit code or a status.
+
+use crate::broker::BrokerError;
+use crate::domain::notification::NotificationError;
+use crate::store::StoreError;
+
+/// An error of the engine.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The input is wrong: the field and the mend are in the text.
+    #[error("{message}")]
+    Invalid {
+        /// The offending field.
+        field: String,
+        /// What is wrong and what is possible.
+        message: String,
+    },
+    /// There is no such thing.
+    #[error("{what} not found")]
+    NotFound {
+        /// What was asked for.
+        what: String,
+    },
+    /// Not allowed: read-only, stale plan, not confirmed, held by somebody else.
+    #[error("refused: {why}")]
+    Refused {
+        /// Why, and what to do instead.
+        why: String,
+    },
+    /// Published, but not confirmed: it may or may not be stored. Repeat with the same id.
+    #[error("notification {id} is not confirmed: {why}; publish it again with the same id")]
+    Unconfirmed {
+        /// The notification's id.
+        id: String,
+        /// Why.
+        why: String,
+    },
+    /// The broker.
+    #[error("broker failed")]
+    Broker(#[from] BrokerError),
+    /// The store.
+    #[error("store failed")]
+    Store(#[from] StoreError),
+}
+
+impl From<NotificationError> for EngineError {
+    fn from(error: NotificationError) -> Self {
+        Self::Invalid {
+            field: error.field().to_owned(),
+            message: error.to_string(),
+        }
+    }
+}
+
+impl EngineError {
+    /// Whether broker or store cannot be reached at present (exit code 69, status 503).
+    #[must_use]
+    pub const fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Broker(error) => matches!(
+                error,
+                BrokerError::Unreachable { .. } | BrokerError::Blocked { .. } | BrokerError::Management { .. }
+            ),
+            Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
+            Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What happened, as it happens: lossy and bounded; the truth is in the store and on the broker.
+
+use crate::domain::attempt::Attempt;
+use crate::domain::endpoint::EndpointState;
+use crate::domain::id::QueueName;
+use crate::domain::url::EndpointUrl;
+
+/// Something happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// An attempt ended.
+    Attempted(Box<Attempt>),
+    /// An endpoint changed its state.
+    EndpointChanged {
+        /// Which.
+        url: EndpointUrl,
+        /// What it is now.
+        state: EndpointState,
+    },
+    /// A message was dead-lettered.
+    DeadLettered {
+        /// From where.
+        queue: QueueName,
+        /// Why.
+        reason: String,
+    },
+    /// A delivery queue ended and was deleted.
+    QueueEnded(QueueName),
+    /// A queue is not delivered, and why.
+    QueueRefused {
+        /// Which.
+        queue: QueueName,
+        /// Why.
+        reason: String,
+    },
+    /// Broker or store went away or came back.
+    Connection {
+        /// `broker` or `store`.
+        part: &'static str,
+        /// Whether it is there.
+        up: bool,
+    },
+}

@@ -1,0 +1,197 @@
+//! The one API that console, command line, HTTP API and daemon call: commands, queries, events.
+//!
+//! An [`Engine`] is a cheap handle. A process that only looks or publishes never calls
+//! [`Engine::run`]; the daemon does, and delivers.
+
+pub mod command;
+pub mod error;
+pub mod event;
+pub mod query;
+pub mod view;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+pub use command::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
+pub use error::EngineError;
+pub use event::Event;
+pub use query::{Answer, Query, QueuesQuery};
+
+use crate::ambient::Clock;
+use crate::broker::BrokerHandle;
+use crate::delivery::SenderHandle;
+use crate::domain::id::{ExecutionId, NotificationId, QueueName};
+use crate::domain::naming::Naming;
+use crate::domain::policy::RetryPolicy;
+use crate::domain::url::EndpointUrl;
+use crate::store::StoreHandle;
+
+/// What the engine needs to know; always valid.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// The names on the broker.
+    pub naming: Naming,
+    /// Queues worked on at once.
+    pub workers: usize,
+    /// Messages in hand per queue.
+    pub prefetch: u16,
+    /// Deadline of one request.
+    pub request_timeout: Duration,
+    /// How long a worker waits on an empty queue.
+    pub linger: Duration,
+    /// Workers on queues of one URL at once.
+    pub in_flight_per_endpoint: usize,
+    /// An empty queue without an end mark is deleted after this idle time.
+    pub idle_queue_ttl: Duration,
+    /// The most that a `Retry-After` counts for.
+    pub retry_after_cap: Duration,
+    /// Applies where no other policy does.
+    pub default_policy: RetryPolicy,
+    /// Silence of a daemon that counts as death.
+    pub take_over: Duration,
+    /// How long a stop waits for what is in flight.
+    pub drain: Duration,
+    /// Requests a second, at most, per URL.
+    pub rates: HashMap<EndpointUrl, u32>,
+}
+
+/// What a service asks to publish.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewNotification {
+    /// Generated when absent.
+    pub id: Option<NotificationId>,
+    /// The sequence.
+    pub execution: ExecutionId,
+    /// Where to.
+    pub url: EndpointUrl,
+    /// Request headers.
+    pub headers: Vec<(String, String)>,
+    /// Content type of the body.
+    pub content_type: Option<String>,
+    /// The body, byte for byte.
+    pub body: Bytes,
+    /// Override: seconds between retries.
+    pub polling_time_s: Option<u32>,
+    /// Override: number of retries.
+    pub restart_count: Option<u32>,
+}
+
+/// A confirmed publish.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The notification's id.
+    pub id: NotificationId,
+    /// The delivery queue that has it.
+    pub queue: QueueName,
+}
+
+/// The result of an end mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The mark is in the queue.
+    Marked(Receipt),
+    /// There is no such queue: nothing to end.
+    NoQueue(QueueName),
+}
+
+/// The engine.
+#[derive(Clone, Debug)]
+pub struct Engine(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    store: StoreHandle,
+    broker: BrokerHandle,
+    sender: SenderHandle,
+    settings: EngineSettings,
+    clock: Clock,
+    events: broadcast::Sender<Event>,
+}
+
+impl Engine {
+    /// An engine over its three seams. Nothing is contacted yet.
+    #[must_use]
+    pub fn new(
+        store: StoreHandle,
+        broker: BrokerHandle,
+        sender: SenderHandle,
+        settings: EngineSettings,
+        clock: Clock,
+    ) -> Self {
+        let (events, _) = broadcast::channel(1024);
+        Self(Arc::new(Inner {
+            store,
+            broker,
+            sender,
+            settings,
+            clock,
+            events,
+        }))
+    }
+
+    /// The names in use.
+    #[must_use]
+    pub fn naming(&self) -> &Naming {
+        &self.0.settings.naming
+    }
+
+    /// What happens, from now on; a slow receiver misses some.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.0.events.subscribe()
+    }
+
+    /// Publishes a notification; answers only after the broker's confirm.
+    pub async fn publish(&self, new: NewNotification) -> Result<Receipt, EngineError> {
+        let _ = new;
+        Err(EngineError::Refused {
+            why: "not built yet".to_owned(),
+        })
+    }
+
+    /// Publishes an end mark; nothing to end is success.
+    pub async fn end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
+        let _ = (execution, url);
+        Err(EngineError::Refused {
+            why: "not built yet".to_owned(),
+        })
+    }
+
+    /// What a command would do at present.
+    pub async fn plan(&self, command: Command) -> Result<Plan, EngineError> {
+        let _ = command;
+        Err(EngineError::Refused {
+            why: "not built yet".to_owned(),
+        })
+    }
+
+    /// Does what was planned, if the world is still as it was planned for.
+    pub async fn execute(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        let _ = (plan, grant);
+        Err(EngineError::Refused {
+            why: "not built yet".to_owned(),
+        })
+    }
+
+    /// Answers a query; changes nothing.
+    pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
+        let _ = query;
+        Err(EngineError::Refused {
+            why: "not built yet".to_owned(),
+        })
+    }
+
+    /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;
+    /// a broker or store that goes away later is waited for.
+    pub async fn run(&self, stop: CancellationToken) -> Result<(), EngineError> {
+        let _ = stop;
+        Err(EngineError::Refused {
+            why: "not built yet".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! Queries and answers: what can be asked without changing anything.
+
+use std::time::Duration;
+
+use crate::domain::id::QueueName;
+use crate::domain::url::EndpointUrl;
+use crate::store::{AttemptQuery, AuditEntry, Incarnation};
+
+use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Query {
+    /// Queues, filtered, sorted, a page.
+    Queues(QueuesQuery),
+    /// One queue, with a fresh look.
+    Queue(QueueName),
+    /// The head of a delivery queue; takes its lease, never reorders.
+    Browse {
+        /// Which queue.
+        queue: QueueName,
+        /// At most this many messages (1 to 500).
+        limit: u32,
+    },
+    /// Endpoints, those that are not available first.
+    Endpoints {
+        /// Only those that are not available.
+        not_available: bool,
+        /// At most this many.
+        limit: u32,
+        /// Where to go on.
+        cursor: Option<String>,
+    },
+    /// One endpoint.
+    Endpoint(EndpointUrl),
+    /// What is tried when.
+    Retries {
+        /// Only what is due within this time.
+        within: Option<Duration>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// The attempt log, newest first.
+    Attempts(AttemptQuery),
+    /// The audit, newest first.
+    Audit {
+        /// Before this id.
+        before: Option<i64>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// Daemons and other processes that take messages.
+    Incarnations,
+    /// Broker, rights, plugins, store, clock, with mends.
+    Doctor,
+    /// Whether broker and store can be reached.
+    Readiness,
+}
+
+/// Which queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuesQuery {
+    /// A filter expression (CONTRACT.md).
+    pub filter: Option<String>,
+    /// A column, with a leading `-` for descending.
+    pub sort: Option<String>,
+    /// At most this many (1 to 1,000).
+    pub limit: u32,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
+/// What was answered, one variant for each query.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To [`Query::Queues`].
+    Queues(Page<QueueView>),
+    /// To [`Query::Queue`].
+    Queue(Box<QueueView>),
+    /// To [`Query::Browse`].
+    Browsed(Vec<BrowsedMessage>),
+    /// To [`Query::Endpoints`].
+    Endpoints(Page<EndpointView>),
+    /// To [`Query::Endpoint`].
+    Endpoint(Box<EndpointView>),
+    /// To [`Query::Retries`].
+    Retries(Page<Retry>),
+    /// To [`Query::Attempts`].
+    Attempts(Page<AttemptView>),
+    /// To [`Query::Audit`].
+    Audit(Page<AuditEntry>),
+    /// To [`Query::Incarnations`].
+    Incarnations(Vec<Incarnation>),
+    /// To [`Query::Doctor`].
+    Doctor(Vec<Check>),
+    /// To [`Query::Readiness`].
+    Readiness(Readiness),
+}

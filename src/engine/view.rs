@@ -1,0 +1,144 @@
+//! What the engine shows: queues, endpoints, retries and the rest in the operator's words.
+//!
+//! A number that is not known is `None`; every list says when it was taken. Text that came from
+//! outside is still raw here: fronts show it through `domain::text`.
+
+use std::time::Duration;
+
+use crate::domain::attempt::Attempt;
+use crate::domain::endpoint::Endpoint;
+use crate::domain::id::{ExecutionId, NotificationId, QueueName};
+use crate::domain::message::Message;
+use crate::domain::policy::Phase;
+use crate::domain::queue::{Head, Pause, QueueKind, QueueState, Why};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+
+/// A queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueView {
+    /// Its name on the broker.
+    pub name: QueueName,
+    /// What it is for.
+    pub kind: QueueKind,
+    /// Its execution, when it is a delivery queue and that is known.
+    pub execution: Option<ExecutionId>,
+    /// Its URL, when it is a delivery queue and that is known.
+    pub url: Option<EndpointUrl>,
+    /// Messages ready.
+    pub ready: Option<u64>,
+    /// Messages in somebody's hand.
+    pub unacked: Option<u64>,
+    /// Its state; `None` for queues that are not ours to deliver.
+    pub state: Option<QueueState>,
+    /// Why it moves or does not.
+    pub why: Option<Why>,
+    /// Name of the incarnation that holds it.
+    pub owner: Option<String>,
+    /// Age of the oldest message.
+    pub oldest_age: Option<Duration>,
+    /// When the head is tried next.
+    pub next_attempt_at: Option<Timestamp>,
+    /// Who paused it.
+    pub paused: Option<Pause>,
+    /// Its head, when that failed.
+    pub head: Option<Head>,
+    /// Notifications delivered from it.
+    pub delivered: Option<u64>,
+    /// What an operator should mend.
+    pub warnings: Vec<String>,
+    /// When the numbers were read.
+    pub taken_at: Timestamp,
+}
+
+/// An endpoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointView {
+    /// Its row.
+    pub endpoint: Endpoint,
+    /// Its queues.
+    pub queues: u64,
+    /// Messages that wait for it, where known.
+    pub waiting: Option<u64>,
+}
+
+/// What is tried when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    /// When; `None`: waits for a person.
+    pub at: Option<Timestamp>,
+    /// The queue whose head is tried.
+    pub queue: Option<QueueName>,
+    /// Where to.
+    pub url: Option<EndpointUrl>,
+    /// Which message.
+    pub message: Option<NotificationId>,
+    /// In which phase of the schedule.
+    pub phase: Option<Phase>,
+    /// Which attempt it will be (2 for the first retry).
+    pub attempt: u32,
+    /// Of how many.
+    pub of: u32,
+}
+
+/// A message that was looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BrowsedMessage {
+    /// 1 for the head.
+    pub position: u32,
+    /// As the broker has it.
+    pub message: Message,
+    /// Why it cannot be delivered, when it is not one of ours.
+    pub foreign: Option<String>,
+    /// Whether the broker says that somebody had it before.
+    pub redelivered: bool,
+}
+
+/// A page of something with the time at which it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// Opaque; where the next page begins.
+    pub next_cursor: Option<String>,
+    /// When it was read.
+    pub taken_at: Timestamp,
+}
+
+/// One check of `doctor`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// `broker`, `management`, `store`, `clock`, …
+    pub name: String,
+    /// How it is.
+    pub result: CheckResult,
+    /// What was found.
+    pub found: String,
+    /// What to do, when it is not fine.
+    pub mend: Option<String>,
+}
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckResult {
+    /// Fine.
+    Fine,
+    /// Works, but should be mended.
+    Warning,
+    /// Does not work.
+    Broken,
+}
+
+/// Whether everything that delivery needs can be reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// The broker.
+    pub broker: Result<(), String>,
+    /// The store.
+    pub store: Result<(), String>,
+    /// Whether this process delivers, and why not.
+    pub delivering: Result<(), String>,
+}
+
+/// The attempt log as shown.
+pub type AttemptView = Attempt;
