@@ -1,3 +1,6 @@
 //! The pure heart: words, rules and decisions. No async, no IO, no clock, no randomness, no serde.
 
+pub mod nearest;
+pub mod policy;
 pub mod time;
+pub mod value;
