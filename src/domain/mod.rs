@@ -1,6 +1,7 @@
 //! The pure heart: words, rules and decisions. No async, no IO, no clock, no randomness, no serde.
 
 pub mod nearest;
+pub mod outcome;
 pub mod policy;
 pub mod time;
 pub mod value;
