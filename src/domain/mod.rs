@@ -4,4 +4,5 @@ pub mod nearest;
 pub mod outcome;
 pub mod policy;
 pub mod time;
+pub mod url;
 pub mod value;
