@@ -10,6 +10,7 @@ pub mod notification;
 pub mod outcome;
 pub mod policy;
 pub mod queue;
+pub mod text;
 pub mod time;
 pub mod url;
 pub mod value;
