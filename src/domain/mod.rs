@@ -3,6 +3,7 @@
 pub mod attempt;
 pub mod egress;
 pub mod endpoint;
+pub mod filter;
 pub mod id;
 pub mod message;
 pub mod naming;
