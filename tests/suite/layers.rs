@@ -91,9 +91,7 @@ fn every_module_names_only_what_the_import_table_allows() {
 }
 
 fn is_program(path: &str) -> bool {
-    let rust = path
-        .strip_prefix("src/")
-        .and_then(|inner| inner.strip_suffix(".rs"));
+    let rust = path.strip_prefix("src/").and_then(|inner| inner.strip_suffix(".rs"));
     rust.is_some_and(|inner| !inner.split('/').any(|segment| segment == "tests"))
 }
 
@@ -108,10 +106,7 @@ fn file_violations(file: &SourceFile) -> Vec<String> {
         return Vec::new();
     }
     let Some((_, allowed)) = MAY_NAME.iter().find(|(name, _)| *name == top) else {
-        return vec![format!(
-            "{}: the module {top} is not in the import table",
-            file.path
-        )];
+        return vec![format!("{}: the module {top} is not in the import table", file.path)];
     };
     let paths = source::named_paths(&file.text, &module).program;
     let mut found: Vec<String> = paths
@@ -126,24 +121,16 @@ fn file_violations(file: &SourceFile) -> Vec<String> {
 fn path_violation(top: &str, allowed: &[&str], path: &[String]) -> Option<String> {
     let shown = path.join("::");
     if path.first().is_some_and(|first| first == "crate") {
-        return own_violation(top, allowed, path.get(1)?, path.get(2))
-            .map(|why| format!("{shown}: {why}"));
+        return own_violation(top, allowed, path.get(1)?, path.get(2)).map(|why| format!("{shown}: {why}"));
     }
     if top == "domain" && IMPURE.iter().any(|banned| begins_with(&shown, banned)) {
         return Some(format!("{shown}: domain is pure"));
     }
-    let (library, homes) = HOMES
-        .iter()
-        .find(|(library, _)| begins_with(&shown, library))?;
+    let (library, homes) = HOMES.iter().find(|(library, _)| begins_with(&shown, library))?;
     (!homes.contains(&top)).then(|| format!("{shown}: {library} belongs into {}", homes.join(", ")))
 }
 
-fn own_violation(
-    top: &str,
-    allowed: &[&str],
-    other: &str,
-    inner: Option<&String>,
-) -> Option<String> {
+fn own_violation(top: &str, allowed: &[&str], other: &str, inner: Option<&String>) -> Option<String> {
     // A name of the crate's root that is no module: an item of the façade.
     let is_module = other.starts_with(char::is_lowercase);
     if other == top || !is_module {
@@ -154,9 +141,7 @@ fn own_violation(
     }
     let (_, drivers) = DRIVERS.iter().find(|(seam, _)| *seam == other)?;
     let driver = inner.filter(|inner| drivers.contains(&inner.as_str()))?;
-    Some(format!(
-        "{top} may name the seam of {other}, not its driver {driver}"
-    ))
+    Some(format!("{top} may name the seam of {other}, not its driver {driver}"))
 }
 
 fn begins_with(path: &str, prefix: &str) -> bool {
@@ -166,10 +151,7 @@ fn begins_with(path: &str, prefix: &str) -> bool {
 
 fn check(path: &str, text: &str, expected: &[&str]) {
     let found = violations(&[SourceFile::new(path, text)]);
-    let expected: Vec<String> = expected
-        .iter()
-        .map(|reason| format!("{path}: {reason}"))
-        .collect();
+    let expected: Vec<String> = expected.iter().map(|reason| format!("{path}: {reason}")).collect();
     assert_eq!(found, expected, "{path}: {text}");
 }
 
@@ -215,11 +197,7 @@ fn a_forbidden_import_is_found_however_it_is_written() {
         "use clap::Parser;",
         &["clap::Parser: clap belongs into cli"],
     );
-    check(
-        "src/helpers.rs",
-        "",
-        &["the module helpers is not in the import table"],
-    );
+    check("src/helpers.rs", "", &["the module helpers is not in the import table"]);
 }
 
 #[test]
@@ -234,11 +212,7 @@ fn what_the_table_allows_passes() {
         "use crate::{broker::Broker, store::Store}; use crate::ambient;",
         &[],
     );
-    check(
-        "src/app.rs",
-        "use crate::{api, console, store::sqlite};",
-        &[],
-    );
+    check("src/app.rs", "use crate::{api, console, store::sqlite};", &[]);
     check(
         "src/store/mod.rs",
         "//! See crate::engine.\n#[cfg(test)] mod tests { use crate::engine::E; }",

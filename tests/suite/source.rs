@@ -195,10 +195,7 @@ impl Reader {
     }
 
     fn resolve(&self, path: &[String]) -> Vec<String> {
-        let supers = path
-            .iter()
-            .take_while(|segment| *segment == "super")
-            .count();
+        let supers = path.iter().take_while(|segment| *segment == "super").count();
         let from_self = path.first().is_some_and(|segment| segment == "self");
         if supers == 0 && !from_self {
             return path.to_vec();
@@ -206,10 +203,7 @@ impl Reader {
         let kept = self.module.len().saturating_sub(supers);
         let own = self.module.iter().take(kept).cloned();
         let rest = path.iter().skip(supers + usize::from(from_self)).cloned();
-        std::iter::once("crate".to_owned())
-            .chain(own)
-            .chain(rest)
-            .collect()
+        std::iter::once("crate".to_owned()).chain(own).chain(rest).collect()
     }
 }
 
@@ -229,9 +223,7 @@ pub fn tokens(text: &str) -> Vec<String> {
             ['/', '*', ..] => block_comment_length(rest),
             ['"', ..] => string_length(rest),
             ['\'', ..] => quote_length(rest),
-            ['r' | 'b' | 'c', ..] if raw_string_length(rest).is_some() => {
-                raw_string_length(rest).unwrap_or(1)
-            }
+            ['r' | 'b' | 'c', ..] if raw_string_length(rest).is_some() => raw_string_length(rest).unwrap_or(1),
             [first, ..] if first.is_alphanumeric() || *first == '_' => {
                 let length = rest
                     .iter()
@@ -315,9 +307,7 @@ fn raw_string_length(rest: &[char]) -> Option<usize> {
     let mut closing = vec!['"'];
     closing.resize(hashes + 1, '#');
     let body = &rest[open + 1..];
-    let end = body
-        .windows(closing.len())
-        .position(|window| window == closing)?;
+    let end = body.windows(closing.len()).position(|window| window == closing)?;
     Some(open + 1 + end + closing.len())
 }
 

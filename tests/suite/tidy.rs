@@ -40,10 +40,7 @@ fn is_agreed_folder(name: &str) -> bool {
 }
 
 fn violations(files: &[SourceFile]) -> Vec<String> {
-    let mut found: Vec<String> = files
-        .iter()
-        .flat_map(|file| file_violations(file, files))
-        .collect();
+    let mut found: Vec<String> = files.iter().flat_map(|file| file_violations(file, files)).collect();
     for name in REQUIRED {
         if !files.iter().any(|file| file.path == *name) {
             found.push(format!("{name}: is missing"));
@@ -82,9 +79,7 @@ fn is_rust(path: &str) -> bool {
 }
 
 fn names_attribute(text: &str, name: &str) -> bool {
-    source::tokens(text)
-        .windows(3)
-        .any(|three| three == ["#", "[", name])
+    source::tokens(text).windows(3).any(|three| three == ["#", "[", name])
 }
 
 fn sleeps(file: &SourceFile) -> bool {
@@ -94,23 +89,13 @@ fn sleeps(file: &SourceFile) -> bool {
     let module = source::module_of(&file.path);
     let paths = source::named_paths(&file.text, &module);
     let in_suite = file.path.starts_with("tests/suite/");
-    let program = if in_suite {
-        paths.program.as_slice()
-    } else {
-        &[]
-    };
-    program
-        .iter()
-        .chain(&paths.tests)
-        .any(|path| is_sleep(path))
+    let program = if in_suite { paths.program.as_slice() } else { &[] };
+    program.iter().chain(&paths.tests).any(|path| is_sleep(path))
 }
 
 fn is_sleep(path: &[String]) -> bool {
     let last = path.last().map_or("", String::as_str);
-    matches!(last, "sleep" | "sleep_until")
-        && path
-            .iter()
-            .any(|segment| segment == "time" || segment == "thread")
+    matches!(last, "sleep" | "sleep_until") && path.iter().any(|segment| segment == "time" || segment == "thread")
 }
 
 /// Places that exist on one machine only. Written in two halves: this file is read too.
@@ -160,9 +145,7 @@ fn backticked(text: &str) -> Vec<String> {
     let tops = ["src/", "tests/", "assets/", "themes/", ".ci/"];
     let spans = text.split('`').skip(1).step_by(2);
     let words = spans.filter_map(|span| span.split_whitespace().next());
-    let paths = words.filter(|word| {
-        tops.iter().any(|top| word.starts_with(top)) && !word.contains(['*', '<', '{'])
-    });
+    let paths = words.filter(|word| tops.iter().any(|top| word.starts_with(top)) && !word.contains(['*', '<', '{']));
     paths
         .map(|path| path.trim_end_matches(['.', ',', ':']).to_owned())
         .collect()
@@ -170,14 +153,12 @@ fn backticked(text: &str) -> Vec<String> {
 
 fn exists(path: &str, files: &[SourceFile]) -> bool {
     let path = path.trim_end_matches('/');
-    [path.to_owned(), format!("src/{path}")]
-        .iter()
-        .any(|candidate| {
-            let folder = format!("{candidate}/");
-            files
-                .iter()
-                .any(|file| file.path == *candidate || file.path.starts_with(&folder))
-        })
+    [path.to_owned(), format!("src/{path}")].iter().any(|candidate| {
+        let folder = format!("{candidate}/");
+        files
+            .iter()
+            .any(|file| file.path == *candidate || file.path.starts_with(&folder))
+    })
 }
 
 /// A repository that is in order, with one file put into it or replaced.
@@ -187,19 +168,13 @@ fn check(path: &str, text: &str, expected: &[&str]) {
         SourceFile::new("CHANGELOG.md", ""),
         SourceFile::new("LICENSE", ""),
         SourceFile::new(".ci/run", ""),
-        SourceFile::new(
-            "src/lib.rs",
-            "//! The program.\n//!\n//!     store/   the record\n",
-        ),
+        SourceFile::new("src/lib.rs", "//! The program.\n//!\n//!     store/   the record\n"),
         SourceFile::new("src/store/mod.rs", "//! The record.\n"),
     ];
     files.retain(|file| file.path != path);
     files.push(SourceFile::new(path, text));
     let found = violations(&files);
-    let expected: Vec<String> = expected
-        .iter()
-        .map(|reason| format!("{path}: {reason}"))
-        .collect();
+    let expected: Vec<String> = expected.iter().map(|reason| format!("{path}: {reason}")).collect();
     assert_eq!(found, expected, "{path}: {text}");
 }
 
@@ -209,11 +184,7 @@ fn each_breach_of_a_house_rule_is_named() {
     let attribute = concat!("//! A.\n#[test] #[ig", "nore = \"later\"] fn f() {}");
     check("tests/suite/a.rs", attribute, &["has an ignored test"]);
     let slept = "a test sleeps: wait on a state";
-    check(
-        "tests/suite/a.rs",
-        "//! A.\nfn f() { std::thread::sleep(d) }",
-        &[slept],
-    );
+    check("tests/suite/a.rs", "//! A.\nfn f() { std::thread::sleep(d) }", &[slept]);
     check(
         "tests/suite/a.rs",
         "//! A.\nuse tokio::time::{Duration, sleep};",
@@ -248,10 +219,7 @@ fn each_breach_of_a_house_rule_is_named() {
 
 #[test]
 fn a_missing_root_file_is_named() {
-    let found = violations(&[
-        SourceFile::new("README.md", ""),
-        SourceFile::new("LICENSE", ""),
-    ]);
+    let found = violations(&[SourceFile::new("README.md", ""), SourceFile::new("LICENSE", "")]);
     assert_eq!(found, ["CHANGELOG.md: is missing"]);
 }
 
@@ -262,11 +230,7 @@ fn what_the_house_rules_allow_passes() {
         "//! A.\nasync fn f(d: Duration) { tokio::time::sleep(d).await }",
         &[],
     );
-    check(
-        "tests/suite/support/wait.rs",
-        "//! A.\nuse tokio::time::sleep;",
-        &[],
-    );
+    check("tests/suite/support/wait.rs", "//! A.\nuse tokio::time::sleep;", &[]);
     check(
         "src/lib.rs",
         "//! The program; `src/store/` and store/ exist.\n//!\n//!     store/  the record",

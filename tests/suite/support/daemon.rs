@@ -49,8 +49,7 @@ impl Outcome {
     /// The document that `--json` printed.
     #[track_caller]
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
 
     /// Panics with both outputs if the exit code is another one.
@@ -143,8 +142,7 @@ impl Installation {
         };
         let both = async { tokio::join!(write, child.wait_with_output()).1 };
         let output = timeout(COMMAND_BOUND, both).await;
-        let output =
-            output.unwrap_or_else(|_| panic!("{arguments:?} did not end within {COMMAND_BOUND:?}"));
+        let output = output.unwrap_or_else(|_| panic!("{arguments:?} did not end within {COMMAND_BOUND:?}"));
         let output = output.expect("its output");
         Outcome {
             code: output.status.code(),
@@ -169,10 +167,7 @@ impl Installation {
         let config = self.write_config(&sections);
         let log = config.with_extension("log");
         let mut command = self.command(&config);
-        command
-            .arg("--daemon")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null());
+        command.arg("--daemon").stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(File::create(&log).expect("a log file"));
         let child = command.spawn().expect("the built program");
         Daemon {
@@ -210,19 +205,14 @@ impl Installation {
             command.env(name, self.directory.path());
         }
         command.envs(&self.environment).arg("--config").arg(config);
-        command
-            .current_dir(self.directory.path())
-            .kill_on_drop(true);
+        command.current_dir(self.directory.path()).kill_on_drop(true);
         command
     }
 }
 
 fn render(sections: &BTreeMap<String, BTreeMap<String, String>>, tail: &str) -> String {
     let section = |(name, keys): (&String, &BTreeMap<String, String>)| {
-        let lines: Vec<String> = keys
-            .iter()
-            .map(|(key, value)| format!("{key} = {value}\n"))
-            .collect();
+        let lines: Vec<String> = keys.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
         format!("[{name}]\n{}\n", lines.concat())
     };
     let text: Vec<String> = sections.iter().map(section).collect();
@@ -233,8 +223,7 @@ fn render(sections: &BTreeMap<String, BTreeMap<String, String>>, tail: &str) -> 
 fn toml_of(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
-            let field =
-                |(key, value)| format!("{} = {}", Value::from(String::as_str(key)), toml_of(value));
+            let field = |(key, value)| format!("{} = {}", Value::from(String::as_str(key)), toml_of(value));
             let fields: Vec<String> = fields.iter().map(field).collect();
             format!("{{ {} }}", fields.join(", "))
         }
@@ -251,10 +240,7 @@ fn toml_of(value: &Value) -> String {
 /// says so in its log, and the test fails with it.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener
-        .local_addr()
-        .expect("a bound listener has an address")
-        .port()
+    listener.local_addr().expect("a bound listener has an address").port()
 }
 
 /// A running daemon; killed with this value.
@@ -277,12 +263,8 @@ impl Daemon {
                 self.exited(),
                 self.log()
             );
-            let answer = Request::new("GET", &format!("{}/readyz", self.api))
-                .try_send()
-                .await;
-            answer
-                .is_ok_and(|answer| answer.status == 200)
-                .then_some(())
+            let answer = Request::new("GET", &format!("{}/readyz", self.api)).try_send().await;
+            answer.is_ok_and(|answer| answer.status == 200).then_some(())
         };
         wait_until("a ready daemon", READY_BOUND, look).await;
     }
@@ -343,35 +325,23 @@ impl Daemon {
     /// Until it has ended by itself.
     pub async fn wait(&mut self) -> ExitStatus {
         let ended = timeout(EXIT_BOUND, self.child.wait()).await;
-        let ended = ended.unwrap_or_else(|_| {
-            panic!(
-                "the daemon did not end within {EXIT_BOUND:?}\n{}",
-                self.log()
-            )
-        });
+        let ended = ended.unwrap_or_else(|_| panic!("the daemon did not end within {EXIT_BOUND:?}\n{}", self.log()));
         ended.expect("own child")
     }
 
     /// In bytes, from `/proc`.
     pub fn resident_memory(&self) -> u64 {
-        let status =
-            fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a running daemon");
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a running daemon");
         let line = status
             .lines()
             .find_map(|line| line.strip_prefix("VmRSS:"))
             .expect("a running daemon");
-        let kibibytes: u64 = line
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .expect("a number");
+        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
         kibibytes * 1024
     }
 
     pub fn pid(&self) -> u32 {
-        self.child
-            .id()
-            .expect("a daemon that has not been waited for")
+        self.child.id().expect("a daemon that has not been waited for")
     }
 
     fn signal(&self, signal: Signal) {
@@ -384,19 +354,13 @@ impl Daemon {
 }
 
 impl Drop for Daemon {
-    #[expect(
-        clippy::print_stderr,
-        reason = "a failed test shows what its daemon said"
-    )]
+    #[expect(clippy::print_stderr, reason = "a failed test shows what its daemon said")]
     fn drop(&mut self) {
         if thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
             let last = lines[lines.len().saturating_sub(80)..].join("\n");
-            eprintln!(
-                "--- the end of the log of the daemon at {}\n{last}\n---",
-                self.api
-            );
+            eprintln!("--- the end of the log of the daemon at {}\n{last}\n---", self.api);
         }
     }
 }
@@ -411,27 +375,14 @@ mod tests {
         let mut installation = Installation::embedded();
         installation.set("store", "url", "quote \" and \\ backslash");
         installation.set("delivery", "workers", 8);
-        installation.set(
-            "delivery",
-            "retry_policy",
-            json!({"minimum_delay": 1, "steps": [1.5]}),
-        );
+        installation.set("delivery", "retry_policy", json!({"minimum_delay": 1, "steps": [1.5]}));
         installation.append("[[endpoint]]\nurl = \"http://127.0.0.1/\"");
         let text = render(&installation.sections, &installation.tail);
         let parsed: toml::Table = text.parse().unwrap();
-        assert_eq!(
-            parsed["store"]["url"].as_str(),
-            Some("quote \" and \\ backslash")
-        );
+        assert_eq!(parsed["store"]["url"].as_str(), Some("quote \" and \\ backslash"));
         assert_eq!(parsed["delivery"]["workers"].as_integer(), Some(8));
-        assert_eq!(
-            parsed["delivery"]["allow_networks"][0].as_str(),
-            Some("127.0.0.0/8")
-        );
-        assert_eq!(
-            parsed["endpoint"][0]["url"].as_str(),
-            Some("http://127.0.0.1/")
-        );
+        assert_eq!(parsed["delivery"]["allow_networks"][0].as_str(), Some("127.0.0.0/8"));
+        assert_eq!(parsed["endpoint"][0]["url"].as_str(), Some("http://127.0.0.1/"));
         assert_eq!(render(&BTreeMap::new(), ""), "");
     }
 

@@ -53,9 +53,7 @@ impl Request {
     pub fn new(method: &str, url: &str) -> Self {
         let url = Url::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"));
         let host = url.host_str().unwrap_or("localhost");
-        let authority = url
-            .port()
-            .map_or(host.to_owned(), |port| format!("{host}:{port}"));
+        let authority = url.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
         let mut headers = vec![
             ("host".to_owned(), authority),
             ("connection".to_owned(), "close".to_owned()),
@@ -87,8 +85,7 @@ impl Request {
     }
 
     pub fn json(self, body: &Value) -> Self {
-        self.header("content-type", "application/json")
-            .body(body.to_string())
+        self.header("content-type", "application/json").body(body.to_string())
     }
 
     pub async fn try_send(self) -> io::Result<Answer> {
@@ -99,16 +96,12 @@ impl Request {
 
     pub async fn send(self) -> Answer {
         let shown = format!("{} {}", self.method, self.url);
-        self.try_send()
-            .await
-            .unwrap_or_else(|error| panic!("{shown}: {error}"))
+        self.try_send().await.unwrap_or_else(|error| panic!("{shown}: {error}"))
     }
 
     pub fn send_blocking(&self) -> io::Result<Answer> {
         let address = self.url.socket_addrs(|| None)?;
-        let first = address
-            .first()
-            .ok_or_else(|| io::Error::other("no address"))?;
+        let first = address.first().ok_or_else(|| io::Error::other("no address"))?;
         let mut stream = TcpStream::connect_timeout(first, TIMEOUT)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
@@ -119,11 +112,7 @@ impl Request {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let query = self
-            .url
-            .query()
-            .map(|query| format!("?{query}"))
-            .unwrap_or_default();
+        let query = self.url.query().map(|query| format!("?{query}")).unwrap_or_default();
         let mut head = format!("{} {}{query} HTTP/1.0\r\n", self.method, self.url.path());
         for (name, value) in &self.headers {
             let _ = write!(head, "{name}: {value}\r\n");

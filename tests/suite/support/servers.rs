@@ -30,14 +30,8 @@ pub fn variable(name: &str) -> String {
 
 /// A name that no other test and no earlier run has.
 pub fn unique_name(prefix: &str) -> String {
-    let nanoseconds = SystemTime::UNIX_EPOCH
-        .elapsed()
-        .unwrap_or_default()
-        .as_nanos();
-    format!(
-        "{prefix}-{nanoseconds:x}-{}",
-        NAMES.fetch_add(1, Ordering::Relaxed)
-    )
+    let nanoseconds = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+    format!("{prefix}-{nanoseconds:x}-{}", NAMES.fetch_add(1, Ordering::Relaxed))
 }
 
 /// A scratch directory that `tests/run` removes even when the test is killed.
@@ -105,11 +99,7 @@ impl RabbitAddress {
         let rights = json!({"configure": ".*", "write": ".*", "read": ".*"});
         let user = Url::parse(&self.amqp).expect("a URL").username().to_owned();
         vhost
-            .manage(
-                "PUT",
-                &format!("/api/permissions/{}/{user}", vhost.name),
-                Some(&rights),
-            )
+            .manage("PUT", &format!("/api/permissions/{}/{user}", vhost.name), Some(&rights))
             .await;
         vhost
     }
@@ -153,10 +143,7 @@ impl Vhost {
 
     /// What the management API says about each queue, without the statistics that lag behind.
     pub async fn queues(&self) -> Vec<Value> {
-        let path = format!(
-            "/api/queues/{}?disable_stats=true&enable_queue_totals=true",
-            self.name
-        );
+        let path = format!("/api/queues/{}?disable_stats=true&enable_queue_totals=true", self.name);
         let answer = self.manage("GET", &path, None).await.json();
         answer.as_array().expect("a list of queues").clone()
     }
@@ -210,9 +197,7 @@ impl Drop for Database {
         // A thread with a runtime of its own, since a drop cannot wait for the test's. A server
         // that is gone took its databases along.
         let dropping = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.map(|runtime| runtime.block_on(execute(&server, statement)))
         });
         let _ = dropping.join();
@@ -221,9 +206,7 @@ impl Drop for Database {
 
 async fn execute(server: &Url, statement: String) -> Result<(), sqlx::Error> {
     let mut connection = PgConnection::connect(server.as_str()).await?;
-    sqlx::query(AssertSqlSafe(statement))
-        .execute(&mut connection)
-        .await?;
+    sqlx::query(AssertSqlSafe(statement)).execute(&mut connection).await?;
     connection.close().await
 }
 
@@ -330,22 +313,16 @@ impl PrivateServer {
     async fn act(&self, action: &str) {
         let action = format!("{}-{action}", self.kind);
         let command = servers_command(&action, self.directory.path());
-        succeed(
-            &run(command).await.expect("tests/servers cannot be started"),
-            &action,
-        );
+        succeed(&run(command).await.expect("tests/servers cannot be started"), &action);
     }
 
     fn variable(&self, name: &str) -> String {
-        let environment =
-            std::fs::read_to_string(self.directory.path().join("env")).expect("an env file");
+        let environment = std::fs::read_to_string(self.directory.path().join("env")).expect("an env file");
         let prefix = format!("export {name}='");
         let value = environment
             .lines()
             .find_map(|line| line.strip_prefix(&prefix)?.strip_suffix('\''));
-        value
-            .unwrap_or_else(|| panic!("no {name} in {environment}"))
-            .to_owned()
+        value.unwrap_or_else(|| panic!("no {name} in {environment}")).to_owned()
     }
 }
 
@@ -373,11 +350,7 @@ async fn run(mut command: Command) -> io::Result<Output> {
 #[track_caller]
 fn succeed(output: &Output, what: &str) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{what}: {}: {error}",
-        output.status
-    );
+    assert!(output.status.success(), "{what}: {}: {error}", output.status);
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -394,15 +367,10 @@ mod tests {
     #[tokio::test]
     async fn a_virtual_host_lives_as_long_as_its_value() {
         let vhost = Vhost::create().await;
-        let (node, path) = (
-            RabbitAddress::shared(),
-            format!("/api/vhosts/{}", vhost.name),
-        );
+        let (node, path) = (RabbitAddress::shared(), format!("/api/vhosts/{}", vhost.name));
         assert_eq!(vhost.queues().await.len(), 0);
         let options = lapin::ConnectionProperties::default();
-        let connection = lapin::Connection::connect(&vhost.amqp(), options)
-            .await
-            .unwrap();
+        let connection = lapin::Connection::connect(&vhost.amqp(), options).await.unwrap();
         connection.close(200, "done".into()).await.unwrap();
         drop(vhost);
         assert_eq!(node.request("GET", &path).send().await.status, 404);
@@ -422,15 +390,11 @@ mod tests {
     async fn a_private_postgres_comes_back_with_its_data() {
         let postgres = PrivatePostgres::start().await;
         let url = postgres.url.parse().unwrap();
-        execute(&url, "CREATE TABLE kept (id bigint)".to_owned())
-            .await
-            .unwrap();
+        execute(&url, "CREATE TABLE kept (id bigint)".to_owned()).await.unwrap();
         postgres.kill().await;
         assert!(PgConnection::connect(&postgres.url).await.is_err());
         postgres.start_again().await;
-        execute(&url, "INSERT INTO kept VALUES (1)".to_owned())
-            .await
-            .unwrap();
+        execute(&url, "INSERT INTO kept VALUES (1)".to_owned()).await.unwrap();
     }
 
     #[tokio::test]
@@ -440,36 +404,14 @@ mod tests {
         let path = format!("/api/vhosts/{}", vhost.name);
         rabbit.freeze().await;
         let request = rabbit.address.request("GET", &path).send();
-        assert!(
-            tokio::time::timeout(Duration::from_millis(300), request)
-                .await
-                .is_err()
-        );
+        assert!(tokio::time::timeout(Duration::from_millis(300), request).await.is_err());
         rabbit.thaw().await;
-        assert_eq!(
-            rabbit.address.request("GET", &path).send().await.status,
-            200
-        );
+        assert_eq!(rabbit.address.request("GET", &path).send().await.status, 200);
         rabbit.kill().await;
-        assert!(
-            rabbit
-                .address
-                .request("GET", &path)
-                .try_send()
-                .await
-                .is_err()
-        );
+        assert!(rabbit.address.request("GET", &path).try_send().await.is_err());
         rabbit.start_again().await;
-        let there = async || {
-            (rabbit.address.request("GET", &path).send().await.status == 200).then_some(())
-        };
+        let there = async || (rabbit.address.request("GET", &path).send().await.status == 200).then_some(());
         wait_until("the virtual host of before", BOUND, there).await;
-        assert!(
-            rabbit
-                .address
-                .control(&["list_vhosts"])
-                .await
-                .contains(&vhost.name)
-        );
+        assert!(rabbit.address.control(&["list_vhosts"]).await.contains(&vhost.name));
     }
 }

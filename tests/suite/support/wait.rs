@@ -51,10 +51,7 @@ pub fn stays_absent<T: std::fmt::Debug>(
         let begin = Instant::now();
         while begin.elapsed() < period {
             if let Some(found) = look().await {
-                panic!(
-                    "{caller}: after {:?} there was: {what}: {found:?}",
-                    begin.elapsed()
-                );
+                panic!("{caller}: after {:?} there was: {what}: {found:?}", begin.elapsed());
             }
             sleep(LONGEST_PAUSE.min(period)).await;
         }

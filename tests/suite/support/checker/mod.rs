@@ -48,8 +48,7 @@ pub struct Seen {
 
 impl Seen {
     fn succeeded(&self) -> bool {
-        self.status
-            .is_some_and(|status| (200..300).contains(&status))
+        self.status.is_some_and(|status| (200..300).contains(&status))
     }
 }
 
@@ -108,17 +107,9 @@ pub enum Violation {
         newer: u64,
     },
     /// I5: more repeats of delivered notifications than the faults explain.
-    TooManyDuplicates {
-        queue: String,
-        extra: u64,
-        allowed: u64,
-    },
+    TooManyDuplicates { queue: String, extra: u64, allowed: u64 },
     /// I10: the broker holds another number than what is known to wait.
-    WrongDepth {
-        queue: String,
-        depth: u64,
-        waiting: u64,
-    },
+    WrongDepth { queue: String, depth: u64, waiting: u64 },
 }
 
 /// The fingerprint of a body that both logs carry.
@@ -159,8 +150,7 @@ impl History {
     }
 
     fn allowed_repeats(&self, queue: &str) -> u64 {
-        let faults =
-            u64::from(self.faults.get(queue).copied().unwrap_or(0)) + u64::from(self.faults_of_all);
+        let faults = u64::from(self.faults.get(queue).copied().unwrap_or(0)) + u64::from(self.faults_of_all);
         faults * u64::from(self.prefetch.max(1))
     }
 }
@@ -169,11 +159,7 @@ impl History {
 pub fn violations(history: &History) -> Vec<Violation> {
     let mut queues: BTreeMap<&str, Queue> = BTreeMap::new();
     for published in &history.published {
-        queues
-            .entry(&published.queue)
-            .or_default()
-            .published
-            .push(published);
+        queues.entry(&published.queue).or_default().published.push(published);
     }
     for seen in &history.seen {
         queues.entry(&seen.queue).or_default().seen.push(seen);
@@ -223,12 +209,10 @@ impl Queue<'_> {
                 queue: name.to_owned(),
                 id: seen.id.clone(),
             }),
-            Some(published) if published.body_hash != seen.body_hash => {
-                Some(Violation::ChangedBody {
-                    queue: name.to_owned(),
-                    id: seen.id.clone(),
-                })
-            }
+            Some(published) if published.body_hash != seen.body_hash => Some(Violation::ChangedBody {
+                queue: name.to_owned(),
+                id: seen.id.clone(),
+            }),
             Some(_) => None,
         };
         self.seen.iter().filter_map(judge).collect()
@@ -245,9 +229,8 @@ impl Queue<'_> {
             .published
             .iter()
             .filter(|published| published.outcome == Publish::Confirmed);
-        let lost = confirmed.filter(|published| {
-            !delivered.contains(published.id.as_str()) && !left.contains_key(&published.id)
-        });
+        let lost = confirmed
+            .filter(|published| !delivered.contains(published.id.as_str()) && !left.contains_key(&published.id));
         lost.map(|published| Violation::Lost {
             queue: name.to_owned(),
             id: published.id.clone(),
@@ -274,9 +257,7 @@ impl Queue<'_> {
             {
                 frontier += 1;
             }
-            let ahead = position
-                .get(seen.id.as_str())
-                .is_some_and(|at| *at > frontier);
+            let ahead = position.get(seen.id.as_str()).is_some_and(|at| *at > frontier);
             if ahead && reported.insert(&seen.id) {
                 found.push(Violation::OutOfOrder {
                     queue: name.to_owned(),
@@ -328,9 +309,7 @@ impl Queue<'_> {
         let mut open: Option<&Seen> = None;
         let mut abandoned: HashSet<u64> = HashSet::new();
         for seen in &self.seen {
-            if let (Some(epoch), Some(newer)) =
-                (seen.epoch, newest.filter(|newer| Some(*newer) > seen.epoch))
-            {
+            if let (Some(epoch), Some(newer)) = (seen.epoch, newest.filter(|newer| Some(*newer) > seen.epoch)) {
                 found.push(Violation::StaleEpoch {
                     queue: name.to_owned(),
                     id: seen.id.clone(),
@@ -375,16 +354,11 @@ impl Queue<'_> {
             extra,
             allowed,
         };
-        if extra > allowed {
-            vec![violation]
-        } else {
-            Vec::new()
-        }
+        if extra > allowed { vec![violation] } else { Vec::new() }
     }
 
     fn depth(&self, name: &str, history: &History) -> Vec<Violation> {
-        let is_waiting =
-            |published: &&&Published| history.left.get(&published.id) == Some(&Left::Waiting);
+        let is_waiting = |published: &&&Published| history.left.get(&published.id) == Some(&Left::Waiting);
         let waiting = self.published.iter().filter(is_waiting).count() as u64;
         let depth = history.depth.get(name).copied().unwrap_or(0);
         let violation = Violation::WrongDepth {
@@ -392,10 +366,6 @@ impl Queue<'_> {
             depth,
             waiting,
         };
-        if depth == waiting {
-            Vec::new()
-        } else {
-            vec![violation]
-        }
+        if depth == waiting { Vec::new() } else { vec![violation] }
     }
 }

@@ -74,10 +74,7 @@ fn a_dropped_notification_is_a_loss() {
         queue: text("b"),
         id: text("b1"),
     };
-    check(
-        |history| history.seen.retain(|seen| seen.id != "b1"),
-        &[lost],
-    );
+    check(|history| history.seen.retain(|seen| seen.id != "b1"), &[lost]);
     // Acknowledged before it was sent: the attempt is there, its success is not.
     let unsent = Violation::Lost {
         queue: text("a"),
@@ -174,9 +171,7 @@ fn a_repeat_without_a_fault_is_too_many() {
 #[test]
 fn faults_times_prefetch_and_repeated_publishing_explain_repeats() {
     let crash = |history: &mut History| {
-        history
-            .seen
-            .extend([seen("a1", 100, 200), seen("a2", 110, 200)]);
+        history.seen.extend([seen("a1", 100, 200), seen("a2", 110, 200)]);
         history.faults.insert(text("a"), 1);
         history.prefetch = 2;
     };
@@ -256,10 +251,7 @@ fn what_nobody_published_is_a_phantom() {
         queue: text(&id[..1]),
         id: text(id),
     };
-    check(
-        |history| history.seen.push(seen("b9", 100, 200)),
-        &[phantom("b9")],
-    );
+    check(|history| history.seen.push(seen("b9", 100, 200)), &[phantom("b9")]);
     let refused = |history: &mut History| history.published[5].outcome = Publish::Refused;
     check(refused, &[phantom("b2")]);
 }
@@ -280,17 +272,11 @@ fn messages_left_in_the_broker_are_named() {
         depth: 2,
         waiting: 0,
     };
-    check(
-        |history| history.depth = [(text("a"), 2)].into(),
-        &[violation],
-    );
+    check(|history| history.depth = [(text("a"), 2)].into(), &[violation]);
     let violation = Violation::WrongDepth {
         queue: text("c"),
         depth: 1,
         waiting: 0,
     };
-    check(
-        |history| history.depth = [(text("c"), 1)].into(),
-        &[violation],
-    );
+    check(|history| history.depth = [(text("c"), 1)].into(), &[violation]);
 }

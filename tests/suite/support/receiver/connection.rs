@@ -88,9 +88,7 @@ impl Connection {
     async fn run(mut self) -> io::Result<()> {
         while let Some(request) = self.read_request().await? {
             self.wait_for_abandoned(request.queue()).await;
-            let close = request
-                .header("connection")
-                .is_some_and(|value| value == "close");
+            let close = request.header("connection").is_some_and(|value| value == "close");
             let (number, behaviour) = self.shared.begin(request, Arc::clone(&self.handle));
             let begun = Begun {
                 number,
@@ -105,10 +103,7 @@ impl Connection {
 
     async fn wait_for_abandoned(&self, queue: &str) {
         let begin = Instant::now();
-        while !queue.is_empty()
-            && self.shared.end_abandoned(queue)
-            && begin.elapsed() < CLOSING_GRACE
-        {
+        while !queue.is_empty() && self.shared.end_abandoned(queue) && begin.elapsed() < CLOSING_GRACE {
             sleep(Duration::from_millis(5)).await;
         }
     }
@@ -122,11 +117,7 @@ impl Connection {
         }
         match behaviour {
             Behaviour::Status(status) => self.answer_whole(begun, status, &[], &[]).await,
-            Behaviour::Answer {
-                status,
-                headers,
-                body,
-            } => self.answer_whole(begun, status, &headers, &body).await,
+            Behaviour::Answer { status, headers, body } => self.answer_whole(begun, status, &headers, &body).await,
             Behaviour::HugeHeader { status, bytes } => {
                 let headers = [("x-filler".to_owned(), "f".repeat(bytes))];
                 self.answer_whole(begun, status, &headers, &[]).await
@@ -135,9 +126,7 @@ impl Connection {
                 self.stream.set_zero_linger()?;
                 Ok(Then::Close)
             }
-            Behaviour::Trickle { status, pause } => {
-                self.answer_without_end(status, b"t", pause).await
-            }
+            Behaviour::Trickle { status, pause } => self.answer_without_end(status, b"t", pause).await,
             Behaviour::EndlessBody { status } => {
                 self.answer_without_end(status, &[b'e'; 16 * 1024], Duration::ZERO)
                     .await
@@ -168,15 +157,8 @@ impl Connection {
     }
 
     /// Such an attempt stays unanswered in the log: nobody ever has the whole answer.
-    async fn answer_without_end(
-        &mut self,
-        status: u16,
-        piece: &[u8],
-        pause: Duration,
-    ) -> io::Result<Then> {
-        self.stream
-            .write_all(&head(status, &[], "connection: close"))
-            .await?;
+    async fn answer_without_end(&mut self, status: u16, piece: &[u8], pause: Duration) -> io::Result<Then> {
+        self.stream.write_all(&head(status, &[], "connection: close")).await?;
         loop {
             tokio::select! {
                 () = sleep(pause) => self.stream.write_all(piece).await?,
@@ -192,11 +174,7 @@ impl Connection {
         let head: Vec<u8> = self.buffer.drain(..end).collect();
         let head = String::from_utf8_lossy(&head);
         let mut lines = head.lines();
-        let mut first = lines
-            .next()
-            .unwrap_or_default()
-            .split(' ')
-            .map(str::to_owned);
+        let mut first = lines.next().unwrap_or_default().split(' ').map(str::to_owned);
         let pairs = lines.filter_map(|line| line.split_once(':'));
         let mut request = Attempt {
             method: first.next().unwrap_or_default(),
@@ -218,11 +196,7 @@ impl Connection {
     /// The length of the head with its empty line; None: the client hung up between requests.
     async fn read_head(&mut self) -> io::Result<Option<usize>> {
         loop {
-            if let Some(at) = self
-                .buffer
-                .windows(4)
-                .position(|window| window == b"\r\n\r\n")
-            {
+            if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
                 return Ok(Some(at + 4));
             }
             if self.buffer.len() > HEAD_BYTES_MAX {
@@ -241,9 +215,7 @@ impl Connection {
         {
             return self.read_chunks().await;
         }
-        let length = request
-            .header("content-length")
-            .and_then(|length| length.parse().ok());
+        let length = request.header("content-length").and_then(|length| length.parse().ok());
         self.read_exactly(length.unwrap_or(0)).await
     }
 

@@ -117,8 +117,7 @@ impl Attempt {
     }
 
     pub fn succeeded(&self) -> bool {
-        self.status
-            .is_some_and(|status| (200..300).contains(&status))
+        self.status.is_some_and(|status| (200..300).contains(&status))
     }
 
     /// The entry of the checker's log.
@@ -170,9 +169,7 @@ impl Receiver {
     pub async fn start() -> Self {
         let shared = Arc::new(Shared::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener
-            .local_addr()
-            .expect("a bound listener has an address");
+        let address = listener.local_addr().expect("a bound listener has an address");
         let listening = Some(tokio::spawn(accept(listener, Arc::clone(&shared))));
         Self {
             address,
@@ -196,15 +193,8 @@ impl Receiver {
     }
 
     /// Decided for each attempt.
-    pub fn behave_by(
-        &self,
-        path: &str,
-        rule: impl Fn(&Attempt) -> Behaviour + Send + Sync + 'static,
-    ) {
-        self.shared
-            .lock()
-            .rules
-            .insert(path.to_owned(), Arc::new(rule));
+    pub fn behave_by(&self, path: &str, rule: impl Fn(&Attempt) -> Behaviour + Send + Sync + 'static) {
+        self.shared.lock().rules.insert(path.to_owned(), Arc::new(rule));
     }
 
     /// Every attempt up to now by start, open ones too.
@@ -238,12 +228,7 @@ impl Receiver {
 
     /// The checker's log of this receiver.
     pub fn seen(&self) -> Vec<Seen> {
-        self.shared
-            .lock()
-            .attempts
-            .iter()
-            .map(Attempt::seen)
-            .collect()
+        self.shared.lock().attempts.iter().map(Attempt::seen).collect()
     }
 
     /// Refuses connections and cuts those that are open.
@@ -258,10 +243,9 @@ impl Receiver {
     /// On the same port.
     pub async fn listen_again(&mut self) {
         self.stop_listening().await;
-        let listener =
-            super::wait::wait_until("the receiver's port", Duration::from_secs(10), async || {
-                TcpListener::bind(self.address).await.ok()
-            });
+        let listener = super::wait::wait_until("the receiver's port", Duration::from_secs(10), async || {
+            TcpListener::bind(self.address).await.ok()
+        });
         let listener = listener.await;
         self.listening = Some(tokio::spawn(accept(listener, Arc::clone(&self.shared))));
     }
@@ -298,10 +282,7 @@ impl Shared {
         log.open.insert(number, handle);
         // The rule is a test's own code: it may look at the receiver.
         drop(log);
-        (
-            number,
-            rule.map_or(Behaviour::Status(200), |rule| rule(&attempt)),
-        )
+        (number, rule.map_or(Behaviour::Status(200), |rule| rule(&attempt)))
     }
 
     fn end(&self, number: usize, status: Option<u16>) {

@@ -27,10 +27,7 @@ async fn an_attempt_is_recorded_with_its_headers_body_and_answer() {
     receiver.behave("/hook", Behaviour::Status(204));
     assert_eq!(post(&receiver, "/hook?x=1", "m1").send().await.status, 204);
     let attempt = receiver.attempts_of("/hook").remove(0);
-    assert_eq!(
-        (attempt.method.as_str(), attempt.path.as_str()),
-        ("POST", "/hook?x=1")
-    );
+    assert_eq!((attempt.method.as_str(), attempt.path.as_str()), ("POST", "/hook?x=1"));
     assert_eq!((attempt.queue(), attempt.id()), ("q", "m1"));
     assert_eq!((attempt.epoch(), attempt.sequence()), (Some(3), Some(7)));
     assert_eq!(
@@ -47,18 +44,11 @@ async fn chunked_bodies_and_kept_connections_are_read() {
     let mut stream = TcpStream::connect(receiver.address()).await.unwrap();
     let chunked = b"POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n";
     let second = b"POST /b HTTP/1.1\r\ncontent-length: 2\r\nconnection: close\r\n\r\nfg";
-    stream
-        .write_all(&[chunked.as_slice(), second].concat())
-        .await
-        .unwrap();
+    stream.write_all(&[chunked.as_slice(), second].concat()).await.unwrap();
     let mut answers = String::new();
     stream.read_to_string(&mut answers).await.unwrap();
     assert_eq!(answers.matches("HTTP/1.1 200").count(), 2);
-    let bodies: Vec<Vec<u8>> = receiver
-        .attempts()
-        .into_iter()
-        .map(|attempt| attempt.body)
-        .collect();
+    let bodies: Vec<Vec<u8>> = receiver.attempts().into_iter().map(|attempt| attempt.body).collect();
     assert_eq!(bodies, [b"abcde".to_vec(), b"fg".to_vec()]);
 }
 
@@ -84,21 +74,14 @@ async fn a_rule_decides_by_attempt_and_can_be_changed() {
 async fn a_reset_and_a_closed_port_are_errors_for_the_client() {
     let mut receiver = Receiver::start().await;
     receiver.behave("/reset", Behaviour::Reset);
-    let error = post(&receiver, "/reset", "m1")
-        .try_send()
-        .await
-        .unwrap_err();
+    let error = post(&receiver, "/reset", "m1").try_send().await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     receiver.stop_listening().await;
     let error = post(&receiver, "/ok", "m2").try_send().await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     receiver.listen_again().await;
     assert_eq!(post(&receiver, "/ok", "m3").send().await.status, 200);
-    let statuses: Vec<Option<u16>> = receiver
-        .attempts()
-        .iter()
-        .map(|attempt| attempt.status)
-        .collect();
+    let statuses: Vec<Option<u16>> = receiver.attempts().iter().map(|attempt| attempt.status).collect();
     assert_eq!(statuses, [None, Some(200)]);
 }
 
@@ -111,10 +94,7 @@ async fn a_client_that_gives_up_ends_its_attempt_before_its_next_one() {
         .write_all(b"POST /never HTTP/1.1\r\nredrive-queue: q\r\n\r\n")
         .await
         .unwrap();
-    wait_until("the attempt", BOUND, async || {
-        (receiver.count() == 1).then_some(())
-    })
-    .await;
+    wait_until("the attempt", BOUND, async || (receiver.count() == 1).then_some(())).await;
     assert_eq!(receiver.attempts()[0].end, None);
     drop(stream);
     assert_eq!(post(&receiver, "/ok", "m2").send().await.status, 200);
@@ -129,10 +109,7 @@ async fn a_client_that_gives_up_ends_its_attempt_before_its_next_one() {
 #[tokio::test]
 async fn two_requests_of_one_queue_at_once_are_seen_as_such() {
     let receiver = Receiver::start().await;
-    receiver.behave(
-        "/slow",
-        Behaviour::Status(200).after(Duration::from_millis(600)),
-    );
+    receiver.behave("/slow", Behaviour::Status(200).after(Duration::from_millis(600)));
     let (first, second) = (
         post(&receiver, "/slow", "m1").send(),
         post(&receiver, "/slow", "m2").send(),
@@ -178,10 +155,6 @@ async fn answers_without_end_and_huge_headers_reach_the_client() {
             .then_some(())
     };
     wait_until("the end of all attempts", BOUND, all_ended).await;
-    let statuses: Vec<Option<u16>> = receiver
-        .attempts()
-        .iter()
-        .map(|attempt| attempt.status)
-        .collect();
+    let statuses: Vec<Option<u16>> = receiver.attempts().iter().map(|attempt| attempt.status).collect();
     assert_eq!(statuses, [None, None, Some(200)]);
 }
