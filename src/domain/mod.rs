@@ -1,13 +1,7 @@
 //! The pure heart: words, rules and decisions. No async, no IO, no clock, no randomness, no serde.
 
-pub mod attempt;
-pub mod endpoint;
-pub mod id;
-pub mod message;
-pub mod naming;
-pub mod notification;
+pub mod nearest;
 pub mod outcome;
 pub mod policy;
-pub mod queue;
 pub mod time;
-pub mod url;
+pub mod value;
