@@ -1,7 +1,16 @@
 //! The pure heart: words, rules and decisions. No async, no IO, no clock, no randomness, no serde.
 
+pub mod attempt;
+pub mod endpoint;
+pub mod id;
+pub mod message;
+pub mod naming;
 pub mod nearest;
+pub mod notification;
 pub mod outcome;
 pub mod policy;
+pub mod queue;
+pub mod signature;
 pub mod time;
+pub mod url;
 pub mod value;
