@@ -1,6 +1,7 @@
 //! The pure heart: words, rules and decisions. No async, no IO, no clock, no randomness, no serde.
 
 pub mod attempt;
+pub mod egress;
 pub mod endpoint;
 pub mod id;
 pub mod message;
