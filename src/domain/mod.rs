@@ -3,6 +3,7 @@
 pub mod attempt;
 pub mod egress;
 pub mod endpoint;
+pub mod filter;
 pub mod id;
 pub mod message;
 pub mod naming;
@@ -12,6 +13,8 @@ pub mod outcome;
 pub mod policy;
 pub mod queue;
 pub mod signature;
+pub mod text;
 pub mod time;
 pub mod url;
 pub mod value;
+pub mod verdict;

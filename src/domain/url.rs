@@ -216,12 +216,14 @@ fn authority(text: &str) -> &str {
 }
 
 fn from_parser(error: url::ParseError) -> UrlError {
-    match error {
-        url::ParseError::RelativeUrlWithoutBase => UrlError::Relative,
-        url::ParseError::EmptyHost => UrlError::NoHost,
-        other => UrlError::Syntax {
-            reason: other.to_string(),
-        },
+    if error == url::ParseError::RelativeUrlWithoutBase {
+        return UrlError::Relative;
+    }
+    if error == url::ParseError::EmptyHost {
+        return UrlError::NoHost;
+    }
+    UrlError::Syntax {
+        reason: error.to_string(),
     }
 }
 
