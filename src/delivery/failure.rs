@@ -68,11 +68,13 @@ fn kind_of(error: &reqwest::Error) -> FailureKind {
 )]
 fn kind_of_io(error: &io::Error) -> Option<FailureKind> {
     // An error inside an IO error is not among its causes.
-    if error
-        .get_ref()
-        .is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some())
-    {
-        return Some(FailureKind::Tls);
+    if let Some(inner) = error.get_ref() {
+        if inner.is::<rustls::Error>() {
+            return Some(FailureKind::Tls);
+        }
+        if let Some(inner) = inner.downcast_ref::<io::Error>() {
+            return kind_of_io(inner);
+        }
     }
     match error.kind() {
         ErrorKind::ConnectionRefused

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER};
 use secrecy::SecretString;
 
 use crate::ambient::Clock;
@@ -107,8 +107,11 @@ impl HttpSender {
         let headers = headers_of(&request, &target.own.headers, &target.own.secrets, self.clock.now())?;
         let mut http = reqwest::Request::new(method, target.url.clone());
         *http.headers_mut() = headers;
-        if request.method == Method::Post || !request.body.is_empty() {
+        if !request.body.is_empty() {
             *http.body_mut() = Some(request.body.into());
+        } else if request.method == Method::Post {
+            // The client leaves it out, and some servers then answer 411 (RFC 9110, 8.6).
+            http.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         Ok((http, target))
     }

@@ -97,8 +97,8 @@ impl Receiver {
 }
 
 async fn serve(mut stream: TcpStream, behaviour: Behaviour, sent: mpsc::UnboundedSender<Received>) {
-    while let Some(received) = read_request(&mut stream).await {
-        let _ = sent.send(received);
+    while let Some(arrived) = read_request(&mut stream).await {
+        let _ = sent.send(arrived);
         if !answer(&mut stream, &behaviour).await {
             return;
         }
@@ -149,20 +149,20 @@ async fn read_request(stream: &mut TcpStream) -> Option<Received> {
         }
     };
     let body = bytes.split_off(end);
-    let mut received = Received {
+    let mut arrived = Received {
         head: String::from_utf8_lossy(&bytes).into_owned(),
         body,
     };
-    let length = received
+    let length = arrived
         .header("content-length")
         .first()
         .map_or(0, |text| text.parse().unwrap());
-    while received.body.len() < length {
-        if stream.read_buf(&mut received.body).await.ok()? == 0 {
+    while arrived.body.len() < length {
+        if stream.read_buf(&mut arrived.body).await.ok()? == 0 {
             return None;
         }
     }
-    Some(received)
+    Some(arrived)
 }
 
 fn settings() -> SenderSettings {
@@ -356,6 +356,23 @@ async fn loopback_is_refused_unless_it_is_allowed() {
 }
 
 #[tokio::test]
+async fn our_own_socket_is_refused_by_name_too() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let rules = AddressRules {
+        own: vec![receiver.address],
+        ..loopback_allowed()
+    };
+    let sender = sender(SenderSettings { rules, ..settings() });
+    let port = receiver.address.port();
+    for host in ["127.0.0.1", "localhost"] {
+        let sent = sender.send(request(&format!("http://{host}:{port}/"))).await;
+        check_failure(&sent, FailureKind::AddressRefused);
+        assert!(sent.error.unwrap().contains("our own sockets"));
+    }
+    assert!(receiver.requests().is_empty());
+}
+
+#[tokio::test]
 async fn a_name_is_resolved_to_allowed_addresses() {
     let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
     let url = format!("http://localhost:{}/", receiver.address.port());
@@ -396,8 +413,8 @@ async fn a_request_carries_the_headers_of_all_three() {
         })
         .await;
     assert_eq!(sent.outcome, Outcome::Status(200), "{sent:?}");
-    let received = receiver.only_request();
-    assert!(received.head.starts_with("POST /hook HTTP/1.1\r\n"), "{received:?}");
+    let arrived = receiver.only_request();
+    assert!(arrived.head.starts_with("POST /hook HTTP/1.1\r\n"), "{arrived:?}");
     for (name, values) in [
         ("x-team", vec!["a", "b"]),
         ("authorization", vec!["Bearer of-the-endpoint"]),
@@ -410,7 +427,7 @@ async fn a_request_carries_the_headers_of_all_three() {
         ("redrive-sequence", vec!["3"]),
         ("user-agent", vec![concat!("redrive/", env!("CARGO_PKG_VERSION"))]),
     ] {
-        assert_eq!(received.header(name), values, "{name}");
+        assert_eq!(arrived.header(name), values, "{name}");
     }
 }
 
@@ -440,15 +457,15 @@ async fn each_secret_signs_the_bytes_that_are_sent() {
             ..request(&receiver.url())
         })
         .await;
-    let received = receiver.only_request();
-    assert_eq!(received.header("webhook-timestamp"), ["1800000000"]);
+    let arrived = receiver.only_request();
+    assert_eq!(arrived.header("webhook-timestamp"), ["1800000000"]);
     let expected = keys.map(|key| {
         let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).unwrap();
-        mac.update(&[b"n-1.1800000000.".as_slice(), &received.body].concat());
+        mac.update(&[b"n-1.1800000000.".as_slice(), &arrived.body].concat());
         format!("v1,{}", encode(&mac.finalize().into_bytes()))
     });
-    assert_eq!(received.header("webhook-signature"), [expected.join(" ")]);
-    assert_eq!(received.body, body);
+    assert_eq!(arrived.header("webhook-signature"), [expected.join(" ")]);
+    assert_eq!(arrived.body, body);
 }
 
 #[tokio::test]
@@ -470,10 +487,10 @@ async fn a_body_arrives_byte_for_byte() {
             })
             .await;
         assert_eq!(sent.outcome, Outcome::Status(200), "{sent:?}");
-        let received = receiver.only_request();
-        assert_eq!(received.header("content-length"), [body.len().to_string()]);
-        assert_eq!(received.header("content-type"), ["application/json; charset=utf-8"]);
-        assert!(received.body == body, "{} bytes differ", body.len());
+        let arrived = receiver.only_request();
+        assert_eq!(arrived.header("content-length"), [body.len().to_string()]);
+        assert_eq!(arrived.header("content-type"), ["application/json; charset=utf-8"]);
+        assert!(arrived.body == body, "{} bytes differ", body.len());
     }
 }
 
@@ -551,5 +568,10 @@ async fn a_configured_header_that_cannot_be_sent_is_refused_at_start_without_its
 }
 
 fn loopback_allowed() -> AddressRules {
-    AddressRules(vec!["127.0.0.0/8".parse().unwrap(), "::1/128".parse().unwrap()])
+    AddressRules {
+        allow: ["127.0.0.0/8", "::1/128"]
+            .map(|network| network.parse().unwrap())
+            .to_vec(),
+        ..AddressRules::default()
+    }
 }
