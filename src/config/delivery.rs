@@ -35,7 +35,7 @@ pub(super) const ENDPOINT_KEYS: &[&str] = &["url", "secret", "headers", "max_rec
 
 /// A daemon is taken for dead after this long at the least, in deadlines of a request.
 const TAKE_OVER_TIMEOUTS: u32 = 4;
-const TAKE_OVER_DEFAULT: Duration = Duration::from_secs(60);
+const TAKE_OVER_DEFAULT: Duration = Duration::from_mins(1);
 const DAY_S: f64 = 86_400.0;
 
 /// `[delivery]`.
@@ -88,7 +88,7 @@ pub(super) fn delivery(section: Section<'_>, queue_type: QueueType) -> Result<De
         timeout,
         linger: section.seconds("linger_s", 0.0..=3600.0, Duration::from_secs(5))?,
         in_flight_per_endpoint: section.integer("in_flight_per_endpoint", 1..=10_000, 16)?,
-        idle_queue_ttl: section.seconds("idle_queue_ttl_s", 1.0..=365.0 * DAY_S, Duration::from_secs(604_800))?,
+        idle_queue_ttl: section.seconds("idle_queue_ttl_s", 1.0..=365.0 * DAY_S, Duration::from_hours(168))?,
         allow_networks: networks(section)?,
         response_snippet_bytes: section.integer("response_snippet_bytes", 0..=65_536, 2048)?,
         retry_after_cap_s: section.integer("retry_after_cap_s", 0..=2_592_000, 3600)?,

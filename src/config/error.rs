@@ -1,6 +1,5 @@
 //! Why there is no configuration: always with the field and the mend, never with a secret.
 
-use std::error::Error as _;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +16,12 @@ pub struct ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.file {
-            Some(file) => write!(formatter, "configuration {file:?}: {}", self.problem),
+            Some(file) => write!(
+                formatter,
+                "configuration {:?}: {}",
+                file.to_string_lossy(),
+                self.problem
+            ),
             None => write!(formatter, "configuration: {}", self.problem),
         }
     }
@@ -48,7 +52,7 @@ pub enum Problem {
         message: String,
     },
     /// A key that does not exist.
-    #[error("{field}{} is unknown{}", at(.line), nearest_or_known(.nearest.as_ref(), .known))]
+    #[error("{field}{} is unknown{}", at(*.line), nearest_or_known(.nearest.as_ref(), .known))]
     UnknownKey {
         /// Its full path.
         field: String,
@@ -60,7 +64,7 @@ pub enum Problem {
         known: String,
     },
     /// A value that is not possible.
-    #[error("{field}{} {problem}", at(.line))]
+    #[error("{field}{} {problem}", at(*.line))]
     Value {
         /// Its full path, or the environment variable that set it.
         field: String,
@@ -70,7 +74,7 @@ pub enum Problem {
         problem: String,
     },
     /// A secret that is kept elsewhere is not there.
-    #[error("{field}{} {problem}", at(.line))]
+    #[error("{field}{} {problem}", at(*.line))]
     Secret {
         /// Its full path.
         field: String,
@@ -100,7 +104,7 @@ impl Problem {
     }
 }
 
-fn at(line: &Option<usize>) -> String {
+fn at(line: Option<usize>) -> String {
     line.map_or_else(String::new, |line| format!(" (line {line})"))
 }
 

@@ -79,8 +79,8 @@ pub(super) fn events(section: Section<'_>) -> Result<EventsConfig, Problem> {
     let events = EventsConfig {
         cutoff: section.integer("cutoff", 1..=1000, 20)?,
         backoff_base: section.seconds("backoff_base_s", 0.001..=MONTH_S, Duration::from_secs(225))?,
-        backoff_cap: section.seconds("backoff_cap_s", 0.001..=MONTH_S, Duration::from_secs(43_200))?,
-        lease: section.seconds("lease_s", 1.0..=86_400.0, Duration::from_secs(300))?,
+        backoff_cap: section.seconds("backoff_cap_s", 0.001..=MONTH_S, Duration::from_hours(12))?,
+        lease: section.seconds("lease_s", 1.0..=86_400.0, Duration::from_mins(5))?,
         workers: section.integer("workers", 1..=1000, 8)?,
     };
     if events.backoff_cap < events.backoff_base {

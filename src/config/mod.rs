@@ -107,9 +107,8 @@ impl Config {
         for (name, _) in profiles(&document) {
             // A mistyped key is found before the day on which the profile is needed; what only this
             // profile's surroundings could tell is not asked for.
-            match resolve_with(&document, Some(name), environment) {
-                Err(problem @ Problem::UnknownKey { .. }) => return Err(problem),
-                Ok(_) | Err(_) => {}
+            if let Err(problem @ Problem::UnknownKey { .. }) = resolve_with(&document, Some(name), environment) {
+                return Err(problem);
             }
         }
         Ok(config)

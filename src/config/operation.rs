@@ -74,7 +74,7 @@ pub(super) fn janitor(section: Section<'_>) -> Result<JanitorConfig, Problem> {
         ));
     }
     Ok(JanitorConfig {
-        job_queue_ttl: section.seconds("job_queue_ttl_s", 0.001..=31_536_000.0, Duration::from_secs(172_800))?,
+        job_queue_ttl: section.seconds("job_queue_ttl_s", 0.001..=31_536_000.0, Duration::from_hours(48))?,
         leftover_pattern: RegexBuilder::new(pattern)
             .size_limit(PATTERN_COMPILED_BYTES_MAX)
             .build()

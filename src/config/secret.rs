@@ -124,8 +124,11 @@ fn read_file(path: &str) -> std::io::Result<String> {
 }
 
 fn text(node: &Node) -> Result<&str, Problem> {
-    match &node.written {
-        Written::Text(text) if !text.is_empty() => Ok(text),
-        other => Err(node.problem(format!("is {}, and must be a string that is not empty", other.kind()))),
+    if let Written::Text(text) = &node.written
+        && !text.is_empty()
+    {
+        return Ok(text);
     }
+    let kind = node.written.kind();
+    Err(node.problem(format!("is {kind}, and must be a string that is not empty")))
 }

@@ -57,7 +57,7 @@ pub struct BrokerConfig {
 /// Which broker.
 #[derive(Clone, Debug)]
 pub enum BrokerKind {
-    /// In the file of the SQLite store.
+    /// In the file of the `SQLite` store.
     Embedded,
     /// A server.
     RabbitMq {

@@ -11,6 +11,43 @@ use crate::domain::policy::{BackoffFunction, RetryPolicy};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
+/// The contract's example, with values that differ from the defaults.
+const EXAMPLE: &str = r#"
+        [store]
+        url = "postgres://redrive:hunter2@db/redrive"
+        [broker]
+        url = "amqps://user:hunter2@rabbit"
+        url_hash_key = "hunter2-key"
+        vhost = "other"
+        queue_type = "quorum"
+        [delivery]
+        timeout_s = 30
+        allow_networks = ["10.1.2.3/8", "::1"]
+        retry_policy = { minimum_delay = 1, maximum_delay = 60, retry_backoff_function = "geometric" }
+        [[endpoint]]
+        url = "HTTP://Example.com:80/hook#there"
+        secret = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
+        headers = { "X-Team" = "hunter2" }
+        max_receives_per_second = 10
+        [api]
+        listen = "[::]:8470"
+        tokens = ["hunter2", { token = "hunter2r", read_only = true }]
+        [[consumer]]
+        name = "hr"
+        queue = "q_hr"
+        exchange = "people"
+        bindings = ["a"]
+        type = "hr-import"
+        reference = "/employee_number"
+        [[handler]]
+        type = "hr-import"
+        command = ["true"]
+        [metrics]
+        statsd = "[::1]:8125"
+        [console]
+        keys = { quit = "q" }
+        "#;
+
 fn environment(variables: &[(&str, &str)]) -> Environment {
     let variables: HashMap<_, _> = variables
         .iter()
@@ -69,43 +106,7 @@ fn without_a_file_everything_is_embedded_and_has_the_documented_default() {
 
 #[test]
 fn the_example_of_the_contract_is_understood() {
-    let config = config(&format!(
-        r#"
-        [store]
-        url = "postgres://redrive:hunter2@db/redrive"
-        [broker]
-        url = "amqps://user:hunter2@rabbit"
-        url_hash_key = "hunter2-key"
-        vhost = "other"
-        queue_type = "quorum"
-        [delivery]
-        timeout_s = 30
-        allow_networks = ["10.1.2.3/8", "::1"]
-        retry_policy = {{ minimum_delay = 1, maximum_delay = 60, retry_backoff_function = "geometric" }}
-        [[endpoint]]
-        url = "HTTP://Example.com:80/hook#there"
-        secret = ["{SECRET}", "{SECRET}"]
-        headers = {{ "X-Team" = "hunter2" }}
-        max_receives_per_second = 10
-        [api]
-        listen = "[::]:8470"
-        tokens = ["hunter2", {{ token = "hunter2r", read_only = true }}]
-        [[consumer]]
-        name = "hr"
-        queue = "q_hr"
-        exchange = "people"
-        bindings = ["a"]
-        type = "hr-import"
-        reference = "/employee_number"
-        [[handler]]
-        type = "hr-import"
-        command = ["true"]
-        [metrics]
-        statsd = "[::1]:8125"
-        [console]
-        keys = {{ quit = "q" }}
-        "#
-    ));
+    let config = config(EXAMPLE);
     let BrokerKind::RabbitMq {
         amqp_url,
         management_url,
@@ -180,7 +181,7 @@ fn an_unknown_key_is_named_with_its_path_its_line_and_the_nearest() {
 }
 
 #[test]
-fn a_value_that_is_not_possible_is_named_with_what_is() {
+fn a_store_broker_or_delivery_that_is_not_possible_is_told_what_is() {
     for (text, parts) in [
         ("[store", &["line 1 is not TOML"][..]),
         ("store = 3", &["store (line 1) is an integer, and must be a table"]),
@@ -245,7 +246,15 @@ fn a_value_that_is_not_possible_is_named_with_what_is() {
             &["delivery.retry_policy.jitter (line 2)"],
         ),
         ("[delivery]\nretry_policy = 3", &["delivery.retry_policy (line 2)"]),
-        ("[[endpoint]]", &["endpoint[0].url (line 1) is missing"]),
+    ] {
+        check(text, parts);
+    }
+}
+
+#[test]
+fn an_endpoint_a_token_or_an_event_setting_that_is_not_possible_is_told_what_is() {
+    for (text, parts) in [
+        ("[[endpoint]]", &["endpoint[0].url (line 1) is missing"][..]),
         (
             "[[endpoint]]\nurl = \"http://user:hunter2@a/\"",
             &["endpoint[0].url (line 2) has user information"],

@@ -1,5 +1,7 @@
 //! The sender against real receivers on loopback: what is sent, how an attempt ends, what is refused.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -126,7 +128,7 @@ async fn answer(stream: &mut TcpStream, behaviour: &Behaviour) -> bool {
         Behaviour::Flood(bytes) => {
             let mut open = stream.write_all(bytes).await.is_ok();
             while open {
-                open = stream.write_all(&[b'x'; 65_536]).await.is_ok();
+                open = stream.write_all(&[b'x'; 8192]).await.is_ok();
             }
             false
         }
