@@ -2,6 +2,7 @@
 
 pub mod ambient;
 pub mod broker;
+pub mod config;
 pub mod delivery;
 pub mod domain;
 pub mod engine;

@@ -16,3 +16,4 @@ mod layers;
 mod source;
 mod support;
 mod tidy;
+mod sender;
