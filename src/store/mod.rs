@@ -8,7 +8,10 @@
 //!
 //! The seam is several traits behind one handle, [`Store`].
 
+mod columns;
+pub mod postgres;
 mod record;
+mod rules;
 
 use std::sync::Arc;
 use std::time::Duration;
