@@ -26,8 +26,11 @@ const FORGET_OLD: &str = "DELETE FROM redrive.incarnations i WHERE NOT alive AND
 const BEAT: &str = "UPDATE redrive.incarnations i SET counter = counter + 1, beat_at = redrive.store_now() \
     FROM redrive.settings s WHERE i.id = $1 AND i.alive AND i.version >= s.minimum_version \
     AND (i.fingerprint IS NULL OR i.fingerprint = s.fingerprint)";
-const FREE_LEASES: &str = "UPDATE redrive.delivery_queues SET owner = NULL WHERE owner = $1";
-const END: &str = "UPDATE redrive.incarnations SET alive = false, ended_at = $2 WHERE id = $1 AND alive";
+const END: &str = "UPDATE redrive.incarnations SET alive = false, ended_at = redrive.store_now() \
+    WHERE id = $1 AND alive";
+const FREE_LEASES: &str = "WITH held AS (SELECT name FROM redrive.delivery_queues WHERE owner = $1 \
+    ORDER BY name FOR UPDATE) \
+    UPDATE redrive.delivery_queues q SET owner = NULL FROM held WHERE q.name = held.name";
 const MARK_DEAD: &str = "UPDATE redrive.incarnations SET alive = false, ended_at = redrive.store_now() \
     WHERE id = $1 AND alive AND counter = $2";
 const LIST: &str = "SELECT id, name, host, pid, counter, alive, fingerprint, take_over, started_at, beat_at, \
@@ -70,14 +73,13 @@ impl Incarnations for PostgresStore {
 
     async fn incarnation_end(&self, id: IncarnationId) -> Result<(), StoreError> {
         let operation = "ending an incarnation";
-        let (mut transaction, now) = self.begin(operation).await?;
-        for (statement, with_time) in [(FREE_LEASES, None), (END, Some(now.micros()))] {
-            let query = sqlx::query(statement).bind(id.0);
-            let query = match with_time {
-                Some(time) => query.bind(time),
-                None => query,
-            };
-            query.execute(&mut *transaction).await.map_err(failed(operation))?;
+        let (mut transaction, _) = self.begin(operation).await?;
+        for statement in [END, FREE_LEASES] {
+            sqlx::query(statement)
+                .bind(id.0)
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed(operation))?;
         }
         transaction.commit().await.map_err(failed(operation))?;
         if let Some(connection) = self.living_take(id.0) {
