@@ -12,6 +12,7 @@ mod columns;
 pub mod postgres;
 mod record;
 mod rules;
+pub mod sqlite;
 
 use std::sync::Arc;
 use std::time::Duration;

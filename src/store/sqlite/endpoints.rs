@@ -1,12 +1,12 @@
-//! Endpoints and their state on PostgreSQL.
+//! Endpoints and their state in a SQLite file.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
-use super::error::failed;
-use super::{PostgresStore, micros_optional, queues, storable, storable_optional};
+use super::error::unread;
+use super::{SqliteStore, micros_optional, queues};
 use crate::ambient;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
@@ -24,77 +24,58 @@ const NOT_AVAILABLE: &str = concat!(
     endpoint_columns!(),
     " FROM endpoints WHERE state <> 'available' ORDER BY url"
 );
-const GET: &str = concat!(
-    "SELECT ",
-    endpoint_columns!(),
-    " FROM endpoints WHERE url_key = url_key($1)"
-);
-const LOCK: &str = concat!(
-    "SELECT ",
-    endpoint_columns!(),
-    " FROM endpoints WHERE url_key = url_key($1) FOR UPDATE"
-);
-const GET_ALL: &str = concat!(
-    "SELECT ",
-    endpoint_columns!(),
-    " FROM endpoints WHERE url_key IN (SELECT url_key(url) FROM unnest($1::text[]) AS asked (url))"
-);
+const GET: &str = concat!("SELECT ", endpoint_columns!(), " FROM endpoints WHERE url = $1");
 const PAGE: &str = concat!(
     "SELECT ",
     endpoint_columns!(),
-    ", (SELECT count(*) FROM delivery_queues q WHERE url_key(q.url) = e.url_key) AS queues \
-     FROM endpoints e WHERE NOT $1 OR state <> 'available' ORDER BY state = 'available', url \
-     OFFSET $2 LIMIT $3"
+    ", (SELECT count(*) FROM delivery_queues q WHERE q.url = e.url) AS queues \
+     FROM endpoints e WHERE NOT $1 OR state <> 'available' ORDER BY state = 'available', url LIMIT $3 OFFSET $2"
 );
-const MAKE: &str = "INSERT INTO endpoints (url, since) \
-    SELECT DISTINCT url COLLATE \"C\", $2 FROM unnest($1::text[]) AS asked (url) ORDER BY 1 \
-    ON CONFLICT (url_key) DO NOTHING";
-const PUT: &str = "UPDATE endpoints SET state = $2, epoch = $3, since = $4, attempts = $5, \
-    next_attempt_at = $6, last_status = $7, last_error = $8, probe_queue = $9, probe_message = $10, \
-    probe_token = NULL, probe_until = NULL WHERE url_key = url_key($1)";
+const MAKE: &str = "INSERT INTO endpoints (url, since) VALUES ($1, $2) ON CONFLICT (url) DO NOTHING";
+const PUT: &str = "UPDATE endpoints SET state = $2, epoch = $3, since = $4, attempts = $5, next_attempt_at = $6, \
+    last_status = $7, last_error = $8, probe_queue = $9, probe_message = $10, probe_token = NULL, \
+    probe_until = NULL WHERE url = $1";
 const CLAIM: &str = concat!(
-    "UPDATE endpoints SET probe_token = $3, probe_until = store_now() + $4, \
+    "UPDATE endpoints SET probe_token = $3, probe_until = $4 + $5, \
      probe_message = CASE WHEN probe_queue IS NULL THEN NULL ELSE probe_message END, probe_queue = $2 \
-     WHERE url_key = url_key($1) AND state = 'unavailable' AND next_attempt_at <= store_now() \
-     AND (probe_token IS NULL OR probe_until < store_now()) \
-     AND (probe_queue IS NULL OR probe_queue = $2) RETURNING ",
+     WHERE url = $1 AND state = 'unavailable' AND next_attempt_at <= $4 \
+     AND (probe_token IS NULL OR probe_until < $4) AND (probe_queue IS NULL OR probe_queue = $2) RETURNING ",
     endpoint_columns!()
 );
 const RELEASE: &str = "UPDATE endpoints SET probe_token = NULL, probe_until = NULL \
-    WHERE url_key = url_key($1) AND probe_token = $2";
-const RELEASE_ELSEWHERE: &str = "UPDATE endpoints SET probe_token = NULL, probe_until = NULL, \
-    probe_queue = NULL, probe_message = NULL, attempts = 0, next_attempt_at = store_now() \
-    WHERE url_key = url_key($1) AND probe_token = $2";
+    WHERE url = $1 AND probe_token = $2";
+const RELEASE_ELSEWHERE: &str = "UPDATE endpoints SET probe_token = NULL, probe_until = NULL, probe_queue = NULL, \
+    probe_message = NULL, attempts = 0, next_attempt_at = $3 WHERE url = $1 AND probe_token = $2";
 
 #[async_trait]
-impl Endpoints for PostgresStore {
+impl Endpoints for SqliteStore {
     async fn endpoints_generation(&self) -> Result<i64, StoreError> {
         sqlx::query_scalar(GENERATION)
-            .fetch_one(&self.pool)
+            .fetch_one(self.readers())
             .await
-            .map_err(failed("reading the endpoints' generation"))
+            .map_err(unread("reading the endpoints' generation"))
     }
 
     async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError> {
         let operation = "listing endpoints that are not available";
         let rows = sqlx::query(NOT_AVAILABLE)
-            .fetch_all(&self.pool)
+            .fetch_all(self.readers())
             .await
-            .map_err(failed(operation))?;
+            .map_err(unread(operation))?;
         rows.iter()
             .map(endpoint)
             .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .map_err(unread(operation))
     }
 
     async fn endpoint_get(&self, url: &EndpointUrl) -> Result<Option<Endpoint>, StoreError> {
         let operation = "reading an endpoint";
         let row = sqlx::query(GET)
             .bind(url.as_str())
-            .fetch_optional(&self.pool)
+            .fetch_optional(self.readers())
             .await
-            .map_err(failed(operation))?;
-        row.as_ref().map(endpoint).transpose().map_err(failed(operation))
+            .map_err(unread(operation))?;
+        row.as_ref().map(endpoint).transpose().map_err(unread(operation))
     }
 
     async fn endpoints_page(&self, query: &EndpointQuery) -> Result<Vec<(Endpoint, u64)>, StoreError> {
@@ -103,14 +84,14 @@ impl Endpoints for PostgresStore {
             .bind(query.not_available)
             .bind(stored(query.offset))
             .bind(i64::from(query.limit))
-            .fetch_all(&self.pool)
+            .fetch_all(self.readers())
             .await
-            .map_err(failed(operation))?;
-        let with_count = |row: &PgRow| Ok((endpoint(row)?, number(row, "queues")?));
+            .map_err(unread(operation))?;
+        let with_count = |row: &SqliteRow| Ok((endpoint(row)?, number(row, "queues")?));
         rows.iter()
             .map(with_count)
             .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .map_err(unread(operation))
     }
 
     async fn endpoint_change(
@@ -119,15 +100,12 @@ impl Endpoints for PostgresStore {
         expected: Option<EndpointEpoch>,
         change: &EndpointChange,
     ) -> Result<Changed, StoreError> {
-        let operation = "changing an endpoint";
-        let (mut transaction, now) = self.begin(operation).await?;
-        let changed = apply(&mut transaction, url, expected, (change, None), now)
-            .await
-            .map_err(failed(operation))?;
-        if let Changed::Done { .. } = &changed {
-            transaction.commit().await.map_err(failed(operation))?;
-        }
-        Ok(changed)
+        let now = self.clock.now();
+        let (url, change) = (url.clone(), change.clone());
+        self.write("changing an endpoint", move |connection| {
+            Box::pin(async move { apply(connection, &url, expected, (&change, None), now).await })
+        })
+        .await
     }
 
     async fn probe_claim(
@@ -136,68 +114,36 @@ impl Endpoints for PostgresStore {
         queue: &QueueName,
         hold: Duration,
     ) -> Result<ProbeOutcome, StoreError> {
-        let operation = "claiming a probe";
+        let now = self.clock.now();
         let token = i64::from_ne_bytes(ambient::random().to_ne_bytes());
-        let row = sqlx::query(CLAIM)
-            .bind(url.as_str())
-            .bind(storable(queue.as_str()))
-            .bind(token)
-            .bind(micros(hold))
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        if let Some(row) = row {
-            let endpoint = Box::new(endpoint(&row).map_err(failed(operation))?);
-            return Ok(ProbeOutcome::Claimed { token, endpoint });
-        }
-        Ok(match self.endpoint_get(url).await? {
-            Some(endpoint) if endpoint.state == EndpointState::Unavailable => {
-                ProbeOutcome::NotYours(Box::new(endpoint))
-            }
-            Some(_) | None => ProbeOutcome::NotNeeded,
+        let (url, queue) = (url.clone(), queue.clone());
+        self.write("claiming a probe", move |connection| {
+            Box::pin(async move { claim(connection, (&url, &queue), token, (now, hold)).await })
         })
+        .await
     }
 
     async fn probe_release(&self, url: &EndpointUrl, token: i64, next: ProbeNext) -> Result<(), StoreError> {
-        let operation = "releasing a probe";
-        let statement = match next {
-            ProbeNext::Same => RELEASE,
-            ProbeNext::AnyQueue => RELEASE_ELSEWHERE,
-        };
-        let (mut transaction, _) = self.begin(operation).await?;
-        let released = sqlx::query(statement)
-            .bind(url.as_str())
-            .bind(token)
-            .execute(&mut *transaction)
-            .await
-            .map_err(failed(operation))?;
-        if released.rows_affected() == 1 && next == ProbeNext::AnyQueue {
-            generation_raise(&mut transaction).await.map_err(failed(operation))?;
-        }
-        transaction.commit().await.map_err(failed(operation))
+        let now = self.clock.now();
+        let url = url.clone();
+        self.write("releasing a probe", move |connection| {
+            Box::pin(async move { release(connection, &url, token, next, now).await })
+        })
+        .await
     }
 }
 
-/// Changes an endpoint when `expected` is still its epoch. Opening locks the heads of the URL first, as
-/// queues are locked before endpoints.
+/// Changes an endpoint when `expected` is still its epoch.
 pub(super) async fn apply(
-    connection: &mut PgConnection,
+    connection: &mut SqliteConnection,
     url: &EndpointUrl,
     expected: Option<EndpointEpoch>,
     (change, attempt): (&EndpointChange, Option<&Attempt>),
     now: Timestamp,
 ) -> Result<Changed, sqlx::Error> {
-    if matches!(change, EndpointChange::Open) {
-        queues::heads_lock(connection, url).await?;
-    }
-    let Some(row) = sqlx::query(LOCK)
-        .bind(url.as_str())
-        .fetch_optional(&mut *connection)
-        .await?
-    else {
+    let Some(before) = get(connection, url).await? else {
         return Ok(Changed::Unknown);
     };
-    let before = endpoint(&row)?;
     if expected.is_some_and(|expected| expected != before.epoch) {
         return Ok(Changed::Stale(Box::new(before)));
     }
@@ -215,26 +161,26 @@ pub(super) async fn apply(
     })
 }
 
-/// Makes the rows that are missing, available.
-pub(super) async fn make(connection: &mut PgConnection, urls: &[&str], now: Timestamp) -> Result<(), sqlx::Error> {
+/// Makes the row when it is missing, available.
+pub(super) async fn make(
+    connection: &mut SqliteConnection,
+    url: &EndpointUrl,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
     sqlx::query(MAKE)
-        .bind(urls)
+        .bind(url.as_str())
         .bind(now.micros())
         .execute(connection)
         .await?;
     Ok(())
 }
 
-pub(super) async fn get_all(connection: &mut PgConnection, urls: &[EndpointUrl]) -> Result<Vec<Endpoint>, sqlx::Error> {
-    if urls.is_empty() {
-        return Ok(Vec::new());
-    }
-    let urls: Vec<&str> = urls.iter().map(EndpointUrl::as_str).collect();
-    let rows = sqlx::query(GET_ALL).bind(urls).fetch_all(connection).await?;
-    rows.iter().map(endpoint).collect()
+pub(super) async fn get(connection: &mut SqliteConnection, url: &EndpointUrl) -> Result<Option<Endpoint>, sqlx::Error> {
+    let row = sqlx::query(GET).bind(url.as_str()).fetch_optional(connection).await?;
+    row.as_ref().map(endpoint).transpose()
 }
 
-async fn put(connection: &mut PgConnection, endpoint: &Endpoint) -> Result<(), sqlx::Error> {
+async fn put(connection: &mut SqliteConnection, endpoint: &Endpoint) -> Result<(), sqlx::Error> {
     sqlx::query(PUT)
         .bind(endpoint.url.as_str())
         .bind(endpoint.state.as_str())
@@ -243,8 +189,8 @@ async fn put(connection: &mut PgConnection, endpoint: &Endpoint) -> Result<(), s
         .bind(i64::from(endpoint.attempts))
         .bind(micros_optional(endpoint.next_attempt_at))
         .bind(endpoint.last_status.map(i64::from))
-        .bind(storable_optional(endpoint.last_error.as_ref()))
-        .bind(endpoint.probe_queue.as_ref().map(|queue| storable(queue.as_str())))
+        .bind(endpoint.last_error.clone())
+        .bind(endpoint.probe_queue.as_ref().map(|queue| queue.as_str().to_owned()))
         .bind(
             endpoint
                 .probe_message
@@ -256,7 +202,52 @@ async fn put(connection: &mut PgConnection, endpoint: &Endpoint) -> Result<(), s
     Ok(())
 }
 
-async fn generation_raise(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+async fn claim(
+    connection: &mut SqliteConnection,
+    (url, queue): (&EndpointUrl, &QueueName),
+    token: i64,
+    (now, hold): (Timestamp, Duration),
+) -> Result<ProbeOutcome, sqlx::Error> {
+    let row = sqlx::query(CLAIM)
+        .bind(url.as_str())
+        .bind(queue.as_str())
+        .bind(token)
+        .bind(now.micros())
+        .bind(micros(hold))
+        .fetch_optional(&mut *connection)
+        .await?;
+    if let Some(row) = row {
+        let endpoint = Box::new(endpoint(&row)?);
+        return Ok(ProbeOutcome::Claimed { token, endpoint });
+    }
+    Ok(match get(connection, url).await? {
+        Some(endpoint) if endpoint.state == EndpointState::Unavailable => ProbeOutcome::NotYours(Box::new(endpoint)),
+        Some(_) | None => ProbeOutcome::NotNeeded,
+    })
+}
+
+async fn release(
+    connection: &mut SqliteConnection,
+    url: &EndpointUrl,
+    token: i64,
+    next: ProbeNext,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let query = match next {
+        ProbeNext::Same => sqlx::query(RELEASE).bind(url.as_str()).bind(token),
+        ProbeNext::AnyQueue => sqlx::query(RELEASE_ELSEWHERE)
+            .bind(url.as_str())
+            .bind(token)
+            .bind(now.micros()),
+    };
+    let released = query.execute(&mut *connection).await?;
+    if released.rows_affected() == 1 && next == ProbeNext::AnyQueue {
+        generation_raise(connection).await?;
+    }
+    Ok(())
+}
+
+async fn generation_raise(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     sqlx::query(GENERATION_RAISE).execute(connection).await?;
     Ok(())
 }

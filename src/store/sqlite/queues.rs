@@ -1,13 +1,10 @@
-//! Delivery-queue records and leases on PostgreSQL.
-
-use std::collections::HashMap;
+//! Delivery-queue records and leases in a SQLite file.
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
-use super::error::failed;
-use super::{PostgresStore, endpoints, storable, storable_optional};
-use crate::domain::endpoint::Endpoint;
+use super::error::unread;
+use super::{SqliteStore, endpoints};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
@@ -19,40 +16,25 @@ use crate::store::{
     StoreError,
 };
 
-/// The asking incarnation is locked against being marked dead, the settings against being changed.
 const ASKER: &str = "SELECT i.id FROM incarnations i, settings s WHERE i.id = $1 AND i.alive \
-    AND i.version >= s.minimum_version AND (i.fingerprint IS NULL OR i.fingerprint = s.fingerprint) FOR SHARE";
-const EPOCH: &str = "UPDATE numbers SET value = GREATEST(value + 1, store_now() / 1000) \
-    WHERE name = 'epoch' RETURNING value";
-const ROWS_MAKE: &str = "INSERT INTO delivery_queues (name, active_at, created_at) \
-    SELECT DISTINCT name COLLATE \"C\", $2, $2 FROM unnest($1::text[]) AS asked (name) ORDER BY 1 \
+    AND i.version >= s.minimum_version AND (i.fingerprint IS NULL OR i.fingerprint = s.fingerprint)";
+const EPOCH: &str = "UPDATE numbers SET value = max(value + 1, $1 / 1000) WHERE name = 'epoch' RETURNING value";
+const ROW_MAKE: &str = "INSERT INTO delivery_queues (name, active_at, created_at) VALUES ($1, $2, $2) \
     ON CONFLICT (name) DO NOTHING";
-const ROWS_LOCK: &str = concat!(
-    "SELECT ",
-    queue_columns!(),
-    " FROM delivery_queues WHERE name = ANY($1) ORDER BY name FOR UPDATE"
-);
-const OWNERS: &str = "SELECT id, name, alive FROM incarnations WHERE id = ANY($1)";
+const OWNER: &str = "SELECT name, alive FROM incarnations WHERE id = $1";
 const TAKE: &str = concat!(
-    "UPDATE delivery_queues SET owner = $2, epoch = $3, \
-     wanted_by = CASE WHEN $4 THEN NULL ELSE wanted_by END, \
-     closing = CASE WHEN closing = 'closing' THEN 'open' ELSE closing END WHERE name = ANY($1) RETURNING ",
+    "UPDATE delivery_queues SET owner = $2, epoch = $3, wanted_by = CASE WHEN $4 THEN NULL ELSE wanted_by END, \
+     closing = CASE WHEN closing = 'closing' THEN 'open' ELSE closing END WHERE name = $1 RETURNING ",
     queue_columns!()
 );
-const FREE: &str =
-    "UPDATE delivery_queues SET owner = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
+const FREE: &str = "UPDATE delivery_queues SET owner = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
 const HELD: &str = "SELECT name, epoch, paused_by IS NOT NULL AS paused, wanted_by FROM delivery_queues \
     WHERE owner = $1 ORDER BY name";
 const LEARN: &str = "INSERT INTO delivery_queues AS q (name, execution, url, active_at, created_at) \
-    SELECT DISTINCT ON (name COLLATE \"C\") name, execution, url, store_now(), store_now() \
-    FROM unnest($1::text[], $2::text[], $3::text[]) AS learned (name, execution, url) ORDER BY name COLLATE \"C\" \
-    ON CONFLICT (name) DO UPDATE SET execution = COALESCE(q.execution, excluded.execution), \
-    url = COALESCE(q.url, excluded.url), active_at = excluded.active_at";
-const GET: &str = concat!(
-    "SELECT ",
-    queue_columns!(),
-    " FROM delivery_queues WHERE name = $1"
-);
+    VALUES ($1, $2, $3, $4, $4) ON CONFLICT (name) DO UPDATE SET \
+    execution = COALESCE(q.execution, excluded.execution), url = COALESCE(q.url, excluded.url), \
+    active_at = excluded.active_at";
+const GET: &str = concat!("SELECT ", queue_columns!(), " FROM delivery_queues WHERE name = $1");
 const PAGE: &str = concat!(
     "SELECT ",
     queue_columns!(),
@@ -61,8 +43,7 @@ const PAGE: &str = concat!(
 const PAGE_OF_URL: &str = concat!(
     "SELECT ",
     queue_columns!(),
-    " FROM delivery_queues WHERE name > $1 AND url_key(url) = url_key($3) \
-     ORDER BY name LIMIT $2"
+    " FROM delivery_queues WHERE name > $1 AND url = $3 ORDER BY name LIMIT $2"
 );
 /// What a crash left open comes first. A head is due only where it could be tried: not while a person or
 /// a refusal stops its queue, or while its URL is not available.
@@ -71,9 +52,8 @@ const DUE: &str = concat!(
     queue_columns!(),
     " FROM delivery_queues q WHERE (closing = 'closing' \
      OR (decision_id IS NOT NULL AND paused_by IS NULL) \
-     OR (head_next_attempt_at <= store_now() AND paused_by IS NULL AND refused IS NULL \
-         AND quarantined IS NULL AND NOT EXISTS (SELECT 1 FROM endpoints e \
-             WHERE e.url_key = url_key(q.url) AND e.state <> 'available'))) \
+     OR (head_next_attempt_at <= $2 AND paused_by IS NULL AND refused IS NULL AND quarantined IS NULL \
+         AND NOT EXISTS (SELECT 1 FROM endpoints e WHERE e.url = q.url AND e.state <> 'available'))) \
      AND NOT EXISTS (SELECT 1 FROM incarnations i WHERE i.id = q.owner AND i.alive) \
      ORDER BY COALESCE(head_next_attempt_at, 0), name LIMIT $1"
 );
@@ -84,8 +64,7 @@ const WAITING: &str = concat!(
      ORDER BY head_parked, head_next_attempt_at, name LIMIT $1"
 );
 const PAUSE: &str = concat!(
-    "UPDATE delivery_queues SET paused_by = $2, paused_reason = $3, \
-     paused_at = CASE WHEN $2::text IS NULL THEN NULL ELSE store_now() END WHERE name = $1 RETURNING ",
+    "UPDATE delivery_queues SET paused_by = $2, paused_reason = $3, paused_at = $4 WHERE name = $1 RETURNING ",
     queue_columns!()
 );
 const WANT: &str = "UPDATE delivery_queues SET wanted_by = $2 WHERE name = $1";
@@ -94,14 +73,10 @@ const HEAD_RESET: &str = concat!(
     head_cleared!(),
     " WHERE name = $1 AND head_message IS NOT NULL RETURNING name"
 );
-const HEADS_LOCK: &str = "SELECT 1 FROM delivery_queues WHERE url_key(url) = url_key($1) \
-    AND head_message IS NOT NULL ORDER BY name FOR UPDATE";
 const HEADS_RESET: &str = concat!(
-    "WITH due AS (SELECT name FROM delivery_queues WHERE url_key(url) = url_key($1) \
-     AND head_message IS NOT NULL ORDER BY name FOR UPDATE) \
-     UPDATE delivery_queues q SET refusals_in_row = 0, ",
+    "UPDATE delivery_queues SET refusals_in_row = 0, ",
     head_cleared!(),
-    " FROM due WHERE q.name = due.name RETURNING q.name"
+    " WHERE url = $1 AND head_message IS NOT NULL RETURNING name"
 );
 const FORGET: &str = "DELETE FROM delivery_queues WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
 
@@ -117,77 +92,62 @@ macro_rules! mark {
 }
 
 #[async_trait]
-impl Queues for PostgresStore {
+impl Queues for SqliteStore {
     async fn leases_take(
         &self,
         incarnation: IncarnationId,
         purpose: Purpose,
         queues: &[QueueName],
     ) -> Result<Vec<LeaseOutcome>, StoreError> {
-        let operation = "taking leases";
         if queues.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut transaction, now) = self.begin(operation).await?;
-        let names: Vec<String> = queues.iter().map(|queue| storable(queue.as_str())).collect();
-        let taken = take(&mut transaction, incarnation, purpose, &names, now)
-            .await
-            .map_err(failed(operation))?;
-        let Some(taken) = taken else {
-            return Ok(vec![LeaseOutcome::Disowned; queues.len()]);
-        };
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(names
-            .iter()
-            .map(|name| taken.get(name).cloned().unwrap_or(LeaseOutcome::Disowned))
-            .collect())
+        let now = self.clock.now();
+        let queues = queues.to_vec();
+        self.write("taking leases", move |connection| {
+            Box::pin(async move { take_all(connection, incarnation, purpose, &queues, now).await })
+        })
+        .await
     }
 
     async fn lease_free(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError> {
-        let freed = sqlx::query(FREE)
-            .bind(storable(queue.as_str()))
-            .bind(epoch.0)
-            .execute(&self.pool)
-            .await
-            .map_err(failed("freeing a lease"))?;
-        Ok(freed.rows_affected() == 1)
+        self.guarded("freeing a lease", FREE, (queue, epoch)).await
     }
 
     async fn leases_held(&self, incarnation: IncarnationId) -> Result<Vec<HeldLease>, StoreError> {
         let operation = "reading the leases held";
         let rows = sqlx::query(HELD)
             .bind(incarnation.0)
-            .fetch_all(&self.pool)
+            .fetch_all(self.readers())
             .await
-            .map_err(failed(operation))?;
+            .map_err(unread(operation))?;
         rows.iter()
             .map(held)
             .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .map_err(unread(operation))
     }
 
     async fn queues_learn(&self, learned: &[LearnedQueue]) -> Result<(), StoreError> {
-        let operation = "learning queues";
-        let (mut transaction, now) = self.begin(operation).await?;
-        learn(&mut transaction, learned, now).await.map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))
+        let now = self.clock.now();
+        let learned = learned.to_vec();
+        self.write("learning queues", move |connection| {
+            Box::pin(async move { learn(connection, &learned, now).await })
+        })
+        .await
     }
 
     async fn queue_get(&self, queue: &QueueName) -> Result<Option<QueueRecord>, StoreError> {
         let operation = "reading a queue";
         let row = sqlx::query(GET)
-            .bind(storable(queue.as_str()))
-            .fetch_optional(&self.pool)
+            .bind(queue.as_str())
+            .fetch_optional(self.readers())
             .await
-            .map_err(failed(operation))?;
-        row.as_ref().map(queue_record).transpose().map_err(failed(operation))
+            .map_err(unread(operation))?;
+        row.as_ref().map(queue_record).transpose().map_err(unread(operation))
     }
 
     async fn queues_page(&self, query: &QueueQuery) -> Result<Vec<QueueRecord>, StoreError> {
-        let after = query
-            .after
-            .as_ref()
-            .map_or_else(String::new, |name| storable(name.as_str()));
+        let after = query.after.as_ref().map_or("", QueueName::as_str);
         let statement = match &query.url {
             Some(url) => sqlx::query(PAGE_OF_URL)
                 .bind(after)
@@ -195,231 +155,210 @@ impl Queues for PostgresStore {
                 .bind(url.as_str()),
             None => sqlx::query(PAGE).bind(after).bind(i64::from(query.limit)),
         };
-        records("listing queues", statement.fetch_all(&self.pool).await)
+        records("listing queues", statement.fetch_all(self.readers()).await)
     }
 
     async fn queues_due(&self, limit: u32) -> Result<Vec<QueueRecord>, StoreError> {
-        let rows = sqlx::query(DUE).bind(i64::from(limit)).fetch_all(&self.pool).await;
-        records("listing due queues", rows)
+        let statement = sqlx::query(DUE).bind(i64::from(limit)).bind(self.clock.now().micros());
+        records("listing due queues", statement.fetch_all(self.readers()).await)
     }
 
     async fn queues_waiting(&self, limit: u32) -> Result<Vec<QueueRecord>, StoreError> {
-        let rows = sqlx::query(WAITING).bind(i64::from(limit)).fetch_all(&self.pool).await;
-        records("listing waiting queues", rows)
+        let statement = sqlx::query(WAITING).bind(i64::from(limit));
+        records("listing waiting queues", statement.fetch_all(self.readers()).await)
     }
 
     async fn queue_pause(&self, queue: &QueueName, pause: Option<NewPause>) -> Result<Option<QueueRecord>, StoreError> {
-        let rows = sqlx::query(PAUSE)
-            .bind(storable(queue.as_str()))
-            .bind(pause.as_ref().map(|pause| storable(&pause.by)))
-            .bind(
-                pause
-                    .as_ref()
-                    .and_then(|pause| storable_optional(pause.reason.as_ref())),
-            )
-            .fetch_all(&self.pool)
-            .await;
-        Ok(records("pausing a queue", rows)?.pop())
+        let now = self.clock.now().micros();
+        let queue = queue.clone();
+        self.write("pausing a queue", move |connection| {
+            Box::pin(async move {
+                let row = sqlx::query(PAUSE)
+                    .bind(queue.as_str())
+                    .bind(pause.as_ref().map(|pause| pause.by.as_str()))
+                    .bind(pause.as_ref().and_then(|pause| pause.reason.as_deref()))
+                    .bind(pause.as_ref().map(|_| now))
+                    .fetch_optional(connection)
+                    .await?;
+                row.as_ref().map(queue_record).transpose()
+            })
+        })
+        .await
     }
 
     async fn queue_want(&self, queue: &QueueName, wanted_by: Option<&str>) -> Result<(), StoreError> {
-        sqlx::query(WANT)
-            .bind(storable(queue.as_str()))
-            .bind(wanted_by.map(storable))
-            .execute(&self.pool)
-            .await
-            .map_err(failed("wanting a queue"))?;
-        Ok(())
+        let (queue, wanted_by) = (queue.clone(), wanted_by.map(str::to_owned));
+        self.write("wanting a queue", move |connection| {
+            Box::pin(async move {
+                sqlx::query(WANT)
+                    .bind(queue.as_str())
+                    .bind(wanted_by)
+                    .execute(connection)
+                    .await?;
+                Ok(())
+            })
+        })
+        .await
     }
 
     async fn queue_mark(&self, queue: &QueueName, epoch: Epoch, mark: QueueMark) -> Result<bool, StoreError> {
-        let operation = "marking a queue";
-        let (mut transaction, now) = self.begin(operation).await?;
-        let marked = set_mark(&mut transaction, (queue, epoch), &mark, now)
-            .await
-            .map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(marked)
+        let now = self.clock.now();
+        let queue = queue.clone();
+        self.write("marking a queue", move |connection| {
+            Box::pin(async move { set_mark(connection, (&queue, epoch), &mark, now).await })
+        })
+        .await
     }
 
     async fn heads_reset(&self, scope: &HeadScope) -> Result<Vec<QueueName>, StoreError> {
-        let operation = "resetting heads";
-        let statement = match scope {
-            HeadScope::Queue(queue) => sqlx::query(HEAD_RESET).bind(storable(queue.as_str())),
-            HeadScope::Url(url) => sqlx::query(HEADS_RESET).bind(url.as_str().to_owned()),
-        };
-        let rows = statement.fetch_all(&self.pool).await.map_err(failed(operation))?;
-        rows.iter()
-            .map(|row| parsed(row, "name", QueueName::parse))
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+        let scope = scope.clone();
+        self.write("resetting heads", move |connection| {
+            Box::pin(async move {
+                let statement = match &scope {
+                    HeadScope::Queue(queue) => sqlx::query(HEAD_RESET).bind(queue.as_str()),
+                    HeadScope::Url(url) => sqlx::query(HEADS_RESET).bind(url.as_str()),
+                };
+                let rows = statement.fetch_all(connection).await?;
+                rows.iter().map(|row| parsed(row, "name", QueueName::parse)).collect()
+            })
+        })
+        .await
     }
 
     async fn queue_forget(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError> {
-        let forgotten = sqlx::query(FORGET)
-            .bind(storable(queue.as_str()))
-            .bind(epoch.0)
-            .execute(&self.pool)
-            .await
-            .map_err(failed("forgetting a queue"))?;
-        Ok(forgotten.rows_affected() == 1)
+        self.guarded("forgetting a queue", FORGET, (queue, epoch)).await
     }
 }
 
-/// Locks the queues of `url` that have a head, by name.
-pub(super) async fn heads_lock(connection: &mut PgConnection, url: &EndpointUrl) -> Result<(), sqlx::Error> {
-    sqlx::query(HEADS_LOCK).bind(url.as_str()).execute(connection).await?;
-    Ok(())
+impl SqliteStore {
+    /// A statement over name and epoch; whether it changed the row.
+    async fn guarded(
+        &self,
+        operation: &'static str,
+        statement: &'static str,
+        (queue, epoch): (&QueueName, Epoch),
+    ) -> Result<bool, StoreError> {
+        let queue = queue.clone();
+        let changed = self
+            .write(operation, move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query(statement).bind(queue.as_str()).bind(epoch.0);
+                    Ok(query.execute(connection).await?.rows_affected())
+                })
+            })
+            .await?;
+        Ok(changed == 1)
+    }
 }
 
 /// Resets every head of `url`.
-pub(super) async fn heads_reset(connection: &mut PgConnection, url: &EndpointUrl) -> Result<(), sqlx::Error> {
+pub(super) async fn heads_reset(connection: &mut SqliteConnection, url: &EndpointUrl) -> Result<(), sqlx::Error> {
     sqlx::query(HEADS_RESET).bind(url.as_str()).execute(connection).await?;
     Ok(())
 }
 
-/// The outcome for each name, or `None` when the asking incarnation may not hold leases.
-async fn take(
-    connection: &mut PgConnection,
+async fn take_all(
+    connection: &mut SqliteConnection,
     incarnation: IncarnationId,
     purpose: Purpose,
-    names: &[String],
+    queues: &[QueueName],
     now: Timestamp,
-) -> Result<Option<HashMap<String, LeaseOutcome>>, sqlx::Error> {
+) -> Result<Vec<LeaseOutcome>, sqlx::Error> {
     let asker = sqlx::query(ASKER)
         .bind(incarnation.0)
         .fetch_optional(&mut *connection)
         .await?;
     if asker.is_none() {
-        return Ok(None);
+        return Ok(vec![LeaseOutcome::Disowned; queues.len()]);
     }
-    // The epoch's row is locked first: whoever takes leases at the same time waits here.
-    let epoch: i64 = sqlx::query_scalar(EPOCH).fetch_one(&mut *connection).await?;
-    sqlx::query(ROWS_MAKE)
-        .bind(names)
+    let epoch: i64 = sqlx::query_scalar(EPOCH)
+        .bind(now.micros())
+        .fetch_one(&mut *connection)
+        .await?;
+    let mut outcomes = Vec::with_capacity(queues.len());
+    for queue in queues {
+        outcomes.push(take(connection, (incarnation, Epoch(epoch)), purpose, queue, now).await?);
+    }
+    Ok(outcomes)
+}
+
+async fn take(
+    connection: &mut SqliteConnection,
+    (incarnation, epoch): (IncarnationId, Epoch),
+    purpose: Purpose,
+    queue: &QueueName,
+    now: Timestamp,
+) -> Result<LeaseOutcome, sqlx::Error> {
+    sqlx::query(ROW_MAKE)
+        .bind(queue.as_str())
         .bind(now.micros())
         .execute(&mut *connection)
         .await?;
-    let rows = sqlx::query(ROWS_LOCK).bind(names).fetch_all(&mut *connection).await?;
-    let found = rows.iter().map(queue_record).collect::<Result<Vec<_>, _>>()?;
-    let owners = owners(connection, &found).await?;
-    let alive = |owner: IncarnationId| owners.get(&owner).is_some_and(|(_, alive)| *alive);
-    let mut outcomes = HashMap::new();
-    let mut free = Vec::new();
-    for record in &found {
-        match lease_refusal(record, alive, purpose) {
-            Some(refusal) => {
-                outcomes.insert(record.name.as_str().to_owned(), refusal);
-            }
-            None => free.push(record.name.as_str().to_owned()),
-        }
+    let row = sqlx::query(GET)
+        .bind(queue.as_str())
+        .fetch_one(&mut *connection)
+        .await?;
+    let record = queue_record(&row)?;
+    let owner = owner(connection, &record).await?;
+    let alive = |_| owner.as_ref().is_some_and(|(_, alive)| *alive);
+    if let Some(refusal) = lease_refusal(&record, alive, purpose) {
+        return Ok(refusal);
     }
-    let former: HashMap<&QueueName, IncarnationId> = found
-        .iter()
-        .filter_map(|record| Some((&record.name, record.owner?)))
-        .collect();
-    for record in assign(connection, &free, (incarnation, Epoch(epoch)), purpose).await? {
-        let taken_from = former.get(&record.name).and_then(|owner| owners.get(owner));
-        let lease = Lease {
-            epoch: record.epoch,
-            taken_from: taken_from.map(|(name, _)| name.clone()),
-            endpoint: None,
-            record,
-        };
-        outcomes.insert(
-            lease.record.name.as_str().to_owned(),
-            LeaseOutcome::Taken(Box::new(lease)),
-        );
-    }
-    add_endpoints(connection, &mut outcomes).await?;
-    Ok(Some(outcomes))
-}
-
-/// Name and life of every owner, read after the rows are locked: an owner never comes back to life.
-async fn owners(
-    connection: &mut PgConnection,
-    records: &[QueueRecord],
-) -> Result<HashMap<IncarnationId, (String, bool)>, sqlx::Error> {
-    let ids: Vec<i64> = records.iter().filter_map(|record| Some(record.owner?.0)).collect();
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let rows = sqlx::query(OWNERS).bind(ids).fetch_all(connection).await?;
-    rows.iter()
-        .map(|row| {
-            Ok((
-                IncarnationId(integer(row, "id")?),
-                (text(row, "name")?, row.flag("alive")?),
-            ))
-        })
-        .collect()
-}
-
-async fn assign(
-    connection: &mut PgConnection,
-    names: &[String],
-    (incarnation, epoch): (IncarnationId, Epoch),
-    purpose: Purpose,
-) -> Result<Vec<QueueRecord>, sqlx::Error> {
-    let rows = sqlx::query(TAKE)
-        .bind(names)
+    let row = sqlx::query(TAKE)
+        .bind(queue.as_str())
         .bind(incarnation.0)
         .bind(epoch.0)
         .bind(purpose == Purpose::Manage)
-        .fetch_all(connection)
+        .fetch_one(&mut *connection)
         .await?;
-    rows.iter().map(queue_record).collect()
+    let record = queue_record(&row)?;
+    let endpoint = match &record.url {
+        Some(url) => endpoints::get(connection, url).await?,
+        None => None,
+    };
+    Ok(LeaseOutcome::Taken(Box::new(Lease {
+        record,
+        endpoint,
+        epoch,
+        taken_from: owner.map(|(name, _)| name),
+    })))
 }
 
-async fn add_endpoints(
-    connection: &mut PgConnection,
-    outcomes: &mut HashMap<String, LeaseOutcome>,
-) -> Result<(), sqlx::Error> {
-    let leases: Vec<&mut Lease> = outcomes
-        .values_mut()
-        .filter_map(|outcome| match outcome {
-            LeaseOutcome::Taken(lease) => Some(lease.as_mut()),
-            LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Disowned => None,
-        })
-        .collect();
-    let urls: Vec<EndpointUrl> = leases.iter().filter_map(|lease| lease.record.url.clone()).collect();
-    let found: HashMap<EndpointUrl, Endpoint> = endpoints::get_all(connection, &urls)
-        .await?
-        .into_iter()
-        .map(|endpoint| (endpoint.url.clone(), endpoint))
-        .collect();
-    for lease in leases {
-        lease.endpoint = lease.record.url.as_ref().and_then(|url| found.get(url)).cloned();
+/// Name and life of the owner.
+async fn owner(connection: &mut SqliteConnection, record: &QueueRecord) -> Result<Option<(String, bool)>, sqlx::Error> {
+    let Some(owner) = record.owner else {
+        return Ok(None);
+    };
+    let row = sqlx::query(OWNER).bind(owner.0).fetch_optional(connection).await?;
+    row.map(|row| Ok((text(&row, "name")?, row.flag("alive")?))).transpose()
+}
+
+async fn learn(connection: &mut SqliteConnection, learned: &[LearnedQueue], now: Timestamp) -> Result<(), sqlx::Error> {
+    for queue in learned {
+        sqlx::query(LEARN)
+            .bind(queue.name.as_str())
+            .bind(queue.execution.as_str())
+            .bind(queue.url.as_str())
+            .bind(now.micros())
+            .execute(&mut *connection)
+            .await?;
+        endpoints::make(connection, &queue.url, now).await?;
     }
     Ok(())
 }
 
-async fn learn(connection: &mut PgConnection, learned: &[LearnedQueue], now: Timestamp) -> Result<(), sqlx::Error> {
-    let names: Vec<String> = learned.iter().map(|queue| storable(queue.name.as_str())).collect();
-    let executions: Vec<&str> = learned.iter().map(|queue| queue.execution.as_str()).collect();
-    let urls: Vec<&str> = learned.iter().map(|queue| queue.url.as_str()).collect();
-    sqlx::query(LEARN)
-        .bind(names)
-        .bind(executions)
-        .bind(&urls)
-        .execute(&mut *connection)
-        .await?;
-    endpoints::make(connection, &urls, now).await
-}
-
 async fn set_mark(
-    connection: &mut PgConnection,
+    connection: &mut SqliteConnection,
     (queue, epoch): (&QueueName, Epoch),
     mark: &QueueMark,
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
-    let guarded = |statement: &'static str| sqlx::query(statement).bind(storable(queue.as_str())).bind(epoch.0);
-    let reason = |reason: &Option<String>| storable_optional(reason.as_ref());
+    let guarded = |statement: &'static str| sqlx::query(statement).bind(queue.as_str().to_owned()).bind(epoch.0);
     let query = match mark {
         QueueMark::Closing(closing) => guarded(mark!("closing = $3")).bind(closing_text(*closing)),
-        QueueMark::Refused(why) => guarded(mark!("refused = $3")).bind(reason(why)),
-        QueueMark::Refusing(why) => guarded(mark!("refusing = $3")).bind(reason(why)),
-        QueueMark::Quarantined(why) => guarded(mark!("quarantined = $3")).bind(reason(why)),
+        QueueMark::Refused(why) => guarded(mark!("refused = $3")).bind(why.as_deref()),
+        QueueMark::Refusing(why) => guarded(mark!("refusing = $3")).bind(why.as_deref()),
+        QueueMark::Quarantined(why) => guarded(mark!("quarantined = $3")).bind(why.as_deref()),
         QueueMark::Learned(learned) => guarded(mark!("execution = $3, url = $4"))
             .bind(learned.execution.as_str())
             .bind(learned.url.as_str()),
@@ -429,12 +368,12 @@ async fn set_mark(
     };
     let marked = query.execute(&mut *connection).await?.rows_affected() == 1;
     if let (true, QueueMark::Learned(learned)) = (marked, mark) {
-        endpoints::make(connection, &[learned.url.as_str()], now).await?;
+        endpoints::make(connection, &learned.url, now).await?;
     }
     Ok(marked)
 }
 
-fn held(row: &PgRow) -> Result<HeldLease, sqlx::Error> {
+fn held(row: &SqliteRow) -> Result<HeldLease, sqlx::Error> {
     Ok(HeldLease {
         queue: parsed(row, "name", QueueName::parse)?,
         epoch: Epoch(integer(row, "epoch")?),
@@ -443,7 +382,7 @@ fn held(row: &PgRow) -> Result<HeldLease, sqlx::Error> {
     })
 }
 
-fn records(operation: &'static str, rows: Result<Vec<PgRow>, sqlx::Error>) -> Result<Vec<QueueRecord>, StoreError> {
+fn records(operation: &'static str, rows: Result<Vec<SqliteRow>, sqlx::Error>) -> Result<Vec<QueueRecord>, StoreError> {
     rows.and_then(|rows| rows.iter().map(queue_record).collect())
-        .map_err(failed(operation))
+        .map_err(unread(operation))
 }

@@ -1,10 +1,10 @@
-//! Policies, runs, audit and rescued messages on PostgreSQL.
+//! Policies, runs, audit and rescued messages in a SQLite file.
 
 use async_trait::async_trait;
-use sqlx::PgConnection;
+use sqlx::sqlite::SqliteConnection;
 
-use super::error::failed;
-use super::{Exclusive, PostgresStore, exclusively, storable, storable_optional};
+use super::SqliteStore;
+use super::error::unread;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -20,14 +20,13 @@ const AUDIT_ADD: &str = "INSERT INTO audit (at, actor, command, target, reason, 
 const AUDIT_LIST: &str = "SELECT id, at, actor, command, target, reason, plan, result, detail, hash \
     FROM audit WHERE id < $1 ORDER BY id DESC LIMIT $2";
 const POLICY_ADD: &str = "INSERT INTO policies (event_type, url, version, document, author, at) \
-    SELECT $1, $2, COALESCE(MAX(version), 0) + 1, $3, $4, store_now() FROM policies \
-    WHERE event_type = $1 AND url_key = url_key($2) RETURNING version";
+    SELECT $1, $2, COALESCE(MAX(version), 0) + 1, $3, $4, $5 FROM policies \
+    WHERE event_type = $1 AND url = $2 RETURNING version";
 const POLICY_VERSIONS: &str = "SELECT event_type, url, version, document, author, at FROM policies \
-    WHERE event_type = $1 AND url_key = url_key($2) ORDER BY version DESC LIMIT $3";
-const POLICIES: &str = "SELECT event_type, url, version, document, author, at FROM \
-    (SELECT DISTINCT ON (event_type, url_key) * FROM policies \
-     ORDER BY event_type, url_key, version DESC) AS newest \
-    WHERE document IS NOT NULL ORDER BY event_type, url LIMIT $1";
+    WHERE event_type = $1 AND url = $2 ORDER BY version DESC LIMIT $3";
+const POLICIES: &str = "SELECT event_type, url, version, document, author, at FROM policies AS p \
+    WHERE document IS NOT NULL AND version = (SELECT MAX(version) FROM policies AS newer \
+        WHERE newer.event_type = p.event_type AND newer.url = p.url) ORDER BY event_type, url LIMIT $1";
 const RUN_ADD: &str = concat!(
     "INSERT INTO runs (",
     run_columns!(),
@@ -42,23 +41,22 @@ const RUNS: &str = concat!(
     " FROM runs ORDER BY created_at DESC, id DESC LIMIT $1"
 );
 const RESCUED_ADD: &str = "INSERT INTO rescued (queue, header_frame, body, reason, at) \
-    VALUES ($1, $2, $3, $4, store_now()) RETURNING id";
+    VALUES ($1, $2, $3, $4, $5) RETURNING id";
 const RESCUED: &str = "SELECT id, queue, header_frame, body, reason, at FROM rescued \
-    WHERE $1::text IS NULL OR queue = $1 ORDER BY id DESC LIMIT $2";
+    WHERE $1 IS NULL OR queue = $1 ORDER BY id DESC LIMIT $2";
 
 /// Versions of a policy that its history shows.
 const HISTORY_MAX: i64 = 200;
 
 #[async_trait]
-impl Records for PostgresStore {
+impl Records for SqliteStore {
     async fn audit_append(&self, entry: &NewAudit) -> Result<i64, StoreError> {
-        let operation = "appending to the audit";
-        let (mut transaction, _) = self.begin(operation).await?;
-        let id = append(&mut transaction, &storable_entry(entry))
-            .await
-            .map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(id)
+        let now = self.clock.now();
+        let entry = entry.clone();
+        self.write("appending to the audit", move |connection| {
+            Box::pin(async move { append(connection, &entry, now).await })
+        })
+        .await
     }
 
     async fn audit_list(&self, before: Option<i64>, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
@@ -66,32 +64,32 @@ impl Records for PostgresStore {
         let rows = sqlx::query(AUDIT_LIST)
             .bind(before.unwrap_or(i64::MAX))
             .bind(i64::from(limit))
-            .fetch_all(&self.pool)
+            .fetch_all(self.readers())
             .await
-            .map_err(failed(operation))?;
+            .map_err(unread(operation))?;
         rows.iter()
             .map(audit_entry)
             .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .map_err(unread(operation))
     }
 
     async fn policy_put(&self, new: &NewPolicy) -> Result<i64, StoreError> {
-        let operation = "saving a policy";
+        let now = self.clock.now().micros();
         let (event_type, url) = scope(&new.scope);
-        let (mut transaction, _) = self.begin(operation).await?;
-        exclusively(&mut transaction, Exclusive::Policies)
-            .await
-            .map_err(failed(operation))?;
-        let version = sqlx::query_scalar(POLICY_ADD)
-            .bind(event_type)
-            .bind(url)
-            .bind(storable_optional(new.document.as_ref()))
-            .bind(storable(&new.author))
-            .fetch_one(&mut *transaction)
-            .await
-            .map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(version)
+        let (document, author) = (new.document.clone(), new.author.clone());
+        self.write("saving a policy", move |connection| {
+            Box::pin(async move {
+                sqlx::query_scalar(POLICY_ADD)
+                    .bind(event_type)
+                    .bind(url)
+                    .bind(document)
+                    .bind(author)
+                    .bind(now)
+                    .fetch_one(connection)
+                    .await
+            })
+        })
+        .await
     }
 
     async fn policy_get(&self, scope: &PolicyScope) -> Result<Option<PolicyVersion>, StoreError> {
@@ -103,13 +101,13 @@ impl Records for PostgresStore {
         let operation = "listing policies";
         let rows = sqlx::query(POLICIES)
             .bind(i64::from(limit))
-            .fetch_all(&self.pool)
+            .fetch_all(self.readers())
             .await
-            .map_err(failed(operation))?;
+            .map_err(unread(operation))?;
         rows.iter()
             .map(policy_version)
             .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .map_err(unread(operation))
     }
 
     async fn policy_history(&self, scope: &PolicyScope) -> Result<Vec<PolicyVersion>, StoreError> {
@@ -117,93 +115,92 @@ impl Records for PostgresStore {
     }
 
     async fn run_insert(&self, run: &RunRecord) -> Result<(), StoreError> {
-        sqlx::query(RUN_ADD)
-            .bind(&run.id)
-            .bind(&run.command)
-            .bind(&run.state)
-            .bind(stored(run.done))
-            .bind(stored(run.failed))
-            .bind(stored(run.skipped))
-            .bind(stored(run.total))
-            .bind(run.rate.map(i64::from))
-            .bind(storable(&run.actor))
-            .bind(storable_optional(run.reason.as_ref()))
-            .bind(storable(&run.plan))
-            .bind(run.created_at.micros())
-            .bind(run.updated_at.micros())
-            .execute(&self.pool)
-            .await
-            .map_err(failed("saving a run"))?;
-        Ok(())
+        let run = run.clone();
+        self.write("saving a run", move |connection| {
+            Box::pin(async move { insert(connection, &run).await })
+        })
+        .await
     }
 
     async fn run_update(&self, run: &RunRecord, expected: &str) -> Result<bool, StoreError> {
-        let updated = sqlx::query(RUN_UPDATE)
-            .bind(&run.id)
-            .bind(&run.state)
-            .bind(stored(run.done))
-            .bind(stored(run.failed))
-            .bind(stored(run.skipped))
-            .bind(stored(run.total))
-            .bind(run.rate.map(i64::from))
-            .bind(run.updated_at.micros())
-            .bind(expected)
-            .execute(&self.pool)
-            .await
-            .map_err(failed("updating a run"))?;
-        Ok(updated.rows_affected() == 1)
+        let (run, expected) = (run.clone(), expected.to_owned());
+        let updated = self
+            .write("updating a run", move |connection| {
+                Box::pin(async move {
+                    let query = sqlx::query(RUN_UPDATE)
+                        .bind(&run.id)
+                        .bind(&run.state)
+                        .bind(stored(run.done))
+                        .bind(stored(run.failed))
+                        .bind(stored(run.skipped))
+                        .bind(stored(run.total))
+                        .bind(run.rate.map(i64::from))
+                        .bind(run.updated_at.micros())
+                        .bind(expected);
+                    Ok(query.execute(connection).await?.rows_affected())
+                })
+            })
+            .await?;
+        Ok(updated == 1)
     }
 
     async fn run_get(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
         let operation = "reading a run";
         let row = sqlx::query(RUN_GET)
-            .bind(storable(id))
-            .fetch_optional(&self.pool)
+            .bind(id)
+            .fetch_optional(self.readers())
             .await
-            .map_err(failed(operation))?;
-        row.as_ref().map(run_record).transpose().map_err(failed(operation))
+            .map_err(unread(operation))?;
+        row.as_ref().map(run_record).transpose().map_err(unread(operation))
     }
 
     async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, StoreError> {
         let operation = "listing runs";
         let rows = sqlx::query(RUNS)
             .bind(i64::from(limit))
-            .fetch_all(&self.pool)
+            .fetch_all(self.readers())
             .await
-            .map_err(failed(operation))?;
+            .map_err(unread(operation))?;
         rows.iter()
             .map(run_record)
             .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .map_err(unread(operation))
     }
 
     async fn rescued_insert(&self, message: &RescuedMessage) -> Result<i64, StoreError> {
-        sqlx::query_scalar(RESCUED_ADD)
-            .bind(storable(message.queue.as_str()))
-            .bind(&message.header_frame)
-            .bind(&message.body)
-            .bind(storable(&message.reason))
-            .fetch_one(&self.pool)
-            .await
-            .map_err(failed("keeping a rescued message"))
+        let now = self.clock.now().micros();
+        let message = message.clone();
+        self.write("keeping a rescued message", move |connection| {
+            Box::pin(async move {
+                sqlx::query_scalar(RESCUED_ADD)
+                    .bind(message.queue.as_str())
+                    .bind(&message.header_frame)
+                    .bind(&message.body)
+                    .bind(&message.reason)
+                    .bind(now)
+                    .fetch_one(connection)
+                    .await
+            })
+        })
+        .await
     }
 
     async fn rescued_list(&self, queue: Option<&QueueName>, limit: u32) -> Result<Vec<RescuedMessage>, StoreError> {
         let operation = "listing rescued messages";
         let rows = sqlx::query(RESCUED)
-            .bind(queue.map(|queue| storable(queue.as_str())))
+            .bind(queue.map(QueueName::as_str))
             .bind(i64::from(limit))
-            .fetch_all(&self.pool)
+            .fetch_all(self.readers())
             .await
-            .map_err(failed(operation))?;
+            .map_err(unread(operation))?;
         rows.iter()
             .map(rescued_message)
             .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .map_err(unread(operation))
     }
 }
 
-impl PostgresStore {
+impl SqliteStore {
     /// The newest versions of a scope, newest first.
     async fn versions(&self, of: &PolicyScope, limit: i64) -> Result<Vec<PolicyVersion>, StoreError> {
         let operation = "reading a policy";
@@ -212,20 +209,18 @@ impl PostgresStore {
             .bind(event_type)
             .bind(url)
             .bind(limit)
-            .fetch_all(&self.pool)
+            .fetch_all(self.readers())
             .await
-            .map_err(failed(operation))?;
+            .map_err(unread(operation))?;
         rows.iter()
             .map(policy_version)
             .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .map_err(unread(operation))
     }
 }
 
-/// Appends under a lock, so that each line's hash covers the line before it.
-async fn append(connection: &mut PgConnection, entry: &NewAudit) -> Result<i64, sqlx::Error> {
-    exclusively(connection, Exclusive::Audit).await?;
-    let now: Timestamp = super::now(connection).await?;
+/// Each line's hash covers the line before it; there is one writer, so no line comes between.
+async fn append(connection: &mut SqliteConnection, entry: &NewAudit, now: Timestamp) -> Result<i64, sqlx::Error> {
     let last: Option<String> = sqlx::query_scalar(AUDIT_LAST).fetch_optional(&mut *connection).await?;
     sqlx::query_scalar(AUDIT_ADD)
         .bind(now.micros())
@@ -241,23 +236,30 @@ async fn append(connection: &mut PgConnection, entry: &NewAudit) -> Result<i64, 
         .await
 }
 
-/// Made storable before it is hashed, so that the hash is that of what is kept.
-fn storable_entry(entry: &NewAudit) -> NewAudit {
-    NewAudit {
-        actor: storable(&entry.actor),
-        command: storable(&entry.command),
-        target: storable(&entry.target),
-        reason: storable_optional(entry.reason.as_ref()),
-        plan: storable_optional(entry.plan.as_ref()),
-        result: storable(&entry.result),
-        detail: storable(&entry.detail),
-    }
+async fn insert(connection: &mut SqliteConnection, run: &RunRecord) -> Result<(), sqlx::Error> {
+    sqlx::query(RUN_ADD)
+        .bind(&run.id)
+        .bind(&run.command)
+        .bind(&run.state)
+        .bind(stored(run.done))
+        .bind(stored(run.failed))
+        .bind(stored(run.skipped))
+        .bind(stored(run.total))
+        .bind(run.rate.map(i64::from))
+        .bind(&run.actor)
+        .bind(&run.reason)
+        .bind(&run.plan)
+        .bind(run.created_at.micros())
+        .bind(run.updated_at.micros())
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 /// As the key columns hold it.
 fn scope(scope: &PolicyScope) -> (String, String) {
     (
-        scope.event_type.as_deref().map(storable).unwrap_or_default(),
+        scope.event_type.clone().unwrap_or_default(),
         scope
             .url
             .as_ref()

@@ -1,30 +1,22 @@
--- The first schema. Times are microseconds since the Unix epoch by this database's clock. Text that is
--- compared with the broker's sorts by bytes. A URL may be longer than an index entry can be, so URLs are
--- found by their SHA-256.
+-- The first schema. Times are microseconds since the Unix epoch by the host's clock; truth values are 0 and 1.
+-- The file is shared with the embedded broker, whose tables have names of their own.
 
-CREATE FUNCTION store_now() RETURNS INTEGER LANGUAGE sql VOLATILE
-    AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
-
--- Immutable because the encoding of a database never changes.
-CREATE FUNCTION url_key(url TEXT) RETURNS BLOB LANGUAGE sql IMMUTABLE STRICT
-    AS $$ SELECT sha256(convert_to(url, 'UTF8')) $$;
-
--- What all incarnations share. Each of the three rows' numbers is drawn under its own row lock.
+-- What all incarnations share.
 CREATE TABLE settings (
     only_row        INTEGER PRIMARY KEY CHECK (only_row = 1),
     minimum_version INTEGER NOT NULL CHECK (minimum_version >= 0),
     fingerprint     TEXT
-);
+) STRICT;
 INSERT INTO settings VALUES (1, 0, NULL);
 
 CREATE TABLE numbers (
-    name  TEXT PRIMARY KEY CHECK (name IN ('epoch', 'generation')),
+    name  TEXT NOT NULL PRIMARY KEY CHECK (name IN ('epoch', 'generation')),
     value INTEGER NOT NULL CHECK (value >= 0)
-);
+) STRICT;
 INSERT INTO numbers VALUES ('epoch', 0), ('generation', 0);
 
 CREATE TABLE incarnations (
-    id          INTEGER GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
     name        TEXT NOT NULL,
     host        TEXT NOT NULL,
     pid         INTEGER NOT NULL,
@@ -32,16 +24,16 @@ CREATE TABLE incarnations (
     fingerprint TEXT,
     take_over   INTEGER NOT NULL CHECK (take_over > 0),
     counter     INTEGER NOT NULL DEFAULT 0 CHECK (counter >= 0),
-    alive       INTEGER NOT NULL,
+    alive       INTEGER NOT NULL CHECK (alive IN (0, 1)),
     started_at  INTEGER NOT NULL,
     beat_at     INTEGER NOT NULL,
     ended_at    INTEGER,
     CHECK (alive = (ended_at IS NULL))
-);
-CREATE INDEX ON incarnations (ended_at);
+) STRICT;
+CREATE INDEX incarnations_by_ended_at ON incarnations (ended_at);
 
 CREATE TABLE delivery_queues (
-    name                  TEXT PRIMARY KEY,
+    name                  TEXT NOT NULL PRIMARY KEY,
     execution             TEXT,
     url                   TEXT,
     epoch                 INTEGER NOT NULL DEFAULT 0 CHECK (epoch >= 0),
@@ -54,7 +46,7 @@ CREATE TABLE delivery_queues (
     refused               TEXT,
     refusing              TEXT,
     quarantined           TEXT,
-    has_companion         INTEGER NOT NULL DEFAULT false,
+    has_companion         INTEGER NOT NULL DEFAULT 0 CHECK (has_companion IN (0, 1)),
     head_message          TEXT,
     head_failures         INTEGER,
     head_first_failed_at  INTEGER,
@@ -62,7 +54,7 @@ CREATE TABLE delivery_queues (
     head_last_status      INTEGER,
     head_last_error       TEXT,
     head_next_attempt_at  INTEGER,
-    head_parked           INTEGER,
+    head_parked           INTEGER CHECK (head_parked IN (0, 1)),
     head_phase            TEXT CHECK (head_phase IN ('immediate', 'pre_backoff', 'backoff', 'post_backoff')),
     head_attempts_allowed INTEGER,
     decision_id           TEXT,
@@ -75,24 +67,27 @@ CREATE TABLE delivery_queues (
     active_at             INTEGER NOT NULL,
     created_at            INTEGER NOT NULL,
     CHECK (owner IS NULL OR epoch > 0),
-    CHECK (num_nulls(paused_by, paused_at) IN (0, 2) AND (paused_reason IS NULL OR paused_by IS NOT NULL)),
-    CHECK (num_nulls(head_message, head_failures, head_first_failed_at, head_last_failed_at, head_parked,
-                     head_attempts_allowed) IN (0, 6)),
-    CHECK (head_message IS NOT NULL
-           OR num_nonnulls(head_last_status, head_last_error, head_next_attempt_at, head_phase) = 0),
+    CHECK ((paused_by IS NULL) = (paused_at IS NULL) AND (paused_reason IS NULL OR paused_by IS NOT NULL)),
+    CHECK ((head_message IS NULL) = (head_failures IS NULL)
+           AND (head_message IS NULL) = (head_first_failed_at IS NULL)
+           AND (head_message IS NULL) = (head_last_failed_at IS NULL)
+           AND (head_message IS NULL) = (head_parked IS NULL)
+           AND (head_message IS NULL) = (head_attempts_allowed IS NULL)),
+    CHECK (head_message IS NOT NULL OR COALESCE(head_last_status, head_last_error, head_next_attempt_at, head_phase) IS NULL),
     CHECK (NOT (head_parked AND head_next_attempt_at IS NOT NULL)),
-    CHECK (num_nulls(decision_id, decision_message, decision_reason, decision_epoch) IN (0, 4))
-);
-CREATE INDEX ON delivery_queues (url_key(url));
-CREATE INDEX ON delivery_queues (owner) WHERE owner IS NOT NULL;
-CREATE INDEX ON delivery_queues (head_next_attempt_at) WHERE head_next_attempt_at IS NOT NULL;
-CREATE INDEX ON delivery_queues (name) WHERE head_parked;
-CREATE INDEX ON delivery_queues (name) WHERE closing = 'closing';
-CREATE INDEX ON delivery_queues (name) WHERE decision_id IS NOT NULL;
+    CHECK ((decision_id IS NULL) = (decision_message IS NULL)
+           AND (decision_id IS NULL) = (decision_reason IS NULL)
+           AND (decision_id IS NULL) = (decision_epoch IS NULL))
+) STRICT;
+CREATE INDEX delivery_queues_by_url ON delivery_queues (url);
+CREATE INDEX delivery_queues_by_owner ON delivery_queues (owner) WHERE owner IS NOT NULL;
+CREATE INDEX delivery_queues_by_head_next_attempt_at ON delivery_queues (head_next_attempt_at) WHERE head_next_attempt_at IS NOT NULL;
+CREATE INDEX delivery_queues_parked ON delivery_queues (name) WHERE head_parked;
+CREATE INDEX delivery_queues_closing ON delivery_queues (name) WHERE closing = 'closing';
+CREATE INDEX delivery_queues_decided ON delivery_queues (name) WHERE decision_id IS NOT NULL;
 
 CREATE TABLE endpoints (
-    url_key         BLOB GENERATED ALWAYS AS (url_key(url)) STORED PRIMARY KEY,
-    url             TEXT NOT NULL,
+    url             TEXT NOT NULL PRIMARY KEY,
     state           TEXT NOT NULL DEFAULT 'available'
                     CHECK (state IN ('available', 'unavailable', 'parked', 'disabled')),
     epoch           INTEGER NOT NULL DEFAULT 0 CHECK (epoch >= 0),
@@ -107,14 +102,14 @@ CREATE TABLE endpoints (
     probe_token     INTEGER,
     probe_until     INTEGER,
     CHECK ((state = 'unavailable') = (next_attempt_at IS NOT NULL)),
-    CHECK (num_nulls(probe_token, probe_until) IN (0, 2)),
+    CHECK ((probe_token IS NULL) = (probe_until IS NULL)),
     CHECK (state = 'unavailable' OR probe_token IS NULL),
-    CHECK (state <> 'available' OR (attempts = 0 AND num_nonnulls(probe_queue, probe_message) = 0))
-);
-CREATE INDEX ON endpoints (state) WHERE state <> 'available';
+    CHECK (state <> 'available' OR (attempts = 0 AND COALESCE(probe_queue, probe_message) IS NULL))
+) STRICT;
+CREATE INDEX endpoints_by_state ON endpoints (state) WHERE state <> 'available';
 
 CREATE TABLE attempts (
-    id          INTEGER GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
     message_id  TEXT NOT NULL,
     queue       TEXT NOT NULL,
     url         TEXT NOT NULL,
@@ -126,15 +121,15 @@ CREATE TABLE attempts (
     status      INTEGER,
     error       TEXT,
     response    BLOB,
-    counted     INTEGER NOT NULL
-);
-CREATE INDEX ON attempts (started_at, id);
-CREATE INDEX ON attempts (queue, started_at, id);
-CREATE INDEX ON attempts (url_key(url), started_at, id);
-CREATE INDEX ON attempts (message_id, started_at, id);
+    counted     INTEGER NOT NULL CHECK (counted IN (0, 1))
+) STRICT;
+CREATE INDEX attempts_by_started_at_id ON attempts (started_at, id);
+CREATE INDEX attempts_by_queue_started_at_id ON attempts (queue, started_at, id);
+CREATE INDEX attempts_by_url_started_at_id ON attempts (url, started_at, id);
+CREATE INDEX attempts_by_message_id_started_at_id ON attempts (message_id, started_at, id);
 
 CREATE TABLE audit (
-    id      INTEGER GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
     at      INTEGER NOT NULL,
     actor   TEXT NOT NULL,
     command TEXT NOT NULL,
@@ -144,26 +139,25 @@ CREATE TABLE audit (
     result  TEXT NOT NULL,
     detail  TEXT NOT NULL,
     hash    TEXT NOT NULL CHECK (length(hash) = 64)
-);
-CREATE FUNCTION audit_is_append_only() RETURNS trigger LANGUAGE plpgsql
-    AS $$ BEGIN RAISE EXCEPTION 'the audit is append-only'; END $$;
-CREATE TRIGGER audit_is_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
-    FOR EACH STATEMENT EXECUTE FUNCTION audit_is_append_only();
+) STRICT;
+CREATE TRIGGER audit_refuses_update BEFORE UPDATE ON audit
+    BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
+CREATE TRIGGER audit_refuses_delete BEFORE DELETE ON audit
+    BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
 
 -- An absent event type or URL is the empty TEXT, so that the key holds for it too.
 CREATE TABLE policies (
     event_type TEXT NOT NULL,
     url        TEXT NOT NULL,
-    url_key    BLOB GENERATED ALWAYS AS (url_key(url)) STORED,
     version    INTEGER NOT NULL CHECK (version > 0),
     document   TEXT,
     author     TEXT NOT NULL,
     at         INTEGER NOT NULL,
-    PRIMARY KEY (event_type, url_key, version)
-);
+    PRIMARY KEY (event_type, url, version)
+) STRICT;
 
 CREATE TABLE runs (
-    id         TEXT PRIMARY KEY,
+    id         TEXT NOT NULL PRIMARY KEY,
     command    TEXT NOT NULL,
     state      TEXT NOT NULL
                CHECK (state IN ('planned', 'running', 'canary', 'paused', 'done', 'failed', 'cancelled')),
@@ -177,15 +171,15 @@ CREATE TABLE runs (
     plan       TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
-);
-CREATE INDEX ON runs (created_at);
+) STRICT;
+CREATE INDEX runs_by_created_at ON runs (created_at);
 
 CREATE TABLE rescued (
-    id           INTEGER GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
     queue        TEXT NOT NULL,
     header_frame BLOB NOT NULL,
     body         BLOB NOT NULL,
     reason       TEXT NOT NULL,
     at           INTEGER NOT NULL
-);
-CREATE INDEX ON rescued (queue, id);
+) STRICT;
+CREATE INDEX rescued_by_queue_id ON rescued (queue, id);
