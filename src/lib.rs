@@ -6,4 +6,5 @@ pub mod config;
 pub mod delivery;
 pub mod domain;
 pub mod engine;
+pub mod sqlite;
 pub mod store;
