@@ -5,4 +5,5 @@ pub mod broker;
 pub mod delivery;
 pub mod domain;
 pub mod engine;
+pub mod sqlite;
 pub mod store;
