@@ -12,7 +12,7 @@ use bench::Bench;
 /// Makes one test per behaviour for the driver whose bench `$start` makes.
 macro_rules! broker_contract {
     ($start:path) => {
-        broker_contract! { @each $start;
+        $crate::broker_contract::broker_contract! { @each $start;
             a_missing_queue_is_looked_at_as_missing
             publishing_to_a_missing_queue_is_returned_and_creates_nothing
             publishing_to_the_dead_letter_queue_is_accepted
@@ -71,13 +71,13 @@ macro_rules! behaviour {
     };
 }
 
-use behaviour;
+pub(crate) use {behaviour, broker_contract};
 
 /// A behaviour under test.
-type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub(crate) type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Makes a bench, runs one behaviour within a bound and takes the bench away.
-async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
+pub(crate) async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
     let bench = start().await;
     tokio::time::timeout(std::time::Duration::from_secs(60), behaviour(&bench))
         .await

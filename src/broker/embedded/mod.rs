@@ -1,0 +1,445 @@
+//! The broker without a server: ordered, durable queues as tables in the store's SQLite file.
+//!
+//! Promises what the other driver does, as far as the engine can see: a message is accepted after a
+//! commit that survives power loss; whether its queue takes it is decided in that same transaction,
+//! so a publisher cannot lose against a deletion; a message leaves its row only by its ack.
+//! *Redelivered* is a hint: said of what an attachment of this process left unsettled, and of
+//! everything that was in the file when this process opened it; a message that another process had
+//! in hand meanwhile is not marked.
+//!
+//! Left out on purpose: exclusion between processes (the engine's lease does that, this driver only
+//! knows its own attachments), broker policies, and rights (the file's mode is the right).
+
+mod attachment;
+mod failure;
+mod headers;
+mod registry;
+mod rescued;
+mod signals;
+mod tables;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use crate::ambient::{self, Clock};
+use crate::broker::{
+    AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
+    ListedQueue, Look, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal,
+};
+use crate::domain::id::QueueName;
+use crate::domain::message::Message;
+use crate::domain::naming::Naming;
+use crate::domain::time::Timestamp;
+use crate::sqlite::SqliteFile;
+use attachment::Attachment;
+use registry::Registry;
+use rescued::RescuedRow;
+use signals::Signals;
+use tables::{Counted, Deletion, Removed, Window};
+
+/// Bytes of messages that one look shows at most; the first one always.
+const BROWSE_BYTES_MAX: i64 = 16 * 1024 * 1024;
+
+/// The queues in one file, as one process uses them.
+#[derive(Debug)]
+pub struct Embedded(Arc<Shared>);
+
+/// What the broker shares with its attachments and its listener.
+#[derive(Debug)]
+struct Shared {
+    file: SqliteFile,
+    naming: Naming,
+    clock: Clock,
+    registry: Registry,
+    signals: Signals,
+    closed: CancellationToken,
+    /// The last message that was there when this process opened the file, and when that was.
+    opened_behind: i64,
+    opened_at: Timestamp,
+    name: Mutex<String>,
+    listening: AtomicBool,
+    /// Our exchange was seen; it never goes away.
+    exchange_seen: AtomicBool,
+}
+
+impl Embedded {
+    /// The broker in `file`, with its tables made or brought up to date. The file stays open when the
+    /// broker is closed: it is the store's too.
+    pub async fn open(file: SqliteFile, naming: Naming, clock: Clock) -> Result<BrokerHandle, BrokerError> {
+        file.migrate("broker", tables::MIGRATIONS)
+            .await
+            .map_err(failure::write("open"))?;
+        let opened_behind = tables::seen(file.readers())
+            .await
+            .map_err(failure::read("open"))?
+            .message;
+        Ok(Arc::new(Self(Arc::new(Shared {
+            naming,
+            registry: Registry::default(),
+            signals: Signals::new(),
+            closed: CancellationToken::new(),
+            opened_behind,
+            opened_at: clock.now(),
+            name: Mutex::new("embedded".to_owned()),
+            listening: AtomicBool::new(false),
+            exchange_seen: AtomicBool::new(false),
+            clock,
+            file,
+        }))))
+    }
+}
+
+impl Shared {
+    /// The place up to which messages of a queue may have been handed out before.
+    fn handed_before(&self, queue: i64) -> i64 {
+        self.opened_behind.max(self.registry.handed_out(queue))
+    }
+
+    /// The exchange that `prepare` makes stands for the settings: others get an error, not a second queue.
+    async fn need_exchange(&self, operation: &'static str) -> Result<(), BrokerError> {
+        if self.closed.is_cancelled() {
+            return Err(BrokerError::Unreachable {
+                operation,
+                detail: "closed by this process".to_owned(),
+            });
+        }
+        if self.exchange_seen.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let exchange = self.naming.exchange();
+        let exists = tables::exchange_exists(self.file.readers(), &exchange).await;
+        if !exists.map_err(failure::read(operation))? {
+            return Err(BrokerError::NoExchange { exchange });
+        }
+        self.exchange_seen.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn find(&self, operation: &'static str, name: &str) -> Result<Option<(i64, bool)>, BrokerError> {
+        tables::queue_find(self.file.readers(), name)
+            .await
+            .map_err(failure::read(operation))
+    }
+
+    async fn look(&self, operation: &'static str, name: &QueueName) -> Result<Look, BrokerError> {
+        let counted = tables::queue_counts(self.file.readers(), name.as_str()).await;
+        Ok(match counted.map_err(failure::read(operation))? {
+            None => Look::Missing,
+            Some(counted) => {
+                let usage = self.registry.usage(counted.id);
+                Look::Present {
+                    ready: unsigned(counted.messages).saturating_sub(usage.in_hand),
+                    consumers: usage.consumers,
+                }
+            }
+        })
+    }
+
+    /// Answers whether the queue exists.
+    async fn set_bound(&self, operation: &'static str, queue: &QueueName, bound: bool) -> Result<bool, BrokerError> {
+        let name = queue.clone();
+        self.file
+            .write(move |connection| {
+                Box::pin(async move { tables::queue_bind(connection, name.as_str(), bound).await })
+            })
+            .await
+            .map_err(failure::write(operation))
+    }
+
+    async fn delete(&self, queue: &QueueName, deletion: Deletion) -> Result<Deleted, BrokerError> {
+        let by = self.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (name, noted) = (queue.clone(), by.clone());
+        let removed = self
+            .file
+            .write(move |connection| {
+                Box::pin(async move { tables::queue_delete(connection, name.as_str(), deletion, &noted).await })
+            })
+            .await
+            .map_err(failure::write("delete"))?;
+        Ok(match removed {
+            Removed::Missing => Deleted::Missing,
+            Removed::NotEmpty => Deleted::InUse,
+            Removed::Queue(id) => {
+                self.registry.deleted(id);
+                self.signals.send(Signal::QueueDeleted {
+                    queue: queue.clone(),
+                    by: Some(by),
+                });
+                Deleted::Deleted
+            }
+        })
+    }
+
+    /// The first messages of a queue, which must exist, and the queue's id.
+    async fn first_messages(
+        &self,
+        operation: &'static str,
+        queue: &QueueName,
+        messages: u32,
+    ) -> Result<(i64, Vec<tables::Stored>), BrokerError> {
+        let Some((id, _)) = self.find(operation, queue.as_str()).await? else {
+            return Err(BrokerError::Failed {
+                operation,
+                detail: format!("no queue {:?}", queue.as_str()),
+            });
+        };
+        let window = Window {
+            messages,
+            bytes: BROWSE_BYTES_MAX,
+        };
+        let stored = tables::messages(self.file.readers(), id, 0, window).await;
+        Ok((id, stored.map_err(failure::read(operation))?))
+    }
+
+    fn listed(&self, counted: &Counted) -> Option<ListedQueue> {
+        let usage = self.registry.usage(counted.id);
+        Some(ListedQueue {
+            name: QueueName::parse(&counted.name).ok()?,
+            queue_type: Some("embedded".to_owned()),
+            ready: Some(unsigned(counted.messages).saturating_sub(usage.in_hand)),
+            unacked: Some(usage.in_hand),
+            consumers: Some(usage.consumers),
+            idle_since: (usage.consumers == 0).then(|| counted.used_at.max(self.opened_at)),
+            oldest_at: counted.oldest_at,
+            state: Some("running".to_owned()),
+            arguments: vec![("x-single-active-consumer".to_owned(), "true".to_owned())],
+            policy: None,
+            taken_at: self.clock.now(),
+        })
+    }
+}
+
+#[async_trait]
+impl Broker for Embedded {
+    fn kind(&self) -> &'static str {
+        "embedded"
+    }
+
+    async fn prepare(&self) -> Result<(), BrokerError> {
+        let (exchange, dead) = (self.0.naming.exchange(), self.0.naming.dead_letter_queue());
+        let now = self.0.clock.now();
+        self.0
+            .file
+            .write(move |connection| {
+                Box::pin(async move {
+                    tables::exchange_declare(connection, &exchange).await?;
+                    tables::queue_declare(connection, &dead, now).await.map(|_| ())
+                })
+            })
+            .await
+            .map_err(failure::write("prepare"))
+    }
+
+    fn set_name(&self, name: &str) {
+        name.clone_into(&mut self.0.name.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn signals(&self) -> tokio::sync::broadcast::Receiver<Signal> {
+        self.0.signals.subscribe()
+    }
+
+    async fn listen(&self) -> Result<(), BrokerError> {
+        let seen = tables::seen(self.0.file.readers())
+            .await
+            .map_err(failure::read("listen"))?;
+        if !self.0.listening.swap(true, Ordering::AcqRel) {
+            let elsewhere = self.0.file.changed_elsewhere();
+            ambient::spawn(
+                "embedded broker listener",
+                signals::listen(Arc::clone(&self.0), seen, elsewhere),
+            );
+        }
+        Ok(())
+    }
+
+    async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
+        self.0.need_exchange("publish").await?;
+        let (name, message, now) = (queue.clone(), message.clone(), self.0.clock.now());
+        let place = self
+            .0
+            .file
+            .write(move |connection| {
+                Box::pin(async move { tables::message_insert(connection, name.as_str(), message, now).await })
+            })
+            .await
+            .map_err(failure::write("publish"))?;
+        let Some(id) = place else {
+            return Ok(Published::Returned);
+        };
+        self.0.registry.wake(id);
+        Ok(Published::Accepted)
+    }
+
+    async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError> {
+        let (name, message, now) = (self.0.naming.dead_letter_queue(), message.clone(), self.0.clock.now());
+        let place = self
+            .0
+            .file
+            .write(move |connection| {
+                Box::pin(async move {
+                    tables::queue_declare(connection, &name, now).await?;
+                    tables::message_insert(connection, &name, message, now).await
+                })
+            })
+            .await
+            .map_err(failure::write("publish to the dead-letter queue"))?;
+        let Some(id) = place else {
+            return Ok(Published::Returned);
+        };
+        self.0.registry.wake(id);
+        Ok(Published::Accepted)
+    }
+
+    async fn look(&self, queue: &QueueName) -> Result<Look, BrokerError> {
+        self.0.look("look", queue).await
+    }
+
+    async fn create(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.0.need_exchange("create").await?;
+        let (name, now) = (queue.clone(), self.0.clock.now());
+        let is_new = self
+            .0
+            .file
+            .write(move |connection| {
+                Box::pin(async move {
+                    let is_new = tables::queue_declare(connection, name.as_str(), now).await?;
+                    tables::queue_bind(connection, name.as_str(), true).await?;
+                    Ok(is_new)
+                })
+            })
+            .await
+            .map_err(failure::write("create"))?;
+        if is_new {
+            self.0.signals.send(Signal::QueueCreated(queue.clone()));
+        }
+        Ok(())
+    }
+
+    async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.0.set_bound("unbind", queue, false).await.map(|_| ())
+    }
+
+    async fn bind(&self, queue: &QueueName) -> Result<Look, BrokerError> {
+        self.0.need_exchange("bind").await?;
+        if self.0.set_bound("bind", queue, true).await? {
+            self.0.look("bind", queue).await
+        } else {
+            Ok(Look::Missing)
+        }
+    }
+
+    async fn delete_empty(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
+        let Some((id, _)) = self.0.find("delete", queue.as_str()).await? else {
+            return Ok(Deleted::Missing);
+        };
+        if self.0.registry.usage(id).consumers > 0 {
+            return Ok(Deleted::InUse);
+        }
+        self.0.delete(queue, Deletion::OnlyEmpty).await
+    }
+
+    async fn delete_whole(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
+        self.0.delete(queue, Deletion::WithMessages).await
+    }
+
+    async fn nudge(&self, queue: &QueueName) {
+        self.0.signals.nudge(queue, self.0.clock.uptime());
+    }
+
+    async fn attach(&self, queue: &QueueName, options: AttachOptions) -> Result<AttachOutcome, BrokerError> {
+        self.0.need_exchange("attach").await?;
+        let name = match options.part {
+            QueuePart::Queue => queue.as_str().to_owned(),
+            QueuePart::Companion => self.0.naming.companion(queue),
+        };
+        let Some((id, bound)) = self.0.find("attach", &name).await? else {
+            return Ok(AttachOutcome::Missing);
+        };
+        // Reading is cheap and the queue is bound already, but for one that is being deleted.
+        if options.bind && !bound {
+            let part = QueueName::parse(&name).map_err(|error| BrokerError::Failed {
+                operation: "attach",
+                detail: error.to_string(),
+            })?;
+            if !self.0.set_bound("attach", &part, true).await? {
+                return Ok(AttachOutcome::Missing);
+            }
+        }
+        let attachment = Attachment::new(Arc::clone(&self.0), id, options.prefetch);
+        Ok(AttachOutcome::Attached(Box::new(attachment)))
+    }
+
+    async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError> {
+        let (id, stored) = self.0.first_messages("browse", queue, limit).await?;
+        let handed_before = self.0.handed_before(id);
+        Ok((1..)
+            .zip(stored)
+            .map(|(position, stored)| Browsed {
+                position,
+                redelivered: stored.id <= handed_before,
+                message: stored.message,
+            })
+            .collect())
+    }
+
+    async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
+        let (id, stored) = self.0.first_messages("rescue", queue, 1).await?;
+        let first = stored.into_iter().next();
+        Ok(first.map(|stored| -> Box<dyn Rescued> { Box::new(RescuedRow::new(self.0.file.clone(), id, stored)) }))
+    }
+
+    async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
+        let start = self.0.clock.uptime();
+        let (queues, more, total) = tables::queues_page(self.0.file.readers(), page)
+            .await
+            .map_err(failure::read("list queues"))?;
+        Ok(QueuePage {
+            queues: queues.iter().filter_map(|counted| self.0.listed(counted)).collect(),
+            more,
+            total: Some(total),
+            took: self.0.clock.uptime().saturating_sub(start),
+        })
+    }
+
+    async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {
+        let counted = tables::queue_counts(self.0.file.readers(), queue.as_str())
+            .await
+            .map_err(failure::read("show a queue"))?;
+        Ok(counted.and_then(|counted| self.0.listed(&counted)))
+    }
+
+    async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
+        Ok(Vec::new())
+    }
+
+    async fn connections_close(&self, _name: &str) -> Result<u32, BrokerError> {
+        Ok(0)
+    }
+
+    async fn health(&self) -> BrokerHealth {
+        let problem = match tables::seen(self.0.file.readers()).await {
+            _ if self.0.closed.is_cancelled() => Some("closed by this process".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        BrokerHealth {
+            reachable: problem.is_none(),
+            problem,
+            version: Some("embedded".to_owned()),
+            management: true,
+            events: true,
+            ..BrokerHealth::default()
+        }
+    }
+
+    async fn close(&self) {
+        self.0.closed.cancel();
+    }
+}
+
+fn unsigned(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}
