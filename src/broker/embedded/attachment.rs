@@ -8,14 +8,12 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use async_trait::async_trait;
-use tokio::sync::watch;
-
-use super::Shared;
 use super::registry::Slot;
+use super::shared::Shared;
 use super::tables::{self, Stored, Window};
 use crate::ambient;
 use crate::broker::{Acked, Attached, Delivery, DeliveryTag, Lost, Next};
+use async_trait::async_trait;
 
 /// What is read ahead for one attachment.
 const AHEAD: Window = Window {
@@ -28,8 +26,6 @@ pub(super) struct Attachment {
     queue: i64,
     slot: Arc<Slot>,
     prefetch: usize,
-    /// Raised by commits of other processes.
-    elsewhere: watch::Receiver<u64>,
     /// Read and not handed out, in order.
     ahead: VecDeque<Stored>,
     /// The place of the last message read.
@@ -46,7 +42,6 @@ impl Attachment {
     pub(super) fn new(shared: Arc<Shared>, queue: i64, prefetch: u16) -> Self {
         Self {
             slot: shared.registry.attach(queue),
-            elsewhere: shared.file.changed_elsewhere(),
             queue,
             prefetch: usize::from(prefetch.max(1)),
             ahead: VecDeque::new(),
@@ -87,8 +82,6 @@ impl Attachment {
     }
 
     async fn read_ahead(&mut self) {
-        // Seen before reading, so that a commit during the read wakes once more.
-        self.elsewhere.borrow_and_update();
         let readers = self.shared.file.readers();
         let read = async {
             let messages = tables::messages(readers, self.queue, self.read_to, AHEAD).await?;
@@ -122,15 +115,11 @@ impl Attachment {
         }))
     }
 
-    /// Waits until something may be due.
-    async fn changed(&mut self) {
-        let closed = tokio::select! {
-            () = self.slot.wake.notified() => false,
-            raised = self.elsewhere.changed() => raised.is_err(),
-            () = self.shared.closed.cancelled() => false,
-        };
-        if closed {
-            self.lost = Some(Lost::Connection("the SQLite file is closed".to_owned()));
+    /// Waits until something may be due. The slot keeps a wake-up from before the call.
+    async fn changed(&self) {
+        tokio::select! {
+            () = self.slot.wake.notified() => {}
+            () = self.shared.closed.cancelled() => {}
         }
     }
 }

@@ -15,14 +15,14 @@ mod failure;
 mod headers;
 mod registry;
 mod rescued;
+mod shared;
 mod signals;
 mod tables;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
-use tokio_util::sync::CancellationToken;
 
 use crate::ambient::{self, Clock};
 use crate::broker::{
@@ -32,38 +32,15 @@ use crate::broker::{
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::naming::Naming;
-use crate::domain::time::Timestamp;
 use crate::sqlite::SqliteFile;
 use attachment::Attachment;
-use registry::Registry;
 use rescued::RescuedRow;
-use signals::Signals;
-use tables::{Counted, Deletion, Removed, Window};
-
-/// Bytes of messages that one look shows at most; the first one always.
-const BROWSE_BYTES_MAX: i64 = 16 * 1024 * 1024;
+use shared::Shared;
+use tables::Deletion;
 
 /// The queues in one file, as one process uses them.
 #[derive(Debug)]
 pub struct Embedded(Arc<Shared>);
-
-/// What the broker shares with its attachments and its listener.
-#[derive(Debug)]
-struct Shared {
-    file: SqliteFile,
-    naming: Naming,
-    clock: Clock,
-    registry: Registry,
-    signals: Signals,
-    closed: CancellationToken,
-    /// The last message that was there when this process opened the file, and when that was.
-    opened_behind: i64,
-    opened_at: Timestamp,
-    name: Mutex<String>,
-    listening: AtomicBool,
-    /// Our exchange was seen; it never goes away.
-    exchange_seen: AtomicBool,
-}
 
 impl Embedded {
     /// The broker in `file`, with its tables made or brought up to date. The file stays open when the
@@ -72,143 +49,14 @@ impl Embedded {
         file.migrate("broker", tables::MIGRATIONS)
             .await
             .map_err(failure::write("open"))?;
-        let opened_behind = tables::seen(file.readers())
-            .await
-            .map_err(failure::read("open"))?
-            .message;
-        Ok(Arc::new(Self(Arc::new(Shared {
-            naming,
-            registry: Registry::default(),
-            signals: Signals::new(),
-            closed: CancellationToken::new(),
-            opened_behind,
-            opened_at: clock.now(),
-            name: Mutex::new("embedded".to_owned()),
-            listening: AtomicBool::new(false),
-            exchange_seen: AtomicBool::new(false),
-            clock,
-            file,
-        }))))
-    }
-}
-
-impl Shared {
-    /// The place up to which messages of a queue may have been handed out before.
-    fn handed_before(&self, queue: i64) -> i64 {
-        self.opened_behind.max(self.registry.handed_out(queue))
-    }
-
-    /// The exchange that `prepare` makes stands for the settings: others get an error, not a second queue.
-    async fn need_exchange(&self, operation: &'static str) -> Result<(), BrokerError> {
-        if self.closed.is_cancelled() {
-            return Err(BrokerError::Unreachable {
-                operation,
-                detail: "closed by this process".to_owned(),
-            });
-        }
-        if self.exchange_seen.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let exchange = self.naming.exchange();
-        let exists = tables::exchange_exists(self.file.readers(), &exchange).await;
-        if !exists.map_err(failure::read(operation))? {
-            return Err(BrokerError::NoExchange { exchange });
-        }
-        self.exchange_seen.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    async fn find(&self, operation: &'static str, name: &str) -> Result<Option<(i64, bool)>, BrokerError> {
-        tables::queue_find(self.file.readers(), name)
-            .await
-            .map_err(failure::read(operation))
-    }
-
-    async fn look(&self, operation: &'static str, name: &QueueName) -> Result<Look, BrokerError> {
-        let counted = tables::queue_counts(self.file.readers(), name.as_str()).await;
-        Ok(match counted.map_err(failure::read(operation))? {
-            None => Look::Missing,
-            Some(counted) => {
-                let usage = self.registry.usage(counted.id);
-                Look::Present {
-                    ready: unsigned(counted.messages).saturating_sub(usage.in_hand),
-                    consumers: usage.consumers,
-                }
-            }
-        })
-    }
-
-    /// Answers whether the queue exists.
-    async fn set_bound(&self, operation: &'static str, queue: &QueueName, bound: bool) -> Result<bool, BrokerError> {
-        let name = queue.clone();
-        self.file
-            .write(move |connection| {
-                Box::pin(async move { tables::queue_bind(connection, name.as_str(), bound).await })
-            })
-            .await
-            .map_err(failure::write(operation))
-    }
-
-    async fn delete(&self, queue: &QueueName, deletion: Deletion) -> Result<Deleted, BrokerError> {
-        let by = self.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (name, noted) = (queue.clone(), by.clone());
-        let removed = self
-            .file
-            .write(move |connection| {
-                Box::pin(async move { tables::queue_delete(connection, name.as_str(), deletion, &noted).await })
-            })
-            .await
-            .map_err(failure::write("delete"))?;
-        Ok(match removed {
-            Removed::Missing => Deleted::Missing,
-            Removed::NotEmpty => Deleted::InUse,
-            Removed::Queue(id) => {
-                self.registry.deleted(id);
-                self.signals.send(Signal::QueueDeleted {
-                    queue: queue.clone(),
-                    by: Some(by),
-                });
-                Deleted::Deleted
-            }
-        })
-    }
-
-    /// The first messages of a queue, which must exist, and the queue's id.
-    async fn first_messages(
-        &self,
-        operation: &'static str,
-        queue: &QueueName,
-        messages: u32,
-    ) -> Result<(i64, Vec<tables::Stored>), BrokerError> {
-        let Some((id, _)) = self.find(operation, queue.as_str()).await? else {
-            return Err(BrokerError::Failed {
-                operation,
-                detail: format!("no queue {:?}", queue.as_str()),
-            });
-        };
-        let window = Window {
-            messages,
-            bytes: BROWSE_BYTES_MAX,
-        };
-        let stored = tables::messages(self.file.readers(), id, 0, window).await;
-        Ok((id, stored.map_err(failure::read(operation))?))
-    }
-
-    fn listed(&self, counted: &Counted) -> Option<ListedQueue> {
-        let usage = self.registry.usage(counted.id);
-        Some(ListedQueue {
-            name: QueueName::parse(&counted.name).ok()?,
-            queue_type: Some("embedded".to_owned()),
-            ready: Some(unsigned(counted.messages).saturating_sub(usage.in_hand)),
-            unacked: Some(usage.in_hand),
-            consumers: Some(usage.consumers),
-            idle_since: (usage.consumers == 0).then(|| counted.used_at.max(self.opened_at)),
-            oldest_at: counted.oldest_at,
-            state: Some("running".to_owned()),
-            arguments: vec![("x-single-active-consumer".to_owned(), "true".to_owned())],
-            policy: None,
-            taken_at: self.clock.now(),
-        })
+        let seen = tables::seen(file.readers()).await.map_err(failure::read("open"))?;
+        let shared = Arc::new(Shared::new(file, naming, clock, seen.message));
+        let elsewhere = shared.file.changed_elsewhere();
+        ambient::spawn(
+            "embedded broker listener",
+            signals::listen(Arc::downgrade(&shared), shared.closed.clone(), seen, elsewhere),
+        );
+        Ok(Arc::new(Self(shared)))
     }
 }
 
@@ -242,16 +90,7 @@ impl Broker for Embedded {
     }
 
     async fn listen(&self) -> Result<(), BrokerError> {
-        let seen = tables::seen(self.0.file.readers())
-            .await
-            .map_err(failure::read("listen"))?;
-        if !self.0.listening.swap(true, Ordering::AcqRel) {
-            let elsewhere = self.0.file.changed_elsewhere();
-            ambient::spawn(
-                "embedded broker listener",
-                signals::listen(Arc::clone(&self.0), seen, elsewhere),
-            );
-        }
+        self.0.listening.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -338,11 +177,11 @@ impl Broker for Embedded {
         if self.0.registry.usage(id).consumers > 0 {
             return Ok(Deleted::InUse);
         }
-        self.0.delete(queue, Deletion::OnlyEmpty).await
+        self.0.delete(queue, Deletion::OnlyUnused).await
     }
 
     async fn delete_whole(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
-        self.0.delete(queue, Deletion::WithMessages).await
+        self.0.delete(queue, Deletion::Whole).await
     }
 
     async fn nudge(&self, queue: &QueueName) {
@@ -438,8 +277,4 @@ impl Broker for Embedded {
     async fn close(&self) {
         self.0.closed.cancel();
     }
-}
-
-fn unsigned(count: i64) -> u64 {
-    u64::try_from(count).unwrap_or(0)
 }

@@ -90,6 +90,13 @@ impl Registry {
         }
     }
 
+    /// Something may have happened to any queue.
+    pub(super) fn wake_all(&self) {
+        for slot in self.lock().attached.values().flatten() {
+            slot.wake.notify_one();
+        }
+    }
+
     /// The queue was deleted: its attachments end.
     pub(super) fn deleted(&self, queue: i64) {
         let mut tables = self.lock();

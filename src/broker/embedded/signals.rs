@@ -5,12 +5,14 @@
 //! another process committed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::shared::Shared;
 use super::tables::{self, Seen};
 use crate::broker::Signal;
 use crate::domain::id::QueueName;
@@ -65,15 +67,23 @@ impl Signals {
     }
 }
 
-/// Signals what other processes did, until the broker is closed.
-pub(super) async fn listen(shared: Arc<Shared>, mut seen: Seen, mut elsewhere: watch::Receiver<u64>) {
+/// Passes on what other processes did: wakes attachments, and signals it when somebody listens. Ends
+/// with the broker.
+pub(super) async fn listen(
+    shared: Weak<Shared>,
+    closed: CancellationToken,
+    mut seen: Seen,
+    mut elsewhere: watch::Receiver<u64>,
+) {
     loop {
         tokio::select! {
-            () = shared.closed.cancelled() => return,
+            () = closed.cancelled() => return,
             raised = elsewhere.changed() => if raised.is_err() { return },
         }
+        let Some(shared) = shared.upgrade() else { return };
         if let Err(error) = report(&shared, &mut seen).await {
             tracing::warn!(error = ?error, "cannot read what other processes changed");
+            shared.registry.wake_all();
         }
     }
 }
@@ -85,13 +95,20 @@ async fn report(shared: &Shared, seen: &mut Seen) -> Result<(), sqlx::Error> {
         seen.queue = id;
         signal(shared, &name, Signal::QueueCreated);
     }
-    for (id, name, by) in tables::deletions_since(readers, seen.deletion).await? {
-        seen.deletion = id;
-        signal(shared, &name, |queue| Signal::QueueDeleted { queue, by: Some(by) });
+    for deletion in tables::deletions_since(readers, seen.deletion).await? {
+        seen.deletion = deletion.id;
+        shared.registry.deleted(deletion.queue);
+        let by = Some(deletion.deleted_by);
+        signal(shared, &deletion.name, |queue| Signal::QueueDeleted { queue, by });
     }
     let last = tables::seen(readers).await?.message;
     if last > seen.message {
-        for name in tables::queues_grown(readers, seen.message, last).await? {
+        let grown = tables::queues_grown(readers, seen.message, last).await?;
+        if grown.len() >= tables::GROWN_MAX {
+            shared.registry.wake_all();
+        }
+        for (id, name) in grown {
+            shared.registry.wake(id);
             signal(shared, &name, Signal::Nudged);
         }
         seen.message = last;
@@ -100,6 +117,9 @@ async fn report(shared: &Shared, seen: &mut Seen) -> Result<(), sqlx::Error> {
 }
 
 fn signal(shared: &Shared, name: &str, make: impl FnOnce(QueueName) -> Signal) {
+    if !shared.listening.load(Ordering::Acquire) {
+        return;
+    }
     if let Ok(queue) = QueueName::parse(name) {
         shared.signals.send(make(queue));
     }

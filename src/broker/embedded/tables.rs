@@ -39,7 +39,8 @@ pub(super) const MIGRATIONS: &[(i64, &str)] = &[(
      CREATE INDEX broker_message_place ON broker_message (queue, id);
      CREATE TABLE broker_deletion (
          id INTEGER PRIMARY KEY AUTOINCREMENT,
-         queue TEXT NOT NULL,
+         queue INTEGER NOT NULL,
+         name TEXT NOT NULL,
          deleted_by TEXT NOT NULL
      ) STRICT;",
 )];
@@ -68,9 +69,10 @@ const QUEUE_COUNTS: &str = "SELECT id, name, used_at,
             WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at,
         (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at
     FROM broker_queue AS q WHERE name = ?1";
-const DELETION_NOTE: &str = "INSERT INTO broker_deletion (queue, deleted_by) VALUES (?, ?) RETURNING id";
+const DELETION_NOTE: &str = "INSERT INTO broker_deletion (queue, name, deleted_by) VALUES (?, ?, ?) RETURNING id";
 const DELETION_TRIM: &str = "DELETE FROM broker_deletion WHERE id <= ?";
-const DELETIONS_SINCE: &str = "SELECT id, queue, deleted_by FROM broker_deletion WHERE id > ? ORDER BY id LIMIT 1000";
+const DELETIONS_SINCE: &str =
+    "SELECT id, queue, name, deleted_by FROM broker_deletion WHERE id > ? ORDER BY id LIMIT 1000";
 const DELETIONS_KEPT: i64 = 1000;
 const MESSAGE_INSERT: &str = "INSERT INTO broker_message
         (queue, size, published_at, content_type, message_id, kind, timestamp_s, headers, body)
@@ -83,8 +85,12 @@ const MESSAGES: &str = "SELECT id, content_type, message_id, kind, timestamp_s, 
 const LAST_MESSAGE: &str = "SELECT coalesce(max(id), 0) FROM broker_message";
 const LAST_QUEUE: &str = "SELECT coalesce(max(id), 0) FROM broker_queue";
 const LAST_DELETION: &str = "SELECT coalesce(max(id), 0) FROM broker_deletion";
-const QUEUES_GROWN: &str = "SELECT DISTINCT q.name FROM broker_message AS m JOIN broker_queue AS q ON q.id = m.queue
+const QUEUES_GROWN: &str =
+    "SELECT DISTINCT q.id, q.name FROM broker_message AS m JOIN broker_queue AS q ON q.id = m.queue
     WHERE m.id > ?1 AND m.id <= ?2 LIMIT 1000";
+
+/// As many queues as `queues_grown` answers at most.
+pub(super) const GROWN_MAX: usize = 1000;
 
 type Sql<T> = Result<T, sqlx::Error>;
 
@@ -111,7 +117,7 @@ pub(super) struct Counted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Removed {
     Queue(i64),
-    NotEmpty,
+    InUse,
     Missing,
 }
 
@@ -165,7 +171,7 @@ pub(super) async fn queue_exists(readers: &SqlitePool, id: i64) -> Sql<bool> {
     sqlx::query_scalar(QUEUE_EXISTS).bind(id).fetch_one(readers).await
 }
 
-/// Deletes a queue, with `only_empty` not one that has messages, and notes by whom.
+/// Deletes a queue as far as `deletion` goes, and notes by whom.
 pub(super) async fn queue_delete(
     connection: &mut SqliteConnection,
     name: &str,
@@ -176,14 +182,15 @@ pub(super) async fn queue_delete(
         .bind(name)
         .fetch_optional(&mut *connection)
         .await?;
-    let Some((id, _)) = found else {
+    let Some((id, bound)) = found else {
         return Ok(Removed::Missing);
     };
-    if deletion == Deletion::OnlyEmpty && !queue_is_empty(connection, id).await? {
-        return Ok(Removed::NotEmpty);
+    if deletion == Deletion::OnlyUnused && (bound || !queue_is_empty(connection, id).await?) {
+        return Ok(Removed::InUse);
     }
     sqlx::query(QUEUE_DELETE).bind(id).execute(&mut *connection).await?;
     let note: i64 = sqlx::query_scalar(DELETION_NOTE)
+        .bind(id)
         .bind(name)
         .bind(by)
         .fetch_one(&mut *connection)
@@ -198,8 +205,10 @@ pub(super) async fn queue_delete(
 /// What a deletion may take with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deletion {
-    OnlyEmpty,
-    WithMessages,
+    /// Only an unbound queue without messages.
+    OnlyUnused,
+    /// Whatever is in it.
+    Whole,
 }
 
 async fn queue_is_empty(connection: &mut SqliteConnection, id: i64) -> Sql<bool> {
@@ -350,8 +359,8 @@ pub(super) async fn seen(readers: &SqlitePool) -> Sql<Seen> {
 }
 
 /// Queues with messages behind `after` up to `until`, bounded.
-pub(super) async fn queues_grown(readers: &SqlitePool, after: i64, until: i64) -> Sql<Vec<String>> {
-    sqlx::query_scalar(QUEUES_GROWN)
+pub(super) async fn queues_grown(readers: &SqlitePool, after: i64, until: i64) -> Sql<Vec<(i64, String)>> {
+    sqlx::query_as(QUEUES_GROWN)
         .bind(after)
         .bind(until)
         .fetch_all(readers)
@@ -363,7 +372,25 @@ pub(super) async fn queues_since(readers: &SqlitePool, after: i64) -> Sql<Vec<(i
     sqlx::query_as(QUEUES_SINCE).bind(after).fetch_all(readers).await
 }
 
+/// A deletion as it was noted.
+#[derive(Debug)]
+pub(super) struct Noted {
+    pub(super) id: i64,
+    pub(super) queue: i64,
+    pub(super) name: String,
+    pub(super) deleted_by: String,
+}
+
 /// Queues deleted behind `after` and by whom, bounded.
-pub(super) async fn deletions_since(readers: &SqlitePool, after: i64) -> Sql<Vec<(i64, String, String)>> {
-    sqlx::query_as(DELETIONS_SINCE).bind(after).fetch_all(readers).await
+pub(super) async fn deletions_since(readers: &SqlitePool, after: i64) -> Sql<Vec<Noted>> {
+    let rows = sqlx::query(DELETIONS_SINCE).bind(after).fetch_all(readers).await?;
+    let noted = |row: &SqliteRow| {
+        Ok(Noted {
+            id: row.try_get("id")?,
+            queue: row.try_get("queue")?,
+            name: row.try_get("name")?,
+            deleted_by: row.try_get("deleted_by")?,
+        })
+    };
+    rows.iter().map(noted).collect()
 }
