@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Mutex;
 
+use futures_util::FutureExt;
 use redrive::ambient::{self, Clock};
 use redrive::broker::embedded::Embedded;
 use redrive::broker::{Acked, BrokerError, BrokerHandle, Deleted, Lost, Next, Published, Signal};
@@ -10,7 +11,7 @@ use redrive::domain::message::Message;
 use redrive::domain::naming::{Naming, QueueType};
 use redrive::sqlite::SqliteFile;
 
-use crate::broker_contract::bench::{Bench, SOON, next, number, numbered, take};
+use crate::broker_contract::bench::{Bench, QUIET, SOON, next, number, numbered, take};
 
 fn naming() -> Naming {
     Naming {
@@ -190,6 +191,22 @@ async fn a_queue_of_the_same_name_made_again_is_another_one() {
     assert!(matches!(end, Next::Lost(Lost::Cancelled)), "{end:?}");
     let mut new = bench.attached(&queue, 1).await;
     assert_eq!(take(&mut new, 1).await, [1]);
+    bench.finish().await;
+}
+
+#[tokio::test]
+async fn a_publisher_that_goes_away_does_not_leave_its_message_unseen() {
+    let bench = start().await;
+    let queue = bench.created("q").await;
+    let mut attached = bench.attached(&queue, 1).await;
+    let message = numbered(1);
+    {
+        let mut waiting = std::pin::pin!(next(&mut attached));
+        assert!(tokio::time::timeout(QUIET, &mut waiting).await.is_err());
+        // Polled once, which hands the message over, then dropped.
+        assert!(bench.broker.publish(&queue, &message).now_or_never().is_none());
+        assert_eq!(number(&waiting.await.message), 1);
+    }
     bench.finish().await;
 }
 

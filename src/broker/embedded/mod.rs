@@ -96,40 +96,32 @@ impl Broker for Embedded {
 
     async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
         self.0.need_exchange("publish").await?;
-        let (name, message, now) = (queue.clone(), message.clone(), self.0.clock.now());
-        let place = self
-            .0
-            .file
-            .write(move |connection| {
-                Box::pin(async move { tables::message_insert(connection, name.as_str(), message, now).await })
+        let (shared, name, message) = (Arc::clone(&self.0), queue.clone(), message.clone());
+        let stored = self.0.file.write(move |connection| {
+            Box::pin(async move {
+                let now = shared.clock.now();
+                let queue = tables::message_insert(connection, name.as_str(), message, now).await?;
+                Ok(queue.map(|queue| Arrival { shared, queue }))
             })
-            .await
-            .map_err(failure::write("publish"))?;
-        let Some(id) = place else {
-            return Ok(Published::Returned);
-        };
-        self.0.registry.wake(id);
-        Ok(Published::Accepted)
+        });
+        let arrival = stored.await.map_err(failure::write("publish"))?;
+        Ok(arrival.map_or(Published::Returned, |_| Published::Accepted))
     }
 
     async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError> {
-        let (name, message, now) = (self.0.naming.dead_letter_queue(), message.clone(), self.0.clock.now());
-        let place = self
-            .0
-            .file
-            .write(move |connection| {
-                Box::pin(async move {
-                    tables::queue_declare(connection, &name, now).await?;
-                    tables::message_insert(connection, &name, message, now).await
-                })
+        let (shared, message) = (Arc::clone(&self.0), message.clone());
+        let stored = self.0.file.write(move |connection| {
+            Box::pin(async move {
+                let (name, now) = (shared.naming.dead_letter_queue(), shared.clock.now());
+                tables::queue_declare(connection, &name, now).await?;
+                let queue = tables::message_insert(connection, &name, message, now).await?;
+                Ok(queue.map(|queue| Arrival { shared, queue }))
             })
+        });
+        let arrival = stored
             .await
             .map_err(failure::write("publish to the dead-letter queue"))?;
-        let Some(id) = place else {
-            return Ok(Published::Returned);
-        };
-        self.0.registry.wake(id);
-        Ok(Published::Accepted)
+        Ok(arrival.map_or(Published::Returned, |_| Published::Accepted))
     }
 
     async fn look(&self, queue: &QueueName) -> Result<Look, BrokerError> {
@@ -276,5 +268,18 @@ impl Broker for Embedded {
 
     async fn close(&self) {
         self.0.closed.cancel();
+    }
+}
+
+/// A stored message that its queue's attachments have not heard of. Its end wakes them: the commit is
+/// over by then, whether the publisher still waits for the answer or has gone away.
+struct Arrival {
+    shared: Arc<Shared>,
+    queue: i64,
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.shared.registry.wake(self.queue);
     }
 }
