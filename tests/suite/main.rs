@@ -17,3 +17,5 @@ mod source;
 mod support;
 mod tidy;
 mod sender;
+mod broker_contract;
+mod embedded;
