@@ -10,20 +10,20 @@ use super::bench::{Bench, SOON, full, is_quiet, next, number, numbered, options,
 
 const EMPTY: Look = Look::Present { ready: 0, consumers: 0 };
 
-pub(super) async fn a_missing_queue_is_looked_at_as_missing(bench: &Bench) {
+pub(crate) async fn a_missing_queue_is_looked_at_as_missing(bench: &Bench) {
     assert_eq!(bench.broker.look(&bench.queue("none")).await.unwrap(), Look::Missing);
     // A look that found nothing disturbs no later one.
     let queue = bench.created("q").await;
     assert_eq!(bench.broker.look(&queue).await.unwrap(), EMPTY);
 }
 
-pub(super) async fn publishing_to_a_missing_queue_is_returned_and_creates_nothing(bench: &Bench) {
+pub(crate) async fn publishing_to_a_missing_queue_is_returned_and_creates_nothing(bench: &Bench) {
     let queue = bench.queue("none");
     assert_eq!(bench.broker.publish(&queue, &numbered(1)).await.unwrap(), Published::Returned);
     assert_eq!(bench.broker.look(&queue).await.unwrap(), Look::Missing);
 }
 
-pub(super) async fn publishing_to_the_dead_letter_queue_is_accepted(bench: &Bench) {
+pub(crate) async fn publishing_to_the_dead_letter_queue_is_accepted(bench: &Bench) {
     assert_eq!(bench.broker.publish_dead(&full()).await.unwrap(), Published::Accepted);
     let dead = QueueName::parse(&bench.naming.dead_letter_queue()).unwrap();
     bench.wait_ready(&dead, 1).await;
@@ -32,23 +32,23 @@ pub(super) async fn publishing_to_the_dead_letter_queue_is_accepted(bench: &Benc
     assert_eq!(seen[0].message, full());
 }
 
-pub(super) async fn a_created_queue_is_there_and_empty(bench: &Bench) {
+pub(crate) async fn a_created_queue_is_there_and_empty(bench: &Bench) {
     let queue = bench.created("q").await;
     assert_eq!(bench.broker.look(&queue).await.unwrap(), EMPTY);
 }
 
-pub(super) async fn creating_a_queue_twice_changes_nothing(bench: &Bench) {
+pub(crate) async fn creating_a_queue_twice_changes_nothing(bench: &Bench) {
     let queue = bench.filled("q", 1).await;
     bench.broker.create(&queue).await.unwrap();
     bench.wait_ready(&queue, 1).await;
 }
 
-pub(super) async fn an_accepted_message_is_ready(bench: &Bench) {
+pub(crate) async fn an_accepted_message_is_ready(bench: &Bench) {
     let queue = bench.filled("q", 3).await;
     bench.wait_ready(&queue, 3).await;
 }
 
-pub(super) async fn a_message_arrives_as_it_was_published(bench: &Bench) {
+pub(crate) async fn a_message_arrives_as_it_was_published(bench: &Bench) {
     let queue = bench.created("q").await;
     bench.accepted(&queue, &full()).await;
     bench.accepted(&queue, &redrive::domain::message::Message::default()).await;
@@ -60,7 +60,7 @@ pub(super) async fn a_message_arrives_as_it_was_published(bench: &Bench) {
     attached.close().await;
 }
 
-pub(super) async fn messages_arrive_in_the_order_of_publishing(bench: &Bench) {
+pub(crate) async fn messages_arrive_in_the_order_of_publishing(bench: &Bench) {
     let queue = bench.filled("q", 20).await;
     let mut attached = bench.attached(&queue, 1).await;
     assert_eq!(take(&mut attached, 20).await, (1..=20).collect::<Vec<_>>());
@@ -68,7 +68,7 @@ pub(super) async fn messages_arrive_in_the_order_of_publishing(bench: &Bench) {
 }
 
 /// An answer must never be taken for another publish's: half of these have no queue.
-pub(super) async fn publishes_in_parallel_each_get_their_own_answer(bench: &Bench) {
+pub(crate) async fn publishes_in_parallel_each_get_their_own_answer(bench: &Bench) {
     let there = bench.created("there").await;
     let publishes = (0..200).map(|n| {
         let broker = bench.broker.clone();
@@ -83,7 +83,7 @@ pub(super) async fn publishes_in_parallel_each_get_their_own_answer(bench: &Benc
     bench.wait_ready(&there, 100).await;
 }
 
-pub(super) async fn the_next_message_waits_for_the_ack_at_a_prefetch_of_one(bench: &Bench) {
+pub(crate) async fn the_next_message_waits_for_the_ack_at_a_prefetch_of_one(bench: &Bench) {
     let queue = bench.filled("q", 2).await;
     let mut attached = bench.attached(&queue, 1).await;
     let first = next(&mut attached).await;
@@ -93,7 +93,7 @@ pub(super) async fn the_next_message_waits_for_the_ack_at_a_prefetch_of_one(benc
     attached.close().await;
 }
 
-pub(super) async fn closing_gives_everything_back_in_its_place(bench: &Bench) {
+pub(crate) async fn closing_gives_everything_back_in_its_place(bench: &Bench) {
     let queue = bench.filled("q", 5).await;
     let prefetch = if bench.naming.queue_type == QueueType::Quorum { 1 } else { 3 };
     let mut attached = bench.attached(&queue, prefetch).await;
@@ -108,7 +108,7 @@ pub(super) async fn closing_gives_everything_back_in_its_place(bench: &Bench) {
     again.close().await;
 }
 
-pub(super) async fn dropping_gives_everything_back_in_its_place(bench: &Bench) {
+pub(crate) async fn dropping_gives_everything_back_in_its_place(bench: &Bench) {
     let queue = bench.filled("q", 3).await;
     let mut attached = bench.attached(&queue, 1).await;
     assert_eq!(number(&next(&mut attached).await.message), 1);
@@ -119,7 +119,7 @@ pub(super) async fn dropping_gives_everything_back_in_its_place(bench: &Bench) {
     again.close().await;
 }
 
-pub(super) async fn a_second_attachment_takes_over_only_after_the_first_is_closed(bench: &Bench) {
+pub(crate) async fn a_second_attachment_takes_over_only_after_the_first_is_closed(bench: &Bench) {
     let queue = bench.filled("q", 3).await;
     let mut first = bench.attached(&queue, 1).await;
     assert_eq!(number(&next(&mut first).await.message), 1);
@@ -130,7 +130,7 @@ pub(super) async fn a_second_attachment_takes_over_only_after_the_first_is_close
     second.close().await;
 }
 
-pub(super) async fn waiting_for_a_message_can_be_given_up_and_taken_up_again(bench: &Bench) {
+pub(crate) async fn waiting_for_a_message_can_be_given_up_and_taken_up_again(bench: &Bench) {
     let queue = bench.created("q").await;
     let mut attached = bench.attached(&queue, 1).await;
     assert!(is_quiet(&mut attached).await);
@@ -154,7 +154,7 @@ pub(super) async fn waiting_for_a_message_can_be_given_up_and_taken_up_again(ben
     attached.close().await;
 }
 
-pub(super) async fn an_acked_message_is_gone(bench: &Bench) {
+pub(crate) async fn an_acked_message_is_gone(bench: &Bench) {
     let queue = bench.filled("q", 2).await;
     let mut attached = bench.attached(&queue, 1).await;
     assert_eq!(take(&mut attached, 1).await, [1]);
@@ -165,7 +165,7 @@ pub(super) async fn an_acked_message_is_gone(bench: &Bench) {
     again.close().await;
 }
 
-pub(super) async fn an_ack_after_the_queue_is_gone_says_lost(bench: &Bench) {
+pub(crate) async fn an_ack_after_the_queue_is_gone_says_lost(bench: &Bench) {
     let queue = bench.filled("q", 1).await;
     let mut attached = bench.attached(&queue, 1).await;
     let delivery = next(&mut attached).await;
@@ -175,7 +175,7 @@ pub(super) async fn an_ack_after_the_queue_is_gone_says_lost(bench: &Bench) {
     assert_eq!(attached.ack(delivery.tag).await, Acked::Lost);
 }
 
-pub(super) async fn attaching_to_a_missing_queue_says_missing(bench: &Bench) {
+pub(crate) async fn attaching_to_a_missing_queue_says_missing(bench: &Bench) {
     for bind in [true, false] {
         let options = AttachOptions { bind, ..options(1) };
         let outcome = bench.broker.attach(&bench.queue("none"), options).await.unwrap();
@@ -183,7 +183,7 @@ pub(super) async fn attaching_to_a_missing_queue_says_missing(bench: &Bench) {
     }
 }
 
-pub(super) async fn deleting_the_queue_ends_the_attachment(bench: &Bench) {
+pub(crate) async fn deleting_the_queue_ends_the_attachment(bench: &Bench) {
     let queue = bench.created("q").await;
     let mut attached = bench.attached(&queue, 1).await;
     assert_eq!(bench.broker.delete_whole(&queue).await.unwrap(), Deleted::Deleted);
@@ -194,29 +194,29 @@ pub(super) async fn deleting_the_queue_ends_the_attachment(bench: &Bench) {
     attached.close().await;
 }
 
-pub(super) async fn an_unbound_queue_returns_what_is_published(bench: &Bench) {
+pub(crate) async fn an_unbound_queue_returns_what_is_published(bench: &Bench) {
     let queue = bench.filled("q", 1).await;
     bench.broker.unbind(&queue).await.unwrap();
     assert_eq!(bench.broker.publish(&queue, &numbered(2)).await.unwrap(), Published::Returned);
     bench.wait_ready(&queue, 1).await;
 }
 
-pub(super) async fn a_bound_again_queue_accepts(bench: &Bench) {
+pub(crate) async fn a_bound_again_queue_accepts(bench: &Bench) {
     let queue = bench.created("q").await;
     bench.broker.unbind(&queue).await.unwrap();
     assert!(matches!(bench.broker.bind(&queue).await.unwrap(), Look::Present { .. }));
     bench.accepted(&queue, &numbered(1)).await;
 }
 
-pub(super) async fn binding_a_missing_queue_says_missing(bench: &Bench) {
+pub(crate) async fn binding_a_missing_queue_says_missing(bench: &Bench) {
     assert_eq!(bench.broker.bind(&bench.queue("none")).await.unwrap(), Look::Missing);
 }
 
-pub(super) async fn unbinding_a_missing_queue_is_no_error(bench: &Bench) {
+pub(crate) async fn unbinding_a_missing_queue_is_no_error(bench: &Bench) {
     bench.broker.unbind(&bench.queue("none")).await.unwrap();
 }
 
-pub(super) async fn attaching_with_bind_binds(bench: &Bench) {
+pub(crate) async fn attaching_with_bind_binds(bench: &Bench) {
     let queue = bench.created("q").await;
     bench.broker.unbind(&queue).await.unwrap();
     let attached = bench.attached(&queue, 1).await;
@@ -224,7 +224,7 @@ pub(super) async fn attaching_with_bind_binds(bench: &Bench) {
     attached.close().await;
 }
 
-pub(super) async fn attaching_without_bind_leaves_it_unbound(bench: &Bench) {
+pub(crate) async fn attaching_without_bind_leaves_it_unbound(bench: &Bench) {
     let queue = bench.filled("q", 1).await;
     bench.broker.unbind(&queue).await.unwrap();
     let unbound = AttachOptions { bind: false, ..options(1) };
@@ -236,21 +236,21 @@ pub(super) async fn attaching_without_bind_leaves_it_unbound(bench: &Bench) {
     attached.close().await;
 }
 
-pub(super) async fn an_empty_queue_is_deleted(bench: &Bench) {
+pub(crate) async fn an_empty_queue_is_deleted(bench: &Bench) {
     let queue = bench.created("q").await;
     bench.broker.unbind(&queue).await.unwrap();
     assert_eq!(bench.broker.delete_empty(&queue).await.unwrap(), Deleted::Deleted);
     assert_eq!(bench.broker.look(&queue).await.unwrap(), Look::Missing);
 }
 
-pub(super) async fn a_queue_with_a_message_is_not_deleted(bench: &Bench) {
+pub(crate) async fn a_queue_with_a_message_is_not_deleted(bench: &Bench) {
     let queue = bench.filled("q", 1).await;
     bench.broker.unbind(&queue).await.unwrap();
     assert_eq!(bench.broker.delete_empty(&queue).await.unwrap(), Deleted::InUse);
     bench.wait_ready(&queue, 1).await;
 }
 
-pub(super) async fn a_queue_with_a_consumer_is_not_deleted(bench: &Bench) {
+pub(crate) async fn a_queue_with_a_consumer_is_not_deleted(bench: &Bench) {
     let queue = bench.created("q").await;
     let attached = bench.attached(&queue, 1).await;
     bench.broker.unbind(&queue).await.unwrap();
@@ -259,19 +259,19 @@ pub(super) async fn a_queue_with_a_consumer_is_not_deleted(bench: &Bench) {
     bench.wait_look(&queue, |look| look == EMPTY).await;
 }
 
-pub(super) async fn deleting_a_missing_queue_says_missing(bench: &Bench) {
+pub(crate) async fn deleting_a_missing_queue_says_missing(bench: &Bench) {
     let queue = bench.queue("none");
     assert_eq!(bench.broker.delete_empty(&queue).await.unwrap(), Deleted::Missing);
     assert_eq!(bench.broker.delete_whole(&queue).await.unwrap(), Deleted::Missing);
 }
 
-pub(super) async fn deleting_whole_drops_what_is_in_it(bench: &Bench) {
+pub(crate) async fn deleting_whole_drops_what_is_in_it(bench: &Bench) {
     let queue = bench.filled("q", 2).await;
     assert_eq!(bench.broker.delete_whole(&queue).await.unwrap(), Deleted::Deleted);
     assert_eq!(bench.broker.look(&queue).await.unwrap(), Look::Missing);
 }
 
-pub(super) async fn the_companion_is_attached_by_its_part(bench: &Bench) {
+pub(crate) async fn the_companion_is_attached_by_its_part(bench: &Bench) {
     let queue = bench.filled("q", 1).await;
     let companion = QueueName::parse(&bench.naming.companion(&queue)).unwrap();
     bench.broker.create(&companion).await.unwrap();
@@ -285,7 +285,7 @@ pub(super) async fn the_companion_is_attached_by_its_part(bench: &Bench) {
     bench.wait_ready(&queue, 1).await;
 }
 
-pub(super) async fn browsing_shows_the_head_first_and_changes_nothing(bench: &Bench) {
+pub(crate) async fn browsing_shows_the_head_first_and_changes_nothing(bench: &Bench) {
     let queue = bench.filled("q", 5).await;
     for _ in 0..2 {
         let seen = bench.broker.browse(&queue, 3).await.unwrap();
@@ -298,11 +298,11 @@ pub(super) async fn browsing_shows_the_head_first_and_changes_nothing(bench: &Be
     attached.close().await;
 }
 
-pub(super) async fn browsing_a_missing_queue_is_an_error(bench: &Bench) {
+pub(crate) async fn browsing_a_missing_queue_is_an_error(bench: &Bench) {
     bench.broker.browse(&bench.queue("none"), 3).await.unwrap_err();
 }
 
-pub(super) async fn rescue_takes_the_head_out_only_when_settled(bench: &Bench) {
+pub(crate) async fn rescue_takes_the_head_out_only_when_settled(bench: &Bench) {
     let queue = bench.filled("q", 3).await;
     let released = bench.broker.rescue(&queue).await.unwrap().expect("it has a head");
     assert_eq!(released.body(), b"1");
@@ -317,13 +317,13 @@ pub(super) async fn rescue_takes_the_head_out_only_when_settled(bench: &Bench) {
     attached.close().await;
 }
 
-pub(super) async fn rescue_of_an_empty_queue_finds_nothing(bench: &Bench) {
+pub(crate) async fn rescue_of_an_empty_queue_finds_nothing(bench: &Bench) {
     let queue = bench.created("q").await;
     assert!(bench.broker.rescue(&queue).await.unwrap().is_none());
     bench.wait_look(&queue, |look| look == EMPTY).await;
 }
 
-pub(super) async fn a_nudge_reaches_who_listens(bench: &Bench) {
+pub(crate) async fn a_nudge_reaches_who_listens(bench: &Bench) {
     let queue = bench.created("q").await;
     let mut signals = bench.broker.signals();
     bench.broker.listen().await.unwrap();
@@ -342,13 +342,13 @@ pub(super) async fn a_nudge_reaches_who_listens(bench: &Bench) {
     heard.await.expect("the nudge is heard");
 }
 
-pub(super) async fn preparing_twice_changes_nothing(bench: &Bench) {
+pub(crate) async fn preparing_twice_changes_nothing(bench: &Bench) {
     let queue = bench.filled("q", 1).await;
     bench.broker.prepare().await.unwrap();
     bench.wait_ready(&queue, 1).await;
 }
 
-pub(super) async fn queues_are_listed_in_pages(bench: &Bench) {
+pub(crate) async fn queues_are_listed_in_pages(bench: &Bench) {
     let mut expected = Vec::new();
     for name in ["listed-a", "listed-b", "listed-c"] {
         expected.push(bench.created(name).await);
@@ -370,14 +370,14 @@ pub(super) async fn queues_are_listed_in_pages(bench: &Bench) {
     assert!(past.queues.is_empty() && !past.more);
 }
 
-pub(super) async fn one_queue_is_shown_in_detail(bench: &Bench) {
+pub(crate) async fn one_queue_is_shown_in_detail(bench: &Bench) {
     let queue = bench.created("q").await;
     let detail = bench.broker.queue_detail(&queue).await.unwrap().expect("it is there");
     assert_eq!(detail.name, queue);
     assert!(bench.broker.queue_detail(&bench.queue("none")).await.unwrap().is_none());
 }
 
-pub(super) async fn a_healthy_broker_says_so(bench: &Bench) {
+pub(crate) async fn a_healthy_broker_says_so(bench: &Bench) {
     let health = bench.broker.health().await;
     assert!(health.reachable, "{health:?}");
     assert_eq!(health.problem, None);

@@ -5,7 +5,7 @@
 //! only one of them can do is tested in that driver's own module.
 
 pub(crate) mod bench;
-mod behaviours;
+pub(crate) mod behaviours;
 
 use bench::Bench;
 
