@@ -10,3 +10,4 @@
 )]
 
 mod broker_contract;
+mod rabbitmq;

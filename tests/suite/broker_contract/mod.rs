@@ -4,8 +4,8 @@
 //! `broker_contract!(path::to::function)`, in a module of its name. Nothing here knows a driver; what
 //! only one of them can do is tested in that driver's own module.
 
-pub(crate) mod bench;
 pub(crate) mod behaviours;
+pub(crate) mod bench;
 
 use bench::Bench;
 
@@ -83,4 +83,14 @@ async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Be
         .await
         .expect("the behaviour ends within a minute");
     bench.finish().await;
+}
+
+mod rabbitmq_classic {
+    //! The suite over RabbitMQ with classic queues.
+    broker_contract!(crate::rabbitmq::bench::classic);
+}
+
+mod rabbitmq_quorum {
+    //! The suite over RabbitMQ with quorum queues.
+    broker_contract!(crate::rabbitmq::bench::quorum);
 }

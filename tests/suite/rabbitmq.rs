@@ -1,0 +1,3 @@
+//! What only RabbitMQ does: poison, deep headers, rights, arguments, events.
+
+pub(crate) mod bench;
