@@ -27,6 +27,10 @@ const ROUNDS: u32 = 16;
 /// A suspect that lives this long is none.
 const SURVIVED: Duration = Duration::from_secs(5);
 
+/// Headers that quorum queues add and raise at each return: with them a message that comes again would
+/// not be recognised as the one that was sent (PROTOCOLS.md 6). A browse shows them.
+const COUNTED: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
+
 /// What to consume and how.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
@@ -165,10 +169,12 @@ impl Consuming {
         }
         let tag = delivery.delivery_tag;
         self.unsettled.insert(tag, delivery.acker);
+        let mut message = message::received(delivery.properties, delivery.data);
+        message.headers.retain(|(name, _)| !COUNTED.contains(&name.as_str()));
         Next::Message(Box::new(Delivery {
             tag: DeliveryTag(tag),
             redelivered: delivery.redelivered,
-            message: message::received(delivery.properties, delivery.data),
+            message,
         }))
     }
 

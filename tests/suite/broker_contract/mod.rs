@@ -25,6 +25,7 @@ macro_rules! broker_contract {
             the_next_message_waits_for_the_ack_at_a_prefetch_of_one
             closing_gives_everything_back_in_its_place
             dropping_gives_everything_back_in_its_place
+            a_message_that_comes_again_is_equal
             a_second_attachment_takes_over_only_after_the_first_is_closed
             waiting_for_a_message_can_be_given_up_and_taken_up_again
             an_acked_message_is_gone
