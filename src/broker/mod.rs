@@ -9,6 +9,7 @@
 //! `Attached::next` may be dropped and called again, everything else is run to completion.
 
 pub mod embedded;
+pub mod rabbitmq;
 mod types;
 
 use std::sync::Arc;

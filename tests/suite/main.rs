@@ -12,10 +12,11 @@
     reason = "what a module offers to the others of this binary is `pub`"
 )]
 
+mod broker_contract;
+mod embedded;
 mod layers;
+mod rabbitmq;
+mod sender;
 mod source;
 mod support;
 mod tidy;
-mod sender;
-mod broker_contract;
-mod embedded;

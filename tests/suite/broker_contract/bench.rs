@@ -71,8 +71,11 @@ impl Bench {
 
     /// Waits until a look at `queue` shows `ready` messages.
     pub(crate) async fn wait_ready(&self, queue: &QueueName, ready: u64) {
-        self.wait_look(queue, |look| matches!(look, Look::Present { ready: seen, .. } if seen == ready))
-            .await;
+        self.wait_look(
+            queue,
+            |look| matches!(look, Look::Present { ready: seen, .. } if seen == ready),
+        )
+        .await;
     }
 
     /// Waits until a look at `queue` is as wanted.
@@ -119,7 +122,10 @@ pub(crate) fn full() -> Message {
         kind: Some("notification".into()),
         timestamp: Some(Timestamp::from_seconds(1_700_000_000)),
         headers: vec![
-            ("x-bytes".into(), HeaderValue::Text(bytes::Bytes::from_static(b"\xff\x00a"))),
+            (
+                "x-bytes".into(),
+                HeaderValue::Text(bytes::Bytes::from_static(b"\xff\x00a")),
+            ),
             ("x-flag".into(), HeaderValue::Bool(true)),
             ("x-number".into(), HeaderValue::Integer(-3)),
             ("x-text".into(), HeaderValue::text("grün")),
@@ -130,7 +136,10 @@ pub(crate) fn full() -> Message {
 
 /// The next message of an attachment, which must come.
 pub(crate) async fn next(attached: &mut Box<dyn Attached>) -> Delivery {
-    match tokio::time::timeout(SOON, attached.next()).await.expect("a message comes") {
+    match tokio::time::timeout(SOON, attached.next())
+        .await
+        .expect("a message comes")
+    {
         Next::Message(delivery) => *delivery,
         Next::Lost(lost) => panic!("attachment lost: {lost:?}"),
     }

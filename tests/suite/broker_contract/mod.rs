@@ -4,15 +4,15 @@
 //! `broker_contract!(path::to::function)`, in a module of its name. Nothing here knows a driver; what
 //! only one of them can do is tested in that driver's own module.
 
-pub(crate) mod bench;
 pub(crate) mod behaviours;
+pub(crate) mod bench;
 
 use bench::Bench;
 
 /// Makes one test per behaviour for the driver whose bench `$start` makes.
 macro_rules! broker_contract {
     ($start:path) => {
-        $crate::broker_contract::broker_contract! { @each $start;
+        broker_contract! { @each $start;
             a_missing_queue_is_looked_at_as_missing
             publishing_to_a_missing_queue_is_returned_and_creates_nothing
             publishing_to_the_dead_letter_queue_is_accepted
@@ -25,6 +25,7 @@ macro_rules! broker_contract {
             the_next_message_waits_for_the_ack_at_a_prefetch_of_one
             closing_gives_everything_back_in_its_place
             dropping_gives_everything_back_in_its_place
+            a_message_that_comes_again_is_equal
             a_second_attachment_takes_over_only_after_the_first_is_closed
             waiting_for_a_message_can_be_given_up_and_taken_up_again
             an_acked_message_is_gone
@@ -71,16 +72,26 @@ macro_rules! behaviour {
     };
 }
 
-pub(crate) use {behaviour, broker_contract};
+use behaviour;
 
 /// A behaviour under test.
-pub(crate) type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Makes a bench, runs one behaviour within a bound and takes the bench away.
-pub(crate) async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
+async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
     let bench = start().await;
     tokio::time::timeout(std::time::Duration::from_secs(60), behaviour(&bench))
         .await
         .expect("the behaviour ends within a minute");
     bench.finish().await;
+}
+
+mod rabbitmq_classic {
+    //! The suite over RabbitMQ with classic queues.
+    broker_contract!(crate::rabbitmq::bench::classic);
+}
+
+mod rabbitmq_quorum {
+    //! The suite over RabbitMQ with quorum queues.
+    broker_contract!(crate::rabbitmq::bench::quorum);
 }
