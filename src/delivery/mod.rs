@@ -6,7 +6,7 @@
 
 mod failure;
 mod headers;
-mod http;
+pub mod http;
 mod resolver;
 mod target;
 

@@ -14,6 +14,7 @@
 
 mod broker_contract;
 mod embedded;
+mod engine;
 mod layers;
 mod rabbitmq;
 mod sender;

@@ -1,0 +1,225 @@
+//! What the engine does, each named as an operator would.
+
+use redrive::domain::endpoint::EndpointState;
+use redrive::domain::id::ExecutionId;
+use redrive::domain::message::Message;
+use redrive::domain::policy::OnExhausted;
+use redrive::engine::{Answer, Command, Done, Ended, Query, RedeliverTarget};
+
+use super::stage::{BOUND, Stage};
+use crate::support::checker::Left;
+use crate::support::receiver::Behaviour;
+use crate::support::wait::wait_until;
+
+pub(super) async fn notifications_are_delivered_in_order(mut stage: Stage) {
+    for _ in 0..5 {
+        for execution in ["a", "b", "c"] {
+            stage.publish_many(execution, "/ok", 4).await;
+        }
+    }
+    stage.delivered(60).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_receiver_that_is_down_is_retried_and_gets_everything_in_order(mut stage: Stage) {
+    stage.publish("a", "/hook").await;
+    stage.delivered(1).await;
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    for execution in ["a", "b", "c"] {
+        stage.publish_many(execution, "/hook", 3).await;
+    }
+    let down = stage.endpoint_is("/hook", "unavailable").await;
+    assert!(down.endpoint.next_attempt_at.is_some() && down.endpoint.last_status == Some(503), "{down:?}");
+    let why = stage.queue_is("b", "/hook", "endpoint_unavailable").await.why.unwrap();
+    assert!(why.text.contains("503") && why.until.is_some(), "{why:?}");
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.delivered(10).await;
+    stage.endpoint_is("/hook", "available").await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_failing_url_delays_no_other(mut stage: Stage) {
+    stage.receiver.behave("/never", Behaviour::Never);
+    for execution in ["a", "b", "c", "d"] {
+        stage.publish_many(execution, "/never", 2).await;
+        stage.publish_many(execution, "/ok", 5).await;
+    }
+    stage.delivered(20).await;
+    let healthy = stage.receiver.attempts_of("/ok").len();
+    assert_eq!(healthy, 20);
+    stage.endpoint_is("/never", "unavailable").await;
+    stage.receiver.behave("/never", Behaviour::Status(204));
+    stage.delivered(28).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn an_end_mark_deletes_the_queue_and_a_rerun_makes_it_again(mut stage: Stage) {
+    stage.publish_many("a", "/ok", 3).await;
+    let execution = ExecutionId::parse("a").unwrap();
+    let ended = stage.engine.end(execution.clone(), stage.url("/ok")).await.unwrap();
+    assert!(matches!(ended, Ended::Marked(_)));
+    let queue = stage.queue("a", "/ok");
+    wait_until("the queue to be gone", BOUND, async || {
+        (stage.broker.look(&queue).await.unwrap() == redrive::broker::Look::Missing).then_some(())
+    })
+    .await;
+    wait_until("its row to be gone", BOUND, async || stage.store.queue_get(&queue).await.unwrap().is_none().then_some(())).await;
+    let again = stage.engine.end(execution, stage.url("/ok")).await.unwrap();
+    assert!(matches!(again, Ended::NoQueue(_)), "nothing to end is success: {again:?}");
+    stage.publish_many("a", "/ok", 2).await;
+    stage.delivered(5).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_refused_message_becomes_a_dead_letter_and_the_next_goes_on(mut stage: Stage) {
+    stage.receiver.behave_by("/hook", |attempt| {
+        Behaviour::Status(if attempt.header("x-number") == Some("2") { 422 } else { 200 })
+    });
+    stage.publish("a", "/hook").await;
+    let refused = stage.publish("a", "/hook").await;
+    stage.publish("a", "/hook").await;
+    stage.delivered(2).await;
+    let dead = dead_letters(&stage, 1).await;
+    assert_eq!(dead[0].message_id.as_deref(), Some(refused.id.as_str()));
+    assert_eq!(dead[0].header_text("x-redrive-dead-reason"), Some("refused"));
+    assert_eq!(dead[0].header_text("x-redrive-dead-origin"), Some(stage.queue("a", "/hook").as_str()));
+    stage.history.left.insert(refused.id.as_str().to_owned(), Left::Dead);
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_gone_endpoint_is_disabled_until_somebody_redelivers(mut stage: Stage) {
+    stage.receiver.behave("/hook", Behaviour::Status(410));
+    stage.publish_many("a", "/hook", 2).await;
+    stage.endpoint_is("/hook", "disabled").await;
+    stage.queue_is("a", "/hook", "endpoint_disabled").await;
+    stage.publish("a", "/hook").await;
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    let done = stage.execute(Command::Redeliver(RedeliverTarget::Urls(vec![stage.url("/hook")]))).await;
+    let Done::Redelivered(redelivered) = done else { panic!("not redelivered") };
+    assert_eq!(redelivered[0].before, EndpointState::Disabled);
+    assert_eq!(redelivered[0].queues, 1);
+    stage.delivered(3).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn an_exhausted_schedule_parks_the_url_until_somebody_redelivers(mut stage: Stage) {
+    stage.restart(|settings| settings.default_policy.maximum_delay_retries = 0).await;
+    stage.receiver.behave("/hook", Behaviour::Status(502));
+    stage.publish_many("a", "/hook", 2).await;
+    stage.publish_many("b", "/hook", 2).await;
+    stage.endpoint_is("/hook", "parked").await;
+    stage.queue_is("b", "/hook", "parked").await;
+    let attempts = stage.receiver.attempts_of("/hook").len();
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.execute(Command::Redeliver(RedeliverTarget::All)).await;
+    stage.delivered(4).await;
+    assert!(attempts <= 4, "first try, one at once, one after the delay, of the probe alone: {attempts}");
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn an_exhausted_schedule_dead_letters_when_the_policy_says_so(mut stage: Stage) {
+    stage
+        .restart(|settings| {
+            settings.default_policy.maximum_delay_retries = 0;
+            settings.default_policy.on_exhausted = OnExhausted::DeadLetter;
+        })
+        .await;
+    stage.receiver.behave_by("/hook", |attempt| {
+        Behaviour::Status(if attempt.header("x-number") == Some("1") { 503 } else { 200 })
+    });
+    let exhausted = stage.publish("a", "/hook").await;
+    stage.publish("a", "/hook").await;
+    let dead = dead_letters(&stage, 1).await;
+    assert_eq!(dead[0].message_id.as_deref(), Some(exhausted.id.as_str()));
+    assert_eq!(dead[0].header_text("x-redrive-dead-reason"), Some("exhausted"));
+    stage.delivered(1).await;
+    stage.endpoint_is("/hook", "available").await;
+    stage.history.left.insert(exhausted.id.as_str().to_owned(), Left::Dead);
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_paused_queue_is_let_go_and_resumed(mut stage: Stage) {
+    stage.publish("a", "/ok").await;
+    stage.delivered(1).await;
+    stage.execute(Command::PauseQueue(stage.queue("a", "/ok"))).await;
+    let paused = stage.queue_is("a", "/ok", "paused").await;
+    assert!(paused.why.unwrap().text.contains("tester"));
+    stage.publish("a", "/ok").await;
+    stage.publish("b", "/ok").await;
+    stage.delivered(2).await;
+    assert_eq!(stage.queue_view("a", "/ok").await.unwrap().ready, Some(1));
+    stage.execute(Command::ResumeQueue(stage.queue("a", "/ok"))).await;
+    stage.delivered(3).await;
+    let Ok(Answer::Audit(audit)) = stage.engine.query(Query::Audit { before: None, limit: 10 }).await else {
+        panic!("no audit")
+    };
+    let lines: Vec<String> = audit.items.iter().map(|line| format!("{} {}", line.entry.command, line.entry.result)).collect();
+    assert_eq!(lines, ["queue resume done", "queue resume planned", "queue pause done", "queue pause planned"]);
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_message_that_is_not_ours_is_kept_among_the_dead_letters(mut stage: Stage) {
+    stage.publish("a", "/ok").await;
+    stage.delivered(1).await;
+    let foreign = Message { message_id: Some("alien".to_owned()), kind: Some("celery".to_owned()), body: "x".into(), ..Message::default() };
+    stage.broker.publish(&stage.queue("a", "/ok"), &foreign).await.unwrap();
+    stage.publish("a", "/ok").await;
+    stage.delivered(2).await;
+    let dead = dead_letters(&stage, 1).await;
+    assert_eq!(dead[0].body, foreign.body);
+    assert_eq!(dead[0].header_text("x-redrive-dead-reason"), Some("undecodable"));
+    assert!(dead[0].header_text("x-redrive-dead-error").is_some_and(|why| why.contains("celery")));
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn a_waiting_queue_is_browsed_without_a_change(mut stage: Stage) {
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    stage.publish_many("a", "/hook", 5).await;
+    stage.endpoint_is("/hook", "unavailable").await;
+    for _ in 0..3 {
+        let Ok(Answer::Browsed(seen)) = stage.engine.query(Query::Browse { queue: stage.queue("a", "/hook"), limit: 3 }).await else {
+            panic!("cannot browse")
+        };
+        let bodies: Vec<&[u8]> = seen.iter().map(|one| one.message.body.as_ref()).collect();
+        assert_eq!(bodies, [b"a /hook 1", b"a /hook 2", b"a /hook 3"]);
+    }
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.delivered(5).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+pub(super) async fn unavailability_survives_a_restart(mut stage: Stage) {
+    stage.receiver.behave("/hook", Behaviour::retry_after(503, "3"));
+    stage.publish_many("a", "/hook", 2).await;
+    let before = stage.endpoint_is("/hook", "unavailable").await;
+    stage.restart(|_| {}).await;
+    let after = stage.endpoint("/hook").await.unwrap();
+    assert_eq!(after.endpoint.state, EndpointState::Unavailable);
+    assert_eq!(after.endpoint.next_attempt_at, before.endpoint.next_attempt_at);
+    assert_eq!(after.endpoint.attempts, before.endpoint.attempts);
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.delivered(2).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+/// The dead-letter queue, once it has that many.
+async fn dead_letters(stage: &Stage, count: usize) -> Vec<Message> {
+    let queue = redrive::domain::id::QueueName::parse(&stage.settings.naming.dead_letter_queue()).unwrap();
+    wait_until(&format!("{count} dead letters"), BOUND, async || {
+        let seen = stage.broker.browse(&queue, 100).await.unwrap();
+        (seen.len() >= count).then(|| seen.into_iter().map(|one| one.message).collect())
+    })
+    .await
+}

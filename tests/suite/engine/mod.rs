@@ -1,0 +1,50 @@
+//! The engine in this process, over each pairing of store and broker, with real receivers.
+//!
+//! Each behaviour is a test for each pairing: embedded, RabbitMQ with SQLite, RabbitMQ with PostgreSQL.
+
+mod behaviours;
+pub(crate) mod stage;
+
+/// Makes one test per behaviour and pairing.
+macro_rules! behaviours {
+    ($($name:ident)*) => {
+        mod embedded {
+            //! SQLite and the embedded broker.
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::behaviours::$name(super::stage::Stage::embedded().await).await;
+            })*
+        }
+
+        mod rabbitmq_sqlite {
+            //! RabbitMQ with SQLite.
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::behaviours::$name(super::stage::Stage::rabbit_sqlite().await).await;
+            })*
+        }
+
+        mod rabbitmq_postgres {
+            //! RabbitMQ with PostgreSQL.
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::behaviours::$name(super::stage::Stage::rabbit_postgres().await).await;
+            })*
+        }
+    };
+}
+
+behaviours! {
+    notifications_are_delivered_in_order
+    a_receiver_that_is_down_is_retried_and_gets_everything_in_order
+    a_failing_url_delays_no_other
+    an_end_mark_deletes_the_queue_and_a_rerun_makes_it_again
+    a_refused_message_becomes_a_dead_letter_and_the_next_goes_on
+    a_gone_endpoint_is_disabled_until_somebody_redelivers
+    an_exhausted_schedule_parks_the_url_until_somebody_redelivers
+    an_exhausted_schedule_dead_letters_when_the_policy_says_so
+    a_paused_queue_is_let_go_and_resumed
+    a_message_that_is_not_ours_is_kept_among_the_dead_letters
+    a_waiting_queue_is_browsed_without_a_change
+    unavailability_survives_a_restart
+}
