@@ -1,4 +1,4 @@
-//! The embedded broker: the suite of every driver, and what only a file can do.
+//! What only the embedded broker does, as it is a file; the suite of every driver is `broker_contract`.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -38,17 +38,12 @@ async fn bench_in(directory: &Path) -> Bench {
     }
 }
 
-async fn start() -> Bench {
+/// A bench on a file of its own.
+pub(crate) async fn start() -> Bench {
     let directory = tempfile::tempdir().unwrap();
     let bench = bench_in(directory.path()).await;
     *bench.finish.lock().unwrap() = Some(Box::new(move || Box::pin(async move { drop(directory) })));
     bench
-}
-
-mod contract {
-    use crate::broker_contract::broker_contract;
-
-    broker_contract!(super::start);
 }
 
 /// What a killed process leaves is the file as it is: nothing is closed here, only opened again.

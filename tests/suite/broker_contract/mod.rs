@@ -95,3 +95,8 @@ mod rabbitmq_quorum {
     //! The suite over RabbitMQ with quorum queues.
     broker_contract!(crate::rabbitmq::bench::quorum);
 }
+
+mod embedded {
+    //! The suite over the embedded broker.
+    broker_contract!(crate::embedded::start);
+}
