@@ -116,6 +116,7 @@ impl Stage {
             ground,
         };
         stage.history.prefetch = 1;
+        stage.broker.prepare().await.unwrap();
         stage.start();
         stage
     }
