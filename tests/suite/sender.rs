@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::Engine;
@@ -68,6 +70,7 @@ impl Received {
 struct Receiver {
     address: SocketAddr,
     requests: mpsc::UnboundedReceiver<Received>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Receiver {
@@ -75,12 +78,19 @@ impl Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sent, requests) = mpsc::unbounded_channel();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let accepted = Arc::clone(&connections);
         ambient::spawn("test receiver", async move {
             while let Ok((stream, _)) = listener.accept().await {
+                accepted.fetch_add(1, Ordering::SeqCst);
                 ambient::spawn("test connection", serve(stream, behaviour.clone(), sent.clone()));
             }
         });
-        Self { address, requests }
+        Self {
+            address,
+            requests,
+            connections,
+        }
     }
 
     fn url(&self) -> String {
@@ -213,6 +223,23 @@ async fn a_2xx_is_its_status_with_the_beginning_of_the_answer() {
     assert_eq!(sent.outcome, Outcome::Status(200));
     assert_eq!((sent.response.as_deref(), sent.error), (Some(&b"ok"[..]), None));
     assert!(sent.duration < TIMEOUT);
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_after_a_whole_answer_longer_than_the_snippet() {
+    let answer = [
+        b"HTTP/1.1 500 X\r\ncontent-length: 8000\r\n\r\n".as_slice(),
+        &[b'x'; 8000],
+    ]
+    .concat();
+    let receiver = Receiver::start(Behaviour::Answer(answer)).await;
+    let sender = sender(settings());
+    for _ in 0..3 {
+        let sent = sender.send(request(&receiver.url())).await;
+        assert_eq!(sent.outcome, Outcome::Status(500));
+        assert_eq!(sent.response, Some(vec![b'x'; 2048]));
+    }
+    assert_eq!(receiver.connections.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
