@@ -49,16 +49,14 @@ impl Clock {
     /// Time since boot, suspension included.
     #[must_use]
     pub fn uptime(&self) -> Duration {
-        match &self.0 {
-            Some(micros) => Duration::from_micros(u64::try_from(micros.load(Ordering::SeqCst)).unwrap_or(0)),
-            None => {
-                let spec = clock_gettime(ClockId::Boottime);
-                Duration::new(
-                    u64::try_from(spec.tv_sec).unwrap_or(0),
-                    u32::try_from(spec.tv_nsec).unwrap_or(0),
-                )
-            }
+        if let Some(micros) = &self.0 {
+            return Duration::from_micros(u64::try_from(micros.load(Ordering::SeqCst)).unwrap_or(0));
         }
+        let spec = clock_gettime(ClockId::Boottime);
+        Duration::new(
+            u64::try_from(spec.tv_sec).unwrap_or(0),
+            u32::try_from(spec.tv_nsec).unwrap_or(0),
+        )
     }
 }
 

@@ -124,7 +124,7 @@ fn judge_keys(
                 );
             }
             "delivery-limit" if queue_type == QueueType::Quorum => {
-                judge_limit(judgement, value("delivery-limit"), origin)
+                judge_limit(judgement, value("delivery-limit"), origin);
             }
             _ => {}
         }

@@ -65,6 +65,9 @@ impl std::fmt::Debug for Naming {
 
 impl Naming {
     /// The delivery queue of (execution, url).
+    ///
+    /// # Panics
+    /// Never: prefix, execution and hash are bounded by this function.
     #[must_use]
     #[expect(clippy::expect_used, reason = "the construction bounds the length")]
     pub fn delivery_queue(&self, execution: &ExecutionId, url: &EndpointUrl) -> QueueName {

@@ -210,32 +210,9 @@ impl Inner {
                 .push("its node is down: what is in it is not reachable".to_owned());
         }
         if kind == QueueKind::Delivery {
-            self.explain(&mut view, record, world);
+            explain(&mut view, record, world);
         }
         view
-    }
-
-    fn explain(&self, view: &mut QueueView, record: Option<&QueueRecord>, world: &World) {
-        let unknown;
-        let record = match record {
-            Some(record) => record,
-            None => {
-                unknown = blank(&view.name, world.now);
-                &unknown
-            }
-        };
-        let owner = record.owner.and_then(|owner| world.owners.get(&owner.0)).cloned();
-        let depth = view.ready.map(|ready| ready + view.unacked.unwrap_or(0));
-        let why = why(&Known {
-            record,
-            endpoint: record.url.as_ref().and_then(|url| world.endpoints.get(url)),
-            depth,
-            owner: owner.as_deref(),
-            daemons: world.daemons,
-            blocked: world.blocked.as_deref(),
-        });
-        view.owner = owner;
-        view.explain(why);
     }
 
     fn kind_of(&self, name: &QueueName) -> QueueKind {
@@ -478,6 +455,28 @@ impl Inner {
     }
 }
 
+fn explain(view: &mut QueueView, record: Option<&QueueRecord>, world: &World) {
+    let unknown;
+    let record = if let Some(record) = record {
+        record
+    } else {
+        unknown = blank(&view.name, world.now);
+        &unknown
+    };
+    let owner = record.owner.and_then(|owner| world.owners.get(&owner.0)).cloned();
+    let depth = view.ready.map(|ready| ready + view.unacked.unwrap_or(0));
+    let why = why(&Known {
+        record,
+        endpoint: record.url.as_ref().and_then(|url| world.endpoints.get(url)),
+        depth,
+        owner: owner.as_deref(),
+        daemons: world.daemons,
+        blocked: world.blocked.as_deref(),
+    });
+    view.owner = owner;
+    view.explain(why);
+}
+
 fn foreign(message: &Message) -> Option<String> {
     match decode(message, &super::worker::unnamed) {
         Decoded::Foreign(why) => Some(why),
@@ -557,6 +556,11 @@ fn text(text: Option<&str>) -> FieldValue<'_> {
     text.map_or(FieldValue::Missing, |text| FieldValue::Text(text.into()))
 }
 
+#[expect(clippy::cast_precision_loss, reason = "a filter compares depths, not ids")]
+fn count(number: Option<u64>) -> FieldValue<'static> {
+    number.map_or(FieldValue::Missing, |number| FieldValue::Number(number as f64))
+}
+
 fn bounded(limit: u32) -> u32 {
     limit.clamp(1, LIMIT_MAX)
 }
@@ -598,8 +602,6 @@ fn sort(views: &mut [QueueView], column: Option<&str>) -> Result<(), EngineError
 
 impl Fields for QueueView {
     fn field(&self, name: &str) -> FieldValue<'_> {
-        let count =
-            |number: Option<u64>| number.map_or(FieldValue::Missing, |number| FieldValue::Number(number as f64));
         match name {
             "name" => text(Some(self.name.as_str())),
             "kind" => text(Some(self.kind.as_str())),

@@ -52,6 +52,20 @@ struct Consequence {
     end: Option<End>,
 }
 
+impl Consequence {
+    const fn nothing(failures: u32) -> Self {
+        Self {
+            failures,
+            phase: None,
+            delay: None,
+            parked: false,
+            endpoint: None,
+            decision: None,
+            end: None,
+        }
+    }
+}
+
 impl Worker {
     /// Sends a notification until it is settled or there is a reason to let go.
     pub(super) async fn notification(
@@ -219,8 +233,7 @@ impl Worker {
             })
             .await;
         match changed.map_err(|()| End::Fenced)? {
-            Changed::Done { now, .. } => engine.endpoint_moved(&now),
-            Changed::Stale(now) => engine.endpoint_moved(&now),
+            Changed::Done { now, .. } | Changed::Stale(now) => engine.endpoint_moved(&now),
             Changed::Unknown => {}
         }
         Ok(())
@@ -240,9 +253,8 @@ impl Worker {
         if self.probe.is_none() && hand.endpoint.epoch() != tried.epoch {
             return Step::Stop(self.stale(tried).await);
         }
-        let policy = match self.engine.policy_for(&hand.notification, self.incarnation).await {
-            Ok(policy) => policy,
-            Err(()) => return Step::Stop(End::Fenced),
+        let Ok(policy) = self.engine.policy_for(&hand.notification, self.incarnation).await else {
+            return Step::Stop(End::Fenced);
         };
         let schedule = policy.schedule_with(Override {
             polling_time_s: hand.notification.polling_time_s,
@@ -324,17 +336,7 @@ impl Worker {
 
     /// What the verdict changes, in the order in which it is recorded.
     fn consequence(&self, hand: &InHand, tried: &Tried, verdict: Verdict) -> Consequence {
-        let probing = self.probe.is_some();
-        let elsewhere = probing.then_some(EndpointChange::ProbeNext { queue: None });
-        let none = Consequence {
-            failures: self.failures_of(hand),
-            phase: None,
-            delay: None,
-            parked: false,
-            endpoint: None,
-            decision: None,
-            end: None,
-        };
+        let none = Consequence::nothing(self.failures_of(hand));
         match verdict {
             Verdict::Delivered | Verdict::HandBack => none,
             Verdict::Disable => Consequence {
@@ -354,55 +356,64 @@ impl Worker {
                 failures,
                 delay,
                 phase,
-                scope: Scope::Url,
+                scope,
             } => Consequence {
                 failures,
                 phase: Some(phase),
-                endpoint: Some(self.closing(hand, failures, delay)),
-                end: Some(End::EndpointClosed),
-                ..none
+                ..self.waiting(hand, failures, delay, scope)
             },
-            Verdict::RetryLater {
+            Verdict::Park { failures, scope } => Consequence {
                 failures,
-                delay,
-                phase,
-                scope: Scope::Queue,
-            } => Consequence {
-                failures,
-                phase: Some(phase),
-                delay: Some(delay),
-                endpoint: elsewhere,
-                end: Some(End::Waits(delay)),
-                ..none
-            },
-            Verdict::Park {
-                failures,
-                scope: Scope::Url,
-            } => Consequence {
-                failures,
-                endpoint: Some(EndpointChange::Park),
-                end: Some(End::EndpointClosed),
-                ..none
-            },
-            Verdict::Park {
-                failures,
-                scope: Scope::Queue,
-            } => Consequence {
-                failures,
-                parked: true,
-                endpoint: elsewhere,
-                end: Some(End::Parked),
-                ..none
+                ..self.parking(scope)
             },
             Verdict::DeadLetter { failures, reason } => Consequence {
                 failures,
-                endpoint: probing.then(|| EndpointChange::ProbeNext {
+                endpoint: self.probe.map(|_| EndpointChange::ProbeNext {
                     queue: Some(self.queue.clone()),
                 }),
                 decision: Some(self.new_decision(tried.attempt.message_id.clone(), reason)),
                 ..none
             },
         }
+    }
+
+    fn waiting(&self, hand: &InHand, failures: u32, delay: Duration, scope: Scope) -> Consequence {
+        let none = Consequence::nothing(failures);
+        match scope {
+            Scope::Url => Consequence {
+                endpoint: Some(self.closing(hand, failures, delay)),
+                end: Some(End::EndpointClosed),
+                ..none
+            },
+            Scope::Queue => Consequence {
+                delay: Some(delay),
+                endpoint: self.elsewhere(),
+                end: Some(End::Waits(delay)),
+                ..none
+            },
+        }
+    }
+
+    fn parking(&self, scope: Scope) -> Consequence {
+        let none = Consequence::nothing(0);
+        match scope {
+            Scope::Url => Consequence {
+                endpoint: Some(EndpointChange::Park),
+                end: Some(End::EndpointClosed),
+                ..none
+            },
+            Scope::Queue => Consequence {
+                parked: true,
+                endpoint: self.elsewhere(),
+                end: Some(End::Parked),
+                ..none
+            },
+        }
+    }
+
+    /// A probe that failed by its own fault says nothing of the URL: another queue gives the next.
+    fn elsewhere(&self) -> Option<EndpointChange> {
+        self.probe.map(|_| EndpointChange::ProbeNext { queue: None })
     }
 
     fn closing(&self, hand: &InHand, failures: u32, delay: Duration) -> EndpointChange {
@@ -525,7 +536,7 @@ impl Worker {
         {
             // The endpoint is still not available: the dispatcher claims the next probe.
             Flow::Continue if !hand.endpoint.is_available() => Step::Stop(End::EndpointClosed),
-            flow => Step::Settled(flow),
+            flow @ (Flow::Continue | Flow::Reattach | Flow::Stop(_)) => Step::Settled(flow),
         }
     }
 

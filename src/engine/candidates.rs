@@ -37,11 +37,6 @@ impl Candidates {
         self.urls.remove(queue);
     }
 
-    /// The URL of a queue, when it is remembered.
-    pub(super) fn url_of(&self, queue: &QueueName) -> Option<&EndpointUrl> {
-        self.urls.get(queue)
-    }
-
     /// Takes a queue in, at the end of its line.
     pub(super) fn add(&mut self, queue: QueueName) {
         if self.waiting.len() >= WAITING_MAX || !self.waiting.insert(queue.clone()) {

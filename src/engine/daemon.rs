@@ -21,7 +21,7 @@ use crate::store::{AttemptBounds, QueueQuery, StoreError};
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
 /// The attempt log's bounds.
 const ATTEMPTS: AttemptBounds = AttemptBounds {
-    age: Duration::from_secs(14 * 24 * 3600),
+    age: Duration::from_hours(14 * 24),
     rows: 200_000,
 };
 

@@ -160,7 +160,6 @@ impl Inner {
                 let _ = tell.send(Tell::Candidate(queue.name.clone())).await;
             }
         }
-        self.listing.put(page, &listed);
         Ok((listed.took, listed.more))
     }
 }

@@ -305,7 +305,7 @@ impl Dispatcher {
             let Holding::Working { url, control, .. } = holding else {
                 continue;
             };
-            if (no_room && control.is_idle()) || no_room || url.as_ref().is_some_and(|url| contended.contains(url)) {
+            if no_room || url.as_ref().is_some_and(|url| contended.contains(url)) {
                 control.others_wait();
             }
         }

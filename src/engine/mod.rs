@@ -18,7 +18,6 @@ pub mod error;
 pub mod event;
 mod fence;
 mod incarnation;
-mod listing;
 mod manage;
 mod plans;
 mod policies;
@@ -46,7 +45,6 @@ pub use query::{Answer, Query, QueuesQuery};
 
 use self::endpoints::EndpointTable;
 use self::fence::Fence;
-use self::listing::Listing;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
 use self::rules::Rules;
@@ -144,7 +142,6 @@ struct Inner {
     endpoints: EndpointTable,
     recorder: Recorder,
     rules: Rules,
-    listing: Listing,
     delivering: AtomicBool,
     /// Some endpoint changed: the dispatcher looks again.
     endpoints_moved: Notify,
@@ -171,7 +168,6 @@ impl Engine {
             publisher: Publisher::default(),
             recorder: Recorder::default(),
             rules: Rules::default(),
-            listing: Listing::default(),
             delivering: AtomicBool::new(false),
             endpoints_moved: Notify::new(),
             policies_moved: Notify::new(),

@@ -136,8 +136,11 @@ impl Inner {
             queue.as_str().to_owned(),
             effect.to_owned(),
         );
-        let paused = if view.paused.is_some() { "paused" } else { "not paused" };
-        plan.lines[0].now = paused.to_owned();
+        plan.lines[0].now = if view.paused.is_some() {
+            "paused".to_owned()
+        } else {
+            "not paused".to_owned()
+        };
         plan.messages = view.ready;
         Ok(plan)
     }

@@ -22,8 +22,7 @@ pub(super) fn read(document: &str) -> Option<RetryPolicy> {
 }
 
 /// JSON as the tree that the domain validates.
-#[must_use]
-pub fn from_json(value: &serde_json::Value) -> Value {
+pub(super) fn from_json(value: &serde_json::Value) -> Value {
     match value {
         serde_json::Value::Null => Value::Null,
         serde_json::Value::Bool(truth) => Value::Bool(*truth),

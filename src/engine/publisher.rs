@@ -4,7 +4,7 @@
 //! is unsettled at a time: a returned or unknown one holds the next ones back, or n+1 would overtake
 //! n. Nothing here needs the store; that a queue was seen is recorded there as well as it goes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const RETURNED_FOR: Duration = Duration::from_secs(10);
 /// Pause between two tries.
 const RETURNED_PAUSE: Duration = Duration::from_millis(100);
 /// How long an unknown publish holds the next ones of its queue back when nobody repeats it.
-const UNSETTLED_FOR: Duration = Duration::from_secs(60);
+const UNSETTLED_FOR: Duration = Duration::from_mins(1);
 /// Turns and queues remembered, at most.
 const REMEMBERED_MAX: usize = 50_000;
 
@@ -30,7 +30,7 @@ const REMEMBERED_MAX: usize = 50_000;
 #[derive(Debug, Default)]
 pub(super) struct Publisher {
     turns: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Turn>>>>,
-    recorded: Mutex<HashMap<QueueName, ()>>,
+    recorded: Mutex<HashSet<QueueName>>,
 }
 
 /// The turn of one queue: who holds it publishes.
@@ -55,7 +55,7 @@ impl Publisher {
         if recorded.len() >= REMEMBERED_MAX {
             recorded.clear();
         }
-        recorded.insert(queue.clone(), ()).is_none()
+        recorded.insert(queue.clone())
     }
 
     /// The queue was deleted or its record failed: record it again next time.

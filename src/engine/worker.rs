@@ -35,8 +35,6 @@ const TURN_TIME: Duration = Duration::from_secs(5);
 pub(super) struct Control {
     /// A person paused the queue, or somebody wants it: let go after the attempt in hand.
     let_go: AtomicBool,
-    /// The worker has nothing in hand and lingers.
-    idle: AtomicBool,
     /// Somebody waits for a worker or a slot: do not linger, and take turns.
     others_wait: AtomicBool,
     wake: Notify,
@@ -52,10 +50,6 @@ impl Control {
         if !self.others_wait.swap(true, Ordering::SeqCst) {
             self.wake.notify_one();
         }
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.idle.load(Ordering::SeqCst)
     }
 }
 
@@ -320,7 +314,6 @@ impl Worker {
     /// The next message; lingers on an empty queue, and not when others wait.
     async fn next(&mut self, attached: &mut dyn Attached) -> Result<Next, End> {
         let linger = self.engine.settings.linger;
-        self.control.idle.store(true, Ordering::SeqCst);
         let asked = self.engine.clock.uptime();
         let next = loop {
             let waited = self.engine.clock.uptime().saturating_sub(asked);
@@ -342,7 +335,6 @@ impl Worker {
                 () = tokio::time::sleep(patience.saturating_sub(waited)) => break Err(self.nothing_came()),
             }
         };
-        self.control.idle.store(false, Ordering::SeqCst);
         next
     }
 
@@ -544,7 +536,7 @@ impl Worker {
         self.record.closing = Closing::Ended;
         match self.ack(attached, tag).await {
             Flow::Continue => Flow::Stop(End::Ended),
-            lost => lost,
+            lost @ (Flow::Reattach | Flow::Stop(_)) => lost,
         }
     }
 

@@ -225,7 +225,7 @@ pub enum FailureRecorded {
         /// When the queue's own schedule tries again (store clock).
         next_attempt_at: Option<Timestamp>,
         /// The endpoint after it, when it was changed.
-        endpoint: Option<Endpoint>,
+        endpoint: Option<Box<Endpoint>>,
         /// Whether the endpoint's guard held (true when there was no change to make).
         endpoint_changed: bool,
     },

@@ -209,7 +209,7 @@ async fn record_failure(
     }
     Ok(FailureRecorded::Recorded {
         next_attempt_at,
-        endpoint,
+        endpoint: endpoint.map(Box::new),
         endpoint_changed,
     })
 }

@@ -30,7 +30,10 @@ pub(super) async fn a_receiver_that_is_down_is_retried_and_gets_everything_in_or
         stage.publish_many(execution, "/hook", 3).await;
     }
     let down = stage.endpoint_is("/hook", "unavailable").await;
-    assert!(down.endpoint.next_attempt_at.is_some() && down.endpoint.last_status == Some(503), "{down:?}");
+    assert!(
+        down.endpoint.next_attempt_at.is_some() && down.endpoint.last_status == Some(503),
+        "{down:?}"
+    );
     let why = stage.queue_is("b", "/hook", "endpoint_unavailable").await.why.unwrap();
     assert!(why.text.contains("503") && why.until.is_some(), "{why:?}");
     stage.receiver.behave("/hook", Behaviour::Status(200));
@@ -66,9 +69,15 @@ pub(super) async fn an_end_mark_deletes_the_queue_and_a_rerun_makes_it_again(mut
         (stage.broker.look(&queue).await.unwrap() == redrive::broker::Look::Missing).then_some(())
     })
     .await;
-    wait_until("its row to be gone", BOUND, async || stage.store.queue_get(&queue).await.unwrap().is_none().then_some(())).await;
+    wait_until("its row to be gone", BOUND, async || {
+        stage.store.queue_get(&queue).await.unwrap().is_none().then_some(())
+    })
+    .await;
     let again = stage.engine.end(execution, stage.url("/ok")).await.unwrap();
-    assert!(matches!(again, Ended::NoQueue(_)), "nothing to end is success: {again:?}");
+    assert!(
+        matches!(again, Ended::NoQueue(_)),
+        "nothing to end is success: {again:?}"
+    );
     stage.publish_many("a", "/ok", 2).await;
     stage.delivered(5).await;
     stage.stop().await;
@@ -77,7 +86,11 @@ pub(super) async fn an_end_mark_deletes_the_queue_and_a_rerun_makes_it_again(mut
 
 pub(super) async fn a_refused_message_becomes_a_dead_letter_and_the_next_goes_on(mut stage: Stage) {
     stage.receiver.behave_by("/hook", |attempt| {
-        Behaviour::Status(if attempt.header("x-number") == Some("2") { 422 } else { 200 })
+        Behaviour::Status(if attempt.header("x-number") == Some("2") {
+            422
+        } else {
+            200
+        })
     });
     stage.publish("a", "/hook").await;
     let refused = stage.publish("a", "/hook").await;
@@ -86,7 +99,10 @@ pub(super) async fn a_refused_message_becomes_a_dead_letter_and_the_next_goes_on
     let dead = dead_letters(&stage, 1).await;
     assert_eq!(dead[0].message_id.as_deref(), Some(refused.id.as_str()));
     assert_eq!(dead[0].header_text("x-redrive-dead-reason"), Some("refused"));
-    assert_eq!(dead[0].header_text("x-redrive-dead-origin"), Some(stage.queue("a", "/hook").as_str()));
+    assert_eq!(
+        dead[0].header_text("x-redrive-dead-origin"),
+        Some(stage.queue("a", "/hook").as_str())
+    );
     stage.history.left.insert(refused.id.as_str().to_owned(), Left::Dead);
     stage.stop().await;
     stage.assert_kept();
@@ -99,8 +115,12 @@ pub(super) async fn a_gone_endpoint_is_disabled_until_somebody_redelivers(mut st
     stage.queue_is("a", "/hook", "endpoint_disabled").await;
     stage.publish("a", "/hook").await;
     stage.receiver.behave("/hook", Behaviour::Status(200));
-    let done = stage.execute(Command::Redeliver(RedeliverTarget::Urls(vec![stage.url("/hook")]))).await;
-    let Done::Redelivered(redelivered) = done else { panic!("not redelivered") };
+    let done = stage
+        .execute(Command::Redeliver(RedeliverTarget::Urls(vec![stage.url("/hook")])))
+        .await;
+    let Done::Redelivered(redelivered) = done else {
+        panic!("not redelivered")
+    };
     assert_eq!(redelivered[0].before, EndpointState::Disabled);
     assert_eq!(redelivered[0].queues, 1);
     stage.delivered(3).await;
@@ -109,7 +129,9 @@ pub(super) async fn a_gone_endpoint_is_disabled_until_somebody_redelivers(mut st
 }
 
 pub(super) async fn an_exhausted_schedule_parks_the_url_until_somebody_redelivers(mut stage: Stage) {
-    stage.restart(|settings| settings.default_policy.maximum_delay_retries = 0).await;
+    stage
+        .restart(|settings| settings.default_policy.maximum_delay_retries = 0)
+        .await;
     stage.receiver.behave("/hook", Behaviour::Status(502));
     stage.publish_many("a", "/hook", 2).await;
     stage.publish_many("b", "/hook", 2).await;
@@ -119,7 +141,10 @@ pub(super) async fn an_exhausted_schedule_parks_the_url_until_somebody_redeliver
     stage.receiver.behave("/hook", Behaviour::Status(200));
     stage.execute(Command::Redeliver(RedeliverTarget::All)).await;
     stage.delivered(4).await;
-    assert!(attempts <= 4, "first try, one at once, one after the delay, of the probe alone: {attempts}");
+    assert!(
+        attempts <= 4,
+        "first try, one at once, one after the delay, of the probe alone: {attempts}"
+    );
     stage.stop().await;
     stage.assert_kept();
 }
@@ -132,7 +157,11 @@ pub(super) async fn an_exhausted_schedule_dead_letters_when_the_policy_says_so(m
         })
         .await;
     stage.receiver.behave_by("/hook", |attempt| {
-        Behaviour::Status(if attempt.header("x-number") == Some("1") { 503 } else { 200 })
+        Behaviour::Status(if attempt.header("x-number") == Some("1") {
+            503
+        } else {
+            200
+        })
     });
     let exhausted = stage.publish("a", "/hook").await;
     stage.publish("a", "/hook").await;
@@ -158,11 +187,30 @@ pub(super) async fn a_paused_queue_is_let_go_and_resumed(mut stage: Stage) {
     assert_eq!(stage.queue_view("a", "/ok").await.unwrap().ready, Some(1));
     stage.execute(Command::ResumeQueue(stage.queue("a", "/ok"))).await;
     stage.delivered(3).await;
-    let Ok(Answer::Audit(audit)) = stage.engine.query(Query::Audit { before: None, limit: 10 }).await else {
+    let Ok(Answer::Audit(audit)) = stage
+        .engine
+        .query(Query::Audit {
+            before: None,
+            limit: 10,
+        })
+        .await
+    else {
         panic!("no audit")
     };
-    let lines: Vec<String> = audit.items.iter().map(|line| format!("{} {}", line.entry.command, line.entry.result)).collect();
-    assert_eq!(lines, ["queue resume done", "queue resume planned", "queue pause done", "queue pause planned"]);
+    let lines: Vec<String> = audit
+        .items
+        .iter()
+        .map(|line| format!("{} {}", line.entry.command, line.entry.result))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "queue resume done",
+            "queue resume planned",
+            "queue pause done",
+            "queue pause planned"
+        ]
+    );
     stage.stop().await;
     stage.assert_kept();
 }
@@ -170,14 +218,23 @@ pub(super) async fn a_paused_queue_is_let_go_and_resumed(mut stage: Stage) {
 pub(super) async fn a_message_that_is_not_ours_is_kept_among_the_dead_letters(mut stage: Stage) {
     stage.publish("a", "/ok").await;
     stage.delivered(1).await;
-    let foreign = Message { message_id: Some("alien".to_owned()), kind: Some("celery".to_owned()), body: "x".into(), ..Message::default() };
+    let foreign = Message {
+        message_id: Some("alien".to_owned()),
+        kind: Some("celery".to_owned()),
+        body: "x".into(),
+        ..Message::default()
+    };
     stage.broker.publish(&stage.queue("a", "/ok"), &foreign).await.unwrap();
     stage.publish("a", "/ok").await;
     stage.delivered(2).await;
     let dead = dead_letters(&stage, 1).await;
     assert_eq!(dead[0].body, foreign.body);
     assert_eq!(dead[0].header_text("x-redrive-dead-reason"), Some("undecodable"));
-    assert!(dead[0].header_text("x-redrive-dead-error").is_some_and(|why| why.contains("celery")));
+    assert!(
+        dead[0]
+            .header_text("x-redrive-dead-error")
+            .is_some_and(|why| why.contains("celery"))
+    );
     stage.stop().await;
     stage.assert_kept();
 }
@@ -187,7 +244,14 @@ pub(super) async fn a_waiting_queue_is_browsed_without_a_change(mut stage: Stage
     stage.publish_many("a", "/hook", 5).await;
     stage.endpoint_is("/hook", "unavailable").await;
     for _ in 0..3 {
-        let Ok(Answer::Browsed(seen)) = stage.engine.query(Query::Browse { queue: stage.queue("a", "/hook"), limit: 3 }).await else {
+        let Ok(Answer::Browsed(seen)) = stage
+            .engine
+            .query(Query::Browse {
+                queue: stage.queue("a", "/hook"),
+                limit: 3,
+            })
+            .await
+        else {
             panic!("cannot browse")
         };
         let bodies: Vec<&[u8]> = seen.iter().map(|one| one.message.body.as_ref()).collect();

@@ -87,24 +87,41 @@ fn settings(vhost: &str) -> EngineSettings {
 
 impl Stage {
     pub(crate) async fn embedded() -> Self {
-        Self::on(Ground::Embedded { directory: scratch_directory() }).await
+        Self::on(Ground::Embedded {
+            directory: scratch_directory(),
+        })
+        .await
     }
 
     pub(crate) async fn rabbit_sqlite() -> Self {
         let vhost = Vhost::create().await;
-        Self::on(Ground::RabbitSqlite { directory: scratch_directory(), vhost }).await
+        Self::on(Ground::RabbitSqlite {
+            directory: scratch_directory(),
+            vhost,
+        })
+        .await
     }
 
     pub(crate) async fn rabbit_postgres() -> Self {
         let vhost = Vhost::create().await;
-        Self::on(Ground::RabbitPostgres { vhost, database: Database::create().await }).await
+        Self::on(Ground::RabbitPostgres {
+            vhost,
+            database: Database::create().await,
+        })
+        .await
     }
 
     async fn on(ground: Ground) -> Self {
         let settings = settings(ground.vhost());
         let (store, broker) = ground.open(&settings.naming).await;
         let mut stage = Self {
-            engine: Engine::new(Arc::clone(&store), Arc::clone(&broker), sender(&settings), settings.clone(), Clock::system()),
+            engine: Engine::new(
+                Arc::clone(&store),
+                Arc::clone(&broker),
+                sender(&settings),
+                settings.clone(),
+                Clock::system(),
+            ),
             receiver: Receiver::start().await,
             history: History::default(),
             settings,
@@ -142,7 +159,13 @@ impl Stage {
         let (store, broker) = self.ground.open(&self.settings.naming).await;
         (self.store, self.broker) = (Arc::clone(&store), Arc::clone(&broker));
         self.stop = CancellationToken::new();
-        self.engine = Engine::new(store, broker, sender(&self.settings), self.settings.clone(), Clock::system());
+        self.engine = Engine::new(
+            store,
+            broker,
+            sender(&self.settings),
+            self.settings.clone(),
+            Clock::system(),
+        );
         self.start();
     }
 
@@ -176,7 +199,8 @@ impl Stage {
             })
             .await
             .unwrap();
-        self.history.publish(queue.as_str(), receipt.id.as_str(), body.as_bytes(), Publish::Confirmed);
+        self.history
+            .publish(queue.as_str(), receipt.id.as_str(), body.as_bytes(), Publish::Confirmed);
         receipt
     }
 
@@ -203,7 +227,9 @@ impl Stage {
 
     pub(crate) async fn endpoint_is(&self, path: &str, state: &str) -> EndpointView {
         wait_until(&format!("{path} to be {state}"), BOUND, async || {
-            self.endpoint(path).await.filter(|view| view.endpoint.state.as_str() == state)
+            self.endpoint(path)
+                .await
+                .filter(|view| view.endpoint.state.as_str() == state)
         })
         .await
     }
@@ -217,7 +243,9 @@ impl Stage {
 
     pub(crate) async fn queue_is(&self, execution: &str, path: &str, state: &str) -> QueueView {
         wait_until(&format!("the queue of {execution} to be {state}"), BOUND, async || {
-            self.queue_view(execution, path).await.filter(|view| view.state.is_some_and(|s| s.as_str() == state))
+            self.queue_view(execution, path)
+                .await
+                .filter(|view| view.state.is_some_and(|s| s.as_str() == state))
         })
         .await
     }
@@ -254,18 +282,26 @@ impl Ground {
             }
             Self::RabbitSqlite { directory, vhost } => {
                 let file = SqliteFile::open(&directory.path().join("redrive.db")).await.unwrap();
-                (Arc::new(SqliteStore::open(file, clock.clone()).await.unwrap()), rabbit(vhost, naming, clock))
+                (
+                    Arc::new(SqliteStore::open(file, clock.clone()).await.unwrap()),
+                    rabbit(vhost, naming, clock),
+                )
             }
-            Self::RabbitPostgres { vhost, database } => {
-                (Arc::new(PostgresStore::connect(&database.url()).await.unwrap()), rabbit(vhost, naming, clock))
-            }
+            Self::RabbitPostgres { vhost, database } => (
+                Arc::new(PostgresStore::connect(&database.url()).await.unwrap()),
+                rabbit(vhost, naming, clock),
+            ),
         }
     }
 }
 
 fn rabbit(vhost: &Vhost, naming: &Naming, clock: Clock) -> BrokerHandle {
     let management = crate::support::servers::variable("REDRIVE_TEST_MANAGEMENT");
-    RabbitMq::connect(RabbitSettings::new(&vhost.amqp(), Some(&management), naming.clone()), clock).unwrap()
+    RabbitMq::connect(
+        RabbitSettings::new(&vhost.amqp(), Some(&management), naming.clone()),
+        clock,
+    )
+    .unwrap()
 }
 
 fn sender(settings: &EngineSettings) -> SenderHandle {
@@ -274,7 +310,10 @@ fn sender(settings: &EngineSettings) -> SenderHandle {
         SenderSettings {
             timeout: settings.request_timeout,
             response_snippet_bytes: 2048,
-            rules: AddressRules { allow: vec!["127.0.0.0/8".parse().unwrap()], ..AddressRules::default() },
+            rules: AddressRules {
+                allow: vec!["127.0.0.0/8".parse().unwrap()],
+                ..AddressRules::default()
+            },
             endpoints: HashMap::new(),
         },
         Clock::system(),
