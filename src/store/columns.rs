@@ -259,29 +259,8 @@ fn closing_of(text: &str) -> Option<Closing> {
         .find(|closing| closing_text(*closing) == text)
 }
 
-pub(super) const fn phase_text(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Immediate => "immediate",
-        Phase::PreBackoff => "pre_backoff",
-        Phase::Backoff => "backoff",
-        Phase::PostBackoff => "post_backoff",
-    }
-}
-
 fn phase_of(text: &str) -> Option<Phase> {
-    [Phase::Immediate, Phase::PreBackoff, Phase::Backoff, Phase::PostBackoff]
-        .into_iter()
-        .find(|phase| phase_text(*phase) == text)
-}
-
-pub(super) const fn class_text(class: OutcomeClass) -> &'static str {
-    match class {
-        OutcomeClass::Delivered => "delivered",
-        OutcomeClass::Refused => "refused",
-        OutcomeClass::Gone => "gone",
-        OutcomeClass::Failed => "failed",
-        OutcomeClass::Interrupted => "interrupted",
-    }
+    Phase::ALL.into_iter().find(|phase| phase.as_str() == text)
 }
 
 fn class_of(text: &str) -> Option<OutcomeClass> {
@@ -293,7 +272,7 @@ fn class_of(text: &str) -> Option<OutcomeClass> {
         OutcomeClass::Interrupted,
     ]
     .into_iter()
-    .find(|class| class_text(*class) == text)
+    .find(|class| class.as_str() == text)
 }
 
 /// A span as the tables hold it.

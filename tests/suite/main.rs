@@ -21,3 +21,5 @@ mod sender;
 mod source;
 mod support;
 mod tidy;
+
+mod store_contract;

@@ -8,10 +8,11 @@ use super::{PostgresStore, endpoints, storable, storable_optional};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointChange;
 use crate::domain::id::{EndpointEpoch, Epoch, QueueName};
+use crate::domain::policy::Phase;
 use crate::domain::queue::Decision;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{attempt, attempt_columns, class_text, head_cleared, number, phase_text, stored};
+use crate::store::columns::{attempt, attempt_columns, head_cleared, number, stored};
 use crate::store::rules::SuccessBatch;
 use crate::store::{
     AttemptBounds, AttemptQuery, Changed, Deliveries, Failure, FailureRecorded, StoreError, Success, Tally,
@@ -259,7 +260,7 @@ async fn head_put(
         .bind(storable_optional(head.last_error.as_ref()))
         .bind(next_attempt_at.filter(|_| !head.parked).map(Timestamp::micros))
         .bind(head.parked)
-        .bind(head.phase.map(phase_text))
+        .bind(head.phase.map(Phase::as_str))
         .bind(i64::from(head.attempts_allowed))
         .bind(i64::from(failure.refusals_in_row))
         .execute(connection)
@@ -347,7 +348,7 @@ async fn attempts_add(connection: &mut PgConnection, attempts: &[&Attempt]) -> R
         .bind(of(|attempt| attempt.epoch.0))
         .bind(of(|attempt| attempt.started_at.micros()))
         .bind(of(|attempt| stored(attempt.duration_ms)))
-        .bind(text(|attempt| class_text(attempt.class)))
+        .bind(text(|attempt| attempt.class.as_str()))
         .bind(statuses)
         .bind(errors)
         .bind(responses)

@@ -1,5 +1,7 @@
 //! Which errors of PostgreSQL mean *away* (trying again may help), and which mean *wrong*.
 
+use std::fmt;
+
 use sqlx::error::DatabaseError;
 
 use crate::store::StoreError;
@@ -27,17 +29,17 @@ pub(super) fn connecting(error: sqlx::Error) -> StoreError {
         .and_then(DatabaseError::code)
         .is_some_and(|code| ["28", "3D", "42501"].iter().any(|prefix| code.starts_with(prefix)));
     if refused || matches!(error, sqlx::Error::Configuration(_) | sqlx::Error::InvalidArgument(_)) {
-        refused_address(&error)
+        refused_address(error)
     } else {
         failed("connecting")(error)
     }
 }
 
 /// The address cannot be used as it is. The text of the error names user and database, never the password.
-pub(super) fn refused_address(error: &sqlx::Error) -> StoreError {
+pub(super) fn refused_address(reason: impl fmt::Display) -> StoreError {
     StoreError::Unusable {
         problem: format!(
-            "does not work: {error}; give postgres://USER:PASSWORD@HOST:PORT/DATABASE of an existing database and user"
+            "does not work: {reason}; give postgres://USER:PASSWORD@HOST:PORT/DATABASE of an existing database and user"
         ),
     }
 }

@@ -1,8 +1,11 @@
 //! Starts of daemons on PostgreSQL: their evidence of life is a session advisory lock.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions, Connection};
+use tokio::time::timeout;
 
 use super::error::failed;
 use super::{INCARNATION_LOCK, PostgresStore, now, storable};
@@ -14,6 +17,10 @@ use crate::store::{Beat, Begun, Evidence, Incarnation, Incarnations, NewIncarnat
 
 /// Longer than the list shows them, dead incarnations are of no use.
 const DAY_MICROS: i64 = 86_400_000_000;
+
+/// After this long without an answer the connection is given up: a host that vanished does not say so. No
+/// transaction is open on it, and it is closed, so nothing is left behind.
+const BEAT_MAX: Duration = Duration::from_secs(10);
 
 const SETTINGS: &str = "SELECT minimum_version, fingerprint FROM redrive.settings FOR UPDATE";
 const SETTINGS_FINGERPRINT: &str = "UPDATE redrive.settings SET fingerprint = $1";
@@ -55,20 +62,21 @@ impl Incarnations for PostgresStore {
 
     async fn heartbeat(&self, id: IncarnationId) -> Result<Beat, StoreError> {
         let operation = "sending a heartbeat";
-        let mut connection = match self.living_take(id.0) {
-            Some(connection) => connection,
-            None => self.held_again(id).await.map_err(failed(operation))?,
-        };
-        let beat = sqlx::query(BEAT)
-            .bind(id.0)
-            .execute(&mut connection)
-            .await
-            .map_err(failed(operation))?;
-        if beat.rows_affected() == 0 {
-            return Ok(Beat::Disowned);
+        let held = self.living_take(id.0);
+        match timeout(BEAT_MAX, self.beat(held, id)).await {
+            Ok(beat) => {
+                let (beaten, connection) = beat.map_err(failed(operation))?;
+                if !beaten {
+                    return Ok(Beat::Disowned);
+                }
+                self.living_put(id.0, connection);
+                Ok(Beat::Alive)
+            }
+            Err(late) => Err(StoreError::Unreachable {
+                operation,
+                source: Box::new(late),
+            }),
         }
-        self.living_put(id.0, connection);
-        Ok(Beat::Alive)
     }
 
     async fn incarnation_end(&self, id: IncarnationId) -> Result<(), StoreError> {
@@ -124,11 +132,19 @@ impl Incarnations for PostgresStore {
 }
 
 impl PostgresStore {
-    /// A new connection that holds the evidence again, after the former one was lost.
-    async fn held_again(&self, id: IncarnationId) -> Result<PgConnection, sqlx::Error> {
-        let mut connection = self.options.connect().await?;
-        hold(&mut connection, id).await?;
-        Ok(connection)
+    /// One heartbeat on the connection that holds the evidence of life, or, when that was lost, on a new one
+    /// that takes it again. A connection that fails is dropped.
+    async fn beat(&self, held: Option<PgConnection>, id: IncarnationId) -> Result<(bool, PgConnection), sqlx::Error> {
+        let mut connection = match held {
+            Some(connection) => connection,
+            None => {
+                let mut connection = self.options.connect().await?;
+                hold(&mut connection, id).await?;
+                connection
+            }
+        };
+        let beat = sqlx::query(BEAT).bind(id.0).execute(&mut connection).await?;
+        Ok((beat.rows_affected() == 1, connection))
     }
 }
 

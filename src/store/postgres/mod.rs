@@ -76,8 +76,14 @@ impl PostgresStore {
     /// An address, user or database that the server refuses is [`StoreError::Unusable`]; a server that does
     /// not answer is [`StoreError::Unreachable`].
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        if !["postgres://", "postgresql://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+        {
+            return Err(refused_address("it has another scheme"));
+        }
         let options = PgConnectOptions::from_str(url)
-            .map_err(|error| refused_address(&error))?
+            .map_err(refused_address)?
             .application_name("redrive")
             .options(SESSION);
         let pool = PgPoolOptions::new()

@@ -44,7 +44,7 @@ const FREE: &str =
 const HELD: &str = "SELECT name, epoch, paused_by IS NOT NULL AS paused, wanted_by FROM redrive.delivery_queues \
     WHERE owner = $1 ORDER BY name";
 const LEARN: &str = "INSERT INTO redrive.delivery_queues AS q (name, execution, url, active_at, created_at) \
-    SELECT DISTINCT ON (name COLLATE \"C\") name, execution, url, redrive.store_now(), redrive.store_now() \
+    SELECT DISTINCT ON (name COLLATE \"C\") name, execution, url, $4, $4 \
     FROM unnest($1::text[], $2::text[], $3::text[]) AS learned (name, execution, url) ORDER BY name COLLATE \"C\" \
     ON CONFLICT (name) DO UPDATE SET execution = COALESCE(q.execution, excluded.execution), \
     url = COALESCE(q.url, excluded.url), active_at = excluded.active_at";
@@ -402,6 +402,7 @@ async fn learn(connection: &mut PgConnection, learned: &[LearnedQueue], now: Tim
         .bind(names)
         .bind(executions)
         .bind(&urls)
+        .bind(now.micros())
         .execute(&mut *connection)
         .await?;
     endpoints::make(connection, &urls, now).await

@@ -8,10 +8,11 @@ use super::{SqliteStore, endpoints};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointChange;
 use crate::domain::id::{EndpointEpoch, Epoch, QueueName};
+use crate::domain::policy::Phase;
 use crate::domain::queue::Decision;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{attempt, attempt_columns, class_text, head_cleared, number, phase_text, stored};
+use crate::store::columns::{attempt, attempt_columns, head_cleared, number, stored};
 use crate::store::rules::SuccessBatch;
 use crate::store::{
     AttemptBounds, AttemptQuery, Changed, Deliveries, Failure, FailureRecorded, StoreError, Success, Tally,
@@ -247,7 +248,7 @@ async fn head_put(
         .bind(&head.last_error)
         .bind(next_attempt_at.filter(|_| !head.parked).map(Timestamp::micros))
         .bind(head.parked)
-        .bind(head.phase.map(phase_text))
+        .bind(head.phase.map(Phase::as_str))
         .bind(i64::from(head.attempts_allowed))
         .bind(i64::from(failure.refusals_in_row))
         .execute(connection)
@@ -314,7 +315,7 @@ async fn attempt_add(connection: &mut SqliteConnection, attempt: &Attempt) -> Re
         .bind(attempt.epoch.0)
         .bind(attempt.started_at.micros())
         .bind(stored(attempt.duration_ms))
-        .bind(class_text(attempt.class))
+        .bind(attempt.class.as_str())
         .bind(attempt.status.map(i64::from))
         .bind(&attempt.error)
         .bind(&attempt.response)

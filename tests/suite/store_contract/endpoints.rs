@@ -1,0 +1,362 @@
+//! Endpoints and their state.
+
+use std::time::Duration;
+
+use redrive::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
+use redrive::domain::id::{EndpointEpoch, ExecutionId};
+use redrive::domain::url::EndpointUrl;
+use redrive::store::{Changed, EndpointQuery, LearnedQueue, ProbeNext, ProbeOutcome, Store};
+
+use super::fixtures::{
+    HOUR, Place, closing_failure, endpoint, failure, held_queue, learned, living, message, queue, record, recorded,
+    taken, url,
+};
+
+async fn changed(store: &dyn Store, change: &EndpointChange) -> Endpoint {
+    match store.endpoint_change(&url("one"), None, change).await.unwrap() {
+        Changed::Done { now, .. } => {
+            assert_eq!(*now, endpoint(store, "one").await);
+            *now
+        }
+        other => panic!("it should be changed: {other:?}"),
+    }
+}
+
+/// The endpoint `one`, closed by message `m` of queue `q`, with its probe due after `delay`.
+async fn closed(store: &dyn Store, delay: Duration) -> Endpoint {
+    let lease = held_queue(store, "q", "one").await;
+    recorded(store, &closing_failure(&lease, "one", "m", delay))
+        .await
+        .expect("it closes")
+}
+
+async fn claim(store: &dyn Store, name: &str, hold: Duration) -> ProbeOutcome {
+    store.probe_claim(&url("one"), &queue(name), hold).await.unwrap()
+}
+
+async fn claimed(store: &dyn Store, name: &str) -> i64 {
+    match claim(store, name, HOUR).await {
+        ProbeOutcome::Claimed { token, endpoint } => {
+            assert_eq!(endpoint.probe.as_ref().map(|claim| claim.token), Some(token));
+            assert_eq!(endpoint.probe_queue, Some(queue(name)));
+            token
+        }
+        other => panic!("{name} should probe: {other:?}"),
+    }
+}
+
+pub(super) async fn closing_makes_the_failing_message_the_probe(place: &Place) {
+    let store = &*place.store;
+    let before = store.now().await.unwrap();
+    let closed = closed(store, HOUR).await;
+    assert_eq!((closed.state, closed.attempts), (EndpointState::Unavailable, 1));
+    assert_eq!(
+        (&closed.probe_queue, &closed.probe_message),
+        (&Some(queue("q")), &Some(message("m")))
+    );
+    assert_eq!(
+        (closed.last_status, closed.last_error.as_deref()),
+        (Some(500), Some("no luck"))
+    );
+    assert!(closed.since >= before && closed.next_attempt_at == Some(closed.since.plus(HOUR)));
+    assert_eq!(store.endpoints_not_available().await.unwrap(), [closed]);
+}
+
+pub(super) async fn a_failed_probe_is_due_later_and_lets_go_of_the_claim(place: &Place) {
+    let store = &*place.store;
+    let first = closed(store, Duration::ZERO).await;
+    claimed(store, "q").await;
+    let change = EndpointChange::ProbeFailed {
+        attempts: 2,
+        delay: HOUR,
+    };
+    let second = changed(store, &change).await;
+    assert_eq!((second.attempts, second.probe.clone()), (2, None));
+    assert_eq!(
+        (second.since, second.probe_queue.clone()),
+        (first.since, first.probe_queue)
+    );
+    assert!(second.next_attempt_at > first.next_attempt_at);
+    assert_eq!(second.epoch, EndpointEpoch(2));
+}
+
+pub(super) async fn the_next_message_probes_at_once_with_the_whole_policy(place: &Place) {
+    let store = &*place.store;
+    closed(store, HOUR).await;
+    let next = changed(
+        store,
+        &EndpointChange::ProbeNext {
+            queue: Some(queue("q")),
+        },
+    )
+    .await;
+    assert_eq!((next.attempts, &next.probe_message), (0, &None));
+    claimed(store, "q").await;
+    let next = changed(store, &EndpointChange::ProbeNext { queue: None }).await;
+    assert_eq!((next.probe_queue, next.probe), (None, None));
+    claimed(store, "any other").await;
+}
+
+pub(super) async fn parking_and_disabling_wait_for_a_person(place: &Place) {
+    let store = &*place.store;
+    closed(store, Duration::ZERO).await;
+    claimed(store, "q").await;
+    let parked = changed(store, &EndpointChange::Park).await;
+    assert_eq!(
+        (parked.state, parked.next_attempt_at, parked.probe),
+        (EndpointState::Parked, None, None)
+    );
+    let reason = "the partner left".to_owned();
+    let disabled = changed(store, &EndpointChange::Disable { reason }).await;
+    assert_eq!(
+        (disabled.state, disabled.next_attempt_at),
+        (EndpointState::Disabled, None)
+    );
+    assert_eq!(disabled.last_error.as_deref(), Some("the partner left"));
+    assert_eq!(claim(store, "q", HOUR).await, ProbeOutcome::NotNeeded);
+    assert_eq!(store.endpoints_not_available().await.unwrap(), [disabled]);
+}
+
+pub(super) async fn opening_clears_everything_and_resets_every_head_of_the_url(place: &Place) {
+    let store = &*place.store;
+    closed(store, Duration::ZERO).await;
+    let other = held_queue(store, "p", "one").await;
+    let mut refused = failure(&other, "one", "n", Some(HOUR));
+    refused.refusals_in_row = 2;
+    recorded(store, &refused).await;
+    let elsewhere = held_queue(store, "r", "two").await;
+    recorded(store, &failure(&elsewhere, "two", "n", Some(HOUR))).await;
+    claimed(store, "q").await;
+    let open = changed(store, &EndpointChange::Open).await;
+    assert_eq!(
+        (open.state, open.attempts, open.next_attempt_at),
+        (EndpointState::Available, 0, None)
+    );
+    assert_eq!(
+        (&open.probe_queue, &open.probe_message, &open.probe),
+        (&None, &None, &None)
+    );
+    assert_eq!(
+        open.last_error.as_deref(),
+        Some("no luck"),
+        "what was wrong stays readable"
+    );
+    for name in ["q", "p"] {
+        let record = record(store, name).await;
+        assert_eq!((record.head, record.refusals_in_row), (None, 0));
+    }
+    assert!(record(store, "r").await.head.is_some());
+    assert_eq!(store.endpoints_not_available().await.unwrap(), []);
+}
+
+pub(super) async fn a_change_under_an_old_epoch_is_stale(place: &Place) {
+    let store = &*place.store;
+    let closed = closed(store, HOUR).await;
+    let stale = store
+        .endpoint_change(&url("one"), Some(EndpointEpoch(0)), &EndpointChange::Open)
+        .await
+        .unwrap();
+    assert_eq!(stale, Changed::Stale(Box::new(closed.clone())));
+    assert!(record(store, "q").await.head.is_some(), "nothing was reset");
+    let done = store
+        .endpoint_change(&url("one"), Some(closed.epoch), &EndpointChange::Open)
+        .await
+        .unwrap();
+    assert!(matches!(done, Changed::Done { before, .. } if *before == closed));
+}
+
+pub(super) async fn an_unknown_endpoint_is_unknown(place: &Place) {
+    let store = &*place.store;
+    let changed = store
+        .endpoint_change(&url("one"), None, &EndpointChange::Open)
+        .await
+        .unwrap();
+    assert_eq!(changed, Changed::Unknown);
+    assert_eq!(store.endpoint_get(&url("one")).await.unwrap(), None);
+    assert_eq!(claim(store, "q", HOUR).await, ProbeOutcome::NotNeeded);
+}
+
+pub(super) async fn every_change_of_state_raises_epoch_and_generation(place: &Place) {
+    let store = &*place.store;
+    store.queues_learn(&[learned("q", "one")]).await.unwrap();
+    let steps = [
+        (EndpointChange::Open, 0),
+        (
+            EndpointChange::Close {
+                queue: queue("q"),
+                message: message("m"),
+                attempts: 1,
+                delay: HOUR,
+            },
+            1,
+        ),
+        (
+            EndpointChange::ProbeFailed {
+                attempts: 2,
+                delay: HOUR,
+            },
+            1,
+        ),
+        (EndpointChange::ProbeNext { queue: None }, 1),
+        (EndpointChange::Park, 1),
+        (
+            EndpointChange::Disable {
+                reason: "because".to_owned(),
+            },
+            1,
+        ),
+        (EndpointChange::Open, 1),
+        (EndpointChange::Open, 0),
+    ];
+    for (change, raised) in steps {
+        let before = (
+            endpoint(store, "one").await.epoch.0,
+            store.endpoints_generation().await.unwrap(),
+        );
+        let now = changed(store, &change).await;
+        let after = (now.epoch.0, store.endpoints_generation().await.unwrap());
+        assert_eq!(after, (before.0 + raised, before.1 + raised), "{change:?}");
+    }
+}
+
+pub(super) async fn one_of_many_claims_the_probe(place: &Place) {
+    let other = place.another().await.unwrap();
+    closed(&*place.store, Duration::ZERO).await;
+    let outcomes = tokio::join!(
+        claim(&*place.store, "q", HOUR),
+        claim(&*other, "q", HOUR),
+        claim(&*place.store, "q", HOUR),
+        claim(&*other, "q", HOUR),
+    );
+    let outcomes = [outcomes.0, outcomes.1, outcomes.2, outcomes.3];
+    let claimed = outcomes
+        .iter()
+        .filter(|outcome| matches!(outcome, ProbeOutcome::Claimed { .. }));
+    assert_eq!(claimed.count(), 1, "{outcomes:?}");
+    other.close().await;
+}
+
+pub(super) async fn a_probe_is_claimed_only_when_it_is_due_and_for_its_queue(place: &Place) {
+    let store = &*place.store;
+    closed(store, HOUR).await;
+    assert!(
+        matches!(claim(store, "q", HOUR).await, ProbeOutcome::NotYours(_)),
+        "it is not due"
+    );
+    let due = EndpointChange::ProbeFailed {
+        attempts: 1,
+        delay: Duration::ZERO,
+    };
+    changed(store, &due).await;
+    assert!(
+        matches!(claim(store, "other", HOUR).await, ProbeOutcome::NotYours(_)),
+        "it is another's"
+    );
+    claimed(store, "q").await;
+    assert_eq!(endpoint(store, "one").await.probe_message, Some(message("m")));
+    changed(store, &EndpointChange::Open).await;
+    assert_eq!(claim(store, "q", HOUR).await, ProbeOutcome::NotNeeded);
+}
+
+pub(super) async fn a_claim_that_ran_out_is_retaken(place: &Place) {
+    let store = &*place.store;
+    closed(store, Duration::ZERO).await;
+    let ProbeOutcome::Claimed { token: first, endpoint } = claim(store, "q", Duration::ZERO).await else {
+        panic!("it is due")
+    };
+    let until = endpoint.probe.expect("it is claimed").until;
+    let mut looks = 0;
+    while store.now().await.unwrap() <= until {
+        looks += 1;
+        assert!(looks < 100_000, "the clock stands still");
+    }
+    let second = claimed(store, "q").await;
+    assert_ne!(first, second);
+    store
+        .probe_release(&url("one"), first, ProbeNext::AnyQueue)
+        .await
+        .unwrap();
+    let kept = super::fixtures::endpoint(store, "one").await.probe;
+    assert_eq!(
+        kept.map(|claim| claim.token),
+        Some(second),
+        "an old token releases nothing"
+    );
+}
+
+pub(super) async fn a_released_probe_goes_back_or_elsewhere(place: &Place) {
+    let store = &*place.store;
+    let closed = closed(store, Duration::ZERO).await;
+    let token = claimed(store, "q").await;
+    store.probe_release(&url("one"), token, ProbeNext::Same).await.unwrap();
+    assert_eq!(endpoint(store, "one").await, closed);
+    let generation = store.endpoints_generation().await.unwrap();
+    let token = claimed(store, "q").await;
+    store
+        .probe_release(&url("one"), token, ProbeNext::AnyQueue)
+        .await
+        .unwrap();
+    let released = endpoint(store, "one").await;
+    assert_eq!(
+        (released.probe_queue, released.probe_message, released.probe),
+        (None, None, None)
+    );
+    assert!(
+        store.endpoints_generation().await.unwrap() > generation,
+        "the others hear of it"
+    );
+    claimed(store, "other").await;
+}
+
+pub(super) async fn endpoints_are_listed_with_the_unavailable_first_and_their_queues(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    store
+        .queues_learn(&[
+            learned("1", "a"),
+            learned("2", "b"),
+            learned("3", "b"),
+            learned("4", "c"),
+        ])
+        .await
+        .unwrap();
+    let lease = taken(store, id, "4").await;
+    recorded(store, &closing_failure(&lease, "c", "m", HOUR)).await;
+    let query = |not_available, offset, limit| EndpointQuery {
+        not_available,
+        offset,
+        limit,
+    };
+    let page = async |query: EndpointQuery| {
+        let page = store.endpoints_page(&query).await.unwrap();
+        page.into_iter()
+            .map(|(endpoint, queues)| (endpoint.url, queues))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(page(query(false, 0, 2)).await, [(url("c"), 1), (url("a"), 1)]);
+    assert_eq!(page(query(false, 2, 2)).await, [(url("b"), 2)]);
+    assert_eq!(page(query(true, 0, 10)).await, [(url("c"), 1)]);
+}
+
+pub(super) async fn a_url_of_eight_kibibytes_is_an_endpoint(place: &Place) {
+    let store = &*place.store;
+    let noise: String = (0..8_000u64)
+        .map(|n| char::from(b'a' + (n * n * 7919 / 13 % 26) as u8))
+        .collect();
+    let long = |end: char| EndpointUrl::parse(&format!("https://long.example/{noise}{end}")).unwrap();
+    for (name, end) in [("q", '1'), ("p", '2')] {
+        let queue = LearnedQueue {
+            name: queue(name),
+            execution: ExecutionId::parse("order-7").unwrap(),
+            url: long(end),
+        };
+        store.queues_learn(&[queue]).await.unwrap();
+    }
+    let change = EndpointChange::Disable {
+        reason: "because".to_owned(),
+    };
+    store.endpoint_change(&long('1'), None, &change).await.unwrap();
+    let listed = store.endpoints_not_available().await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].url, long('1'));
+}

@@ -1,0 +1,144 @@
+//! Starts of daemons, heartbeats and evidence of death.
+
+use redrive::domain::id::IncarnationId;
+use redrive::store::{Beat, Begun, Evidence, StoreError};
+
+use super::fixtures::{Place, daemon, learned, living, record, taken};
+
+pub(super) async fn a_living_incarnation_beats_and_is_listed_with_its_leases(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    taken(store, id, "q").await;
+    assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Alive);
+    assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Alive);
+    let listed = store.incarnations().await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].id, listed[0].counter, listed[0].leases), (id, 2, 1));
+    assert!(listed[0].alive && listed[0].delivers);
+    assert_eq!(listed[0].take_over.as_secs(), 60);
+    assert!(listed[0].beat_at >= listed[0].started_at);
+}
+
+pub(super) async fn one_that_was_marked_dead_is_disowned_at_its_next_heartbeat(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    store.heartbeat(id).await.unwrap();
+    assert!(store.incarnation_mark_dead(id, 1).await.unwrap());
+    assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Disowned);
+    assert!(
+        !store.incarnation_mark_dead(id, 1).await.unwrap(),
+        "only one call marks it"
+    );
+    assert_eq!(store.heartbeat(IncarnationId(999)).await.unwrap(), Beat::Disowned);
+}
+
+pub(super) async fn marking_dead_is_guarded_by_the_counter(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    store.heartbeat(id).await.unwrap();
+    assert!(!store.incarnation_mark_dead(id, 0).await.unwrap());
+    assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Alive);
+}
+
+pub(super) async fn evidence_of_life_is_held_while_the_process_lives_and_free_after(place: &Place) {
+    let other = place.another().await.unwrap();
+    let id = living(&*other).await;
+    assert_eq!(place.store.evidence(id).await.unwrap(), Evidence::Held);
+    assert_eq!(
+        other.evidence(id).await.unwrap(),
+        Evidence::Held,
+        "its own process sees it too"
+    );
+    assert_eq!(
+        place.store.evidence(id).await.unwrap(),
+        Evidence::Held,
+        "looking does not take it"
+    );
+    other.close().await;
+    assert_eq!(place.store.evidence(id).await.unwrap(), Evidence::Free);
+    assert_eq!(place.store.evidence(IncarnationId(999)).await.unwrap(), Evidence::Free);
+}
+
+pub(super) async fn an_orderly_end_frees_leases_and_evidence(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    taken(store, id, "q").await;
+    store.incarnation_end(id).await.unwrap();
+    assert_eq!(record(store, "q").await.owner, None);
+    assert_eq!(store.evidence(id).await.unwrap(), Evidence::Free);
+    let listed = store.incarnations().await.unwrap();
+    assert_eq!((listed.len(), listed[0].alive), (1, false));
+    assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Disowned);
+}
+
+pub(super) async fn other_settings_are_refused_while_queues_exist_and_disown_the_old_ones_otherwise(place: &Place) {
+    let store = &*place.store;
+    let old = living(store).await;
+    let begun = store.incarnation_begin(daemon("command", None)).await.unwrap();
+    assert!(
+        matches!(begun, Begun::Alive(_)),
+        "one that delivers nothing has no settings"
+    );
+    let begun = store.incarnation_begin(daemon("new", Some("other"))).await.unwrap();
+    let Begun::Alive(new) = begun else {
+        panic!("without queues other settings are taken over: {begun:?}")
+    };
+    assert_eq!(store.heartbeat(old).await.unwrap(), Beat::Disowned);
+    assert_eq!(store.heartbeat(new).await.unwrap(), Beat::Alive);
+    store
+        .queues_learn(&[learned("a", "one"), learned("b", "one")])
+        .await
+        .unwrap();
+    let begun = store.incarnation_begin(daemon("old", Some("settings"))).await.unwrap();
+    let refused = Begun::OtherSettings {
+        found: "other".to_owned(),
+        queues: 2,
+    };
+    assert_eq!(begun, refused);
+}
+
+pub(super) async fn a_store_that_demands_a_newer_program_refuses_an_older_one(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    place
+        .tamper("UPDATE TABLE.settings SET minimum_version = 1001")
+        .await
+        .unwrap();
+    let begun = store.incarnation_begin(daemon("old", Some("settings"))).await.unwrap();
+    assert_eq!(begun, Begun::TooOld { minimum: 1_001 });
+    assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Disowned);
+}
+
+pub(super) async fn a_store_of_a_newer_schema_is_refused_with_both_versions(place: &Place) {
+    place
+        .tamper("UPDATE TABLE.schema_version SET version = 999")
+        .await
+        .unwrap();
+    let refused = place.another().await;
+    let Err(StoreError::Newer { found: 999, known }) = refused else {
+        panic!("it should be refused: {refused:?}")
+    };
+    assert!(known < 999);
+}
+
+pub(super) async fn dead_incarnations_are_forgotten_after_a_day_unless_they_own_queues(place: &Place) {
+    let store = &*place.store;
+    let ended = living(store).await;
+    let owner = living(store).await;
+    taken(store, owner, "q").await;
+    for id in [ended, owner] {
+        assert!(store.incarnation_mark_dead(id, 0).await.unwrap());
+    }
+    place
+        .tamper("UPDATE TABLE.incarnations SET ended_at = 5")
+        .await
+        .unwrap();
+    let next = living(store).await;
+    let lease = taken(store, next, "q").await;
+    assert_eq!(
+        lease.taken_from.as_deref(),
+        Some("daemon"),
+        "the owner was not forgotten"
+    );
+    assert_eq!(store.incarnations().await.unwrap().len(), 1, "the list shows a day");
+}

@@ -1,0 +1,117 @@
+//! One contract for both stores: every sentence below is run on SQLite and on PostgreSQL.
+//!
+//! Each test owns its file or its database. A behaviour is written once, against the seam; the list at
+//! the end makes it a test of each driver.
+
+mod deliveries;
+mod endpoints;
+mod fixtures;
+mod incarnations;
+mod leases;
+mod postgres_only;
+mod queues;
+mod races;
+mod records;
+mod sqlite_only;
+
+macro_rules! contract {
+    ($($module:ident: $($name:ident)+;)+) => {
+        mod sqlite {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    let place = super::fixtures::Place::sqlite().await;
+                    super::$module::$name(&place).await;
+                    place.end().await;
+                }
+            )+)+
+        }
+        mod postgres {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    let place = super::fixtures::Place::postgres().await;
+                    super::$module::$name(&place).await;
+                    place.end().await;
+                }
+            )+)+
+        }
+    };
+}
+
+contract! {
+    incarnations:
+        a_living_incarnation_beats_and_is_listed_with_its_leases
+        one_that_was_marked_dead_is_disowned_at_its_next_heartbeat
+        marking_dead_is_guarded_by_the_counter
+        evidence_of_life_is_held_while_the_process_lives_and_free_after
+        an_orderly_end_frees_leases_and_evidence
+        other_settings_are_refused_while_queues_exist_and_disown_the_old_ones_otherwise
+        a_store_that_demands_a_newer_program_refuses_an_older_one
+        a_store_of_a_newer_schema_is_refused_with_both_versions
+        dead_incarnations_are_forgotten_after_a_day_unless_they_own_queues;
+    leases:
+        a_free_lease_is_taken_with_its_row_and_one_epoch_for_the_call
+        a_lease_of_the_living_is_held_and_of_the_dead_is_taken_with_their_name
+        epochs_never_go_back_and_begin_at_the_clock
+        of_two_concurrent_takers_exactly_one_gets_each_queue
+        delivery_respects_pause_and_wish_and_managing_does_not
+        taking_clears_closing_but_not_ended
+        a_dead_incarnation_gets_no_lease
+        a_lease_is_freed_only_under_its_epoch
+        the_holder_sees_the_wishes_of_others
+        a_hundred_leases_are_taken_in_one_call_and_answered_in_order;
+    queues:
+        learned_queues_have_rows_and_endpoints_and_keep_what_was_known
+        pages_go_by_name_in_byte_order_and_by_url
+        every_mark_is_guarded_by_the_lease
+        marks_are_kept
+        pausing_an_unknown_queue_answers_nothing
+        due_queues_are_those_that_wait_for_somebody
+        waiting_heads_come_soonest_first_and_parked_last
+        heads_are_reset_for_a_queue_or_a_url_but_decisions_stay
+        a_queue_is_forgotten_only_under_its_lease;
+    deliveries:
+        a_failure_keeps_its_attempt_its_head_and_the_time_of_the_next_attempt
+        a_failure_under_a_lost_lease_keeps_only_its_attempt
+        the_first_failure_of_a_head_is_remembered_until_the_head_changes
+        a_failure_changes_the_endpoint_only_under_the_epoch_it_began_with
+        a_failure_commits_its_decision
+        successes_count_all_and_keep_the_last_few
+        a_success_settles_the_head_that_it_is_about
+        a_success_of_a_forgotten_queue_makes_no_queue
+        failing_heads_are_those_after_the_last_success
+        a_decision_is_opened_and_closed_under_the_lease
+        an_open_decision_is_not_replaced
+        attempts_are_found_by_queue_url_and_message_newest_first
+        the_attempt_log_is_trimmed_by_age_and_by_rows
+        text_with_a_zero_byte_is_kept_readable;
+    endpoints:
+        closing_makes_the_failing_message_the_probe
+        a_failed_probe_is_due_later_and_lets_go_of_the_claim
+        the_next_message_probes_at_once_with_the_whole_policy
+        parking_and_disabling_wait_for_a_person
+        opening_clears_everything_and_resets_every_head_of_the_url
+        a_change_under_an_old_epoch_is_stale
+        an_unknown_endpoint_is_unknown
+        every_change_of_state_raises_epoch_and_generation
+        one_of_many_claims_the_probe
+        a_probe_is_claimed_only_when_it_is_due_and_for_its_queue
+        a_claim_that_ran_out_is_retaken
+        a_released_probe_goes_back_or_elsewhere
+        endpoints_are_listed_with_the_unavailable_first_and_their_queues
+        a_url_of_eight_kibibytes_is_an_endpoint;
+    records:
+        the_audit_is_a_chain_of_hashes
+        concurrent_appends_to_the_audit_do_not_fork_the_chain
+        the_audit_refuses_to_be_changed
+        a_policy_has_versions_and_can_be_unset
+        policies_of_different_scopes_stand_beside_each_other
+        concurrent_saves_of_a_policy_get_versions_of_their_own
+        a_run_is_updated_only_from_the_state_it_was_read_in
+        runs_are_listed_newest_first
+        a_rescued_message_keeps_its_exact_bytes;
+    races:
+        several_processes_may_open_a_new_store_at_once
+        mixed_work_of_several_processes_does_not_wait_in_a_circle;
+}
