@@ -6,13 +6,13 @@ use sqlx::postgres::PgConnection;
 use super::error::failed;
 use super::{PostgresStore, endpoints, storable, storable_optional};
 use crate::domain::attempt::Attempt;
-use crate::domain::endpoint::EndpointChange;
+use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::id::{EndpointEpoch, Epoch, QueueName};
 use crate::domain::policy::Phase;
 use crate::domain::queue::Decision;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{attempt, attempt_columns, head_cleared, number, stored};
+use crate::store::columns::{attempt, attempt_columns, head_cleared, micros, number, stored};
 use crate::store::rules::SuccessBatch;
 use crate::store::{
     AttemptBounds, AttemptQuery, Changed, Deliveries, Failure, FailureRecorded, StoreError, Success, Tally,
@@ -186,10 +186,7 @@ impl Deliveries for PostgresStore {
     async fn attempts_trim(&self, keep: AttemptBounds) -> Result<u64, StoreError> {
         let operation = "trimming the attempt log";
         let mut removed = 0;
-        for (statement, bound) in [
-            (TRIM_AGE, crate::store::columns::micros(keep.age)),
-            (TRIM_ROWS, stored(keep.rows)),
-        ] {
+        for (statement, bound) in [(TRIM_AGE, micros(keep.age)), (TRIM_ROWS, stored(keep.rows))] {
             let gone = sqlx::query(statement)
                 .bind(bound)
                 .execute(&self.pool)
@@ -233,11 +230,11 @@ async fn endpoint_change(
     attempt: &Attempt,
     (expected, change): (EndpointEpoch, &EndpointChange),
     now: Timestamp,
-) -> Result<Option<crate::domain::endpoint::Endpoint>, sqlx::Error> {
+) -> Result<Option<Box<Endpoint>>, sqlx::Error> {
     endpoints::make(connection, &[attempt.url.as_str()], now).await?;
     let changed = endpoints::apply(connection, &attempt.url, Some(expected), (change, Some(attempt)), now).await?;
     Ok(match changed {
-        Changed::Done { now, .. } => Some(*now),
+        Changed::Done { now, .. } => Some(now),
         Changed::Stale(_) | Changed::Unknown => None,
     })
 }

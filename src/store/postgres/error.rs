@@ -45,19 +45,19 @@ pub(super) fn refused_address(reason: impl fmt::Display) -> StoreError {
 }
 
 fn is_passing(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Database(error) => error
-            .code()
-            .is_some_and(|code| PASSING.iter().any(|prefix| code.starts_with(prefix))),
-        sqlx::Error::Io(_)
-        | sqlx::Error::Tls(_)
-        | sqlx::Error::Protocol(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::WorkerCrashed
-        | sqlx::Error::BeginFailed => true,
-        _ => false,
+    if let Some(code) = error.as_database_error().and_then(DatabaseError::code) {
+        return PASSING.iter().any(|prefix| code.starts_with(prefix));
     }
+    matches!(
+        error,
+        sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed
+    )
 }
 
 #[cfg(test)]

@@ -135,13 +135,12 @@ impl PostgresStore {
     /// One heartbeat on the connection that holds the evidence of life, or, when that was lost, on a new one
     /// that takes it again. A connection that fails is dropped.
     async fn beat(&self, held: Option<PgConnection>, id: IncarnationId) -> Result<(bool, PgConnection), sqlx::Error> {
-        let mut connection = match held {
-            Some(connection) => connection,
-            None => {
-                let mut connection = self.options.connect().await?;
-                hold(&mut connection, id).await?;
-                connection
-            }
+        let mut connection = if let Some(connection) = held {
+            connection
+        } else {
+            let mut connection = self.options.connect().await?;
+            hold(&mut connection, id).await?;
+            connection
         };
         let beat = sqlx::query(BEAT).bind(id.0).execute(&mut connection).await?;
         Ok((beat.rows_affected() == 1, connection))

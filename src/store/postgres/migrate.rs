@@ -13,6 +13,9 @@ const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/0001.sql"))];
 const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS redrive; \
     CREATE TABLE IF NOT EXISTS redrive.schema_version \
     (only_row bigint PRIMARY KEY CHECK (only_row = 1), version bigint NOT NULL)";
+const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c \
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    WHERE n.nspname = 'redrive' AND c.relname = 'schema_version')";
 const READ: &str = "SELECT version FROM redrive.schema_version";
 const WRITE: &str = "INSERT INTO redrive.schema_version VALUES (1, $1) \
     ON CONFLICT (only_row) DO UPDATE SET version = excluded.version";
@@ -20,9 +23,11 @@ const WRITE: &str = "INSERT INTO redrive.schema_version VALUES (1, $1) \
 pub(super) async fn run(pool: &PgPool) -> Result<(), StoreError> {
     let operation = "bringing the schema up to date";
     let known = MIGRATIONS.iter().map(|(version, _)| *version).max().unwrap_or(0);
-    let mut transaction = pool.begin().await.map_err(failed(operation))?;
-    let mut found = version(&mut transaction).await.map_err(failed(operation))?;
+    let mut connection = pool.acquire().await.map_err(failed(operation))?;
+    let mut found = version(&mut connection).await.map_err(failed(operation))?;
+    drop(connection);
     if found < known {
+        let mut transaction = pool.begin().await.map_err(failed(operation))?;
         found = apply(&mut transaction, known).await.map_err(failed(operation))?;
         transaction.commit().await.map_err(failed(operation))?;
     }
@@ -32,18 +37,18 @@ pub(super) async fn run(pool: &PgPool) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The version found, 0 for an empty database.
+/// The version found, 0 for an empty database. The catalogue is read as a table: names that were looked up in
+/// vain are remembered by the session, even when another one has made them since.
 async fn version(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
-    let exists: bool = sqlx::query_scalar("SELECT to_regclass('redrive.schema_version') IS NOT NULL")
-        .fetch_one(&mut *connection)
-        .await?;
+    let exists: bool = sqlx::query_scalar(EXISTS).fetch_one(&mut *connection).await?;
     if !exists {
         return Ok(0);
     }
     Ok(sqlx::query_scalar(READ).fetch_optional(connection).await?.unwrap_or(0))
 }
 
-/// Looks again, now alone, and applies what is missing; answers the version reached.
+/// Looks again, now alone, and applies what is missing; answers the version reached. The lock is the
+/// first thing in the transaction, so that what follows sees all that others did before.
 async fn apply(connection: &mut PgConnection, known: i64) -> Result<i64, sqlx::Error> {
     exclusively(connection, Exclusive::Migrating).await?;
     let found = version(connection).await?;

@@ -103,6 +103,15 @@ const HEADS_RESET: &str = concat!(
     head_cleared!(),
     " FROM due WHERE q.name = due.name RETURNING q.name"
 );
+/// Waits for nobody, as the endpoint is locked by then: who holds one of these rows now is about to find
+/// the endpoint changed.
+const HEADS_RESET_FREE: &str = concat!(
+    "WITH free AS (SELECT name FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1) \
+     AND head_message IS NOT NULL FOR UPDATE SKIP LOCKED) \
+     UPDATE redrive.delivery_queues q SET refusals_in_row = 0, ",
+    head_cleared!(),
+    " FROM free WHERE q.name = free.name"
+);
 const FORGET: &str = "DELETE FROM redrive.delivery_queues WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
 
 /// `$1` and `$2` are name and epoch, `$3` what is marked.
@@ -272,9 +281,12 @@ pub(super) async fn heads_lock(connection: &mut PgConnection, url: &EndpointUrl)
     Ok(())
 }
 
-/// Resets every head of `url`.
+/// Resets the heads of `url` that were locked before, and those that nobody else is changing.
 pub(super) async fn heads_reset(connection: &mut PgConnection, url: &EndpointUrl) -> Result<(), sqlx::Error> {
-    sqlx::query(HEADS_RESET).bind(url.as_str()).execute(connection).await?;
+    sqlx::query(HEADS_RESET_FREE)
+        .bind(url.as_str())
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::error::unread;
 use super::{SqliteStore, endpoints};
 use crate::domain::attempt::Attempt;
-use crate::domain::endpoint::EndpointChange;
+use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::id::{EndpointEpoch, Epoch, QueueName};
 use crate::domain::policy::Phase;
 use crate::domain::queue::Decision;
@@ -221,11 +221,11 @@ async fn endpoint_change(
     attempt: &Attempt,
     (expected, change): (EndpointEpoch, &EndpointChange),
     now: Timestamp,
-) -> Result<Option<crate::domain::endpoint::Endpoint>, sqlx::Error> {
+) -> Result<Option<Box<Endpoint>>, sqlx::Error> {
     endpoints::make(connection, &attempt.url, now).await?;
     let changed = endpoints::apply(connection, &attempt.url, Some(expected), (change, Some(attempt)), now).await?;
     Ok(match changed {
-        Changed::Done { now, .. } => Some(*now),
+        Changed::Done { now, .. } => Some(now),
         Changed::Stale(_) | Changed::Unknown => None,
     })
 }

@@ -1,5 +1,7 @@
 //! Errors of the file, as the store's.
 
+use sqlx::error::DatabaseError;
+
 use crate::sqlite::SqliteError;
 use crate::store::StoreError;
 
@@ -7,8 +9,8 @@ use crate::store::StoreError;
 pub(super) fn unwritten(operation: &'static str) -> impl FnOnce(SqliteError) -> StoreError {
     move |error| match error {
         SqliteError::Newer { found, known, .. } => StoreError::Newer { found, known },
-        SqliteError::Unusable { path, problem } => StoreError::Unusable {
-            problem: format!("names {path:?}, which {problem}"),
+        SqliteError::Unusable { .. } => StoreError::Unusable {
+            problem: error.to_string(),
         },
         SqliteError::Busy
         | SqliteError::Closed
@@ -40,12 +42,12 @@ pub(super) fn unread(operation: &'static str) -> impl FnOnce(sqlx::Error) -> Sto
 /// Busy, or no connection: both pass.
 fn is_passing(error: &sqlx::Error) -> bool {
     const SQLITE_BUSY: u32 = 5;
-    match error {
-        sqlx::Error::Database(error) => error
-            .code()
-            .and_then(|code| code.parse::<u32>().ok())
-            .is_some_and(|code| code & 0xff == SQLITE_BUSY),
-        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed | sqlx::Error::Io(_) => true,
-        _ => false,
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    if let Some(code) = code.and_then(|code| code.parse::<u32>().ok()) {
+        return code & 0xff == SQLITE_BUSY;
     }
+    matches!(
+        error,
+        sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed | sqlx::Error::Io(_)
+    )
 }

@@ -280,7 +280,7 @@ pub(super) fn closing_failure(lease: &Lease, host: &str, id: &str, delay: Durati
 
 pub(super) async fn recorded(store: &dyn Store, failure: &Failure) -> Option<Endpoint> {
     match store.failure_record(failure).await.unwrap() {
-        FailureRecorded::Recorded { endpoint, .. } => endpoint,
+        FailureRecorded::Recorded { endpoint, .. } => endpoint.map(|endpoint| *endpoint),
         FailureRecorded::Fenced => panic!("the lease should hold"),
     }
 }

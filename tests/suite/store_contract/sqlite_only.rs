@@ -2,8 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use redrive::store::Store;
-
 use super::fixtures::{Place, living};
 
 #[tokio::test]
