@@ -19,7 +19,6 @@ mod layers;
 mod rabbitmq;
 mod sender;
 mod source;
+mod store_contract;
 mod support;
 mod tidy;
-
-mod store_contract;
