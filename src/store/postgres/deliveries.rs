@@ -29,22 +29,21 @@ const HEAD: &str = "UPDATE redrive.delivery_queues SET \
     head_last_failed_at = $4, head_failures = $5, head_last_status = $6, head_last_error = $7, \
     head_next_attempt_at = $8, head_parked = $9, head_phase = $10, head_attempts_allowed = $11, \
     refusals_in_row = $12, active_at = $4 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
-const DELIVERED: &str = "WITH locked AS (SELECT name FROM redrive.delivery_queues WHERE name = ANY($1) \
-    ORDER BY name FOR UPDATE) \
-    UPDATE redrive.delivery_queues q SET delivered = q.delivered + batch.count, last_delivered_at = $3, \
-    active_at = $3, refusals_in_row = 0 \
-    FROM locked, unnest($1::text[], $2::bigint[]) AS batch (name, count) \
-    WHERE q.name = locked.name AND q.name = batch.name";
+const QUEUES_LOCK: &str = "SELECT 1 FROM redrive.delivery_queues WHERE name = ANY($1) ORDER BY name FOR UPDATE";
+const DELIVERED: &str = "UPDATE redrive.delivery_queues q SET delivered = q.delivered + batch.count, \
+    last_delivered_at = $3, active_at = $3, refusals_in_row = 0 \
+    FROM unnest($1::text[], $2::bigint[]) AS batch (name, count) WHERE q.name = batch.name";
 const HEADS_SETTLED: &str = concat!(
     "UPDATE redrive.delivery_queues q SET ",
     head_cleared!(),
     " FROM unnest($1::text[], $2::text[]) AS batch (name, message) \
      WHERE q.name = batch.name AND q.head_message = batch.message"
 );
-const SUCCEEDED: &str = "WITH locked AS (SELECT url_key FROM redrive.endpoints \
+const ENDPOINTS_LOCK: &str = "SELECT 1 FROM redrive.endpoints \
     WHERE url_key IN (SELECT redrive.url_key(url) FROM unnest($1::text[]) AS batch (url)) \
-    ORDER BY url_key FOR UPDATE) \
-    UPDATE redrive.endpoints e SET last_success_at = $2 FROM locked WHERE e.url_key = locked.url_key";
+    ORDER BY url_key FOR UPDATE";
+const SUCCEEDED: &str = "UPDATE redrive.endpoints SET last_success_at = $2 \
+    WHERE url_key IN (SELECT redrive.url_key(url) FROM unnest($1::text[]) AS batch (url))";
 const FAILING: &str = "SELECT count(*) AS queues, count(*) FILTER (WHERE head_last_failed_at > \
     GREATEST($2::bigint, (SELECT last_success_at FROM redrive.endpoints WHERE url_key = redrive.url_key($1)), 0)) \
     AS failing FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1)";
@@ -290,6 +289,7 @@ async fn record_successes(
     attempts_add(connection, &batch.attempts).await?;
     let names: Vec<String> = batch.queues.iter().map(|(name, _)| storable(name.as_str())).collect();
     let counts: Vec<i64> = batch.queues.iter().map(|(_, count)| *count).collect();
+    sqlx::query(QUEUES_LOCK).bind(&names).execute(&mut *connection).await?;
     sqlx::query(DELIVERED)
         .bind(names)
         .bind(counts)
@@ -314,6 +314,10 @@ async fn record_successes(
             .await?;
     }
     let urls: Vec<&str> = batch.urls.iter().map(|url| url.as_str()).collect();
+    sqlx::query(ENDPOINTS_LOCK)
+        .bind(&urls)
+        .execute(&mut *connection)
+        .await?;
     sqlx::query(SUCCEEDED)
         .bind(urls)
         .bind(now.micros())

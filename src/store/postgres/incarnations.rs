@@ -35,9 +35,8 @@ const BEAT: &str = "UPDATE redrive.incarnations i SET counter = counter + 1, bea
     AND (i.fingerprint IS NULL OR i.fingerprint = s.fingerprint)";
 const END: &str = "UPDATE redrive.incarnations SET alive = false, ended_at = redrive.store_now() \
     WHERE id = $1 AND alive";
-const FREE_LEASES: &str = "WITH held AS (SELECT name FROM redrive.delivery_queues WHERE owner = $1 \
-    ORDER BY name FOR UPDATE) \
-    UPDATE redrive.delivery_queues q SET owner = NULL FROM held WHERE q.name = held.name";
+const LEASES_LOCK: &str = "SELECT name FROM redrive.delivery_queues WHERE owner = $1 ORDER BY name FOR UPDATE";
+const FREE_LEASES: &str = "UPDATE redrive.delivery_queues SET owner = NULL WHERE owner = $1";
 const MARK_DEAD: &str = "UPDATE redrive.incarnations SET alive = false, ended_at = redrive.store_now() \
     WHERE id = $1 AND alive AND counter = $2";
 const LIST: &str = "SELECT id, name, host, pid, counter, alive, fingerprint, take_over, started_at, beat_at, \
@@ -82,7 +81,7 @@ impl Incarnations for PostgresStore {
     async fn incarnation_end(&self, id: IncarnationId) -> Result<(), StoreError> {
         let operation = "ending an incarnation";
         let (mut transaction, _) = self.begin(operation).await?;
-        for statement in [END, FREE_LEASES] {
+        for statement in [END, LEASES_LOCK, FREE_LEASES] {
             sqlx::query(statement)
                 .bind(id.0)
                 .execute(&mut *transaction)

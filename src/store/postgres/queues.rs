@@ -94,24 +94,17 @@ const HEAD_RESET: &str = concat!(
     head_cleared!(),
     " WHERE name = $1 AND head_message IS NOT NULL RETURNING name"
 );
-const HEADS_LOCK: &str = "SELECT 1 FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1) \
-    AND head_message IS NOT NULL ORDER BY name FOR UPDATE";
+const HEADS_LOCK: &str = "SELECT name FROM redrive.delivery_queues \
+    WHERE redrive.url_key(url) = redrive.url_key($1) AND head_message IS NOT NULL ORDER BY name FOR UPDATE";
 const HEADS_RESET: &str = concat!(
-    "WITH due AS (SELECT name FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1) \
-     AND head_message IS NOT NULL ORDER BY name FOR UPDATE) \
-     UPDATE redrive.delivery_queues q SET refusals_in_row = 0, ",
+    "UPDATE redrive.delivery_queues SET refusals_in_row = 0, ",
     head_cleared!(),
-    " FROM due WHERE q.name = due.name RETURNING q.name"
+    " WHERE name = ANY($1) RETURNING name"
 );
 /// Waits for nobody, as the endpoint is locked by then: who holds one of these rows now is about to find
 /// the endpoint changed.
-const HEADS_RESET_FREE: &str = concat!(
-    "WITH free AS (SELECT name FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1) \
-     AND head_message IS NOT NULL FOR UPDATE SKIP LOCKED) \
-     UPDATE redrive.delivery_queues q SET refusals_in_row = 0, ",
-    head_cleared!(),
-    " FROM free WHERE q.name = free.name"
-);
+const HEADS_LOCK_FREE: &str = "SELECT name FROM redrive.delivery_queues \
+    WHERE redrive.url_key(url) = redrive.url_key($1) AND head_message IS NOT NULL FOR UPDATE SKIP LOCKED";
 const FORGET: &str = "DELETE FROM redrive.delivery_queues WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
 
 /// `$1` and `$2` are name and epoch, `$3` what is marked.
@@ -253,15 +246,10 @@ impl Queues for PostgresStore {
 
     async fn heads_reset(&self, scope: &HeadScope) -> Result<Vec<QueueName>, StoreError> {
         let operation = "resetting heads";
-        let statement = match scope {
-            HeadScope::Queue(queue) => sqlx::query(HEAD_RESET).bind(storable(queue.as_str())),
-            HeadScope::Url(url) => sqlx::query(HEADS_RESET).bind(url.as_str().to_owned()),
-        };
-        let rows = statement.fetch_all(&self.pool).await.map_err(failed(operation))?;
-        rows.iter()
-            .map(|row| parsed(row, "name", QueueName::parse))
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+        let (mut transaction, _) = self.begin(operation).await?;
+        let reset = reset(&mut transaction, scope).await.map_err(failed(operation))?;
+        transaction.commit().await.map_err(failed(operation))?;
+        Ok(reset)
     }
 
     async fn queue_forget(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError> {
@@ -275,19 +263,39 @@ impl Queues for PostgresStore {
     }
 }
 
-/// Locks the queues of `url` that have a head, by name.
-pub(super) async fn heads_lock(connection: &mut PgConnection, url: &EndpointUrl) -> Result<(), sqlx::Error> {
-    sqlx::query(HEADS_LOCK).bind(url.as_str()).execute(connection).await?;
-    Ok(())
+/// Locks the queues of `url` that have a head, by name; answers their names.
+///
+/// Locking and changing are two statements everywhere here: the second one sees what the first one waited
+/// for, where one statement would change what its older snapshot shows.
+pub(super) async fn heads_lock(connection: &mut PgConnection, url: &EndpointUrl) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar(HEADS_LOCK)
+        .bind(url.as_str())
+        .fetch_all(connection)
+        .await
 }
 
 /// Resets the heads of `url` that were locked before, and those that nobody else is changing.
 pub(super) async fn heads_reset(connection: &mut PgConnection, url: &EndpointUrl) -> Result<(), sqlx::Error> {
-    sqlx::query(HEADS_RESET_FREE)
+    let names: Vec<String> = sqlx::query_scalar(HEADS_LOCK_FREE)
         .bind(url.as_str())
-        .execute(connection)
+        .fetch_all(&mut *connection)
         .await?;
+    sqlx::query(HEADS_RESET).bind(names).execute(connection).await?;
     Ok(())
+}
+
+async fn reset(connection: &mut PgConnection, scope: &HeadScope) -> Result<Vec<QueueName>, sqlx::Error> {
+    let rows = match scope {
+        HeadScope::Queue(queue) => {
+            let query = sqlx::query(HEAD_RESET).bind(storable(queue.as_str()));
+            query.fetch_all(connection).await?
+        }
+        HeadScope::Url(url) => {
+            let names = heads_lock(connection, url).await?;
+            sqlx::query(HEADS_RESET).bind(names).fetch_all(connection).await?
+        }
+    };
+    rows.iter().map(|row| parsed(row, "name", QueueName::parse)).collect()
 }
 
 /// The outcome for each name, or `None` when the asking incarnation may not hold leases.
