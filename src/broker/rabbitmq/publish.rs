@@ -129,7 +129,7 @@ impl Publisher {
                 }
                 // A channel that was closed while it lay idle: once again with a new one.
                 Err(Failure::Unsent(_)) if !refreshed => refreshed = true,
-                Err(failure) => return self.failure(failure),
+                Err(failure) => return self.failure(&failure),
             }
         }
     }
@@ -217,15 +217,15 @@ impl Publisher {
         }
     }
 
-    fn failure(&self, failure: Failure) -> Result<Published, BrokerError> {
-        let (Failure::Sent(error) | Failure::Unsent(error)) = &failure;
+    fn failure(&self, failure: &Failure) -> Result<Published, BrokerError> {
+        let (Failure::Sent(error) | Failure::Unsent(error)) = failure;
         let detail = error.text();
         if error.no_exchange() {
             return Err(BrokerError::NoExchange {
                 exchange: self.exchange.as_str().to_owned(),
             });
         }
-        match (error.code(), &failure) {
+        match (error.code(), failure) {
             (Some(403), _) => Err(rights(PUBLISH, &detail, &self.dialer.vhost, &self.dialer.address.user)),
             // Too large for the broker, or otherwise not to its taste: this message, not the connection.
             (Some(311 | 406), _) => Ok(Published::Refused(detail)),

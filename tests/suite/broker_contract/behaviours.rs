@@ -88,16 +88,18 @@ pub(crate) async fn publishes_in_parallel_each_get_their_own_answer(bench: &Benc
         } else {
             bench.queue(&format!("none-{n}"))
         };
-        tokio::spawn(async move { (n, broker.publish(&queue, &numbered(n)).await.unwrap()) })
+        redrive::ambient::spawn("test", async move {
+            (n, broker.publish(&queue, &numbered(n)).await.unwrap())
+        })
     });
     for publish in publishes.collect::<Vec<_>>() {
-        let (n, published) = publish.await.unwrap();
+        let (n, answer) = publish.await.unwrap();
         let expected = if n % 2 == 0 {
             Published::Accepted
         } else {
             Published::Returned
         };
-        assert_eq!(published, expected, "publish {n}");
+        assert_eq!(answer, expected, "publish {n}");
     }
     bench.wait_ready(&there, 100).await;
 }

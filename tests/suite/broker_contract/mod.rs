@@ -80,7 +80,7 @@ type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = 
 /// Makes a bench, runs one behaviour within a bound and takes the bench away.
 pub(crate) async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
     let bench = start().await;
-    tokio::time::timeout(std::time::Duration::from_secs(60), behaviour(&bench))
+    tokio::time::timeout(std::time::Duration::from_mins(1), behaviour(&bench))
         .await
         .expect("the behaviour ends within a minute");
     bench.finish().await;
