@@ -173,21 +173,19 @@ pub(crate) async fn waiting_for_a_message_can_be_given_up_and_taken_up_again(ben
     assert!(is_quiet(&mut attached).await);
     bench.accepted(&queue, &numbered(1)).await;
     // Given up at every point where it can be: no message may be dropped with the future.
-    let mut numbers = Vec::new();
     let mut pause = tokio::time::interval(std::time::Duration::from_millis(1));
-    let deadline = tokio::time::sleep(SOON);
-    tokio::pin!(deadline);
-    while numbers.is_empty() {
-        tokio::select! {
-            () = &mut deadline => panic!("the message was lost"),
-            _ = pause.tick() => {}
-            got = attached.next() => match got {
-                Next::Message(delivery) => numbers.push(number(&delivery.message)),
-                Next::Lost(lost) => panic!("{lost:?}"),
-            },
+    let waiting = tokio::time::timeout(SOON, async {
+        loop {
+            tokio::select! {
+                _ = pause.tick() => {}
+                got = attached.next() => break got,
+            }
         }
+    });
+    match waiting.await.expect("the message was lost") {
+        Next::Message(delivery) => assert_eq!(number(&delivery.message), 1),
+        Next::Lost(lost) => panic!("{lost:?}"),
     }
-    assert_eq!(numbers, [1]);
     attached.close().await;
 }
 

@@ -75,7 +75,7 @@ macro_rules! behaviour {
 pub(crate) use {behaviour, broker_contract};
 
 /// A behaviour under test.
-type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub(crate) type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Makes a bench, runs one behaviour within a bound and takes the bench away.
 pub(crate) async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
