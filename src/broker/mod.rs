@@ -25,7 +25,7 @@ pub use types::*;
 pub type BrokerHandle = Arc<dyn Broker>;
 
 /// Why the broker could not do it.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum BrokerError {
     /// It cannot be reached, or the connection was lost before anything was sent.
     #[error("broker unreachable during {operation}: {detail}")]

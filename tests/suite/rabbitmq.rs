@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 mod connections;
 mod events;
+mod outages;
 mod poison;
 mod raw;
 mod rights;

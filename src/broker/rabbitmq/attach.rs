@@ -49,13 +49,7 @@ pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -
             Ok(place) => place,
             Err(reason) => return Ok(AttachOutcome::Poison(reason)),
         };
-        let line = match place.line().get_or_try_init(|| dialer.open("consume")).await {
-            Ok(line) => Arc::clone(line),
-            Err(error) => {
-                place.died(&Ended::Lost(error.to_string()));
-                return Err(error);
-            }
-        };
+        let line = Arc::clone(place.line().get_or_try_init(|| opened(dialer, &place)).await?);
         let room = usize::from(line.limits().0);
         if room > 0 {
             place.limit(room);
@@ -86,6 +80,22 @@ pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -
         }
     }
     Err(call_error(ATTACH, &dialer.address, &dialer.vhost, &last))
+}
+
+/// Opens a group's connection. Those who waited for it give up with the first failure: else each would
+/// wait for its own in turn.
+async fn opened(dialer: &Dialer, place: &Place) -> Result<Arc<Line>, BrokerError> {
+    if place.is_dead() {
+        return Err(BrokerError::Unreachable {
+            operation: ATTACH,
+            detail: "the connection could not be opened".to_owned(),
+        });
+    }
+    let opened = dialer.open("consume").await;
+    if let Err(error) = &opened {
+        place.died(&Ended::Lost(error.to_string()));
+    }
+    opened
 }
 
 /// How the line ended, if the error means that it did.

@@ -103,10 +103,10 @@ pub(super) fn ended(error: &lapin::Error) -> Option<Ended> {
 }
 
 fn reply(error: &lapin::Error) -> Option<(u16, String)> {
-    match error.kind() {
-        ErrorKind::ProtocolError(amqp) => Some((amqp.get_id(), amqp.get_message().to_string())),
-        _ => None,
-    }
+    let ErrorKind::ProtocolError(amqp) = error.kind() else {
+        return None;
+    };
+    Some((amqp.get_id(), amqp.get_message().to_string()))
 }
 
 /// An error of connecting. 403 is the login here; 530 is the vhost, missing or refused.

@@ -8,8 +8,8 @@ use lapin::options::ExchangeDeclareOptions;
 use lapin::types::{FieldTable, ShortString};
 use lapin::{Channel, ExchangeKind};
 
-use super::RabbitMq;
 use super::admin::on_channel;
+use super::{RabbitMq, listen};
 use crate::broker::{BrokerError, BrokerHealth};
 use crate::domain::naming::QueueType;
 
@@ -33,7 +33,8 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
         }
     }
     management(broker, &mut health).await;
-    health.events = broker.events.load(Ordering::Relaxed);
+    health.events = broker.events.load(Ordering::Relaxed)
+        || (health.reachable && !broker.is_listening() && listen::has_events(&broker.dialer).await);
     health
 }
 

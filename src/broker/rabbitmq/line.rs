@@ -4,6 +4,7 @@
 //! opened by whoever needs it. A call may never be answered once the connection died of something
 //! undecodable (reliability.md F5), so every call watches the end of its line and the time.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -117,6 +118,7 @@ impl Line {
         let ending = Arc::clone(&end);
         let watcher = ambient::spawn("broker-line", async move {
             while let Some(event) = events.next().await {
+                #[expect(clippy::wildcard_enum_match_arm, reason = "the client's enum is not exhaustive")]
                 match event {
                     Event::ConnectionBlocked(reason) => notice(Notice::Blocked(reason)),
                     Event::ConnectionUnblocked => notice(Notice::Unblocked),
@@ -231,17 +233,27 @@ fn finish(end: &watch::Sender<Option<Ended>>, ended: Ended) {
 }
 
 /// Keeps one line of a role open; whoever needs it and finds it ended opens it again.
+///
+/// Those who waited while an opening failed share its error: else each would wait for its own in turn.
 #[derive(Debug)]
 pub(super) struct Slot {
     role: &'static str,
-    line: Mutex<Option<Arc<Line>>>,
+    attempts: AtomicU64,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    line: Option<Arc<Line>>,
+    failure: Option<BrokerError>,
 }
 
 impl Slot {
     pub(super) fn new(role: &'static str) -> Self {
         Self {
             role,
-            line: Mutex::new(None),
+            attempts: AtomicU64::new(0),
+            held: Mutex::default(),
         }
     }
 
@@ -251,19 +263,27 @@ impl Slot {
         dialer: &Dialer,
         notice: impl Fn(Notice) + Send + 'static,
     ) -> Result<Arc<Line>, BrokerError> {
-        let mut slot = self.line.lock().await;
-        if let Some(line) = slot.as_ref().filter(|line| line.is_open()) {
+        let before = self.attempts.load(Ordering::SeqCst);
+        let mut held = self.held.lock().await;
+        if let Some(line) = held.line.as_ref().filter(|line| line.is_open()) {
             return Ok(Arc::clone(line));
         }
-        *slot = None;
-        let line = dialer.open_vhost(self.role, &dialer.vhost, notice).await?;
-        *slot = Some(Arc::clone(&line));
-        Ok(line)
+        if let Some(failure) = held.failure.as_ref()
+            && self.attempts.load(Ordering::SeqCst) != before
+        {
+            return Err(failure.clone());
+        }
+        held.line = None;
+        let opened = dialer.open_vhost(self.role, &dialer.vhost, notice).await;
+        self.attempts.fetch_add(1, Ordering::SeqCst);
+        held.failure = opened.as_ref().err().cloned();
+        held.line = opened.as_ref().ok().cloned();
+        opened
     }
 
     /// Closes the line, if there is one.
     pub(super) async fn close(&self) {
-        let line = self.line.lock().await.take();
+        let line = self.held.lock().await.line.take();
         if let Some(line) = line {
             line.close().await;
         }

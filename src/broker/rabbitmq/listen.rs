@@ -128,6 +128,16 @@ impl Listening {
     }
 }
 
+/// Whether there is an event exchange that we may bind to, for those who do not listen.
+pub(super) async fn has_events(dialer: &Dialer) -> bool {
+    let Ok(line) = dialer.open_vhost("events", "/", |_| ()).await else {
+        return false;
+    };
+    let subscribed = subscribe(&line).await.is_ok();
+    line.close().await;
+    subscribed
+}
+
 enum Heard {
     Lost,
     Absent(String),

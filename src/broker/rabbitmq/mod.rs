@@ -183,6 +183,10 @@ impl RabbitMq {
         due
     }
 
+    fn is_listening(&self) -> bool {
+        !self.listening.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     fn stop_listening(&self) {
         for task in self.listening.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
@@ -272,7 +276,7 @@ impl Broker for RabbitMq {
         if self.nudge_is_due(queue) {
             let (publisher, queue) = (Arc::clone(&self.publisher), queue.clone());
             ambient::spawn("nudge", async move {
-                publisher.fling(prepare::WAKE, queue.as_str().as_bytes()).await
+                publisher.fling(prepare::WAKE, queue.as_str().as_bytes()).await;
             });
         }
     }

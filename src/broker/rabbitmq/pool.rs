@@ -77,6 +77,11 @@ impl Place {
         self.pool.died(self.group, ended);
     }
 
+    /// Whether the group's connection is known to have ended.
+    pub(super) fn is_dead(&self) -> bool {
+        !self.pool.lock().groups.contains_key(&self.group)
+    }
+
     /// The queue proved that it can be read.
     pub(super) fn cleared(&self) {
         self.pool.lock().suspects.remove(&self.queue);
@@ -265,13 +270,11 @@ mod tests {
         for round in 1..20 {
             let mut places = Vec::new();
             for queue in queues {
-                match pool.reserve(queue) {
-                    Ok(place) => places.push(place),
-                    Err(_) => {
-                        assert_eq!(queue, poison, "an innocent queue was convicted");
-                        return round;
-                    }
-                }
+                let Ok(place) = pool.reserve(queue) else {
+                    assert_eq!(queue, poison, "an innocent queue was convicted");
+                    return round;
+                };
+                places.push(place);
             }
             let bad = places.iter().find(|place| place.queue == poison).unwrap().group;
             for place in &places {

@@ -48,9 +48,8 @@ pub(super) async fn create(broker: &RabbitMq, queue: &ShortString) -> Result<(),
 
 /// Opens the spare connection, making the vhost and the rights if it may and must.
 async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
-    let refused = match broker.admin.line().await {
-        Ok(_) => return Ok(()),
-        Err(refused) => refused,
+    let Err(refused) = broker.admin.line().await else {
+        return Ok(());
     };
     let missing = match &refused {
         BrokerError::Vhost { .. } => true,

@@ -88,16 +88,18 @@ pub(crate) async fn publishes_in_parallel_each_get_their_own_answer(bench: &Benc
         } else {
             bench.queue(&format!("none-{n}"))
         };
-        tokio::spawn(async move { (n, broker.publish(&queue, &numbered(n)).await.unwrap()) })
+        redrive::ambient::spawn("test", async move {
+            (n, broker.publish(&queue, &numbered(n)).await.unwrap())
+        })
     });
     for publish in publishes.collect::<Vec<_>>() {
-        let (n, published) = publish.await.unwrap();
+        let (n, answer) = publish.await.unwrap();
         let expected = if n % 2 == 0 {
             Published::Accepted
         } else {
             Published::Returned
         };
-        assert_eq!(published, expected, "publish {n}");
+        assert_eq!(answer, expected, "publish {n}");
     }
     bench.wait_ready(&there, 100).await;
 }
@@ -171,21 +173,19 @@ pub(crate) async fn waiting_for_a_message_can_be_given_up_and_taken_up_again(ben
     assert!(is_quiet(&mut attached).await);
     bench.accepted(&queue, &numbered(1)).await;
     // Given up at every point where it can be: no message may be dropped with the future.
-    let mut numbers = Vec::new();
     let mut pause = tokio::time::interval(std::time::Duration::from_millis(1));
-    let deadline = tokio::time::sleep(SOON);
-    tokio::pin!(deadline);
-    while numbers.is_empty() {
-        tokio::select! {
-            () = &mut deadline => panic!("the message was lost"),
-            _ = pause.tick() => {}
-            got = attached.next() => match got {
-                Next::Message(delivery) => numbers.push(number(&delivery.message)),
-                Next::Lost(lost) => panic!("{lost:?}"),
-            },
+    let waiting = tokio::time::timeout(SOON, async {
+        loop {
+            tokio::select! {
+                _ = pause.tick() => {}
+                got = attached.next() => break got,
+            }
         }
+    });
+    match waiting.await.expect("the message was lost") {
+        Next::Message(delivery) => assert_eq!(number(&delivery.message), 1),
+        Next::Lost(lost) => panic!("{lost:?}"),
     }
-    assert_eq!(numbers, [1]);
     attached.close().await;
 }
 

@@ -80,7 +80,7 @@ impl Bench {
 
     /// Waits until a look at `queue` is as wanted.
     pub(crate) async fn wait_look(&self, queue: &QueueName, wanted: impl Fn(Look) -> bool) {
-        let waited = tokio::time::timeout(SOON, async {
+        let looks = tokio::time::timeout(SOON, async {
             let mut pause = tokio::time::interval(Duration::from_millis(20));
             loop {
                 pause.tick().await;
@@ -90,7 +90,7 @@ impl Bench {
             }
         });
         assert!(
-            waited.await.is_ok(),
+            looks.await.is_ok(),
             "{queue:?} is still {:?}",
             self.broker.look(queue).await
         );

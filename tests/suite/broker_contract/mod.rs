@@ -75,12 +75,12 @@ macro_rules! behaviour {
 pub(crate) use {behaviour, broker_contract};
 
 /// A behaviour under test.
-type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub(crate) type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Makes a bench, runs one behaviour within a bound and takes the bench away.
 pub(crate) async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
     let bench = start().await;
-    tokio::time::timeout(std::time::Duration::from_secs(60), behaviour(&bench))
+    tokio::time::timeout(std::time::Duration::from_mins(1), behaviour(&bench))
         .await
         .expect("the behaviour ends within a minute");
     bench.finish().await;

@@ -45,10 +45,10 @@ async fn one_poisonous_queue_of_fifty_is_convicted_and_the_others_deliver() {
         innocent.push(bench.filled(&format!("q{n}"), 1).await);
     }
     let started = Instant::now();
-    let bad = tokio::spawn(work(bench.broker.clone(), poisonous.clone()));
+    let bad = redrive::ambient::spawn("test", work(bench.broker.clone(), poisonous.clone()));
     let good: Vec<_> = innocent
         .into_iter()
-        .map(|queue| tokio::spawn(work(bench.broker.clone(), queue)))
+        .map(|queue| redrive::ambient::spawn("test", work(bench.broker.clone(), queue)))
         .collect();
     for worker in good {
         let delivered = tokio::time::timeout(Duration::from_secs(30), worker)
@@ -76,7 +76,7 @@ async fn poison_that_arrives_later_is_found_too() {
     }
     let workers: Vec<_> = queues
         .iter()
-        .map(|queue| tokio::spawn(work(bench.broker.clone(), queue.clone())))
+        .map(|queue| redrive::ambient::spawn("test", work(bench.broker.clone(), queue.clone())))
         .collect();
     for queue in &queues {
         bench

@@ -74,18 +74,13 @@ fn shown(value: &Value) -> String {
 
 /// `2022-11-20 11:23:45` (3.10) or RFC 3339 (3.12 and later), UTC.
 fn moment(text: &str) -> Option<Timestamp> {
-    let seconds = match OffsetDateTime::parse(text, &Rfc3339) {
-        Ok(moment) => moment.unix_timestamp(),
-        Err(_) => {
-            let format =
-                time::format_description::parse_borrowed::<2>("[year]-[month]-[day] [hour]:[minute]:[second]").ok()?;
-            PrimitiveDateTime::parse(text.trim(), &format)
-                .ok()?
-                .assume_utc()
-                .unix_timestamp()
-        }
-    };
-    Some(Timestamp::from_seconds(seconds))
+    if let Ok(moment) = OffsetDateTime::parse(text, &Rfc3339) {
+        return Some(Timestamp::from_seconds(moment.unix_timestamp()));
+    }
+    let format = "[year]-[month]-[day] [hour]:[minute]:[second]";
+    let format = time::format_description::parse_borrowed::<2>(format).ok()?;
+    let moment = PrimitiveDateTime::parse(text.trim(), &format).ok()?;
+    Some(Timestamp::from_seconds(moment.assume_utc().unix_timestamp()))
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ impl Management {
                 .header("content-type", "application/json")
                 .body(body.to_string());
         }
-        let answer = request.send().await.map_err(|error| unreachable(error))?;
+        let answer = request.send().await.map_err(unreachable)?;
         let status = answer.status();
         let bytes = bounded(answer).await?;
         Ok(Answer {
