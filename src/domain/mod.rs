@@ -3,6 +3,7 @@
 pub mod nearest;
 pub mod outcome;
 pub mod policy;
+pub mod text;
 pub mod time;
 pub mod url;
 pub mod value;
