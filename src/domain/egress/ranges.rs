@@ -143,5 +143,8 @@ const fn v4(octets: [u8; 4], prefix: u8) -> IpNet {
 }
 
 const fn v6(of: [u16; 8], prefix: u8) -> IpNet {
-    IpNet::new_assert(IpAddr::V6(Ipv6Addr::new(of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7])), prefix)
+    IpNet::new_assert(
+        IpAddr::V6(Ipv6Addr::new(of[0], of[1], of[2], of[3], of[4], of[5], of[6], of[7])),
+        prefix,
+    )
 }
