@@ -1,0 +1,79 @@
+//! An expression and what it says about a row. Total: whatever a row answers, there is a result.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use regex::Regex;
+
+use super::lexer::Operator;
+use super::{FieldValue, Fields};
+
+/// A regular expression looks at the beginning of a text, at most this many bytes of it.
+const SCANNED_BYTES_MAX: usize = 64 * 1024;
+
+/// What was read. Chains are lists, so that its depth is that of the parentheses.
+#[derive(Clone, Debug)]
+pub(super) enum Expression {
+    All(Vec<Expression>),
+    Any(Vec<Expression>),
+    Not(Box<Expression>),
+    Comparison(Comparison),
+}
+
+/// One field against one value.
+#[derive(Clone, Debug)]
+pub(super) struct Comparison {
+    pub(super) field: &'static str,
+    pub(super) operator: Operator,
+    pub(super) literal: Literal,
+}
+
+/// The right side, in the kind of its field.
+#[derive(Clone, Debug)]
+pub(super) enum Literal {
+    Text(String),
+    /// To be found anywhere in the text; in lower case.
+    Part(String),
+    Pattern(Regex),
+    Number(f64),
+    Duration(Duration),
+    Bool(bool),
+}
+
+impl Expression {
+    pub(super) fn matches(&self, row: &dyn Fields) -> bool {
+        match self {
+            Self::All(parts) => parts.iter().all(|part| part.matches(row)),
+            Self::Any(parts) => parts.iter().any(|part| part.matches(row)),
+            Self::Not(part) => !part.matches(row),
+            Self::Comparison(comparison) => comparison.matches(&row.field(comparison.field)),
+        }
+    }
+}
+
+impl Comparison {
+    fn matches(&self, value: &FieldValue<'_>) -> bool {
+        let order = match (value, &self.literal) {
+            (FieldValue::Text(text), Literal::Part(part)) => return text.to_lowercase().contains(part.as_str()),
+            (FieldValue::Text(text), Literal::Pattern(pattern)) => return pattern.is_match(beginning(text)),
+            (FieldValue::Text(text), Literal::Text(literal)) => Some(text.as_ref().cmp(literal.as_str())),
+            (FieldValue::Number(number), Literal::Number(literal)) => number.partial_cmp(literal),
+            (FieldValue::Duration(span), Literal::Duration(literal)) => Some(span.cmp(literal)),
+            (FieldValue::Bool(flag), Literal::Bool(literal)) => Some(flag.cmp(literal)),
+            // Missing, or not of the kind that was announced.
+            _ => None,
+        };
+        match self.operator {
+            Operator::Equal | Operator::Contains => order == Some(Ordering::Equal),
+            Operator::NotEqual => order != Some(Ordering::Equal),
+            Operator::Less => order == Some(Ordering::Less),
+            Operator::LessOrEqual => order.is_some_and(Ordering::is_le),
+            Operator::Greater => order == Some(Ordering::Greater),
+            Operator::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
+        }
+    }
+}
+
+fn beginning(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(SCANNED_BYTES_MAX)).unwrap_or(text)
+}

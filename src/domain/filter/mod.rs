@@ -1,0 +1,152 @@
+//! The filter expressions of console, commands and routes: `depth > 100 and state = unavailable`.
+//!
+//! ```text
+//! expression  = all ("or" all)*
+//! all         = one ("and" one)*
+//! one         = "not" one | "(" expression ")" | comparison
+//! comparison  = field operator value
+//! operator    = "=" | "!=" | "<" | "<=" | ">" | ">=" | "~"
+//! value       = "text in \"quotes\"" | word | after "~" also /regular expression/
+//! ```
+//!
+//! A field has a kind, and its value is read by it: `depth > 10k`, `age > 2h`, `paused = true`. Text is
+//! compared exactly (`<` and `>` by its characters, which puts RFC 3339 times in order), `~` finds a
+//! part of it in any letter case. What is not known is neither equal nor greater nor less: a number
+//! that is missing is never zero. An error says where, and what was expected there.
+//!
+//! Length, depth and the size of a regular expression are bounded; the source of the values is the
+//! caller's ([`Fields`]).
+
+mod evaluate;
+mod lexer;
+mod parser;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use evaluate::Expression;
+
+/// An expression has at most this many bytes.
+pub const EXPRESSION_BYTES_MAX: usize = 4096;
+/// Parentheses and `not` stand at most this deep inside each other.
+pub const DEPTH_MAX: usize = 64;
+/// A regular expression has at most this many bytes.
+pub const PATTERN_BYTES_MAX: usize = 1024;
+
+/// A name that an expression may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The name, in lower case.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: FieldKind,
+}
+
+impl Field {
+    /// A field of this name and kind.
+    #[must_use]
+    pub const fn new(name: &'static str, kind: FieldKind) -> Self {
+        Self { name, kind }
+    }
+}
+
+/// What the values of a field are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldKind {
+    /// Text.
+    Text,
+    /// A number: `100`, `1.5`, `10k`, `2M`, `1G`.
+    Number,
+    /// A span of time: `30s`, `5m`, `2h`, `3d`.
+    Duration,
+    /// `true` or `false`.
+    Bool,
+}
+
+/// The value of a field of one row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FieldValue<'a> {
+    /// It has none, or it is not known.
+    Missing,
+    /// Text.
+    Text(Cow<'a, str>),
+    /// A number.
+    Number(f64),
+    /// A span of time.
+    Duration(Duration),
+    /// True or false.
+    Bool(bool),
+}
+
+/// A row that can be filtered.
+pub trait Fields {
+    /// The value of this field, of the kind that was announced for it; anything else counts as missing.
+    fn field(&self, name: &str) -> FieldValue<'_>;
+}
+
+/// An expression that was read.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    source: String,
+    expression: Expression,
+}
+
+impl Filter {
+    /// Reads an expression over these fields.
+    ///
+    /// # Errors
+    /// The first place that is wrong.
+    pub fn parse(source: &str, fields: &[Field]) -> Result<Self, FilterError> {
+        let expression = parser::parse(source, fields)?;
+        Ok(Self {
+            source: source.to_owned(),
+            expression,
+        })
+    }
+
+    /// Whether a row is in.
+    #[must_use]
+    pub fn matches(&self, row: &dyn Fields) -> bool {
+        self.expression.matches(row)
+    }
+
+    /// The expression as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.source
+    }
+}
+
+/// Two filters are the same when they were written alike.
+impl PartialEq for Filter {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl Eq for Filter {}
+
+/// Where an expression is wrong, and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("column {column}: {message}")]
+pub struct FilterError {
+    /// The place, in characters from 1.
+    pub column: usize,
+    /// What was expected there and what was found; safe to show.
+    pub message: String,
+    /// For an unknown field: the known one that was probably meant.
+    pub nearest: Option<String>,
+}
+
+impl FilterError {
+    fn at(column: usize, message: impl Into<String>) -> Self {
+        Self {
+            column,
+            message: message.into(),
+            nearest: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! From tokens to an expression that fits the fields: names, kinds and values are checked here, so
+//! that evaluation cannot fail.
+
+use std::time::Duration;
+
+use regex::{Regex, RegexBuilder};
+
+use super::super::nearest::nearest;
+use super::super::text::show;
+use super::evaluate::{Comparison, Expression, Literal};
+use super::lexer::{Lexer, Operator, Token, ValueToken};
+use super::{DEPTH_MAX, EXPRESSION_BYTES_MAX, Field, FieldKind, FilterError, PATTERN_BYTES_MAX};
+
+/// A compiled regular expression takes at most this many bytes.
+const PATTERN_COMPILED_BYTES_MAX: usize = 1 << 20;
+/// Text of the user is shown in a message at most this wide.
+const SHOWN_WIDTH_MAX: usize = 40;
+
+pub(super) fn parse(source: &str, fields: &[Field]) -> Result<Expression, FilterError> {
+    if source.len() > EXPRESSION_BYTES_MAX {
+        let message = format!(
+            "the expression has {} bytes, and at most {EXPRESSION_BYTES_MAX} are possible",
+            source.len()
+        );
+        return Err(FilterError::at(1, message));
+    }
+    let mut lexer = Lexer::new(source);
+    let next = lexer.token()?;
+    let mut parser = Parser { lexer, next, fields };
+    let expression = parser.any(0)?;
+    match &parser.next {
+        (_, Token::End) => Ok(expression),
+        (column, Token::Close) => Err(FilterError::at(*column, "expected no ) here: none is open")),
+        (column, found) => Err(FilterError::at(
+            *column,
+            format!("expected and, or, or the end, found {}", name(found)),
+        )),
+    }
+}
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    /// The token that is read next, with its column.
+    next: (usize, Token),
+    fields: &'a [Field],
+}
+
+impl Parser<'_> {
+    fn any(&mut self, depth: usize) -> Result<Expression, FilterError> {
+        let mut parts = vec![self.all(depth)?];
+        while self.next.1 == Token::Or {
+            self.take()?;
+            parts.push(self.all(depth)?);
+        }
+        Ok(single_or(parts, Expression::Any))
+    }
+
+    fn all(&mut self, depth: usize) -> Result<Expression, FilterError> {
+        let mut parts = vec![self.one(depth)?];
+        while self.next.1 == Token::And {
+            self.take()?;
+            parts.push(self.one(depth)?);
+        }
+        Ok(single_or(parts, Expression::All))
+    }
+
+    fn one(&mut self, depth: usize) -> Result<Expression, FilterError> {
+        let column = self.next.0;
+        if depth > DEPTH_MAX {
+            return Err(FilterError::at(
+                column,
+                format!("parentheses and not stand at most {DEPTH_MAX} deep"),
+            ));
+        }
+        match self.next.1.clone() {
+            Token::Not => {
+                self.take()?;
+                Ok(Expression::Not(Box::new(self.one(depth + 1)?)))
+            }
+            Token::Open => {
+                self.take()?;
+                let inner = self.any(depth + 1)?;
+                if self.next.1 != Token::Close {
+                    let message = format!(
+                        "expected and, or, or ) for the ( in column {column}, found {}",
+                        name(&self.next.1)
+                    );
+                    return Err(FilterError::at(self.next.0, message));
+                }
+                self.take()?;
+                Ok(inner)
+            }
+            Token::Word(word) => self.comparison(column, &word),
+            found @ (Token::And | Token::Or | Token::Close | Token::End) => Err(FilterError::at(
+                column,
+                format!("expected a field, not or (, found {}", name(&found)),
+            )),
+        }
+    }
+
+    /// The field's word is the token in hand; operator and value follow it in the text.
+    fn comparison(&mut self, column: usize, word: &str) -> Result<Expression, FilterError> {
+        let field = self.field(column, word)?;
+        let (column, operator) = self.lexer.operator();
+        let Some(operator) = operator else {
+            let message = format!("expected =, !=, <, <=, >, >= or ~ after {}", field.name);
+            return Err(FilterError::at(column, message));
+        };
+        check_operator(column, field, operator)?;
+        let (column, value) = self.lexer.value(operator)?;
+        let literal = literal(column, field, operator, value)?;
+        self.take()?;
+        Ok(Expression::Comparison(Comparison {
+            field: field.name,
+            operator,
+            literal,
+        }))
+    }
+
+    fn field(&self, column: usize, word: &str) -> Result<Field, FilterError> {
+        let lower = word.to_lowercase();
+        if let Some(field) = self.fields.iter().find(|field| field.name == lower) {
+            return Ok(*field);
+        }
+        let names = self.fields.iter().map(|field| field.name);
+        let nearest = nearest(word, names.clone());
+        let hint = match nearest {
+            Some(nearest) => format!("did you mean {nearest}?"),
+            None => format!("known are {}", names.collect::<Vec<_>>().join(", ")),
+        };
+        let message = format!("expected a field, and {} is none; {hint}", show(word, SHOWN_WIDTH_MAX));
+        Err(FilterError {
+            column,
+            message,
+            nearest: nearest.map(str::to_owned),
+        })
+    }
+
+    fn take(&mut self) -> Result<(), FilterError> {
+        self.next = self.lexer.token()?;
+        Ok(())
+    }
+}
+
+fn single_or(mut parts: Vec<Expression>, join: fn(Vec<Expression>) -> Expression) -> Expression {
+    match (parts.len(), parts.pop()) {
+        (1, Some(part)) => part,
+        (_, last) => {
+            parts.extend(last);
+            join(parts)
+        }
+    }
+}
+
+fn check_operator(column: usize, field: Field, operator: Operator) -> Result<(), FilterError> {
+    let allowed = match field.kind {
+        FieldKind::Text => return Ok(()),
+        FieldKind::Number | FieldKind::Duration => operator != Operator::Contains,
+        FieldKind::Bool => matches!(operator, Operator::Equal | Operator::NotEqual),
+    };
+    if allowed {
+        return Ok(());
+    }
+    let (what, expected) = match field.kind {
+        FieldKind::Bool => ("true or false", "= or !="),
+        FieldKind::Text | FieldKind::Number => ("a number", "=, !=, <, <=, > or >="),
+        FieldKind::Duration => ("a duration", "=, !=, <, <=, > or >="),
+    };
+    Err(FilterError::at(
+        column,
+        format!("expected {expected}, because {} is {what}", field.name),
+    ))
+}
+
+fn literal(column: usize, field: Field, operator: Operator, value: ValueToken) -> Result<Literal, FilterError> {
+    let expected = |what: &str, found: &str| {
+        FilterError::at(
+            column,
+            format!(
+                "expected {what} for {}, found {}",
+                field.name,
+                show(found, SHOWN_WIDTH_MAX)
+            ),
+        )
+    };
+    let text = match value {
+        ValueToken::Pattern(pattern) => return self::pattern(column, &pattern).map(Literal::Pattern),
+        ValueToken::Quoted(text) | ValueToken::Word(text) => text,
+    };
+    match field.kind {
+        FieldKind::Text if operator == Operator::Contains => Ok(Literal::Part(text.to_lowercase())),
+        FieldKind::Text => Ok(Literal::Text(text)),
+        FieldKind::Number => number(&text)
+            .map(Literal::Number)
+            .ok_or_else(|| expected("a number such as 100, 1.5 or 10k", &text)),
+        FieldKind::Duration => duration(&text)
+            .map(Literal::Duration)
+            .ok_or_else(|| expected("a duration such as 30s, 5m, 2h or 3d", &text)),
+        FieldKind::Bool if text.eq_ignore_ascii_case("true") => Ok(Literal::Bool(true)),
+        FieldKind::Bool if text.eq_ignore_ascii_case("false") => Ok(Literal::Bool(false)),
+        FieldKind::Bool => Err(expected("true or false", &text)),
+    }
+}
+
+fn pattern(column: usize, pattern: &str) -> Result<Regex, FilterError> {
+    if pattern.len() > PATTERN_BYTES_MAX {
+        let message = format!(
+            "the regular expression has {} bytes, and at most {PATTERN_BYTES_MAX} are possible",
+            pattern.len()
+        );
+        return Err(FilterError::at(column, message));
+    }
+    let mut builder = RegexBuilder::new(pattern);
+    builder
+        .size_limit(PATTERN_COMPILED_BYTES_MAX)
+        .dfa_size_limit(PATTERN_COMPILED_BYTES_MAX);
+    builder.build().map_err(|error| {
+        // The parser's message draws the pattern over several lines; its last line is the reason.
+        let text = error.to_string();
+        let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        FilterError::at(column, format!("expected a regular expression: {}", show(reason, 200)))
+    })
+}
+
+/// Digits with an optional fraction, and a power of thousand behind them.
+fn number(text: &str) -> Option<f64> {
+    let (digits, factor) = match text.char_indices().next_back()? {
+        (at, 'k' | 'K') => (text.get(..at)?, 1e3),
+        (at, 'M') => (text.get(..at)?, 1e6),
+        (at, 'G') => (text.get(..at)?, 1e9),
+        _ => (text, 1.0),
+    };
+    let plain = digits.strip_prefix('-').unwrap_or(digits);
+    let well_formed = plain.starts_with(|first: char| first.is_ascii_digit())
+        && plain.ends_with(|last: char| last.is_ascii_digit())
+        && plain.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number = digits
+        .parse::<f64>()
+        .ok()
+        .filter(|number| well_formed && number.is_finite())?;
+    Some(number * factor)
+}
+
+/// Digits and one unit.
+fn duration(text: &str) -> Option<Duration> {
+    let (at, unit) = text.char_indices().next_back()?;
+    let unit_s = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let digits = text
+        .get(..at)
+        .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let count: u64 = digits.parse().ok()?;
+    count.checked_mul(unit_s).map(Duration::from_secs)
+}
+
+fn name(token: &Token) -> String {
+    match token {
+        Token::And => "and".to_owned(),
+        Token::Or => "or".to_owned(),
+        Token::Not => "not".to_owned(),
+        Token::Open => "(".to_owned(),
+        Token::Close => ")".to_owned(),
+        Token::Word(word) => show(word, SHOWN_WIDTH_MAX),
+        Token::End => "the end".to_owned(),
+    }
+}

@@ -1,0 +1,225 @@
+//! Expressions against rows, errors against their places, and any input at all.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::{
+    DEPTH_MAX, EXPRESSION_BYTES_MAX, Field, FieldKind, FieldValue, Fields, Filter, FilterError, PATTERN_BYTES_MAX,
+};
+
+const FIELDS: &[Field] = &[
+    Field::new("depth", FieldKind::Number),
+    Field::new("state", FieldKind::Text),
+    Field::new("type", FieldKind::Text),
+    Field::new("reason", FieldKind::Text),
+    Field::new("endpoint", FieldKind::Text),
+    Field::new("age", FieldKind::Duration),
+    Field::new("paused", FieldKind::Bool),
+    Field::new("unknown", FieldKind::Number),
+];
+
+struct Row;
+
+impl Fields for Row {
+    fn field(&self, name: &str) -> FieldValue<'_> {
+        match name {
+            "depth" => FieldValue::Number(10_000.0),
+            "state" => FieldValue::Text("unavailable".into()),
+            "type" => FieldValue::Text("hr-import".into()),
+            "reason" => FieldValue::Text("Connect TIMEOUT after \"15 s\" in /hook".into()),
+            "endpoint" => FieldValue::Text("http://example.com/hook?a=b".into()),
+            "age" => FieldValue::Duration(Duration::from_hours(2)),
+            "paused" => FieldValue::Bool(false),
+            _ => FieldValue::Missing,
+        }
+    }
+}
+
+#[track_caller]
+fn check(expression: &str, expected: bool) {
+    let filter = Filter::parse(expression, FIELDS).unwrap_or_else(|error| panic!("{expression}: {error}"));
+    assert_eq!(filter.matches(&Row), expected, "{expression}");
+    assert_eq!(filter.as_str(), expression);
+}
+
+#[track_caller]
+fn refused(expression: &str, column: usize, part: &str) -> FilterError {
+    let error = Filter::parse(expression, FIELDS).unwrap_err();
+    assert_eq!(error.column, column, "{expression}: {error}");
+    assert!(error.message.contains(part), "{expression}: {error}");
+    error
+}
+
+#[test]
+fn the_examples_of_the_contract_work() {
+    check("depth > 100 and state = unavailable", true);
+    check("type = hr-import and reason ~ \"timeout\"", true);
+    check("age > 2h or endpoint ~ example.com", true);
+    check("not (age > 2h or endpoint ~ example.com)", false);
+}
+
+#[test]
+fn and_binds_before_or_and_not_before_both() {
+    check("paused = true and paused = true or depth = 10k", true);
+    check("depth = 10k or paused = true and paused = true", true);
+    check("(depth = 10k or paused = true) and paused = true", false);
+    check("not paused = true and depth = 10k", true);
+    check("not not paused = false", true);
+    check("NOT paused = TRUE And depth = 10K OR Depth = 1", true);
+}
+
+#[test]
+fn numbers_and_durations_are_compared_in_their_units() {
+    for expression in [
+        "depth = 10000",
+        "depth = 10k",
+        "depth=10.0k",
+        "depth<0.1M",
+        "depth>=10k",
+        "depth<=10k",
+        "depth != 1G",
+        "depth > -1",
+    ] {
+        check(expression, true);
+    }
+    for expression in ["age = 7200s", "age = 120m", "age=2h", "age < 3d", "age>=2h", "age<=2h"] {
+        check(expression, true);
+    }
+    for expression in ["depth > 10k", "depth < 10k", "age > 2h", "age < 2h", "age != 2h"] {
+        check(expression, false);
+    }
+}
+
+#[test]
+fn text_is_equal_exactly_and_contains_in_any_letter_case() {
+    check("state = Unavailable", false);
+    check("state ~ AVAIL", true);
+    check("state < v and state > u", true);
+    check(r#"reason ~ "after \"15 s\"""#, true);
+    check("reason ~ /timeout/", false);
+    check("reason ~ /(?i)timeout/", true);
+    check(r"reason ~ /in \/hook$/", true);
+    check(r"(reason ~ /^\w+ [A-Z]{7}\b/)", true);
+    check("endpoint = http://example.com/hook?a=b", true);
+    check("endpoint = \"http://example.com/hook?a=b\"", true);
+    check("(type = hr-import)", true);
+    check("type = \"not\" or type = or", false);
+}
+
+#[test]
+fn what_is_not_known_is_neither_more_nor_less_nor_equal() {
+    for expression in [
+        "unknown = 0",
+        "unknown < 1",
+        "unknown >= 0",
+        "unknown <= 0",
+        "unknown > 0",
+    ] {
+        check(expression, false);
+    }
+    check("unknown != 0", true);
+    check("not unknown = 0", true);
+}
+
+#[test]
+fn an_error_says_where_and_what_was_expected() {
+    refused("", 1, "expected a field, not or (, found the end");
+    refused("depth", 6, "expected =, !=, <, <=, >, >= or ~ after depth");
+    refused("depth ! 5", 7, "expected =, !=");
+    refused("depth > ", 9, "expected a value after >");
+    refused(
+        "depth > abc",
+        9,
+        "a number such as 100, 1.5 or 10k for depth, found abc",
+    );
+    refused("depth > 10h", 9, "a number");
+    refused("age > 10", 7, "a duration such as 30s, 5m, 2h or 3d");
+    refused("age > 99999999999999999999d", 7, "a duration");
+    refused("paused = yes", 10, "true or false");
+    refused("paused > true", 8, "expected = or !=");
+    refused("depth ~ 5", 7, "because depth is a number");
+    refused("(depth = 1", 11, "for the ( in column 1");
+    refused("depth = 1)", 10, "none is open");
+    refused("depth = 1 state = x", 11, "expected and, or, or the end, found state");
+    refused("state = \"x", 9, "closing \"");
+    refused("ä = 1", 1, "known are depth, state");
+    refused("state = ä and ü = 1", 15, "expected a field");
+    refused("endpoint ~ /api/v1", 17, "double quotes");
+    refused("reason ~ /(/", 10, "regular expression");
+    refused("= 5", 1, "expected a field, found =");
+    refused("state = = x", 9, "expected a value");
+    refused("and depth = 1", 1, "found and");
+}
+
+#[test]
+fn an_unknown_field_names_the_nearest() {
+    let error = refused("dept > 1", 1, "did you mean depth?");
+    assert_eq!(error.nearest.as_deref(), Some("depth"));
+    assert_eq!(
+        error.to_string(),
+        "column 1: expected a field, and dept is none; did you mean depth?"
+    );
+    assert_eq!(refused("xyzzyxyzzy > 1", 1, "known are").nearest, None);
+    let error = refused("a\u{1b}[2J = 1", 1, r"a\x1b[2J is none");
+    assert!(!error.to_string().contains('\u{1b}'));
+}
+
+#[test]
+fn length_depth_and_patterns_are_bounded() {
+    let nested = |depth: usize| format!("{}depth = 10k{}", "(".repeat(depth), ")".repeat(depth));
+    check(&nested(DEPTH_MAX), true);
+    refused(&nested(DEPTH_MAX + 1), DEPTH_MAX + 2, "64 deep");
+    refused(
+        &format!("{}depth = 10k", "not ".repeat(1_000)),
+        4 * (DEPTH_MAX + 1) + 1,
+        "64 deep",
+    );
+    check(&format!("depth = 10k{}", " or depth = 1".repeat(300)), true);
+    refused(&"x".repeat(EXPRESSION_BYTES_MAX + 1), 1, "4097 bytes");
+    refused(
+        &format!("reason ~ /{}/", "x".repeat(PATTERN_BYTES_MAX + 1)),
+        10,
+        "1025 bytes",
+    );
+    refused("reason ~ /(a{1000}){1000}/", 10, "regular expression");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn any_text_is_survived(text in ".{0,120}") {
+        let _ = Filter::parse(&text, FIELDS).map(|filter| filter.matches(&Row));
+    }
+
+    #[test]
+    fn anything_like_an_expression_is_survived_and_errors_lie_inside(
+        parts in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "depth", "state", "age", "paused", "reason", "and", "or", "not", "(", ")", "=", "!=", "<", "<=", ">", ">=", "~", "!", "\"",
+                "/", "\\", "10k", "2h", "true", "-", ".", "ä", " ", " ", "\t", "\u{202e}", "/a+/", "\"x y\"",
+            ]),
+            0..24,
+        ),
+    ) {
+        let text = parts.concat();
+        match Filter::parse(&text, FIELDS) {
+            Ok(filter) => { let _ = filter.matches(&Row); }
+            Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.column), "{text:?}: {error}"),
+        }
+    }
+
+    #[test]
+    fn any_quoted_text_is_found_again(text in "\\PC{0,40}") {
+        struct One(String);
+        impl Fields for One {
+            fn field(&self, _name: &str) -> FieldValue<'_> {
+                FieldValue::Text(self.0.as_str().into())
+            }
+        }
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        let filter = Filter::parse(&format!("reason = \"{quoted}\" and reason ~ \"{quoted}\""), FIELDS).unwrap();
+        prop_assert!(filter.matches(&One(text)));
+    }
+}
