@@ -1,10 +1,17 @@
 //! The pure heart: words, rules and decisions. No async, no IO, no clock, no randomness, no serde.
 
+pub mod attempt;
 pub mod egress;
+pub mod endpoint;
 pub mod filter;
+pub mod id;
+pub mod message;
+pub mod naming;
 pub mod nearest;
+pub mod notification;
 pub mod outcome;
 pub mod policy;
+pub mod queue;
 pub mod text;
 pub mod time;
 pub mod url;
