@@ -16,3 +16,4 @@ pub mod text;
 pub mod time;
 pub mod url;
 pub mod value;
+pub mod verdict;
