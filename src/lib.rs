@@ -6,3 +6,4 @@ pub mod delivery;
 pub mod domain;
 pub mod engine;
 pub mod store;
+pub mod wire;
