@@ -1,6 +1,7 @@
-//! Guaranteed, in-order delivery of notifications over RabbitMQ, and the tools to run it.
+//! Guaranteed, in-order delivery of notifications over `RabbitMQ`, and the tools to run it.
 
 pub mod ambient;
+pub mod api;
 pub mod broker;
 pub mod delivery;
 pub mod domain;

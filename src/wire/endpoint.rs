@@ -74,7 +74,15 @@ mod tests {
         };
         let json = serde_json::to_value(Endpoint::from(&view)).unwrap();
         for key in [
-            "url", "state", "since", "attempts", "next_attempt_at", "last_status", "last_error", "queues", "waiting",
+            "url",
+            "state",
+            "since",
+            "attempts",
+            "next_attempt_at",
+            "last_status",
+            "last_error",
+            "queues",
+            "waiting",
         ] {
             assert!(json.get(key).is_some(), "{key} is missing");
         }

@@ -37,7 +37,10 @@ pub fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, Problem>
     match asked {
         None => Ok(default),
         Some(number) if (1..=max).contains(&number) => Ok(number),
-        Some(number) => Err(Problem::field("limit", format!("limit is {number}; possible are 1 to {max}"))),
+        Some(number) => Err(Problem::field(
+            "limit",
+            format!("limit is {number}; possible are 1 to {max}"),
+        )),
     }
 }
 

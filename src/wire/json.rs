@@ -19,7 +19,10 @@ pub fn pretty(value: &impl Serialize) -> Vec<u8> {
     write(value, PrettyFormatter::new())
 }
 
-#[expect(clippy::expect_used, reason = "the shapes of this layer have string keys and finite numbers")]
+#[expect(
+    clippy::expect_used,
+    reason = "the shapes of this layer have string keys and finite numbers"
+)]
 fn write(value: &impl Serialize, formatter: impl Formatter) -> Vec<u8> {
     let mut text = Vec::with_capacity(256);
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, Safe(formatter));

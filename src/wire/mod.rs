@@ -61,7 +61,10 @@ mod tests {
 
     #[test]
     fn a_time_is_rfc_3339_in_utc_or_unknown() {
-        assert_eq!(time(Timestamp::from_seconds(0)).as_deref(), Some("1970-01-01T00:00:00Z"));
+        assert_eq!(
+            time(Timestamp::from_seconds(0)).as_deref(),
+            Some("1970-01-01T00:00:00Z")
+        );
         assert_eq!(
             time(Timestamp::from_micros(1_700_000_000_250_000)).as_deref(),
             Some("2023-11-14T22:13:20.25Z")

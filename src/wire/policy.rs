@@ -89,7 +89,10 @@ mod tests {
     #[test]
     fn a_preview_has_the_whole_schedule_and_an_error_its_field() {
         let seed = serde_json::to_value(preview("{}").unwrap()).unwrap();
-        assert_eq!((seed["retries"].as_u64(), seed["total_s"].as_u64()), (Some(15), Some(210)));
+        assert_eq!(
+            (seed["retries"].as_u64(), seed["total_s"].as_u64()),
+            (Some(15), Some(210))
+        );
         assert_eq!(seed["phases"][0]["phase"], "immediate");
         let wrong = serde_json::to_value(preview(r#"{"minimum_dealy": 3}"#).unwrap_err()).unwrap();
         assert_eq!(wrong["error"]["field"], "minimum_dealy");

@@ -8,7 +8,7 @@ use crate::engine::EngineError;
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 pub struct Problem {
     /// A URN that names the kind of problem.
-    pub r#type: String,
+    pub r#type: &'static str,
     /// The same for people.
     pub title: &'static str,
     /// HTTP status.
@@ -17,13 +17,13 @@ pub struct Problem {
     pub detail: String,
     /// The field of the input that is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub field: Option<String>,
+    pub field: Option<Box<str>>,
     /// The name that was probably meant.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub nearest: Option<String>,
+    pub nearest: Option<Box<str>>,
     /// The notification's id, to repeat with.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
+    pub id: Option<Box<str>>,
     /// When to come back, as the header `Retry-After`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u32>,
@@ -38,7 +38,7 @@ impl Problem {
     pub fn new(status: u16, detail: impl Into<String>) -> Self {
         let (code, title) = kind(status);
         Self {
-            r#type: format!("urn:redrive:problem:{code}"),
+            r#type: code,
             title,
             status,
             detail: detail.into(),
@@ -53,7 +53,7 @@ impl Problem {
     #[must_use]
     pub fn field(field: &str, detail: impl Into<String>) -> Self {
         Self {
-            field: Some(field.to_owned()),
+            field: Some(field.into()),
             ..Self::new(400, detail)
         }
     }
@@ -70,7 +70,7 @@ impl Problem {
     /// The same problem, with the id of the notification it is about.
     #[must_use]
     pub fn with_id(mut self, id: &str) -> Self {
-        self.id = Some(id.to_owned());
+        self.id = Some(id.into());
         self
     }
 }
@@ -112,20 +112,26 @@ pub fn causes(error: &dyn std::error::Error) -> Vec<String> {
 
 const fn kind(status: u16) -> (&'static str, &'static str) {
     match status {
-        400 => ("invalid-input", "The input is invalid"),
-        401 => ("unauthenticated", "A bearer token is needed"),
-        403 => ("forbidden", "This is not allowed"),
-        404 => ("not-found", "There is no such thing"),
-        405 => ("method-not-allowed", "The route does not have this method"),
-        408 => ("too-slow", "The request did not arrive in time"),
-        409 => ("refused", "The command is refused"),
-        413 => ("too-large", "The body is too large"),
-        415 => ("unsupported-media-type", "The body must be JSON"),
-        421 => ("misdirected", "The Host header names another server"),
-        429 => ("too-many-requests", "Too many failed logins"),
-        502 => ("upstream-failed", "Broker or store failed"),
-        503 => ("unavailable", "Not possible at present"),
-        _ => ("failed", "It failed"),
+        400 => ("urn:redrive:problem:invalid-input", "The input is invalid"),
+        401 => ("urn:redrive:problem:unauthenticated", "A bearer token is needed"),
+        403 => ("urn:redrive:problem:forbidden", "This is not allowed"),
+        404 => ("urn:redrive:problem:not-found", "There is no such thing"),
+        405 => (
+            "urn:redrive:problem:method-not-allowed",
+            "The route does not have this method",
+        ),
+        408 => ("urn:redrive:problem:too-slow", "The request did not arrive in time"),
+        409 => ("urn:redrive:problem:refused", "The command is refused"),
+        413 => ("urn:redrive:problem:too-large", "The body is too large"),
+        415 => ("urn:redrive:problem:unsupported-media-type", "The body must be JSON"),
+        421 => (
+            "urn:redrive:problem:misdirected",
+            "The Host header names another server",
+        ),
+        429 => ("urn:redrive:problem:too-many-requests", "Too many failed logins"),
+        502 => ("urn:redrive:problem:upstream-failed", "Broker or store failed"),
+        503 => ("urn:redrive:problem:unavailable", "Not possible at present"),
+        _ => ("urn:redrive:problem:failed", "It failed"),
     }
 }
 

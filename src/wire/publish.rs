@@ -144,7 +144,7 @@ fn body(body: Option<&RawValue>, base64: Option<&RawValue>) -> Result<(Bytes, Op
 pub fn whole(error: &serde_json::Error) -> Problem {
     let text = reason(error);
     let named = text.starts_with("unknown field") || text.starts_with("duplicate field") || text.starts_with("missing");
-    let field = named.then(|| text.split('`').nth(1).map(ToOwned::to_owned)).flatten();
+    let field = named.then(|| text.split('`').nth(1).map(Into::into)).flatten();
     Problem {
         field,
         ..Problem::new(400, format!("the body cannot be read: {error}"))
@@ -153,7 +153,8 @@ pub fn whole(error: &serde_json::Error) -> Problem {
 
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    text.split_once(" at line ").map_or(text.clone(), |(before, _)| before.to_owned())
+    text.split_once(" at line ")
+        .map_or(text.clone(), |(before, _)| before.to_owned())
 }
 
 /// Request headers in the order written; a list gives a name several values.
@@ -237,7 +238,11 @@ mod tests {
     fn headers_keep_their_order_and_the_content_type_is_the_bodys() {
         let read = with(r#","body":{},"headers":{"X-B":"1","content-type":"text/x","X-A":["2","3"]}"#).unwrap();
         assert_eq!(read.content_type.as_deref(), Some("text/x"));
-        let headers: Vec<String> = read.headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let headers: Vec<String> = read
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
         assert_eq!(headers, ["X-B=1", "X-A=2", "X-A=3"]);
     }
 
@@ -257,7 +262,12 @@ mod tests {
         ];
         for (rest, field) in cases {
             let problem = with(rest).unwrap_err();
-            assert_eq!((problem.status, problem.field.as_deref()), (400, field), "{rest}: {}", problem.detail);
+            assert_eq!(
+                (problem.status, problem.field.as_deref()),
+                (400, field),
+                "{rest}: {}",
+                problem.detail
+            );
         }
         let missing = notification(br#"{"execution_id":"run"}"#).unwrap_err();
         assert_eq!(missing.field.as_deref(), Some("url"));

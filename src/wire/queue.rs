@@ -101,7 +101,10 @@ impl From<&Pause> for QueuePause {
 
 /// The message at the head, when it failed.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "named like the attempt's and the dead letter's keys in CONTRACT.md")]
+#[expect(
+    missing_docs,
+    reason = "named like the attempt's and the dead letter's keys in CONTRACT.md"
+)]
 pub struct QueueHead {
     pub message_id: String,
     pub attempts: u32,
@@ -298,8 +301,20 @@ mod tests {
     fn a_queue_has_the_keys_of_the_contract_and_null_for_the_unknown() {
         let json = serde_json::to_value(Queue::from(&view())).unwrap();
         for key in [
-            "name", "kind", "execution_id", "url", "ready", "unacked", "state", "why", "owner", "oldest_age_s",
-            "next_attempt_at", "paused", "warnings", "taken_at",
+            "name",
+            "kind",
+            "execution_id",
+            "url",
+            "ready",
+            "unacked",
+            "state",
+            "why",
+            "owner",
+            "oldest_age_s",
+            "next_attempt_at",
+            "paused",
+            "warnings",
+            "taken_at",
         ] {
             assert!(json.get(key).is_some(), "{key} is missing");
         }
@@ -307,7 +322,10 @@ mod tests {
         assert_eq!(json["oldest_age_s"], 61);
         assert_eq!(json["url"], "http://example.com/");
         assert_eq!(json["paused"], true);
-        assert_eq!(json["why"], serde_json::json!({"code": "paused", "text": "paused by eve", "until": null}));
+        assert_eq!(
+            json["why"],
+            serde_json::json!({"code": "paused", "text": "paused by eve", "until": null})
+        );
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use crate::engine::query::AuditEntry;
-use crate::engine::view::{AttemptView, Check as CheckView, CheckResult, Readiness as ReadinessView, Retry as RetryView};
+use crate::engine::view::{
+    AttemptView, Check as CheckView, CheckResult, Readiness as ReadinessView, Retry as RetryView,
+};
 
 use super::time;
 
