@@ -49,13 +49,16 @@ impl ApiSettings {
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'))
             .unwrap_or(host);
+        if self.hosts.iter().any(|name| name.eq_ignore_ascii_case(bare)) {
+            return true;
+        }
         if let Ok(address) = bare.parse::<IpAddr>() {
             let address = address.to_canonical();
             return address.is_loopback()
                 || address == self.listen.ip().to_canonical()
                 || address == connected_to.to_canonical();
         }
-        host.eq_ignore_ascii_case("localhost") || self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host))
+        host.eq_ignore_ascii_case("localhost")
     }
 }
 

@@ -86,12 +86,12 @@ fn responses(operation: &Operation) -> Value {
     Value::Object(responses)
 }
 
-fn object(keys: &[(&str, &str)]) -> Value {
-    let properties: Map<String, Value> = keys.iter().map(|(key, name)| ((*key).to_owned(), kind(name))).collect();
-    let required: Vec<&str> = keys
-        .iter()
+fn object(keys: &str) -> Value {
+    let pairs = || keys.split_whitespace().filter_map(|key| key.split_once(':'));
+    let properties: Map<String, Value> = pairs().map(|(key, name)| (key.to_owned(), kind(name))).collect();
+    let required: Vec<&str> = pairs()
         .filter(|(_, name)| name.ends_with('*'))
-        .map(|(key, _)| *key)
+        .map(|(key, _)| key)
         .collect();
     json!({"type": "object", "properties": properties, "required": required})
 }
