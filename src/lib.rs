@@ -3,8 +3,10 @@
 pub mod ambient;
 pub mod api;
 pub mod broker;
+pub mod config;
 pub mod delivery;
 pub mod domain;
 pub mod engine;
+pub mod sqlite;
 pub mod store;
 pub mod wire;

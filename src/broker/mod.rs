@@ -8,6 +8,8 @@
 //! nothing is ever given back by `nack` or `basic.cancel`; looking never renews, reorders or loses;
 //! `Attached::next` may be dropped and called again, everything else is run to completion.
 
+pub mod embedded;
+pub mod rabbitmq;
 mod types;
 
 use std::sync::Arc;

@@ -4,6 +4,14 @@
 //! environment; the address rules hold for literals, for the resolver's answers and for the address
 //! actually connected to; at most a snippet of the answer is read.
 
+mod failure;
+mod headers;
+mod http;
+mod resolver;
+mod target;
+
+pub use http::{EndpointSettings, HttpSender, SenderError, SenderSettings};
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! The pure heart: words, rules and decisions. No async, no IO, no clock, no randomness, no serde.
 
 pub mod attempt;
+pub mod broker_rules;
 pub mod egress;
 pub mod endpoint;
 pub mod filter;
@@ -12,6 +13,7 @@ pub mod notification;
 pub mod outcome;
 pub mod policy;
 pub mod queue;
+pub mod signature;
 pub mod text;
 pub mod time;
 pub mod url;

@@ -39,7 +39,7 @@ impl QueueType {
 }
 
 /// The settings that every process on one vhost must share.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Naming {
     /// What every queue of ours starts with, for example `redrive.`.
     pub prefix: String,
@@ -49,6 +49,18 @@ pub struct Naming {
     pub url_hash_key: String,
     /// Classic or quorum.
     pub queue_type: QueueType,
+}
+
+/// Without the key.
+impl std::fmt::Debug for Naming {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Naming")
+            .field("prefix", &self.prefix)
+            .field("vhost", &self.vhost)
+            .field("queue_type", &self.queue_type)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Naming {

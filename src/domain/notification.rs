@@ -308,7 +308,9 @@ pub fn is_reserved(name: &str) -> bool {
         .any(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
-fn header_problem(name: &str, value: &str) -> Option<String> {
+/// Why a request header cannot be sent, if it cannot.
+#[must_use]
+pub fn header_problem(name: &str, value: &str) -> Option<String> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     if name.is_empty() || name.len() > 200 || !name.bytes().all(token) {
         return Some("is not a header name (letters, digits and !#$%&'*+-.^_`|~)".to_owned());

@@ -120,7 +120,8 @@ pub enum Verdict {
 /// 1. A 2xx settles, and so does a refusal that the policy accepts.
 /// 2. An interrupted attempt is given back; it is not a failed one.
 /// 3. 410 disables the endpoint.
-/// 4. A refusal is dead-lettered by default, until there were too many in a row in this queue.
+/// 4. A refusal is dead-lettered by default, until there were too many in a row in this queue, or in
+///    too many queues of the URL.
 /// 5. Anything else is a failure: the schedule says when to try again, at least after what the answer
 ///    asked for.
 /// 6. With the schedule used up the policy says whether to park or to dead-letter.
@@ -133,7 +134,7 @@ pub fn decide(situation: &Situation<'_>) -> Verdict {
         OutcomeClass::Gone => return Verdict::Disable,
         OutcomeClass::Refused => match situation.policy.on_refused {
             OnRefused::Accept => return Verdict::Delivered,
-            OnRefused::DeadLetter if situation.refusals_in_row + 1 < REFUSALS_IN_ROW_MAX => {
+            OnRefused::DeadLetter if is_a_single_refusal(situation) => {
                 return Verdict::DeadLetter {
                     failures,
                     reason: DeadReason::Refused,
@@ -171,6 +172,10 @@ pub fn decide(situation: &Situation<'_>) -> Verdict {
         phase: retry.phase,
         scope,
     }
+}
+
+const fn is_a_single_refusal(situation: &Situation<'_>) -> bool {
+    situation.refusals_in_row + 1 < REFUSALS_IN_ROW_MAX && situation.failing_heads < FAILING_HEADS_MAX
 }
 
 /// Who waits after a failure (PROTOCOLS.md 15).
@@ -333,6 +338,11 @@ mod tests {
         check(refused(0), &policy, dead);
         check(refused(1), &policy, dead);
         check(refused(2), &policy, later(4, 5, Phase::PreBackoff, Scope::Queue));
+        let everywhere = |s: &mut Situation<'_>| {
+            refused(0)(s);
+            s.failing_heads = 3;
+        };
+        check(everywhere, &policy, later(4, 5, Phase::PreBackoff, Scope::Url));
         let accept = RetryPolicy {
             on_refused: OnRefused::Accept,
             ..RetryPolicy::default()

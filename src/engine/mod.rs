@@ -3,18 +3,40 @@
 //! An [`Engine`] is a cheap handle. A process that only looks or publishes never calls
 //! [`Engine::run`]; the daemon does, and delivers.
 
+mod answers;
+mod attempt;
+mod candidates;
 pub mod command;
+mod daemon;
+mod dead_letter;
+mod discovery;
+mod dispatch;
+mod doctor;
+mod ending;
+mod endpoints;
 pub mod error;
 pub mod event;
+mod fence;
+mod incarnation;
+mod listing;
+mod manage;
+mod plans;
+mod policies;
+mod publisher;
 pub mod query;
+mod recorder;
+mod rules;
 pub mod view;
+mod why;
+mod worker;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
@@ -22,6 +44,12 @@ pub use error::EngineError;
 pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
 
+use self::endpoints::EndpointTable;
+use self::fence::Fence;
+use self::listing::Listing;
+use self::publisher::Publisher;
+use self::recorder::Recorder;
+use self::rules::Rules;
 use crate::ambient::Clock;
 use crate::broker::BrokerHandle;
 use crate::delivery::SenderHandle;
@@ -111,6 +139,19 @@ struct Inner {
     settings: EngineSettings,
     clock: Clock,
     events: broadcast::Sender<Event>,
+    publisher: Publisher,
+    fence: Fence,
+    endpoints: EndpointTable,
+    recorder: Recorder,
+    rules: Rules,
+    listing: Listing,
+    delivering: AtomicBool,
+    /// Some endpoint changed: the dispatcher looks again.
+    endpoints_moved: Notify,
+    /// The broker's policies changed.
+    policies_moved: Notify,
+    /// The broker came back: list at once.
+    sweep_now: Notify,
 }
 
 impl Engine {
@@ -125,6 +166,16 @@ impl Engine {
     ) -> Self {
         let (events, _) = broadcast::channel(1024);
         Self(Arc::new(Inner {
+            fence: Fence::new(clock.clone(), settings.take_over, settings.request_timeout),
+            endpoints: EndpointTable::new(settings.rates.clone()),
+            publisher: Publisher::default(),
+            recorder: Recorder::default(),
+            rules: Rules::default(),
+            listing: Listing::default(),
+            delivering: AtomicBool::new(false),
+            endpoints_moved: Notify::new(),
+            policies_moved: Notify::new(),
+            sweep_now: Notify::new(),
             store,
             broker,
             sender,
@@ -148,50 +199,38 @@ impl Engine {
 
     /// Publishes a notification; answers only after the broker's confirm.
     pub async fn publish(&self, new: NewNotification) -> Result<Receipt, EngineError> {
-        let _ = new;
-        Err(EngineError::Refused {
-            why: "not built yet".to_owned(),
-        })
+        self.0.publish_notification(new).await
     }
 
     /// Publishes an end mark; nothing to end is success.
     pub async fn end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
-        let _ = (execution, url);
-        Err(EngineError::Refused {
-            why: "not built yet".to_owned(),
-        })
+        self.0.publish_end(execution, url).await
     }
 
     /// What a command would do at present.
     pub async fn plan(&self, command: Command) -> Result<Plan, EngineError> {
-        let _ = command;
-        Err(EngineError::Refused {
-            why: "not built yet".to_owned(),
-        })
+        self.0.make_plan(command).await
     }
 
     /// Does what was planned, if the world is still as it was planned for.
     pub async fn execute(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
-        let _ = (plan, grant);
-        Err(EngineError::Refused {
-            why: "not built yet".to_owned(),
-        })
+        self.0.carry_out_plan(plan, grant).await
     }
 
     /// Answers a query; changes nothing.
     pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
-        let _ = query;
-        Err(EngineError::Refused {
-            why: "not built yet".to_owned(),
-        })
+        self.0.answer(query).await
     }
 
     /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;
     /// a broker or store that goes away later is waited for.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), EngineError> {
-        let _ = stop;
-        Err(EngineError::Refused {
-            why: "not built yet".to_owned(),
-        })
+        self.0.run(stop).await
+    }
+
+    /// Closes connections in order; for a process that ends.
+    pub async fn close(&self) {
+        self.0.broker.close().await;
+        self.0.store.close().await;
     }
 }

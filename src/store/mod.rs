@@ -8,7 +8,11 @@
 //!
 //! The seam is several traits behind one handle, [`Store`].
 
+mod columns;
+pub mod postgres;
 mod record;
+mod rules;
+pub mod sqlite;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,1 +1,22 @@
 //! Integration tests: one binary, one module a feature.
+//!
+//! `tests/run` brings the servers that they need. A test owns what it uses (virtual host,
+//! database, directory, port) and waits on states, never on time.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on says why by panicking, in helpers too"
+)]
+#![allow(
+    unreachable_pub,
+    reason = "what a module offers to the others of this binary is `pub`"
+)]
+
+mod broker_contract;
+mod embedded;
+mod layers;
+mod rabbitmq;
+mod sender;
+mod source;
+mod support;
+mod tidy;

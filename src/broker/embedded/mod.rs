@@ -1,0 +1,285 @@
+//! The broker without a server: ordered, durable queues as tables in the store's SQLite file.
+//!
+//! Promises what the other driver does, as far as the engine can see: a message is accepted after a
+//! commit that survives power loss; whether its queue takes it is decided in that same transaction,
+//! so a publisher cannot lose against a deletion; a message leaves its row only by its ack.
+//! *Redelivered* is a hint: said of what an attachment of this process left unsettled, and of
+//! everything that was in the file when this process opened it; a message that another process had
+//! in hand meanwhile is not marked.
+//!
+//! Left out on purpose: exclusion between processes (the engine's lease does that, this driver only
+//! knows its own attachments), broker policies, and rights (the file's mode is the right).
+
+mod attachment;
+mod failure;
+mod headers;
+mod registry;
+mod rescued;
+mod shared;
+mod signals;
+mod tables;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use async_trait::async_trait;
+
+use crate::ambient::{self, Clock};
+use crate::broker::{
+    AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
+    ListedQueue, Look, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal,
+};
+use crate::domain::id::QueueName;
+use crate::domain::message::Message;
+use crate::domain::naming::Naming;
+use crate::sqlite::SqliteFile;
+use attachment::Attachment;
+use rescued::RescuedRow;
+use shared::Shared;
+use tables::Deletion;
+
+/// The queues in one file, as one process uses them.
+#[derive(Debug)]
+pub struct Embedded(Arc<Shared>);
+
+impl Embedded {
+    /// The broker in `file`, with its tables made or brought up to date. The file stays open when the
+    /// broker is closed: it is the store's too.
+    pub async fn open(file: SqliteFile, naming: Naming, clock: Clock) -> Result<BrokerHandle, BrokerError> {
+        file.migrate("broker", tables::MIGRATIONS)
+            .await
+            .map_err(failure::write("open"))?;
+        let seen = tables::seen(file.readers()).await.map_err(failure::read("open"))?;
+        let shared = Arc::new(Shared::new(file, naming, clock, seen.message));
+        let elsewhere = shared.file.changed_elsewhere();
+        ambient::spawn(
+            "embedded broker listener",
+            signals::listen(Arc::downgrade(&shared), shared.closed.clone(), seen, elsewhere),
+        );
+        Ok(Arc::new(Self(shared)))
+    }
+}
+
+#[async_trait]
+impl Broker for Embedded {
+    fn kind(&self) -> &'static str {
+        "embedded"
+    }
+
+    async fn prepare(&self) -> Result<(), BrokerError> {
+        let (exchange, dead) = (self.0.naming.exchange(), self.0.naming.dead_letter_queue());
+        let now = self.0.clock.now();
+        self.0
+            .file
+            .write(move |connection| {
+                Box::pin(async move {
+                    tables::exchange_declare(connection, &exchange).await?;
+                    tables::queue_declare(connection, &dead, now).await.map(|_| ())
+                })
+            })
+            .await
+            .map_err(failure::write("prepare"))
+    }
+
+    fn set_name(&self, name: &str) {
+        name.clone_into(&mut self.0.name.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn signals(&self) -> tokio::sync::broadcast::Receiver<Signal> {
+        self.0.signals.subscribe()
+    }
+
+    async fn listen(&self) -> Result<(), BrokerError> {
+        self.0.listening.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
+        self.0.need_exchange("publish").await?;
+        let (shared, name, message) = (Arc::clone(&self.0), queue.clone(), message.clone());
+        let stored = self.0.file.write(move |connection| {
+            Box::pin(async move {
+                let now = shared.clock.now();
+                let queue = tables::message_insert(connection, name.as_str(), message, now).await?;
+                Ok(queue.map(|queue| Arrival { shared, queue }))
+            })
+        });
+        let arrival = stored.await.map_err(failure::write("publish"))?;
+        Ok(arrival.map_or(Published::Returned, |_| Published::Accepted))
+    }
+
+    async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError> {
+        let (shared, message) = (Arc::clone(&self.0), message.clone());
+        let stored = self.0.file.write(move |connection| {
+            Box::pin(async move {
+                let (name, now) = (shared.naming.dead_letter_queue(), shared.clock.now());
+                tables::queue_declare(connection, &name, now).await?;
+                let queue = tables::message_insert(connection, &name, message, now).await?;
+                Ok(queue.map(|queue| Arrival { shared, queue }))
+            })
+        });
+        let arrival = stored
+            .await
+            .map_err(failure::write("publish to the dead-letter queue"))?;
+        Ok(arrival.map_or(Published::Returned, |_| Published::Accepted))
+    }
+
+    async fn look(&self, queue: &QueueName) -> Result<Look, BrokerError> {
+        self.0.look("look", queue).await
+    }
+
+    async fn create(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.0.need_exchange("create").await?;
+        let (name, now) = (queue.clone(), self.0.clock.now());
+        let is_new = self
+            .0
+            .file
+            .write(move |connection| {
+                Box::pin(async move {
+                    let is_new = tables::queue_declare(connection, name.as_str(), now).await?;
+                    tables::queue_bind(connection, name.as_str(), true).await?;
+                    Ok(is_new)
+                })
+            })
+            .await
+            .map_err(failure::write("create"))?;
+        if is_new {
+            self.0.signals.send(Signal::QueueCreated(queue.clone()));
+        }
+        Ok(())
+    }
+
+    async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.0.set_bound("unbind", queue, false).await.map(|_| ())
+    }
+
+    async fn bind(&self, queue: &QueueName) -> Result<Look, BrokerError> {
+        self.0.need_exchange("bind").await?;
+        if self.0.set_bound("bind", queue, true).await? {
+            self.0.look("bind", queue).await
+        } else {
+            Ok(Look::Missing)
+        }
+    }
+
+    async fn delete_empty(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
+        let Some((id, _)) = self.0.find("delete", queue.as_str()).await? else {
+            return Ok(Deleted::Missing);
+        };
+        if self.0.registry.usage(id).consumers > 0 {
+            return Ok(Deleted::InUse);
+        }
+        self.0.delete(queue, Deletion::OnlyUnused).await
+    }
+
+    async fn delete_whole(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
+        self.0.delete(queue, Deletion::Whole).await
+    }
+
+    async fn nudge(&self, queue: &QueueName) {
+        self.0.signals.nudge(queue, self.0.clock.uptime());
+    }
+
+    async fn attach(&self, queue: &QueueName, options: AttachOptions) -> Result<AttachOutcome, BrokerError> {
+        self.0.need_exchange("attach").await?;
+        let name = match options.part {
+            QueuePart::Queue => queue.as_str().to_owned(),
+            QueuePart::Companion => self.0.naming.companion(queue),
+        };
+        let Some((id, bound)) = self.0.find("attach", &name).await? else {
+            return Ok(AttachOutcome::Missing);
+        };
+        // Reading is cheap and the queue is bound already, but for one that is being deleted.
+        if options.bind && !bound {
+            let part = QueueName::parse(&name).map_err(|error| BrokerError::Failed {
+                operation: "attach",
+                detail: error.to_string(),
+            })?;
+            if !self.0.set_bound("attach", &part, true).await? {
+                return Ok(AttachOutcome::Missing);
+            }
+        }
+        let attachment = Attachment::new(Arc::clone(&self.0), id, options.prefetch);
+        Ok(AttachOutcome::Attached(Box::new(attachment)))
+    }
+
+    async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError> {
+        let (id, stored) = self.0.first_messages("browse", queue, limit).await?;
+        let handed_before = self.0.handed_before(id);
+        Ok((1..)
+            .zip(stored)
+            .map(|(position, stored)| Browsed {
+                position,
+                redelivered: stored.id <= handed_before,
+                message: stored.message,
+            })
+            .collect())
+    }
+
+    async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
+        let (id, stored) = self.0.first_messages("rescue", queue, 1).await?;
+        let first = stored.into_iter().next();
+        Ok(first.map(|stored| -> Box<dyn Rescued> { Box::new(RescuedRow::new(self.0.file.clone(), id, stored)) }))
+    }
+
+    async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
+        let start = self.0.clock.uptime();
+        let (queues, more, total) = tables::queues_page(self.0.file.readers(), page)
+            .await
+            .map_err(failure::read("list queues"))?;
+        Ok(QueuePage {
+            queues: queues.iter().filter_map(|counted| self.0.listed(counted)).collect(),
+            more,
+            total: Some(total),
+            took: self.0.clock.uptime().saturating_sub(start),
+        })
+    }
+
+    async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {
+        let counted = tables::queue_counts(self.0.file.readers(), queue.as_str())
+            .await
+            .map_err(failure::read("show a queue"))?;
+        Ok(counted.and_then(|counted| self.0.listed(&counted)))
+    }
+
+    async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
+        Ok(Vec::new())
+    }
+
+    async fn connections_close(&self, _name: &str) -> Result<u32, BrokerError> {
+        Ok(0)
+    }
+
+    async fn health(&self) -> BrokerHealth {
+        let problem = match tables::seen(self.0.file.readers()).await {
+            _ if self.0.closed.is_cancelled() => Some("closed by this process".to_owned()),
+            Ok(_) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        BrokerHealth {
+            reachable: problem.is_none(),
+            problem,
+            version: Some("embedded".to_owned()),
+            management: true,
+            events: true,
+            ..BrokerHealth::default()
+        }
+    }
+
+    async fn close(&self) {
+        self.0.closed.cancel();
+    }
+}
+
+/// A stored message that its queue's attachments have not heard of. Its end wakes them: the commit is
+/// over by then, whether the publisher still waits for the answer or has gone away.
+struct Arrival {
+    shared: Arc<Shared>,
+    queue: i64,
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.shared.registry.wake(self.queue);
+    }
+}

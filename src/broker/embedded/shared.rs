@@ -1,0 +1,186 @@
+//! What the embedded broker, its attachments and its listener share, and the steps that several of
+//! the seam's methods take.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use super::failure;
+use super::registry::Registry;
+use super::signals::Signals;
+use super::tables::{self, Counted, Deletion, Removed, Window};
+use crate::ambient::Clock;
+use crate::broker::{BrokerError, Deleted, ListedQueue, Look, Signal};
+use crate::domain::id::QueueName;
+use crate::domain::naming::Naming;
+use crate::domain::time::Timestamp;
+use crate::sqlite::SqliteFile;
+
+/// Bytes of messages that one look shows at most; the first one always.
+const BROWSE_BYTES_MAX: i64 = 16 * 1024 * 1024;
+
+/// What the broker shares with its attachments and its listener.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) file: SqliteFile,
+    pub(super) naming: Naming,
+    pub(super) clock: Clock,
+    pub(super) registry: Registry,
+    pub(super) signals: Signals,
+    pub(super) closed: CancellationToken,
+    /// The last message that was there when this process opened the file, and when that was.
+    opened_behind: i64,
+    opened_at: Timestamp,
+    pub(super) name: Mutex<String>,
+    /// Somebody wants to hear what other processes do.
+    pub(super) listening: AtomicBool,
+    /// Our exchange was seen; it never goes away.
+    exchange_seen: AtomicBool,
+}
+
+impl Shared {
+    /// `opened_behind` is the last message that is in the file already.
+    pub(super) fn new(file: SqliteFile, naming: Naming, clock: Clock, opened_behind: i64) -> Self {
+        Self {
+            file,
+            naming,
+            registry: Registry::default(),
+            signals: Signals::new(),
+            closed: CancellationToken::new(),
+            opened_behind,
+            opened_at: clock.now(),
+            name: Mutex::new("embedded".to_owned()),
+            listening: AtomicBool::new(false),
+            exchange_seen: AtomicBool::new(false),
+            clock,
+        }
+    }
+
+    /// The place up to which messages of a queue may have been handed out before.
+    pub(super) fn handed_before(&self, queue: i64) -> i64 {
+        self.opened_behind.max(self.registry.handed_out(queue))
+    }
+
+    /// The exchange that `prepare` makes stands for the settings: others get an error, not a second queue.
+    pub(super) async fn need_exchange(&self, operation: &'static str) -> Result<(), BrokerError> {
+        if self.closed.is_cancelled() {
+            return Err(BrokerError::Unreachable {
+                operation,
+                detail: "closed by this process".to_owned(),
+            });
+        }
+        if self.exchange_seen.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let exchange = self.naming.exchange();
+        let exists = tables::exchange_exists(self.file.readers(), &exchange).await;
+        if !exists.map_err(failure::read(operation))? {
+            return Err(BrokerError::NoExchange { exchange });
+        }
+        self.exchange_seen.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(super) async fn find(&self, operation: &'static str, name: &str) -> Result<Option<(i64, bool)>, BrokerError> {
+        tables::queue_find(self.file.readers(), name)
+            .await
+            .map_err(failure::read(operation))
+    }
+
+    pub(super) async fn look(&self, operation: &'static str, name: &QueueName) -> Result<Look, BrokerError> {
+        let counted = tables::queue_counts(self.file.readers(), name.as_str()).await;
+        Ok(match counted.map_err(failure::read(operation))? {
+            None => Look::Missing,
+            Some(counted) => {
+                let usage = self.registry.usage(counted.id);
+                Look::Present {
+                    ready: unsigned(counted.messages).saturating_sub(usage.in_hand),
+                    consumers: usage.consumers,
+                }
+            }
+        })
+    }
+
+    /// Answers whether the queue exists.
+    pub(super) async fn set_bound(
+        &self,
+        operation: &'static str,
+        queue: &QueueName,
+        bound: bool,
+    ) -> Result<bool, BrokerError> {
+        let name = queue.clone();
+        self.file
+            .write(move |connection| {
+                Box::pin(async move { tables::queue_bind(connection, name.as_str(), bound).await })
+            })
+            .await
+            .map_err(failure::write(operation))
+    }
+
+    pub(super) async fn delete(&self, queue: &QueueName, deletion: Deletion) -> Result<Deleted, BrokerError> {
+        let by = self.name.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (name, noted) = (queue.clone(), by.clone());
+        let removed = self
+            .file
+            .write(move |connection| {
+                Box::pin(async move { tables::queue_delete(connection, name.as_str(), deletion, &noted).await })
+            })
+            .await
+            .map_err(failure::write("delete"))?;
+        Ok(match removed {
+            Removed::Missing => Deleted::Missing,
+            Removed::InUse => Deleted::InUse,
+            Removed::Queue(id) => {
+                self.registry.deleted(id);
+                self.signals.send(Signal::QueueDeleted {
+                    queue: queue.clone(),
+                    by: Some(by),
+                });
+                Deleted::Deleted
+            }
+        })
+    }
+
+    /// The first messages of a queue, which must exist, and the queue's id.
+    pub(super) async fn first_messages(
+        &self,
+        operation: &'static str,
+        queue: &QueueName,
+        messages: u32,
+    ) -> Result<(i64, Vec<tables::Stored>), BrokerError> {
+        let Some((id, _)) = self.find(operation, queue.as_str()).await? else {
+            return Err(BrokerError::Failed {
+                operation,
+                detail: format!("no queue {:?}", queue.as_str()),
+            });
+        };
+        let window = Window {
+            messages,
+            bytes: BROWSE_BYTES_MAX,
+        };
+        let stored = tables::messages(self.file.readers(), id, 0, window).await;
+        Ok((id, stored.map_err(failure::read(operation))?))
+    }
+
+    pub(super) fn listed(&self, counted: &Counted) -> Option<ListedQueue> {
+        let usage = self.registry.usage(counted.id);
+        Some(ListedQueue {
+            name: QueueName::parse(&counted.name).ok()?,
+            queue_type: Some("embedded".to_owned()),
+            ready: Some(unsigned(counted.messages).saturating_sub(usage.in_hand)),
+            unacked: Some(usage.in_hand),
+            consumers: Some(usage.consumers),
+            idle_since: (usage.consumers == 0).then(|| counted.used_at.max(self.opened_at)),
+            oldest_at: counted.oldest_at,
+            state: Some("running".to_owned()),
+            arguments: vec![("x-single-active-consumer".to_owned(), "true".to_owned())],
+            policy: None,
+            taken_at: self.clock.now(),
+        })
+    }
+}
+
+fn unsigned(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}

@@ -1,0 +1,396 @@
+//! The tables of the embedded broker and every statement on them.
+//!
+//! A message stays in its row until it is acked; its id, never used twice, is its place in the
+//! queue. A queue's id is never used twice either, so that an attachment to a deleted queue does not
+//! read the next one of that name. `broker_deletion` holds the last deletions for other processes to
+//! read, nothing else.
+
+use bytes::Bytes;
+use sqlx::Row;
+use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
+
+use super::headers;
+use crate::broker::PageRequest;
+use crate::domain::message::Message;
+use crate::domain::time::Timestamp;
+
+/// Versions of the tables.
+pub(super) const MIGRATIONS: &[(i64, &str)] = &[(
+    1,
+    "CREATE TABLE broker_exchange (name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
+     CREATE TABLE broker_queue (
+         id INTEGER PRIMARY KEY AUTOINCREMENT,
+         name TEXT NOT NULL UNIQUE,
+         bound INTEGER NOT NULL CHECK (bound IN (0, 1)),
+         used_at INTEGER NOT NULL
+     ) STRICT;
+     CREATE TABLE broker_message (
+         id INTEGER PRIMARY KEY AUTOINCREMENT,
+         queue INTEGER NOT NULL REFERENCES broker_queue (id) ON DELETE CASCADE,
+         size INTEGER NOT NULL,
+         published_at INTEGER NOT NULL,
+         content_type TEXT,
+         message_id TEXT,
+         kind TEXT,
+         timestamp_s INTEGER,
+         headers BLOB NOT NULL,
+         body BLOB NOT NULL
+     ) STRICT;
+     CREATE INDEX broker_message_place ON broker_message (queue, id);
+     CREATE TABLE broker_deletion (
+         id INTEGER PRIMARY KEY AUTOINCREMENT,
+         queue INTEGER NOT NULL,
+         name TEXT NOT NULL,
+         deleted_by TEXT NOT NULL
+     ) STRICT;",
+)];
+
+const EXCHANGE_DECLARE: &str = "INSERT INTO broker_exchange (name) VALUES (?) ON CONFLICT DO NOTHING";
+const EXCHANGE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM broker_exchange WHERE name = ?)";
+const QUEUE_DECLARE: &str =
+    "INSERT INTO broker_queue (name, bound, used_at) VALUES (?1, 1, ?2) ON CONFLICT (name) DO NOTHING";
+const QUEUE_BIND: &str = "UPDATE broker_queue SET bound = ?2 WHERE name = ?1";
+const QUEUE_USED: &str = "UPDATE broker_queue SET used_at = ?2 WHERE id = ?1";
+const QUEUE_FIND: &str = "SELECT id, bound FROM broker_queue WHERE name = ?";
+const QUEUE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM broker_queue WHERE id = ?)";
+const QUEUE_DELETE: &str = "DELETE FROM broker_queue WHERE id = ?";
+const QUEUE_EMPTY: &str = "SELECT NOT EXISTS (SELECT 1 FROM broker_message WHERE queue = ?)";
+const QUEUES_SINCE: &str = "SELECT id, name FROM broker_queue WHERE id > ? ORDER BY id LIMIT 1000";
+const QUEUES_COUNT: &str = "SELECT count(*) FROM broker_queue WHERE instr(name, ?) > 0";
+const QUEUES_PAGE: &str = "SELECT id, name, used_at,
+        (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages,
+        (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message
+            WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at,
+        (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at
+    FROM broker_queue AS q WHERE instr(name, ?1) > 0 ORDER BY name LIMIT ?2 OFFSET ?3";
+const QUEUE_COUNTS: &str = "SELECT id, name, used_at,
+        (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages,
+        (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message
+            WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at,
+        (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at
+    FROM broker_queue AS q WHERE name = ?1";
+const DELETION_NOTE: &str = "INSERT INTO broker_deletion (queue, name, deleted_by) VALUES (?, ?, ?) RETURNING id";
+const DELETION_TRIM: &str = "DELETE FROM broker_deletion WHERE id <= ?";
+const DELETIONS_SINCE: &str =
+    "SELECT id, queue, name, deleted_by FROM broker_deletion WHERE id > ? ORDER BY id LIMIT 1000";
+const DELETIONS_KEPT: i64 = 1000;
+const MESSAGE_INSERT: &str = "INSERT INTO broker_message
+        (queue, size, published_at, content_type, message_id, kind, timestamp_s, headers, body)
+    SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM broker_queue WHERE name = ?1 AND bound = 1
+    RETURNING queue";
+const MESSAGE_DELETE: &str = "DELETE FROM broker_message WHERE id = ?1 AND queue = ?2";
+const MESSAGE_SIZES: &str = "SELECT id, size FROM broker_message WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+const MESSAGES: &str = "SELECT id, content_type, message_id, kind, timestamp_s, headers, body
+    FROM broker_message WHERE queue = ?1 AND id > ?2 AND id <= ?3 ORDER BY id";
+const LAST_MESSAGE: &str = "SELECT coalesce(max(id), 0) FROM broker_message";
+const LAST_QUEUE: &str = "SELECT coalesce(max(id), 0) FROM broker_queue";
+const LAST_DELETION: &str = "SELECT coalesce(max(id), 0) FROM broker_deletion";
+const QUEUES_GROWN: &str =
+    "SELECT DISTINCT q.id, q.name FROM broker_message AS m JOIN broker_queue AS q ON q.id = m.queue
+    WHERE m.id > ?1 AND m.id <= ?2 LIMIT 1000";
+
+/// As many queues as `queues_grown` answers at most.
+pub(super) const GROWN_MAX: usize = 1000;
+
+type Sql<T> = Result<T, sqlx::Error>;
+
+/// A message with its place.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) id: i64,
+    pub(super) message: Message,
+}
+
+/// A queue with its counts.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) id: i64,
+    pub(super) name: String,
+    pub(super) messages: i64,
+    /// When its first message was created as its publisher said, else when it was published.
+    pub(super) oldest_at: Option<Timestamp>,
+    /// The later of its last detachment and its newest message.
+    pub(super) used_at: Timestamp,
+}
+
+/// The result of a deletion: the id of what was deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removed {
+    Queue(i64),
+    InUse,
+    Missing,
+}
+
+pub(super) async fn exchange_declare(connection: &mut SqliteConnection, name: &str) -> Sql<()> {
+    sqlx::query(EXCHANGE_DECLARE)
+        .bind(name)
+        .execute(connection)
+        .await
+        .map(|_| ())
+}
+
+pub(super) async fn exchange_exists(readers: &SqlitePool, name: &str) -> Sql<bool> {
+    sqlx::query_scalar(EXCHANGE_EXISTS).bind(name).fetch_one(readers).await
+}
+
+/// Answers whether the queue is new; an existing one is left as it is.
+pub(super) async fn queue_declare(connection: &mut SqliteConnection, name: &str, now: Timestamp) -> Sql<bool> {
+    let declared = sqlx::query(QUEUE_DECLARE)
+        .bind(name)
+        .bind(now.micros())
+        .execute(connection)
+        .await?;
+    Ok(declared.rows_affected() > 0)
+}
+
+/// Answers whether the queue exists.
+pub(super) async fn queue_bind(connection: &mut SqliteConnection, name: &str, bound: bool) -> Sql<bool> {
+    let changed = sqlx::query(QUEUE_BIND)
+        .bind(name)
+        .bind(bound)
+        .execute(connection)
+        .await?;
+    Ok(changed.rows_affected() > 0)
+}
+
+pub(super) async fn queue_used(connection: &mut SqliteConnection, id: i64, now: Timestamp) -> Sql<()> {
+    sqlx::query(QUEUE_USED)
+        .bind(id)
+        .bind(now.micros())
+        .execute(connection)
+        .await
+        .map(|_| ())
+}
+
+/// Its id and whether it is bound.
+pub(super) async fn queue_find(readers: &SqlitePool, name: &str) -> Sql<Option<(i64, bool)>> {
+    sqlx::query_as(QUEUE_FIND).bind(name).fetch_optional(readers).await
+}
+
+pub(super) async fn queue_exists(readers: &SqlitePool, id: i64) -> Sql<bool> {
+    sqlx::query_scalar(QUEUE_EXISTS).bind(id).fetch_one(readers).await
+}
+
+/// Deletes a queue as far as `deletion` goes, and notes by whom.
+pub(super) async fn queue_delete(
+    connection: &mut SqliteConnection,
+    name: &str,
+    deletion: Deletion,
+    by: &str,
+) -> Sql<Removed> {
+    let found: Option<(i64, bool)> = sqlx::query_as(QUEUE_FIND)
+        .bind(name)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some((id, bound)) = found else {
+        return Ok(Removed::Missing);
+    };
+    if deletion == Deletion::OnlyUnused && (bound || !queue_is_empty(connection, id).await?) {
+        return Ok(Removed::InUse);
+    }
+    sqlx::query(QUEUE_DELETE).bind(id).execute(&mut *connection).await?;
+    let note: i64 = sqlx::query_scalar(DELETION_NOTE)
+        .bind(id)
+        .bind(name)
+        .bind(by)
+        .fetch_one(&mut *connection)
+        .await?;
+    sqlx::query(DELETION_TRIM)
+        .bind(note - DELETIONS_KEPT)
+        .execute(connection)
+        .await?;
+    Ok(Removed::Queue(id))
+}
+
+/// What a deletion may take with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deletion {
+    /// Only an unbound queue without messages.
+    OnlyUnused,
+    /// Whatever is in it.
+    Whole,
+}
+
+async fn queue_is_empty(connection: &mut SqliteConnection, id: i64) -> Sql<bool> {
+    sqlx::query_scalar(QUEUE_EMPTY).bind(id).fetch_one(connection).await
+}
+
+/// Appends to a bound queue; answers its id, or `None` when no bound queue has that name.
+pub(super) async fn message_insert(
+    connection: &mut SqliteConnection,
+    queue: &str,
+    message: Message,
+    now: Timestamp,
+) -> Sql<Option<i64>> {
+    let headers =
+        headers::encode(&message.headers).ok_or_else(|| sqlx::Error::Encode("a header is longer than 4 GiB".into()))?;
+    let size = i64::try_from(message.body.len() + headers.len()).unwrap_or(i64::MAX);
+    sqlx::query_scalar(MESSAGE_INSERT)
+        .bind(queue)
+        .bind(size)
+        .bind(now.micros())
+        .bind(message.content_type)
+        .bind(message.message_id)
+        .bind(message.kind)
+        .bind(message.timestamp.map(Timestamp::seconds))
+        .bind(headers)
+        .bind(Vec::from(message.body))
+        .fetch_optional(connection)
+        .await
+}
+
+/// Answers whether it was there.
+pub(super) async fn message_delete(connection: &mut SqliteConnection, queue: i64, id: i64) -> Sql<bool> {
+    let deleted = sqlx::query(MESSAGE_DELETE)
+        .bind(id)
+        .bind(queue)
+        .execute(connection)
+        .await?;
+    Ok(deleted.rows_affected() > 0)
+}
+
+/// How much is read at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) messages: u32,
+    pub(super) bytes: i64,
+}
+
+/// The messages behind place `after`, in order, as far as `window` goes, at least one when there is one.
+pub(super) async fn messages(readers: &SqlitePool, queue: i64, after: i64, window: Window) -> Sql<Vec<Stored>> {
+    let sizes: Vec<(i64, i64)> = sqlx::query_as(MESSAGE_SIZES)
+        .bind(queue)
+        .bind(after)
+        .bind(window.messages)
+        .fetch_all(readers)
+        .await?;
+    let Some((first, size)) = sizes.first().copied() else {
+        return Ok(Vec::new());
+    };
+    let (mut last, mut total) = (first, size);
+    for (id, size) in sizes.into_iter().skip(1) {
+        total += size;
+        if total > window.bytes {
+            break;
+        }
+        last = id;
+    }
+    let rows = sqlx::query(MESSAGES)
+        .bind(queue)
+        .bind(after)
+        .bind(last)
+        .fetch_all(readers)
+        .await?;
+    rows.iter().map(stored).collect()
+}
+
+fn stored(row: &SqliteRow) -> Sql<Stored> {
+    let seconds: Option<i64> = row.try_get("timestamp_s")?;
+    let headers: &[u8] = row.try_get("headers")?;
+    let body: Vec<u8> = row.try_get("body")?;
+    Ok(Stored {
+        id: row.try_get("id")?,
+        message: Message {
+            content_type: row.try_get("content_type")?,
+            message_id: row.try_get("message_id")?,
+            kind: row.try_get("kind")?,
+            timestamp: seconds.map(Timestamp::from_seconds),
+            headers: headers::decode(headers).ok_or_else(|| sqlx::Error::Decode("headers are damaged".into()))?,
+            body: Bytes::from(body),
+        },
+    })
+}
+
+pub(super) async fn queue_counts(readers: &SqlitePool, name: &str) -> Sql<Option<Counted>> {
+    let row = sqlx::query(QUEUE_COUNTS).bind(name).fetch_optional(readers).await?;
+    row.as_ref().map(counted).transpose()
+}
+
+/// The queues of a page and whether there is another one, and how many there are in all.
+pub(super) async fn queues_page(readers: &SqlitePool, page: &PageRequest) -> Sql<(Vec<Counted>, bool, u64)> {
+    let contains = page.name_contains.as_deref().unwrap_or_default();
+    let size = page.size.clamp(1, 500);
+    let offset = i64::from(page.page.saturating_sub(1)) * i64::from(size);
+    let rows = sqlx::query(QUEUES_PAGE)
+        .bind(contains)
+        .bind(i64::from(size) + 1)
+        .bind(offset)
+        .fetch_all(readers)
+        .await?;
+    let total: i64 = sqlx::query_scalar(QUEUES_COUNT)
+        .bind(contains)
+        .fetch_one(readers)
+        .await?;
+    let mut queues = rows.iter().map(counted).collect::<Sql<Vec<Counted>>>()?;
+    let limit = usize::try_from(size).unwrap_or(usize::MAX);
+    let more = queues.len() > limit;
+    queues.truncate(limit);
+    Ok((queues, more, u64::try_from(total).unwrap_or(0)))
+}
+
+fn counted(row: &SqliteRow) -> Sql<Counted> {
+    let used_at: i64 = row.try_get("used_at")?;
+    let oldest_at: Option<i64> = row.try_get("oldest_at")?;
+    let newest_at: Option<i64> = row.try_get("newest_at")?;
+    Ok(Counted {
+        id: row.try_get("id")?,
+        name: row.try_get("name")?,
+        messages: row.try_get("messages")?,
+        oldest_at: oldest_at.map(Timestamp::from_micros),
+        used_at: Timestamp::from_micros(newest_at.map_or(used_at, |newest| newest.max(used_at))),
+    })
+}
+
+/// How far the tables were read for signals.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) message: i64,
+    pub(super) queue: i64,
+    pub(super) deletion: i64,
+}
+
+/// The ends of the tables.
+pub(super) async fn seen(readers: &SqlitePool) -> Sql<Seen> {
+    Ok(Seen {
+        message: sqlx::query_scalar(LAST_MESSAGE).fetch_one(readers).await?,
+        queue: sqlx::query_scalar(LAST_QUEUE).fetch_one(readers).await?,
+        deletion: sqlx::query_scalar(LAST_DELETION).fetch_one(readers).await?,
+    })
+}
+
+/// Queues with messages behind `after` up to `until`, bounded.
+pub(super) async fn queues_grown(readers: &SqlitePool, after: i64, until: i64) -> Sql<Vec<(i64, String)>> {
+    sqlx::query_as(QUEUES_GROWN)
+        .bind(after)
+        .bind(until)
+        .fetch_all(readers)
+        .await
+}
+
+/// Queues created behind `after`, bounded.
+pub(super) async fn queues_since(readers: &SqlitePool, after: i64) -> Sql<Vec<(i64, String)>> {
+    sqlx::query_as(QUEUES_SINCE).bind(after).fetch_all(readers).await
+}
+
+/// A deletion as it was noted.
+#[derive(Debug)]
+pub(super) struct Noted {
+    pub(super) id: i64,
+    pub(super) queue: i64,
+    pub(super) name: String,
+    pub(super) deleted_by: String,
+}
+
+/// Queues deleted behind `after` and by whom, bounded.
+pub(super) async fn deletions_since(readers: &SqlitePool, after: i64) -> Sql<Vec<Noted>> {
+    let rows = sqlx::query(DELETIONS_SINCE).bind(after).fetch_all(readers).await?;
+    let noted = |row: &SqliteRow| {
+        Ok(Noted {
+            id: row.try_get("id")?,
+            queue: row.try_get("queue")?,
+            name: row.try_get("name")?,
+            deleted_by: row.try_get("deleted_by")?,
+        })
+    };
+    rows.iter().map(noted).collect()
+}

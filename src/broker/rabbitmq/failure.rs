@@ -1,0 +1,153 @@
+//! What went wrong with a call, and how the seam words it.
+//!
+//! An error of the client tells too little by itself: the same 403 is a wrong password while connecting
+//! and a missing right later, so every mapping knows its operation.
+
+use std::time::Duration;
+
+use lapin::ErrorKind;
+use lapin::protocol::{AMQPErrorKind, AMQPHardError};
+
+use super::address::Address;
+use crate::broker::BrokerError;
+
+/// How a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The client could not read what came: a message that it does not survive (reliability.md F5).
+    Undecodable(String),
+    /// Anything else.
+    Lost(String),
+}
+
+impl Ended {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Undecodable(text) | Self::Lost(text) => text,
+        }
+    }
+}
+
+/// Why a call on a channel did not succeed.
+#[derive(Clone, Debug)]
+pub(super) enum CallError {
+    /// The client or the broker said so.
+    Amqp(lapin::Error),
+    /// The connection ended meanwhile: a call may then never be answered (F5).
+    Ended(Ended),
+    /// No answer in time; the connection was abandoned.
+    Silent(Duration),
+}
+
+impl From<lapin::Error> for CallError {
+    fn from(error: lapin::Error) -> Self {
+        Self::Amqp(error)
+    }
+}
+
+impl CallError {
+    /// The broker's reply code, where it gave one: 404, 406, …
+    pub(super) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Amqp(error) => reply(error).map(|(code, _)| code),
+            Self::Ended(_) | Self::Silent(_) => None,
+        }
+    }
+
+    /// What the broker or the client said.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Amqp(error) => reply(error).map_or_else(|| error.to_string(), |(_, text)| text),
+            Self::Ended(ended) => ended.text().to_owned(),
+            Self::Silent(bound) => format!("no answer within {} s", bound.as_secs_f32()),
+        }
+    }
+
+    /// How the connection ended, when that is what happened.
+    pub(super) fn ended(&self) -> Option<Ended> {
+        match self {
+            Self::Ended(ended) => Some(ended.clone()),
+            Self::Amqp(error) => ended(error),
+            Self::Silent(_) => Some(Ended::Lost(self.text())),
+        }
+    }
+
+    /// Whether the broker says that there is no such queue. A 404 alone does not say that: a classic
+    /// queue whose node is down is `NOT_FOUND - home node … is down or inaccessible` (trap 35).
+    pub(super) fn no_queue(&self) -> bool {
+        self.code() == Some(404) && self.text().starts_with("NOT_FOUND - no queue ")
+    }
+
+    /// Whether the broker says that there is no such exchange.
+    pub(super) fn no_exchange(&self) -> bool {
+        self.code() == Some(404) && self.text().starts_with("NOT_FOUND - no exchange ")
+    }
+}
+
+/// How the connection ended, as the client's error says; `None` when only a channel did.
+pub(super) fn ended(error: &lapin::Error) -> Option<Ended> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the client's enum is not exhaustive")]
+    match error.kind() {
+        ErrorKind::ParsingError(_) => Some(Ended::Undecodable(error.to_string())),
+        ErrorKind::ProtocolError(amqp) => match amqp.kind() {
+            // Sent by our client when a frame is not what it can be.
+            AMQPErrorKind::Hard(
+                AMQPHardError::FRAMEERROR | AMQPHardError::UNEXPECTEDFRAME | AMQPHardError::SYNTAXERROR,
+            ) => Some(Ended::Undecodable(error.to_string())),
+            AMQPErrorKind::Hard(_) => Some(Ended::Lost(error.to_string())),
+            AMQPErrorKind::Soft(_) => None,
+        },
+        ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidChannel(_) | ErrorKind::ChannelsLimitReached => None,
+        _ => Some(Ended::Lost(error.to_string())),
+    }
+}
+
+fn reply(error: &lapin::Error) -> Option<(u16, String)> {
+    match error.kind() {
+        ErrorKind::ProtocolError(amqp) => Some((amqp.get_id(), amqp.get_message().to_string())),
+        _ => None,
+    }
+}
+
+/// An error of connecting. 403 is the login here; 530 is the vhost, missing or refused.
+pub(super) fn connect_error(address: &Address, vhost: &str, error: &CallError) -> BrokerError {
+    let text = error.text();
+    match error.code() {
+        Some(403) => BrokerError::Login {
+            user: address.user.clone(),
+        },
+        Some(530) if text.contains("not found") => BrokerError::Vhost {
+            vhost: vhost.to_owned(),
+            mend: format!(
+                "create it with `rabbitmqctl add_vhost {vhost}`, or give broker.management_url an administrator"
+            ),
+        },
+        Some(530) if text.contains("refused") => rights("connect", "access to the vhost", vhost, &address.user),
+        _ => BrokerError::Unreachable {
+            operation: "connect",
+            detail: format!("{address:?}: {text}"),
+        },
+    }
+}
+
+/// A missing right, with the command that grants all of ours.
+pub(super) fn rights(operation: &'static str, right: &str, vhost: &str, user: &str) -> BrokerError {
+    BrokerError::Rights {
+        operation,
+        right: right.to_owned(),
+        mend: format!(
+            "grant it with `rabbitmqctl set_permissions -p {vhost} {user} CONFIGURE WRITE READ`, each a pattern that matches our prefix"
+        ),
+    }
+}
+
+/// An error of a call that changes nothing when it is not answered, or can be repeated.
+pub(super) fn call_error(operation: &'static str, address: &Address, vhost: &str, error: &CallError) -> BrokerError {
+    let detail = error.text();
+    match (error.code(), error) {
+        (Some(403), _) => rights(operation, &detail, vhost, &address.user),
+        (_, CallError::Silent(_)) => BrokerError::Unknown { operation, detail },
+        _ if error.ended().is_some() => BrokerError::Unreachable { operation, detail },
+        _ => BrokerError::Failed { operation, detail },
+    }
+}

@@ -1,0 +1,204 @@
+//! As much of AMQP 0-9-1's wire form as taking one message out needs, with nothing decoded that need not be.
+//!
+//! A message's header stays the bytes that came: what is wrong in it cannot hurt here. Every length is
+//! checked before memory is taken for it.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+pub(super) const METHOD: u8 = 1;
+pub(super) const HEADER: u8 = 2;
+pub(super) const BODY: u8 = 3;
+const END: u8 = 0xCE;
+
+/// A frame as it came.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) kind: u8,
+    pub(super) payload: Vec<u8>,
+}
+
+/// Class and method number.
+pub(super) type MethodId = (u16, u16);
+
+impl Frame {
+    /// Class and method of a method frame, and its arguments.
+    pub(super) fn method(&self) -> Option<(MethodId, Arguments<'_>)> {
+        let mut arguments = Arguments(&self.payload);
+        (self.kind == METHOD).then_some(())?;
+        Some(((arguments.u16()?, arguments.u16()?), arguments))
+    }
+}
+
+/// Reads arguments from the front; `None` when they are too short.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arguments<'a>(&'a [u8]);
+
+impl<'a> Arguments<'a> {
+    /// What follows the first `skipped` bytes.
+    pub(super) fn after(bytes: &'a [u8], skipped: usize) -> Option<Self> {
+        bytes.get(skipped..).map(Self)
+    }
+
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.take(2)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u16::from_be_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.take(4)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u32::from_be_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.take(8)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(u64::from_be_bytes)
+    }
+
+    pub(super) fn short_string(&mut self) -> Option<&'a [u8]> {
+        let length = self.u8()?;
+        self.take(length.into())
+    }
+}
+
+/// The bytes of a method frame's payload under construction.
+#[derive(Debug)]
+pub(super) struct Method(Vec<u8>);
+
+impl Method {
+    pub(super) fn new((class, method): MethodId) -> Self {
+        Self(Vec::new()).u16(class).u16(method)
+    }
+
+    pub(super) fn u8(mut self, value: u8) -> Self {
+        self.0.push(value);
+        self
+    }
+
+    pub(super) fn u16(mut self, value: u16) -> Self {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(super) fn u32(mut self, value: u32) -> Self {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    pub(super) fn u64(mut self, value: u64) -> Self {
+        self.0.extend(value.to_be_bytes());
+        self
+    }
+
+    /// A short string; what is over 255 bytes is cut (no name of ours is that long).
+    pub(super) fn short_string(mut self, text: &str) -> Self {
+        let bytes = &text.as_bytes()[..text.len().min(255)];
+        self.0.push(u8::try_from(bytes.len()).unwrap_or(u8::MAX));
+        self.0.extend(bytes);
+        self
+    }
+
+    pub(super) fn long_string(self, bytes: &[u8]) -> Self {
+        let mut method = self.u32(u32::try_from(bytes.len()).unwrap_or(0));
+        method.0.extend(bytes);
+        method
+    }
+
+    /// A table of text values.
+    pub(super) fn table(self, entries: &[(&str, &str)]) -> Self {
+        let mut table = Self(Vec::new());
+        for (name, value) in entries {
+            table = table.short_string(name).u8(b'S').long_string(value.as_bytes());
+        }
+        self.long_string(&table.0)
+    }
+}
+
+/// Writes a method frame.
+pub(super) async fn write<S: AsyncWrite + Unpin>(stream: &mut S, channel: u16, method: &Method) -> io::Result<()> {
+    let mut bytes = vec![METHOD];
+    bytes.extend(channel.to_be_bytes());
+    bytes.extend(u32::try_from(method.0.len()).unwrap_or(u32::MAX).to_be_bytes());
+    bytes.extend(&method.0);
+    bytes.push(END);
+    stream.write_all(&bytes).await?;
+    stream.flush().await
+}
+
+/// Reads a frame whose payload has at most `limit` bytes.
+pub(super) async fn read<S: AsyncRead + Unpin>(stream: &mut S, limit: usize) -> io::Result<Frame> {
+    let mut head = [0; 7];
+    stream.read_exact(&mut head).await?;
+    let length = u32::from_be_bytes([head[3], head[4], head[5], head[6]]);
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if &head[..4] == b"AMQP" || length > limit {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("a frame of {length} bytes"),
+        ));
+    }
+    let mut payload = vec![0; length];
+    stream.read_exact(&mut payload).await?;
+    if stream.read_u8().await? != END {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame without its end"));
+    }
+    Ok(Frame { kind: head[0], payload })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_written_is_read_again() {
+        let mut bytes = Vec::new();
+        let method = Method::new((60, 20))
+            .u16(7)
+            .short_string("q")
+            .u64(9)
+            .table(&[("a", "b")]);
+        write(&mut bytes, 1, &method).await.unwrap();
+        let frame = read(&mut bytes.as_slice(), 1024).await.unwrap();
+        let (id, mut arguments) = frame.method().unwrap();
+        assert_eq!(id, (60, 20));
+        assert_eq!(
+            (arguments.u16(), arguments.short_string(), arguments.u64()),
+            (Some(7), Some(b"q".as_slice()), Some(9))
+        );
+        assert_eq!(arguments.u32(), Some(8));
+    }
+
+    #[tokio::test]
+    async fn odd_bytes_are_errors_and_take_no_memory() {
+        for bytes in [
+            b"AMQP\0\0\x09\x01".as_slice(),
+            b"\x01\0\0\xff\xff\xff\xff",
+            b"\x01\0\0\0\0\0\x01x!",
+            b"\x01",
+        ] {
+            read(&mut &*bytes, 1024).await.unwrap_err();
+        }
+        assert!(
+            Frame {
+                kind: METHOD,
+                payload: vec![0; 3]
+            }
+            .method()
+            .is_none()
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! What is known of the broker at present, for `doctor`, `readyz` and the status line.
+//!
+//! Never an error: what cannot be asked is a sentence that says how to mend it.
+
+use std::sync::atomic::Ordering;
+
+use lapin::options::ExchangeDeclareOptions;
+use lapin::types::{FieldTable, ShortString};
+use lapin::{Channel, ExchangeKind};
+
+use super::RabbitMq;
+use super::admin::on_channel;
+use crate::broker::{BrokerError, BrokerHealth};
+use crate::domain::naming::QueueType;
+
+/// The oldest and the newest series that the rules of this driver were checked against.
+const SERIES: ((u32, u32), (u32, u32)) = ((3, 10), (4, 3));
+
+/// Asks the broker and the management API.
+pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
+    let mut health = BrokerHealth {
+        blocked: broker.alarm.reason(),
+        ..BrokerHealth::default()
+    };
+    match broker.admin.line().await {
+        Ok(_) => {
+            health.reachable = true;
+            exchange(broker, &mut health).await;
+        }
+        Err(error) => {
+            health.reachable = !matches!(error, BrokerError::Unreachable { .. });
+            health.problem = Some(error.to_string());
+        }
+    }
+    management(broker, &mut health).await;
+    health.events = broker.events.load(Ordering::Relaxed);
+    health
+}
+
+/// Whether the exchange of our settings is there.
+async fn exchange(broker: &RabbitMq, health: &mut BrokerHealth) {
+    let Ok(line) = broker.admin.line().await else { return };
+    let name = broker.settings.naming.exchange();
+    let passive = ExchangeDeclareOptions {
+        passive: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let looked = on_channel(&line, async |channel: &Channel| {
+        let name =
+            ShortString::try_new(name.as_str()).map_err(|_| super::failure::CallError::Silent(super::line::CALL))?;
+        line.call(channel.exchange_declare(name, ExchangeKind::Direct, passive, FieldTable::default()))
+            .await
+    });
+    if let Err(error) = looked.await {
+        health
+            .warnings
+            .push(broker.admin.error("look for the exchange", &error).to_string());
+    }
+}
+
+async fn management(broker: &RabbitMq, health: &mut BrokerHealth) {
+    let Some(management) = &broker.management else {
+        health.management_problem = Some("broker.management_url is not set: no listing, no policies".to_owned());
+        return;
+    };
+    match management.overview().await {
+        Err(error) => health.management_problem = Some(error.to_string()),
+        Ok(overview) => {
+            health.management = true;
+            health
+                .warnings
+                .extend(overview.version.as_deref().and_then(unchecked_series));
+            if !overview.statistics {
+                health
+                    .warnings
+                    .push("the management API collects no statistics: counts of listings are not known".to_owned());
+            }
+            health.version = overview.version;
+            if let Ok(Some(alarm)) = management.alarms().await {
+                health.blocked.get_or_insert(alarm);
+            }
+            dead_letters(broker, health).await;
+        }
+    }
+}
+
+/// Checks what a quorum family needs to keep its order, on the queue that we declare ourselves.
+async fn dead_letters(broker: &RabbitMq, health: &mut BrokerHealth) {
+    let naming = &broker.settings.naming;
+    let Ok(queue) = crate::domain::id::QueueName::parse(&naming.dead_letter_queue()) else {
+        return;
+    };
+    let Some(management) = &broker.management else { return };
+    let Ok(Some(found)) = management.queue(&queue, &broker.clock).await else {
+        return;
+    };
+    if found
+        .queue_type
+        .as_deref()
+        .is_some_and(|found| found != naming.queue_type.as_str())
+    {
+        health.warnings.push(format!(
+            "{:?} is not of type {}",
+            queue.as_str(),
+            naming.queue_type.as_str()
+        ));
+    }
+    let limited = found.arguments.iter().any(|(name, _)| name == "x-delivery-limit");
+    if naming.queue_type == QueueType::Quorum && !limited {
+        health.warnings.push(format!(
+            "{:?} has no x-delivery-limit: RabbitMQ 4 drops after 20 returns",
+            queue.as_str()
+        ));
+    }
+}
+
+fn unchecked_series(version: &str) -> Option<String> {
+    let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
+    let series = (numbers.next()?, numbers.next()?);
+    (series < SERIES.0 || series > SERIES.1)
+        .then(|| format!("RabbitMQ {version} is not one of the series that were checked (3.10 to 4.3)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_unchecked_series_are_warned_of() {
+        for (version, warned) in [
+            ("3.10.8", false),
+            ("4.3.5", false),
+            ("3.9.29", true),
+            ("5.0.0", true),
+            ("odd", false),
+        ] {
+            assert_eq!(unchecked_series(version).is_some(), warned, "{version}");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! One connection to the broker, every call on it bounded, and the slot that keeps one open.
+//!
+//! The client's own recovery stays off (trap 29): a line that ended is thrown away and a new one is
+//! opened by whoever needs it. A call may never be answered once the connection died of something
+//! undecodable (reliability.md F5), so every call watches the end of its line and the time.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use lapin::{Channel, Connection, ConnectionProperties, Event};
+use tokio::sync::{Mutex, watch};
+use tokio::task::AbortHandle;
+
+use super::address::Address;
+use super::failure::{CallError, Ended, connect_error, ended};
+use crate::ambient;
+use crate::broker::BrokerError;
+
+/// How long a connection may take to open.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long the broker may take to answer a call.
+pub(super) const CALL: Duration = Duration::from_secs(10);
+/// How long an orderly close may take.
+pub(super) const CLOSE: Duration = Duration::from_secs(5);
+
+/// What opening a line needs, shared by all of a driver.
+#[derive(Debug)]
+pub(super) struct Dialer {
+    pub(super) address: Address,
+    pub(super) vhost: String,
+    name: RwLock<String>,
+}
+
+impl Dialer {
+    pub(super) fn new(address: Address, vhost: String, name: String) -> Self {
+        Self {
+            address,
+            vhost,
+            name: RwLock::new(name),
+        }
+    }
+
+    /// The name that this process's connections begin with.
+    pub(super) fn name(&self) -> String {
+        self.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_name(&self, name: &str) {
+        name.clone_into(&mut self.name.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The name of the connection for a role. Connections of a process are found by its first part.
+    pub(super) fn connection_name(&self, role: &str) -> String {
+        format!("{} {role}", self.name())
+    }
+
+    /// Opens a line to our vhost.
+    pub(super) async fn open(&self, role: &str) -> Result<Arc<Line>, BrokerError> {
+        self.open_vhost(role, &self.vhost, |_| ()).await
+    }
+
+    /// Opens a line; `notice` hears of alarms.
+    pub(super) async fn open_vhost(
+        &self,
+        role: &str,
+        vhost: &str,
+        notice: impl Fn(Notice) + Send + 'static,
+    ) -> Result<Arc<Line>, BrokerError> {
+        let properties = ConnectionProperties::default().with_connection_name(self.connection_name(role).into());
+        let connecting = Connection::connect_uri(self.address.uri(vhost), properties);
+        let connection = match tokio::time::timeout(CONNECT, connecting).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => return Err(connect_error(&self.address, vhost, &error.into())),
+            Err(_) => return Err(connect_error(&self.address, vhost, &CallError::Silent(CONNECT))),
+        };
+        Ok(Line::watched(connection, notice))
+    }
+}
+
+/// What a line says beside its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// The broker takes no publishes from this connection (alarm).
+    Blocked(String),
+    /// It takes them again.
+    Unblocked,
+    /// The line ended.
+    Ended(Ended),
+}
+
+/// An open connection.
+pub(super) struct Line {
+    connection: Connection,
+    end: Arc<watch::Sender<Option<Ended>>>,
+    watcher: AbortHandle,
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Line")
+            .field("end", &*self.end.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.watcher.abort();
+    }
+}
+
+impl Line {
+    fn watched(connection: Connection, notice: impl Fn(Notice) + Send + 'static) -> Arc<Self> {
+        let end = Arc::new(watch::Sender::new(None));
+        let mut events = connection.events_listener();
+        let ending = Arc::clone(&end);
+        let watcher = ambient::spawn("broker-line", async move {
+            while let Some(event) = events.next().await {
+                match event {
+                    Event::ConnectionBlocked(reason) => notice(Notice::Blocked(reason)),
+                    Event::ConnectionUnblocked => notice(Notice::Unblocked),
+                    Event::Error(error) => {
+                        if let Some(ended) = ended(&error) {
+                            finish(&ending, ended.clone());
+                            notice(Notice::Ended(ended));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        });
+        Arc::new(Self {
+            connection,
+            end,
+            watcher: watcher.abort_handle(),
+        })
+    }
+
+    /// Whether calls can still be made on it.
+    pub(super) fn is_open(&self) -> bool {
+        self.end.borrow().is_none() && self.connection.status().connected()
+    }
+
+    /// How it ended, once that is known.
+    pub(super) fn ended(&self) -> Option<Ended> {
+        self.end.borrow().clone()
+    }
+
+    /// How it ended, waiting a moment for the reason of a connection that is visibly closed.
+    pub(super) async fn reason(&self) -> Ended {
+        let mut end = self.end.subscribe();
+        let known = tokio::time::timeout(Duration::from_secs(1), end.wait_for(Option::is_some)).await;
+        match known {
+            Ok(Ok(reason)) => reason.clone().unwrap_or_else(unexplained),
+            Ok(Err(_)) | Err(_) => unexplained(),
+        }
+    }
+
+    /// Records its end, first reason wins, except that *undecodable* replaces a plain loss.
+    pub(super) fn note(&self, ended: Ended) {
+        finish(&self.end, ended);
+    }
+
+    /// The negotiated limits: channels and bytes of a frame, 0 for none.
+    pub(super) fn limits(&self) -> (u16, u32) {
+        let configuration = self.connection.configuration();
+        (configuration.channel_max(), configuration.frame_max())
+    }
+
+    /// A new channel.
+    pub(super) async fn channel(&self) -> Result<Channel, CallError> {
+        self.call(self.connection.create_channel()).await
+    }
+
+    /// Runs a call until its answer, the line's end or the bound; silence ends the line.
+    pub(super) async fn call<T>(&self, call: impl Future<Output = lapin::Result<T>>) -> Result<T, CallError> {
+        self.call_within(CALL, call).await
+    }
+
+    /// [`Line::call`] with another bound.
+    pub(super) async fn call_within<T>(
+        &self,
+        bound: Duration,
+        call: impl Future<Output = lapin::Result<T>>,
+    ) -> Result<T, CallError> {
+        let mut end = self.end.subscribe();
+        tokio::select! {
+            biased;
+            answer = call => answer.map_err(|error| {
+                if let Some(ended) = ended(&error) {
+                    self.note(ended);
+                }
+                CallError::Amqp(error)
+            }),
+            ended = end.wait_for(Option::is_some) => {
+                Err(CallError::Ended(ended.ok().and_then(|ended| ended.clone()).unwrap_or_else(unexplained)))
+            }
+            () = tokio::time::sleep(bound) => {
+                self.note(Ended::Lost(format!("no answer within {} s", bound.as_secs_f32())));
+                Err(CallError::Silent(bound))
+            }
+        }
+    }
+
+    /// Closes the connection in order, within a bound.
+    pub(super) async fn close(&self) {
+        let closing = self.connection.close(200, "closing".into());
+        // A connection that is lost already, or does not answer, is dropped all the same.
+        let _ = tokio::time::timeout(CLOSE, closing).await;
+        self.note(Ended::Lost("closed".to_owned()));
+    }
+}
+
+fn unexplained() -> Ended {
+    Ended::Lost("connection lost".to_owned())
+}
+
+fn finish(end: &watch::Sender<Option<Ended>>, ended: Ended) {
+    end.send_if_modified(|known| {
+        let better = match known {
+            None => true,
+            Some(Ended::Lost(_)) => matches!(ended, Ended::Undecodable(_)),
+            Some(Ended::Undecodable(_)) => false,
+        };
+        if better {
+            *known = Some(ended);
+        }
+        better
+    });
+}
+
+/// Keeps one line of a role open; whoever needs it and finds it ended opens it again.
+#[derive(Debug)]
+pub(super) struct Slot {
+    role: &'static str,
+    line: Mutex<Option<Arc<Line>>>,
+}
+
+impl Slot {
+    pub(super) fn new(role: &'static str) -> Self {
+        Self {
+            role,
+            line: Mutex::new(None),
+        }
+    }
+
+    /// The open line, opened now if need be.
+    pub(super) async fn get(
+        &self,
+        dialer: &Dialer,
+        notice: impl Fn(Notice) + Send + 'static,
+    ) -> Result<Arc<Line>, BrokerError> {
+        let mut slot = self.line.lock().await;
+        if let Some(line) = slot.as_ref().filter(|line| line.is_open()) {
+            return Ok(Arc::clone(line));
+        }
+        *slot = None;
+        let line = dialer.open_vhost(self.role, &dialer.vhost, notice).await?;
+        *slot = Some(Arc::clone(&line));
+        Ok(line)
+    }
+
+    /// Closes the line, if there is one.
+    pub(super) async fn close(&self) {
+        let line = self.line.lock().await.take();
+        if let Some(line) = line {
+            line.close().await;
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Hears what happens: nudges on the wake queue, created and deleted queues, policies and alarms on the
+//! event exchange where there is one. Lossy by design; a sweep finds what was missed.
+//!
+//! Two tasks, each with a connection of its own that it opens again with jittered backoff. Losing the
+//! first is *the broker is down*; the second degrades in silence (the plugin is optional, trap 27).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use lapin::options::{BasicConsumeOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{Channel, Consumer, ExchangeKind};
+use tokio::sync::broadcast;
+
+use super::admin::insert;
+use super::failure::CallError;
+use super::line::{Dialer, Line};
+use super::message;
+use crate::ambient;
+use crate::broker::Signal;
+use crate::domain::id::QueueName;
+use crate::domain::message::Message;
+
+const BACKOFF_MIN: Duration = Duration::from_millis(200);
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+/// How often a missing event exchange is looked for again.
+const NO_EVENTS: Duration = Duration::from_mins(5);
+/// Events that wait for us at once.
+const EVENTS_LENGTH_MAX: i32 = 10_000;
+const EVENT_EXCHANGE: &str = "amq.rabbitmq.event";
+const EVENT_KEYS: [&str; 5] = [
+    "queue.created",
+    "queue.deleted",
+    "policy.#",
+    "queue.policy.#",
+    "alarm.#",
+];
+
+/// What both tasks need.
+#[derive(Clone, Debug)]
+pub(super) struct Listening {
+    pub(super) dialer: Arc<Dialer>,
+    pub(super) wake_queue: ShortString,
+    pub(super) signals: broadcast::Sender<Signal>,
+    /// Whether events are being heard.
+    pub(super) events: Arc<AtomicBool>,
+}
+
+impl Listening {
+    fn tell(&self, signal: Signal) {
+        // Nobody listens: nobody needs to know.
+        let _ = self.signals.send(signal);
+    }
+
+    /// Consumes the wake queue for ever.
+    pub(super) async fn wake(self) {
+        let mut backoff = BACKOFF_MIN;
+        let mut down = false;
+        loop {
+            let reason = match self.hear_wake(&mut backoff, &mut down).await {
+                Ok(reason) | Err(reason) => reason,
+            };
+            if !std::mem::replace(&mut down, true) {
+                self.tell(Signal::Down(reason));
+            }
+            pause(&mut backoff).await;
+        }
+    }
+
+    async fn hear_wake(&self, backoff: &mut Duration, down: &mut bool) -> Result<String, String> {
+        let line = self.dialer.open("wake").await.map_err(|error| error.to_string())?;
+        let (_channel, mut consumer) = consume(&line, &self.wake_queue).await.map_err(|error| error.text())?;
+        if std::mem::replace(down, false) {
+            self.tell(Signal::Up);
+        }
+        *backoff = BACKOFF_MIN;
+        while let Some(Ok(delivery)) = consumer.next().await {
+            let message = message::received(delivery.properties, delivery.data);
+            // Anybody may write there: what is no name is nothing.
+            if let Some(queue) = std::str::from_utf8(&message.body)
+                .ok()
+                .and_then(|name| QueueName::parse(name).ok())
+            {
+                self.tell(Signal::Nudged(queue));
+            }
+        }
+        Ok(line.reason().await.text().to_owned())
+    }
+
+    /// Hears the event exchange for ever.
+    pub(super) async fn event_exchange(self) {
+        let mut backoff = BACKOFF_MIN;
+        loop {
+            match self.hear_events(&mut backoff).await {
+                Heard::Lost => pause(&mut backoff).await,
+                Heard::Absent(reason) => {
+                    tracing::debug!(?reason, "no event exchange; queues are found by listing");
+                    tokio::time::sleep(NO_EVENTS.mul_f64(0.5 + ambient::roll())).await;
+                }
+            }
+            self.events.store(false, Ordering::Relaxed);
+        }
+    }
+
+    async fn hear_events(&self, backoff: &mut Duration) -> Heard {
+        let line = match self.dialer.open_vhost("events", "/", |_| ()).await {
+            Ok(line) => line,
+            Err(crate::broker::BrokerError::Unreachable { .. }) => return Heard::Lost,
+            Err(error) => return Heard::Absent(error.to_string()),
+        };
+        let (_channel, mut consumer) = match subscribe(&line).await {
+            Ok(subscribed) => subscribed,
+            Err(error) if error.code().is_some() => return Heard::Absent(error.text()),
+            Err(_) => return Heard::Lost,
+        };
+        self.events.store(true, Ordering::Relaxed);
+        *backoff = BACKOFF_MIN;
+        while let Some(Ok(delivery)) = consumer.next().await {
+            let key = delivery.routing_key.clone();
+            let message = message::received(delivery.properties, delivery.data);
+            if let Some(signal) = signal(key.as_str(), &message, &self.dialer.vhost) {
+                self.tell(signal);
+            }
+        }
+        Heard::Lost
+    }
+}
+
+enum Heard {
+    Lost,
+    Absent(String),
+}
+
+async fn pause(backoff: &mut Duration) {
+    tokio::time::sleep(backoff.mul_f64(0.5 + ambient::roll())).await;
+    *backoff = (*backoff * 2).min(BACKOFF_MAX);
+}
+
+/// Consumes without acks: what is lost here is found by the sweep, and what cannot be decoded is gone.
+async fn consume(line: &Line, queue: &ShortString) -> Result<(Channel, Consumer), CallError> {
+    let channel = line.channel().await?;
+    let options = BasicConsumeOptions {
+        no_ack: true,
+        ..BasicConsumeOptions::default()
+    };
+    let tag = ShortString::from(format!("redrive-listen-{:016x}", ambient::random()));
+    let consumer = line
+        .call(channel.basic_consume(queue.clone(), tag, options, FieldTable::default()))
+        .await?;
+    Ok((channel, consumer))
+}
+
+async fn subscribe(line: &Line) -> Result<(Channel, Consumer), CallError> {
+    let exchange = ShortString::from(EVENT_EXCHANGE);
+    let probe = line.channel().await?;
+    let passive = ExchangeDeclareOptions {
+        passive: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    line.call(probe.exchange_declare(exchange.clone(), ExchangeKind::Topic, passive, FieldTable::default()))
+        .await?;
+    let mut arguments = FieldTable::default();
+    insert(&mut arguments, "x-max-length", AMQPValue::LongInt(EVENTS_LENGTH_MAX));
+    let temporary = QueueDeclareOptions {
+        exclusive: true,
+        auto_delete: true,
+        ..QueueDeclareOptions::default()
+    };
+    let name = ShortString::from(format!("redrive-events-{:016x}", ambient::random()));
+    line.call(probe.queue_declare(name.clone(), temporary, arguments))
+        .await?;
+    for key in EVENT_KEYS {
+        let binding = probe.queue_bind(
+            name.clone(),
+            exchange.clone(),
+            key.into(),
+            QueueBindOptions::default(),
+            FieldTable::default(),
+        );
+        line.call(binding).await?;
+    }
+    consume(line, &name).await
+}
+
+/// What an event means for us: only our vhost, alarms of all.
+fn signal(key: &str, event: &Message, vhost: &str) -> Option<Signal> {
+    if let Some(change) = key.strip_prefix("alarm.") {
+        let source = event
+            .header_text("source")
+            .or_else(|| event.header_text("resource"))
+            .unwrap_or("resource");
+        return match change {
+            "set" => Some(Signal::Blocked(format!("alarm: {source}"))),
+            "cleared" => Some(Signal::Unblocked),
+            _ => None,
+        };
+    }
+    if event.header_text("vhost") != Some(vhost) {
+        return None;
+    }
+    if key.starts_with("policy.") || key.starts_with("queue.policy.") {
+        return Some(Signal::PolicyChanged);
+    }
+    let queue = QueueName::parse(event.header_text("name")?).ok()?;
+    match key {
+        "queue.created" => Some(Signal::QueueCreated(queue)),
+        "queue.deleted" => {
+            let by = event.header_text("user_who_performed_action");
+            // The broker itself, which means expired: so called on classic and on quorum queues.
+            let by = by
+                .filter(|by| !matches!(*by, "rmq-internal" | "expired"))
+                .map(str::to_owned);
+            Some(Signal::QueueDeleted { queue, by })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::message::HeaderValue;
+
+    fn event(headers: &[(&str, &str)]) -> Message {
+        Message {
+            headers: headers
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), HeaderValue::text(value)))
+                .collect(),
+            ..Message::default()
+        }
+    }
+
+    #[test]
+    fn expired_is_told_from_deleted_by_a_user() {
+        let queue = QueueName::parse("q").unwrap();
+        for (user, by) in [
+            ("rmq-internal", None),
+            ("expired", None),
+            ("ann", Some("ann".to_owned())),
+        ] {
+            let event = event(&[("name", "q"), ("vhost", "v"), ("user_who_performed_action", user)]);
+            let expected = Signal::QueueDeleted {
+                queue: queue.clone(),
+                by,
+            };
+            assert_eq!(signal("queue.deleted", &event, "v"), Some(expected));
+        }
+    }
+
+    #[test]
+    fn events_of_other_vhosts_and_odd_ones_are_nothing() {
+        assert_eq!(
+            signal("queue.created", &event(&[("name", "q"), ("vhost", "other")]), "v"),
+            None
+        );
+        assert_eq!(signal("queue.created", &event(&[("vhost", "v")]), "v"), None);
+        assert_eq!(
+            signal("queue.stranger", &event(&[("name", "q"), ("vhost", "v")]), "v"),
+            None
+        );
+        assert_eq!(
+            signal("policy.set", &event(&[("vhost", "v")]), "v"),
+            Some(Signal::PolicyChanged)
+        );
+    }
+}

@@ -1,0 +1,143 @@
+//! From the API's JSON to plain data. A missing or odd field is *not known*, never zero, never an error.
+
+use serde_json::Value;
+use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, PrimitiveDateTime};
+
+use crate::broker::{BrokerPolicy, ListedQueue};
+use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
+
+/// Bytes of one shown value.
+const SHOWN_BYTES: usize = 1024;
+
+/// A queue as listed; `None` when it has no usable name.
+pub(super) fn queue(value: &Value, taken_at: Timestamp) -> Option<ListedQueue> {
+    let name = QueueName::parse(value.get("name")?.as_str()?).ok()?;
+    Some(ListedQueue {
+        name,
+        queue_type: text(value, "type").or_else(|| text(value.get("arguments")?, "x-queue-type")),
+        ready: count(value, "messages_ready"),
+        unacked: count(value, "messages_unacknowledged"),
+        consumers: count(value, "consumers"),
+        idle_since: text(value, "idle_since").and_then(|text| moment(&text)),
+        oldest_at: value
+            .get("head_message_timestamp")
+            .and_then(Value::as_i64)
+            .map(Timestamp::from_seconds),
+        state: text(value, "state"),
+        arguments: pairs(value.get("arguments")),
+        policy: text(value, "policy").filter(|policy| !policy.is_empty()),
+        taken_at,
+    })
+}
+
+/// A policy; `None` when it has no name or pattern.
+pub(super) fn policy(value: &Value, operator: bool) -> Option<BrokerPolicy> {
+    Some(BrokerPolicy {
+        name: text(value, "name")?,
+        pattern: text(value, "pattern")?,
+        applies_to: text(value, "apply-to").unwrap_or_else(|| "all".to_owned()),
+        priority: value.get("priority").and_then(Value::as_i64).unwrap_or(0),
+        operator,
+        definition: pairs(value.get("definition")),
+    })
+}
+
+fn text(value: &Value, field: &str) -> Option<String> {
+    value.get(field)?.as_str().map(str::to_owned)
+}
+
+fn count(value: &Value, field: &str) -> Option<u64> {
+    value.get(field)?.as_u64()
+}
+
+/// Keys and values of an object as text, each bounded.
+fn pairs(value: Option<&Value>) -> Vec<(String, String)> {
+    let Some(Value::Object(object)) = value else {
+        return Vec::new();
+    };
+    object
+        .iter()
+        .map(|(name, value)| (name.clone(), shown(value)))
+        .collect()
+}
+
+fn shown(value: &Value) -> String {
+    let mut text = match value {
+        Value::String(text) => text.clone(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    };
+    text.truncate(text.floor_char_boundary(SHOWN_BYTES));
+    text
+}
+
+/// `2022-11-20 11:23:45` (3.10) or RFC 3339 (3.12 and later), UTC.
+fn moment(text: &str) -> Option<Timestamp> {
+    let seconds = match OffsetDateTime::parse(text, &Rfc3339) {
+        Ok(moment) => moment.unix_timestamp(),
+        Err(_) => {
+            let format =
+                time::format_description::parse_borrowed::<2>("[year]-[month]-[day] [hour]:[minute]:[second]").ok()?;
+            PrimitiveDateTime::parse(text.trim(), &format)
+                .ok()?
+                .assume_utc()
+                .unix_timestamp()
+        }
+    };
+    Some(Timestamp::from_seconds(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_missing_or_odd_is_not_known() {
+        for odd in [json!(null), json!(-1), json!("7"), json!(1.5), json!({}), json!([])] {
+            let listed = queue(
+                &json!({"name": "q", "messages_ready": odd, "consumers": odd, "arguments": odd}),
+                Timestamp::EPOCH,
+            );
+            let listed = listed.unwrap();
+            assert_eq!(
+                (listed.ready, listed.unacked, listed.consumers),
+                (None, None, None),
+                "{odd}"
+            );
+        }
+        assert_eq!(
+            queue(
+                &json!({"name": "q", "messages_ready": 9_007_199_254_740_993_u64}),
+                Timestamp::EPOCH
+            )
+            .unwrap()
+            .ready,
+            Some(9_007_199_254_740_993)
+        );
+    }
+
+    #[test]
+    fn an_element_without_a_name_is_skipped() {
+        for odd in [
+            json!({}),
+            json!({"name": 1}),
+            json!({"name": ""}),
+            json!(null),
+            json!([1]),
+        ] {
+            assert_eq!(queue(&odd, Timestamp::EPOCH), None, "{odd}");
+            assert_eq!(policy(&odd, false), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn both_spellings_of_a_moment_are_read() {
+        let expected = Some(Timestamp::from_seconds(1_668_943_425));
+        assert_eq!(moment("2022-11-20 11:23:45"), expected);
+        assert_eq!(moment("2022-11-20T11:23:45.000+00:00"), expected);
+        assert_eq!(moment("yesterday"), None);
+    }
+}

@@ -1,0 +1,206 @@
+//! The calls that the driver makes, one function each.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::Management;
+use super::answers;
+use crate::ambient::Clock;
+use crate::broker::{BrokerError, BrokerPolicy, ListedQueue, PageRequest, QueuePage};
+use crate::domain::id::QueueName;
+
+/// What a listing asks for: cuts bytes, not the broker's work.
+const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,idle_since,head_message_timestamp";
+const PAGE_MAX: u32 = 500;
+
+/// What the overview says.
+#[derive(Clone, Debug, Default)]
+pub(in crate::broker::rabbitmq) struct Overview {
+    pub(in crate::broker::rabbitmq) version: Option<String>,
+    /// Whether queue statistics are collected.
+    pub(in crate::broker::rabbitmq) statistics: bool,
+}
+
+impl Management {
+    /// A page of the vhost's queues by name; a page past the end is an empty last one (trap 26).
+    pub(in crate::broker::rabbitmq) async fn queues_page(
+        &self,
+        request: &PageRequest,
+        clock: &Clock,
+    ) -> Result<QueuePage, BrokerError> {
+        let (page, size) = (
+            request.page.max(1).to_string(),
+            request.size.clamp(1, PAGE_MAX).to_string(),
+        );
+        let mut query = vec![
+            ("page", page.as_str()),
+            ("page_size", size.as_str()),
+            ("columns", COLUMNS),
+            ("sort", "name"),
+        ];
+        if let Some(name) = &request.name_contains {
+            query.push(("name", name));
+        }
+        let (started, taken_at) = (clock.uptime(), clock.now());
+        let answer = self.send(Method::GET, &["queues", self.vhost()], &query, None).await?;
+        let took = clock.uptime().saturating_sub(started);
+        if answer.status == StatusCode::BAD_REQUEST
+            && answer.body.get("error").and_then(Value::as_str) == Some("page_out_of_range")
+        {
+            return Ok(QueuePage {
+                took,
+                ..QueuePage::default()
+            });
+        }
+        if !answer.status.is_success() {
+            return Err(self.refusal("list queues", "access to the vhost", &answer).await);
+        }
+        let number = |field: &str| answer.body.get(field).and_then(Value::as_u64);
+        let items = answer
+            .body
+            .get("items")
+            .and_then(Value::as_array)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let more = match number("page_count") {
+            Some(pages) => u64::from(request.page) < pages,
+            None => !items.is_empty(),
+        };
+        Ok(QueuePage {
+            queues: items.iter().filter_map(|item| answers::queue(item, taken_at)).collect(),
+            more,
+            total: number("filtered_count").or_else(|| number("total_count")),
+            took,
+        })
+    }
+
+    /// One queue; `None` when the API does not know it.
+    pub(in crate::broker::rabbitmq) async fn queue(
+        &self,
+        queue: &QueueName,
+        clock: &Clock,
+    ) -> Result<Option<ListedQueue>, BrokerError> {
+        let path = ["queues", self.vhost(), queue.as_str()];
+        let taken_at = clock.now();
+        let answer = self.send(Method::GET, &path, &[("columns", COLUMNS)], None).await?;
+        if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
+            return Ok(None);
+        }
+        if !answer.status.is_success() {
+            return Err(self.refusal("show queue", "access to the vhost", &answer).await);
+        }
+        Ok(answers::queue(&answer.body, taken_at))
+    }
+
+    /// Policies and operator policies of the vhost.
+    pub(in crate::broker::rabbitmq) async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
+        let mut policies = Vec::new();
+        for (path, operator) in [("policies", false), ("operator-policies", true)] {
+            let path = [path, self.vhost()];
+            let listed = self
+                .call("list policies", "the tag `management`", Method::GET, &path, None)
+                .await?;
+            let listed = listed.as_array().map(Vec::as_slice).unwrap_or_default();
+            policies.extend(listed.iter().filter_map(|item| answers::policy(item, operator)));
+        }
+        Ok(policies)
+    }
+
+    pub(in crate::broker::rabbitmq) async fn overview(&self) -> Result<Overview, BrokerError> {
+        let body = self
+            .call("overview", "the tag `management`", Method::GET, &["overview"], None)
+            .await?;
+        Ok(Overview {
+            version: body.get("rabbitmq_version").and_then(Value::as_str).map(str::to_owned),
+            statistics: body.get("disable_stats").and_then(Value::as_bool) != Some(true),
+        })
+    }
+
+    /// Makes the vhost; an existing one is left as it is.
+    pub(in crate::broker::rabbitmq) async fn vhost_create(&self) -> Result<(), BrokerError> {
+        let path = ["vhosts", self.vhost()];
+        let body = json!({"description": "delivery queues"});
+        self.call(
+            "create vhost",
+            "the tag `administrator`",
+            Method::PUT,
+            &path,
+            Some(&body),
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Grants `user` everything on the vhost, which is ours.
+    pub(in crate::broker::rabbitmq) async fn permissions_grant(&self, user: &str) -> Result<(), BrokerError> {
+        let path = ["permissions", self.vhost(), user];
+        let body = json!({"configure": ".*", "write": ".*", "read": ".*"});
+        self.call(
+            "grant permissions",
+            "the tag `administrator`",
+            Method::PUT,
+            &path,
+            Some(&body),
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// The names of the alarms in force, where the user may ask.
+    pub(in crate::broker::rabbitmq) async fn alarms(&self) -> Result<Option<String>, BrokerError> {
+        let answer = self
+            .send(Method::GET, &["health", "checks", "alarms"], &[], None)
+            .await?;
+        if answer.status != StatusCode::SERVICE_UNAVAILABLE {
+            return Ok(None);
+        }
+        let alarms = answer
+            .body
+            .get("alarms")
+            .and_then(Value::as_array)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let names: Vec<_> = alarms
+            .iter()
+            .filter_map(|alarm| alarm.get("resource").and_then(Value::as_str))
+            .collect();
+        Ok(Some(if names.is_empty() {
+            "alarm".to_owned()
+        } else {
+            format!("alarm: {}", names.join(", "))
+        }))
+    }
+
+    /// Closes the connections whose given name is `name` or begins with it and a space.
+    pub(in crate::broker::rabbitmq) async fn connections_close(&self, name: &str) -> Result<u32, BrokerError> {
+        let path = ["vhosts", self.vhost(), "connections"];
+        let listed = self
+            .call("list connections", "the tag `management`", Method::GET, &path, None)
+            .await?;
+        let listed = listed.as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut closed = 0;
+        for connection in listed {
+            let given = connection
+                .get("user_provided_name")
+                .or_else(|| connection.get("client_properties")?.get("connection_name"));
+            let Some(given) = given.and_then(Value::as_str) else {
+                continue;
+            };
+            let ours = given
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+            let Some(id) = connection.get("name").and_then(Value::as_str).filter(|_| ours) else {
+                continue;
+            };
+            let answer = self.send(Method::DELETE, &["connections", id], &[], None).await?;
+            if answer.status.is_success() {
+                closed += 1;
+            } else if answer.status != StatusCode::NOT_FOUND {
+                return Err(self
+                    .refusal("close connection", "the tag `monitoring` or the same user", &answer)
+                    .await);
+            }
+        }
+        Ok(closed)
+    }
+}

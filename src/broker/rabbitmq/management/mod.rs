@@ -1,0 +1,228 @@
+//! The management HTTP API: listing, policies, and what only an administrator may do.
+//!
+//! Delivery never needs it. Answers are taken leniently: every field is optional, an element of a wrong
+//! shape is skipped or shown without the field, and never costs the page. Bodies are bounded. Errors
+//! never contain the URL's credentials.
+
+mod answers;
+mod calls;
+
+use std::fmt;
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use url::Url;
+
+use super::failure::rights;
+use crate::broker::BrokerError;
+
+/// How long an answer may take: a listing of 10,000 queues was measured at 15 s.
+const ANSWER: Duration = Duration::from_secs(30);
+const CONNECT: Duration = Duration::from_secs(5);
+/// Bytes of an answer that are read; a page of 500 queues has about 0.7 MB.
+const BODY_BYTES_MAX: usize = 64 << 20;
+
+/// A client of the management API for one vhost.
+pub(super) struct Management {
+    base: Url,
+    user: String,
+    password: SecretString,
+    vhost: String,
+    client: reqwest::Client,
+}
+
+impl fmt::Debug for Management {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Management({:?}, user {:?})", self.base.as_str(), self.user)
+    }
+}
+
+/// An answer that is not an error of the transport.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) body: Value,
+}
+
+impl Management {
+    /// Reads `http[s]://user:password@host:port[/prefix]`; without user information the login of AMQP is used.
+    pub(super) fn new(url: &str, user: &str, password: &str, vhost: &str) -> Result<Self, BrokerError> {
+        let mut base = Url::parse(url).map_err(|error| misconfigured(&error.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
+            return Err(misconfigured("the scheme must be http or https"));
+        }
+        let decoded = |text: &str| {
+            percent_encoding::percent_decode_str(text)
+                .decode_utf8_lossy()
+                .into_owned()
+        };
+        let (user, password) = if base.username().is_empty() {
+            (user.to_owned(), password.to_owned())
+        } else {
+            (
+                decoded(base.username()),
+                base.password().map(decoded).unwrap_or_default(),
+            )
+        };
+        // A URL with a host takes both; what it would refuse has neither.
+        let _ = base.set_username("");
+        let _ = base.set_password(None);
+        base.set_query(None);
+        base.set_fragment(None);
+        let client = reqwest::Client::builder()
+            .timeout(ANSWER)
+            .connect_timeout(CONNECT)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .map_err(|error| misconfigured(&error.without_url().to_string()))?;
+        Ok(Self {
+            base,
+            user,
+            password: password.into(),
+            vhost: vhost.to_owned(),
+            client,
+        })
+    }
+
+    pub(super) fn vhost(&self) -> &str {
+        &self.vhost
+    }
+
+    /// Calls `path` (segments, unescaped) below `/api` and takes any status.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<Answer, BrokerError> {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("api").extend(path);
+        }
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let mut request = self
+            .client
+            .request(method, url)
+            .basic_auth(&self.user, Some(self.password.expose_secret()));
+        if let Some(body) = body {
+            request = request
+                .header("content-type", "application/json")
+                .body(body.to_string());
+        }
+        let answer = request.send().await.map_err(|error| unreachable(error))?;
+        let status = answer.status();
+        let bytes = bounded(answer).await?;
+        Ok(Answer {
+            status,
+            body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        })
+    }
+
+    /// Calls and takes only success; `right` is what an error of rights says is missing.
+    pub(super) async fn call(
+        &self,
+        operation: &'static str,
+        right: &str,
+        method: Method,
+        path: &[&str],
+        body: Option<&Value>,
+    ) -> Result<Value, BrokerError> {
+        let answer = self.send(method, path, &[], body).await?;
+        if answer.status.is_success() {
+            return Ok(answer.body);
+        }
+        Err(self.refusal(operation, right, &answer).await)
+    }
+
+    /// What an unsuccessful answer means. 401 is the login only when `/whoami` says so too (trap 31).
+    pub(super) async fn refusal(&self, operation: &'static str, right: &str, answer: &Answer) -> BrokerError {
+        let reason = answer.body.get("reason").and_then(Value::as_str).unwrap_or_default();
+        match answer.status {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                match self.send(Method::GET, &["whoami"], &[], None).await {
+                    Ok(me) if me.status.is_success() => rights(operation, right, &self.vhost, &self.user),
+                    Ok(me) if me.body.get("reason").and_then(Value::as_str).is_some_and(no_tag) => {
+                        BrokerError::Rights {
+                            operation,
+                            right: "the tag `management`".to_owned(),
+                            mend: format!("grant it with `rabbitmqctl set_user_tags {} management`", self.user),
+                        }
+                    }
+                    Ok(_) | Err(_) => BrokerError::Login {
+                        user: self.user.clone(),
+                    },
+                }
+            }
+            StatusCode::NOT_FOUND if answer.body.is_null() => BrokerError::Management {
+                detail: format!("{:?} has no management API (404)", self.base.as_str()),
+                mend: "check broker.management_url, and `rabbitmq-plugins enable rabbitmq_management`".to_owned(),
+            },
+            status => BrokerError::Failed {
+                operation,
+                detail: format!("management API answers {status} {reason}"),
+            },
+        }
+    }
+}
+
+fn no_tag(reason: &str) -> bool {
+    reason.contains("Not management user")
+}
+
+async fn bounded(mut answer: reqwest::Response) -> Result<Vec<u8>, BrokerError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(unreachable)? {
+        if bytes.len() + chunk.len() > BODY_BYTES_MAX {
+            return Err(BrokerError::Management {
+                detail: format!("an answer has more than {BODY_BYTES_MAX} bytes"),
+                mend: "ask for smaller pages".to_owned(),
+            });
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn unreachable(error: reqwest::Error) -> BrokerError {
+    use std::error::Error as _;
+    let error = error.without_url();
+    let mut detail = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        detail = format!("{detail}: {cause}");
+        source = cause.source();
+    }
+    BrokerError::Management {
+        detail,
+        mend: "check broker.management_url, and `rabbitmq-plugins enable rabbitmq_management`".to_owned(),
+    }
+}
+
+fn misconfigured(detail: &str) -> BrokerError {
+    BrokerError::Management {
+        detail: detail.to_owned(),
+        mend: "broker.management_url is http[s]://[user:password@]host:port".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_login_is_taken_out_of_the_url() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let management = Management::new("http://a:s3%2Fcret@h:1/x?q", "b", "c", "v").unwrap();
+        assert_eq!(management.base.as_str(), "http://h:1/x");
+        assert_eq!(management.user, "a");
+        assert_eq!(management.password.expose_secret(), "s3/cret");
+        assert!(!format!("{management:?}").contains("cret"));
+        assert_eq!(Management::new("http://h", "b", "c", "v").unwrap().user, "b");
+        assert!(Management::new("amqp://a:s3cret@h", "b", "c", "v").is_err());
+    }
+}

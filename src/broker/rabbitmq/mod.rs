@@ -1,0 +1,335 @@
+//! RabbitMQ 3.10 to 4.x over AMQP 0-9-1, with the management API beside it where there is one.
+//!
+//! Connections, each opened when it is first needed and named `NAME ROLE`: one publishes, one is spare
+//! (looks and declarations), a pool consumes, one hears nudges and one hears events; a browse, a rescue and
+//! a delete of a quorum queue each have their own and close it. Delivery needs AMQP only.
+//!
+//! The numbers in comments are traps of the research (`trap n`), measured findings (`F n`) and rules of
+//! PROTOCOLS.md. Left out: every protocol that combines steps, which is the engine's.
+
+mod address;
+mod admin;
+mod attach;
+mod browse;
+mod failure;
+mod frames;
+mod health;
+mod line;
+mod listen;
+mod management;
+mod message;
+mod pool;
+mod prepare;
+mod publish;
+mod rescue;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lapin::types::ShortString;
+use tokio::sync::broadcast;
+use tokio::task::AbortHandle;
+
+use self::address::Address;
+use self::admin::Admin;
+use self::line::Dialer;
+use self::listen::Listening;
+use self::management::Management;
+use self::pool::Pool;
+use self::prepare::short;
+use self::publish::{Alarm, Publisher};
+use super::{
+    AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
+    ListedQueue, Look, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal,
+};
+use crate::ambient::{self, Clock};
+use crate::domain::id::QueueName;
+use crate::domain::message::Message;
+use crate::domain::naming::{Naming, QueueType};
+
+/// Signals that wait for a slow receiver.
+const SIGNALS_MAX: usize = 4096;
+/// Queues whose last nudge is remembered.
+const NUDGES_MAX: usize = 10_000;
+/// At most one nudge in this time and queue (PROTOCOLS.md 24).
+const NUDGE_EVERY: Duration = Duration::from_secs(1);
+
+/// What the driver is told; `Debug` leaves the logins out.
+#[derive(Clone)]
+pub struct RabbitSettings {
+    /// `amqp[s]://user:password@host[:port]`; a path is ignored, the vhost is `naming.vhost`.
+    pub amqp_url: String,
+    /// `http[s]://[user:password@]host[:port]`; without user information the login of AMQP is used.
+    pub management_url: Option<String>,
+    /// Vhost, prefix and queue type, from which all names come.
+    pub naming: Naming,
+    /// Whether a missing vhost and missing rights may be made through the management API.
+    pub provision: bool,
+    /// How long a publisher confirm may take before the publish is *unknown*.
+    pub confirm_timeout: Duration,
+    /// Queues of one consuming connection: so many are disturbed by a message that kills it.
+    pub queues_per_connection: usize,
+    /// The first part of the connections' names.
+    pub name: String,
+}
+
+impl RabbitSettings {
+    /// Settings with the defaults: provisioning, confirms within 10 s, 64 queues a connection.
+    #[must_use]
+    pub fn new(amqp_url: &str, management_url: Option<&str>, naming: Naming) -> Self {
+        Self {
+            amqp_url: amqp_url.to_owned(),
+            management_url: management_url.map(str::to_owned),
+            naming,
+            provision: true,
+            confirm_timeout: Duration::from_secs(10),
+            queues_per_connection: 64,
+            name: "redrive".to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for RabbitSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RabbitSettings")
+            .field("vhost", &self.naming.vhost)
+            .field("prefix", &self.naming.prefix)
+            .field("queue_type", &self.naming.queue_type)
+            .field("provision", &self.provision)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The driver.
+#[derive(Debug)]
+pub struct RabbitMq {
+    settings: RabbitSettings,
+    clock: Clock,
+    dialer: Arc<Dialer>,
+    exchange: ShortString,
+    admin: Admin,
+    publisher: Arc<Publisher>,
+    pool: Arc<Pool>,
+    management: Option<Management>,
+    alarm: Arc<Alarm>,
+    signals: broadcast::Sender<Signal>,
+    events: Arc<AtomicBool>,
+    nudges: Mutex<HashMap<QueueName, Duration>>,
+    listening: Mutex<Vec<AbortHandle>>,
+}
+
+impl RabbitMq {
+    /// Checks the settings; connections are opened when they are needed.
+    pub fn connect(settings: RabbitSettings, clock: Clock) -> Result<BrokerHandle, BrokerError> {
+        // One provider in the process; whoever was first is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let address = Address::parse(&settings.amqp_url)?;
+        let naming = &settings.naming;
+        let management = settings.management_url.as_deref();
+        let management = management.map(|url| Management::new(url, &address.user, &address.password, &naming.vhost));
+        let exchange = short(&naming.exchange())?;
+        let dialer = Arc::new(Dialer::new(address, naming.vhost.clone(), settings.name.clone()));
+        let (signals, _) = broadcast::channel(SIGNALS_MAX);
+        let alarm = Arc::new(Alarm::new(signals.clone()));
+        let publisher = Publisher::new(
+            Arc::clone(&dialer),
+            exchange.clone(),
+            settings.confirm_timeout,
+            Arc::clone(&alarm),
+        );
+        Ok(Arc::new(Self {
+            admin: Admin::new(Arc::clone(&dialer), exchange.clone(), naming),
+            publisher: Arc::new(publisher),
+            pool: Arc::new(Pool::new(settings.queues_per_connection)),
+            management: management.transpose()?,
+            clock,
+            dialer,
+            exchange,
+            alarm,
+            signals,
+            events: Arc::default(),
+            nudges: Mutex::default(),
+            listening: Mutex::default(),
+            settings,
+        }))
+    }
+
+    fn management(&self) -> Result<&Management, BrokerError> {
+        self.management.as_ref().ok_or_else(|| BrokerError::Management {
+            detail: "broker.management_url is not set".to_owned(),
+            mend: "set it to http[s]://[user:password@]host:port".to_owned(),
+        })
+    }
+
+    /// Whether a nudge is due, and remembers it.
+    fn nudge_is_due(&self, queue: &QueueName) -> bool {
+        let now = self.clock.uptime();
+        let mut nudges = self.nudges.lock().unwrap_or_else(PoisonError::into_inner);
+        if nudges.len() >= NUDGES_MAX {
+            nudges.retain(|_, at| now.saturating_sub(*at) < NUDGE_EVERY);
+        }
+        let due = nudges
+            .get(queue)
+            .is_none_or(|at| now.saturating_sub(*at) >= NUDGE_EVERY)
+            && nudges.len() < NUDGES_MAX;
+        if due {
+            nudges.insert(queue.clone(), now);
+        }
+        due
+    }
+
+    fn stop_listening(&self) {
+        for task in self.listening.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for RabbitMq {
+    fn drop(&mut self) {
+        self.stop_listening();
+    }
+}
+
+#[async_trait]
+impl Broker for RabbitMq {
+    fn kind(&self) -> &'static str {
+        "rabbitmq"
+    }
+
+    async fn prepare(&self) -> Result<(), BrokerError> {
+        prepare::prepare(self).await
+    }
+
+    fn set_name(&self, name: &str) {
+        self.dialer.set_name(name);
+    }
+
+    fn signals(&self) -> broadcast::Receiver<Signal> {
+        self.signals.subscribe()
+    }
+
+    async fn listen(&self) -> Result<(), BrokerError> {
+        let wake_queue = short(&self.settings.naming.wake_queue())?;
+        let mut tasks = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        if tasks.is_empty() {
+            let listening = Listening {
+                dialer: Arc::clone(&self.dialer),
+                wake_queue,
+                signals: self.signals.clone(),
+                events: Arc::clone(&self.events),
+            };
+            tasks.push(ambient::spawn("broker-wake", listening.clone().wake()).abort_handle());
+            tasks.push(ambient::spawn("broker-events", listening.event_exchange()).abort_handle());
+        }
+        Ok(())
+    }
+
+    async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
+        self.publisher.publish(queue.as_str(), message).await
+    }
+
+    async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError> {
+        let dead = self.settings.naming.dead_letter_queue();
+        let published = self.publisher.publish(&dead, message).await?;
+        if published != Published::Returned {
+            return Ok(published);
+        }
+        prepare::dead_letter_queue(self).await?;
+        self.publisher.publish(&dead, message).await
+    }
+
+    async fn look(&self, queue: &QueueName) -> Result<Look, BrokerError> {
+        self.admin.look(&short(queue.as_str())?).await
+    }
+
+    async fn create(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        prepare::create(self, &short(queue.as_str())?).await
+    }
+
+    async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError> {
+        self.admin.unbind(&short(queue.as_str())?).await
+    }
+
+    async fn bind(&self, queue: &QueueName) -> Result<Look, BrokerError> {
+        self.admin.bind(&short(queue.as_str())?).await
+    }
+
+    async fn delete_empty(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
+        self.admin.delete_empty(&short(queue.as_str())?).await
+    }
+
+    async fn delete_whole(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
+        self.admin.delete_whole(&short(queue.as_str())?).await
+    }
+
+    async fn nudge(&self, queue: &QueueName) {
+        if self.nudge_is_due(queue) {
+            let (publisher, queue) = (Arc::clone(&self.publisher), queue.clone());
+            ambient::spawn("nudge", async move {
+                publisher.fling(prepare::WAKE, queue.as_str().as_bytes()).await
+            });
+        }
+    }
+
+    async fn attach(&self, queue: &QueueName, options: AttachOptions) -> Result<AttachOutcome, BrokerError> {
+        let naming = &self.settings.naming;
+        let name = match options.part {
+            QueuePart::Queue => queue.as_str().to_owned(),
+            QueuePart::Companion => naming.companion(queue),
+        };
+        let wanted = attach::Wanted {
+            queue: short(&name)?,
+            // Returned messages of a quorum queue line up behind each other (trap 3).
+            prefetch: if naming.queue_type == QueueType::Quorum {
+                1
+            } else {
+                options.prefetch.max(1)
+            },
+            bind: options.bind.then(|| self.exchange.clone()),
+        };
+        attach::attach(&self.dialer, &self.pool, &wanted).await
+    }
+
+    async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError> {
+        browse::browse(&self.dialer, &short(queue.as_str())?, limit).await
+    }
+
+    async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
+        rescue::rescue(&self.dialer, queue.as_str()).await
+    }
+
+    async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
+        self.management()?.queues_page(page, &self.clock).await
+    }
+
+    async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {
+        self.management()?.queue(queue, &self.clock).await
+    }
+
+    async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
+        self.management()?.policies().await
+    }
+
+    async fn connections_close(&self, name: &str) -> Result<u32, BrokerError> {
+        self.management()?.connections_close(name).await
+    }
+
+    async fn health(&self) -> BrokerHealth {
+        health::health(self).await
+    }
+
+    async fn close(&self) {
+        self.stop_listening();
+        for line in self.pool.lines() {
+            line.close().await;
+        }
+        self.publisher.close().await;
+        self.admin.close().await;
+    }
+}

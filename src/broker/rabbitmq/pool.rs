@@ -1,0 +1,333 @@
+//! Which consuming connection a queue is read on, and the hunt for the queue that kills connections.
+//!
+//! One undecodable message ends the whole connection, with every queue on it, at every delivery
+//! (reliability.md F5). So queues are spread over groups of a bounded size, one connection each. When a
+//! group dies of something undecodable, all its queues become suspects and are only read on probe groups
+//! of at most half that many suspects, until a group of one dies: that queue is convicted, once. A queue
+//! that delivers, or lives for five seconds, is no suspect any more.
+//!
+//! Pure bookkeeping under one lock; the connections are opened and watched by `attach`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::OnceCell;
+
+use super::failure::Ended;
+use super::line::Line;
+
+/// Dead groups that are remembered, in case their cause becomes known a moment later.
+const DEAD_MAX: usize = 64;
+/// Suspects and convictions that are remembered.
+const SUSPECTS_MAX: usize = 100_000;
+
+/// The groups, the suspects and the convicted.
+#[derive(Debug)]
+pub(super) struct Pool {
+    state: Mutex<State>,
+    queues_per_connection: usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    groups: BTreeMap<u64, Group>,
+    dead: BTreeMap<u64, Group>,
+    /// How many suspects may share a connection with this one.
+    suspects: HashMap<String, usize>,
+    convicted: HashMap<String, String>,
+}
+
+#[derive(Debug)]
+struct Group {
+    line: Arc<OnceCell<Arc<Line>>>,
+    members: HashMap<u64, String>,
+    /// Room of its connection.
+    capacity: usize,
+    /// Whether its members were already made suspects.
+    judged: bool,
+}
+
+impl Group {
+    fn queues(&self) -> HashSet<&str> {
+        self.members.values().map(String::as_str).collect()
+    }
+}
+
+/// A queue's place in a group; leaving is dropping it.
+#[derive(Debug)]
+pub(super) struct Place {
+    pool: Arc<Pool>,
+    group: u64,
+    member: u64,
+    queue: String,
+    line: Arc<OnceCell<Arc<Line>>>,
+    /// Whether the queue was a suspect when it came.
+    pub(super) suspect: bool,
+}
+
+impl Place {
+    /// The group's connection, to be opened by whoever comes first.
+    pub(super) fn line(&self) -> &OnceCell<Arc<Line>> {
+        &self.line
+    }
+
+    /// The group's connection ended.
+    pub(super) fn died(&self, ended: &Ended) {
+        self.pool.died(self.group, ended);
+    }
+
+    /// The queue proved that it can be read.
+    pub(super) fn cleared(&self) {
+        self.pool.lock().suspects.remove(&self.queue);
+    }
+
+    /// The connection takes no more than this.
+    pub(super) fn limit(&self, capacity: usize) {
+        if let Some(group) = self.pool.lock().groups.get_mut(&self.group) {
+            group.capacity = group.capacity.min(capacity.max(1));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.pool.lock();
+        // The members of a dead group stand: they are its evidence.
+        let Some(group) = state.groups.get_mut(&self.group) else {
+            return;
+        };
+        group.members.remove(&self.member);
+        if group.members.is_empty() && state.groups.len() > 1 {
+            state.groups.remove(&self.group);
+        }
+    }
+}
+
+impl Pool {
+    pub(super) fn new(queues_per_connection: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            queues_per_connection: queues_per_connection.max(1),
+        }
+    }
+
+    /// A place for `queue`, or the reason why it is convicted (told once; then it may try again, alone).
+    pub(super) fn reserve(self: &Arc<Self>, queue: &str) -> Result<Place, String> {
+        let mut state = self.lock();
+        if let Some(reason) = state.convicted.remove(queue) {
+            state.suspects.insert(queue.to_owned(), 1);
+            return Err(reason);
+        }
+        state.bury();
+        let limit = state.suspects.get(queue).copied();
+        let found = state
+            .groups
+            .iter()
+            .find(|(_, group)| state.takes(group, limit))
+            .map(|(id, _)| *id);
+        let member = state.id();
+        let id = match found {
+            Some(id) => id,
+            None => state.open(self.queues_per_connection),
+        };
+        let line = state.groups.get_mut(&id).map(|group| {
+            group.members.insert(member, queue.to_owned());
+            Arc::clone(&group.line)
+        });
+        Ok(Place {
+            pool: Arc::clone(self),
+            group: id,
+            member,
+            queue: queue.to_owned(),
+            line: line.unwrap_or_default(),
+            suspect: limit.is_some(),
+        })
+    }
+
+    /// Every open connection, for an orderly close.
+    pub(super) fn lines(&self) -> Vec<Arc<Line>> {
+        self.lock()
+            .groups
+            .values()
+            .filter_map(|group| group.line.get().cloned())
+            .collect()
+    }
+
+    fn died(&self, id: u64, ended: &Ended) {
+        let mut state = self.lock();
+        if let Some(group) = state.groups.remove(&id) {
+            state.dead.insert(id, group);
+            while state.dead.len() > DEAD_MAX {
+                state.dead.pop_first();
+            }
+        }
+        if let Ended::Undecodable(reason) = ended {
+            state.judge(id, reason);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn open(&mut self, capacity: usize) -> u64 {
+        let id = self.id();
+        let group = Group {
+            line: Arc::default(),
+            members: HashMap::new(),
+            capacity,
+            judged: false,
+        };
+        self.groups.insert(id, group);
+        id
+    }
+
+    /// Whether a queue with this limit (a suspect's) may join: suspects only meet suspects.
+    fn takes(&self, group: &Group, limit: Option<usize>) -> bool {
+        let limits: Vec<_> = group
+            .members
+            .values()
+            .map(|queue| self.suspects.get(queue).copied())
+            .collect();
+        let room = group.members.len() < group.capacity;
+        match limit {
+            None => room && limits.iter().all(Option::is_none),
+            Some(limit) => {
+                let smallest = limits.iter().flatten().copied().fold(limit, usize::min);
+                room && limits.iter().all(Option::is_some) && group.members.len() < smallest
+            }
+        }
+    }
+
+    /// Moves groups whose connection is visibly closed out of the way.
+    fn bury(&mut self) {
+        let closed = |group: &Group| group.line.get().is_some_and(|line| !line.is_open());
+        let ids: Vec<u64> = self
+            .groups
+            .iter()
+            .filter(|(_, group)| closed(group))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ids {
+            let Some(group) = self.groups.remove(&id) else { continue };
+            let ended = group.line.get().and_then(|line| line.ended());
+            self.dead.insert(id, group);
+            if let Some(Ended::Undecodable(reason)) = ended {
+                self.judge(id, &reason);
+            }
+        }
+    }
+
+    /// Makes suspects of the members of a group that died of something undecodable; convicts one alone.
+    fn judge(&mut self, id: u64, reason: &str) {
+        let Some(group) = self.dead.get_mut(&id) else { return };
+        if std::mem::replace(&mut group.judged, true) {
+            return;
+        }
+        let queues: Vec<String> = group.queues().into_iter().map(str::to_owned).collect();
+        tracing::warn!(
+            queues = queues.len(),
+            ?reason,
+            "a consuming connection ended on something undecodable"
+        );
+        if let [queue] = queues.as_slice() {
+            self.suspects.insert(queue.clone(), 1);
+            self.convicted.insert(queue.clone(), reason.to_owned());
+            return;
+        }
+        let half = (queues.len() / 2).max(1);
+        for queue in queues {
+            if self.suspects.len() < SUSPECTS_MAX {
+                self.suspects.insert(queue, half);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn undecodable() -> Ended {
+        Ended::Undecodable("failed to parse".to_owned())
+    }
+
+    /// Plays the hunt: every place is taken in turn, and a group with `poison` in it dies when it is full.
+    fn rounds(pool: &Arc<Pool>, queues: &[String], poison: &str) -> usize {
+        for round in 1..20 {
+            let mut places = Vec::new();
+            for queue in queues {
+                match pool.reserve(queue) {
+                    Ok(place) => places.push(place),
+                    Err(_) => {
+                        assert_eq!(queue, poison, "an innocent queue was convicted");
+                        return round;
+                    }
+                }
+            }
+            let bad = places.iter().find(|place| place.queue == poison).unwrap().group;
+            for place in &places {
+                if place.group == bad {
+                    place.died(&undecodable());
+                } else {
+                    place.cleared();
+                }
+            }
+        }
+        panic!("the hunt did not end");
+    }
+
+    #[test]
+    fn the_culprit_among_fifty_is_found_in_halves() {
+        let pool = Arc::new(Pool::new(64));
+        let queues: Vec<String> = (0..50).map(|n| format!("q{n}")).collect();
+        assert!(rounds(&pool, &queues, "q37") <= 8);
+    }
+
+    #[test]
+    fn a_conviction_is_told_once_and_then_tried_alone() {
+        let pool = Arc::new(Pool::new(64));
+        pool.reserve("bad").unwrap().died(&undecodable());
+        assert!(pool.reserve("bad").is_err());
+        let again = pool.reserve("bad").unwrap();
+        assert!(again.suspect);
+        let other = pool.reserve("good").unwrap();
+        assert_ne!(again.group, other.group);
+    }
+
+    #[test]
+    fn a_plain_loss_makes_no_suspects() {
+        let pool = Arc::new(Pool::new(64));
+        pool.reserve("q").unwrap().died(&Ended::Lost("reset".to_owned()));
+        assert!(!pool.reserve("q").unwrap().suspect);
+    }
+
+    #[test]
+    fn a_cause_that_becomes_known_later_still_counts() {
+        let pool = Arc::new(Pool::new(64));
+        let (first, second) = (pool.reserve("a").unwrap(), pool.reserve("b").unwrap());
+        first.died(&Ended::Lost("lost".to_owned()));
+        drop(first);
+        second.died(&undecodable());
+        assert!(pool.reserve("a").unwrap().suspect && pool.reserve("b").unwrap().suspect);
+    }
+
+    #[test]
+    fn a_group_takes_no_more_than_its_connection() {
+        let pool = Arc::new(Pool::new(2));
+        let places: Vec<_> = ["a", "b", "c"]
+            .iter()
+            .map(|queue| pool.reserve(queue).unwrap())
+            .collect();
+        assert_eq!(places[0].group, places[1].group);
+        assert_ne!(places[0].group, places[2].group);
+    }
+}

@@ -1,0 +1,164 @@
+//! Makes what must exist: vhost, rights, exchange, wake queue, dead-letter queue. Idempotent.
+//!
+//! AMQP first: an existing vhost with sufficient rights needs no administrator and no management API.
+//! Nothing that exists with other arguments is ever deleted; the difference is reported (trap 13).
+
+use lapin::options::ExchangeDeclareOptions;
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{Channel, ExchangeKind};
+
+use super::RabbitMq;
+use super::admin::{CreateError, insert, on_channel, text, typed};
+use super::failure::rights;
+use crate::broker::BrokerError;
+use crate::domain::id::QueueName;
+
+/// The routing key of the wake queue.
+pub(super) const WAKE: &str = "wake";
+/// Nudges that wait at once; older ones are dropped.
+const WAKE_LENGTH_MAX: i32 = 10_000;
+/// How long a nudge means anything: after that the sweep has found the queue.
+const WAKE_TTL_MS: i32 = 60_000;
+
+/// Makes everything that is missing.
+pub(super) async fn prepare(broker: &RabbitMq) -> Result<(), BrokerError> {
+    enter(broker).await?;
+    exchange(broker).await?;
+    let wake = short(&broker.settings.naming.wake_queue())?;
+    declared(broker, &wake, wake_arguments()).await?;
+    bound(broker, &wake, &ShortString::from(WAKE)).await?;
+    dead_letter_queue(broker).await
+}
+
+/// The dead-letter queue alone, for a publisher that finds it missing.
+pub(super) async fn dead_letter_queue(broker: &RabbitMq) -> Result<(), BrokerError> {
+    let naming = &broker.settings.naming;
+    let dead = short(&naming.dead_letter_queue())?;
+    declared(broker, &dead, typed(naming.queue_type)).await?;
+    bound(broker, &dead, &dead).await
+}
+
+/// A delivery queue with its binding.
+pub(super) async fn create(broker: &RabbitMq, queue: &ShortString) -> Result<(), BrokerError> {
+    match broker.admin.create(queue).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(explained(broker, queue, error).await),
+    }
+}
+
+/// Opens the spare connection, making the vhost and the rights if it may and must.
+async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
+    let refused = match broker.admin.line().await {
+        Ok(_) => return Ok(()),
+        Err(refused) => refused,
+    };
+    let missing = match &refused {
+        BrokerError::Vhost { .. } => true,
+        BrokerError::Rights { .. } => false,
+        BrokerError::Unreachable { .. }
+        | BrokerError::Unknown { .. }
+        | BrokerError::Blocked { .. }
+        | BrokerError::Login { .. }
+        | BrokerError::Management { .. }
+        | BrokerError::OtherArguments { .. }
+        | BrokerError::NoExchange { .. }
+        | BrokerError::Failed { .. } => return Err(refused),
+    };
+    let Some(management) = broker.management.as_ref().filter(|_| broker.settings.provision) else {
+        return Err(refused);
+    };
+    if missing {
+        management.vhost_create().await?;
+    }
+    management.permissions_grant(&broker.dialer.address.user).await?;
+    broker.admin.line().await.map(|_| ())
+}
+
+async fn exchange(broker: &RabbitMq) -> Result<(), BrokerError> {
+    let name = short(&broker.settings.naming.exchange())?;
+    let line = broker.admin.line().await?;
+    let options = ExchangeDeclareOptions {
+        durable: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let declared = on_channel(&line, async |channel: &Channel| {
+        line.call(channel.exchange_declare(name.clone(), ExchangeKind::Direct, options, FieldTable::default()))
+            .await
+    });
+    match declared.await {
+        Ok(()) => Ok(()),
+        Err(error) if error.code() == Some(406) => Err(BrokerError::OtherArguments {
+            queue: name.as_str().to_owned(),
+            difference: error.text(),
+        }),
+        Err(error) if error.code() == Some(403) => Err(rights(
+            "declare",
+            &format!("configure on exchange {:?}", name.as_str()),
+            &broker.dialer.vhost,
+            &broker.dialer.address.user,
+        )),
+        Err(error) => Err(broker.admin.error("declare", &error)),
+    }
+}
+
+async fn declared(broker: &RabbitMq, queue: &ShortString, arguments: FieldTable) -> Result<(), BrokerError> {
+    match broker.admin.declare(queue, arguments).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(explained(broker, queue, error).await),
+    }
+}
+
+async fn bound(broker: &RabbitMq, queue: &ShortString, key: &ShortString) -> Result<(), BrokerError> {
+    let bound = broker.admin.bind_with(queue, key).await;
+    bound.map_err(|error| broker.admin.error("bind", &error))
+}
+
+/// Adds to the broker's words, which name one difference, the arguments that the queue really has.
+async fn explained(broker: &RabbitMq, queue: &ShortString, error: CreateError) -> BrokerError {
+    let said = match error {
+        CreateError::Other(error) => return error,
+        CreateError::OtherArguments(said) => said,
+    };
+    let name = queue.as_str().to_owned();
+    let real = match (&broker.management, QueueName::parse(&name)) {
+        (Some(management), Ok(queue)) => management.queue(&queue, &broker.clock).await.ok().flatten(),
+        (None, _) | (_, Err(_)) => None,
+    };
+    let difference = match real {
+        None => said,
+        Some(real) => {
+            let has: Vec<_> = real
+                .arguments
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            format!(
+                "{said}; it has type {} and [{}]",
+                real.queue_type.unwrap_or_default(),
+                has.join(", ")
+            )
+        }
+    };
+    BrokerError::OtherArguments {
+        queue: name,
+        difference,
+    }
+}
+
+/// Small, lossy and classic, whatever the delivery queues are.
+fn wake_arguments() -> FieldTable {
+    let mut arguments = FieldTable::default();
+    insert(&mut arguments, "x-queue-type", text("classic"));
+    insert(&mut arguments, "x-max-length", AMQPValue::LongInt(WAKE_LENGTH_MAX));
+    insert(&mut arguments, "x-overflow", text("drop-head"));
+    insert(&mut arguments, "x-message-ttl", AMQPValue::LongInt(WAKE_TTL_MS));
+    arguments
+}
+
+/// A name of ours as AMQP has it.
+pub(super) fn short(name: &str) -> Result<ShortString, BrokerError> {
+    ShortString::try_new(name).map_err(|error| BrokerError::Failed {
+        operation: "naming",
+        detail: format!("{name:?}: {error}"),
+    })
+}

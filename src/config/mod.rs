@@ -1,0 +1,230 @@
+//! The configuration: parsed, then resolved. What is resolved is valid, and nothing else reaches the
+//! rest of the program.
+//!
+//! The file is `--config`, else `REDRIVE_CONFIG`, else `redrive/config.toml` in the user's
+//! configuration directory, where it may be missing: then everything is embedded in the data
+//! directory. A profile is laid over the sections, environment variables over both. Nothing is
+//! opened, created or connected to here, but the files that secrets are read from.
+
+mod api;
+mod delivery;
+mod environment;
+mod error;
+mod events;
+mod operation;
+mod print;
+mod secret;
+mod section;
+mod storage;
+mod template;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::path::{Path, PathBuf};
+
+pub use api::{ApiConfig, ApiToken};
+pub use delivery::{DeliveryConfig, EndpointConfig};
+pub use environment::Environment;
+pub use error::{ConfigError, Problem};
+pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig};
+pub use operation::{ConsoleConfig, JanitorConfig, MetricsConfig, ProfileConfig};
+pub use secret::SecretUrl;
+pub use storage::{BrokerConfig, BrokerKind, StoreConfig};
+pub use template::TEMPLATE;
+
+use section::Section;
+use tree::{Node, Written};
+
+const SECTIONS: &[&str] = &[
+    "store", "broker", "delivery", "endpoint", "api", "events", "consumer", "handler", "janitor", "metrics", "console",
+];
+const PROFILE: &str = "profile";
+
+/// What the command line says about the configuration.
+#[derive(Clone, Debug, Default)]
+pub struct ConfigChoice {
+    /// `--config`.
+    pub file: Option<PathBuf>,
+    /// `--profile`.
+    pub profile: Option<String>,
+}
+
+/// Everything that can be configured; always valid.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The file it came from; none where everything is the default.
+    pub file: Option<PathBuf>,
+    /// `[store]`.
+    pub store: StoreConfig,
+    /// `[broker]`.
+    pub broker: BrokerConfig,
+    /// `[delivery]`.
+    pub delivery: DeliveryConfig,
+    /// `[[endpoint]]`, each URL once.
+    pub endpoints: Vec<EndpointConfig>,
+    /// `[api]`.
+    pub api: ApiConfig,
+    /// `[events]`.
+    pub events: EventsConfig,
+    /// `[[consumer]]`, each name and queue once.
+    pub consumers: Vec<ConsumerConfig>,
+    /// `[[handler]]`, each type once.
+    pub handlers: Vec<HandlerConfig>,
+    /// `[janitor]`.
+    pub janitor: JanitorConfig,
+    /// `[metrics]`.
+    pub metrics: MetricsConfig,
+    /// `[console]`.
+    pub console: ConsoleConfig,
+    /// The profile in use.
+    pub profile: ProfileConfig,
+}
+
+impl Config {
+    /// Finds, reads and resolves the configuration.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its field and the mend.
+    pub fn load(choice: &ConfigChoice, environment: &Environment) -> Result<Self, ConfigError> {
+        let (file, text) = read(choice, environment)?;
+        let mut config =
+            Self::resolve(&text, choice.profile.as_deref(), environment).map_err(|problem| ConfigError {
+                file: file.clone(),
+                problem,
+            })?;
+        config.file = file;
+        Ok(config)
+    }
+
+    /// Resolves the text of a configuration.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its field and the mend.
+    pub fn resolve(text: &str, profile: Option<&str>, environment: &Environment) -> Result<Self, Problem> {
+        let document = Node::parse(text)?;
+        let config = resolve_with(&document, profile, environment)?;
+        for (name, _) in profiles(&document) {
+            // A mistyped key is found before the day on which the profile is needed; what only this
+            // profile's surroundings could tell is not asked for.
+            if let Err(problem @ Problem::UnknownKey { .. }) = resolve_with(&document, Some(name), environment) {
+                return Err(problem);
+            }
+        }
+        Ok(config)
+    }
+
+    /// The configuration as TOML, with everything that was left out and without secrets.
+    #[must_use]
+    pub fn print(&self) -> String {
+        print::print(self)
+    }
+
+    /// What is possible but not advisable, each with the mend.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let known_key = self.broker.url_hash_key_is_default && matches!(self.broker.kind, BrokerKind::RabbitMq { .. });
+        known_key
+            .then(|| {
+                "broker.url_hash_key is not set: queue names hide URLs behind a key that everybody knows; \
+                 set it before the first queue exists"
+                    .to_owned()
+            })
+            .into_iter()
+            .collect()
+    }
+}
+
+/// A file that was named has to exist; the usual one may be missing.
+fn read(choice: &ConfigChoice, environment: &Environment) -> Result<(Option<PathBuf>, String), ConfigError> {
+    let named = choice
+        .file
+        .clone()
+        .or_else(|| environment.variable("REDRIVE_CONFIG").map(PathBuf::from));
+    let usual = || {
+        environment
+            .config_home
+            .as_ref()
+            .map(|home| home.join("redrive").join("config.toml"))
+    };
+    let is_named = named.is_some();
+    let Some(file) = named.or_else(usual) else {
+        return Ok((None, String::new()));
+    };
+    match std::fs::read_to_string(&file) {
+        Ok(text) => Ok((Some(file), text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => Ok((None, String::new())),
+        Err(error) => Err(ConfigError {
+            file: Some(file),
+            problem: Problem::Read(error),
+        }),
+    }
+}
+
+fn resolve_with(document: &Node, profile: Option<&str>, environment: &Environment) -> Result<Config, Problem> {
+    let known: Vec<&str> = SECTIONS.iter().copied().chain([PROFILE]).collect();
+    Section::new(Some(document), "", &known, environment)?;
+    let names: Vec<&str> = profiles(document).iter().map(|(name, _)| name.as_str()).collect();
+    Section::new(document.get(PROFILE), PROFILE, &names, environment)?;
+    let mut merged = document.clone();
+    let chosen = profile.map(|name| choose(document, name)).transpose()?;
+    if let Some(profile) = chosen {
+        let keys: Vec<&str> = SECTIONS.iter().chain(operation::PROFILE_KEYS).copied().collect();
+        Section::new(Some(profile), "", &keys, environment)?;
+        merged.overlay(profile);
+    }
+    override_from_variables(&mut merged, environment);
+    // The profile's own keys are at the root now, beside the sections.
+    let keys: Vec<&str> = known.iter().chain(operation::PROFILE_KEYS).copied().collect();
+    let root = Section::new(Some(&merged), "", &keys, environment)?;
+    sections(root, profile, environment.data_home.as_deref())
+}
+
+fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) -> Result<Config, Problem> {
+    let store = storage::store(root.section("store", storage::STORE_KEYS)?, data_home)?;
+    let broker = storage::broker(root.section("broker", storage::BROKER_KEYS)?, &store)?;
+    let delivery = root.section("delivery", delivery::DELIVERY_KEYS)?;
+    Ok(Config {
+        file: None,
+        delivery: delivery::delivery(delivery, broker.naming.queue_type)?,
+        endpoints: delivery::endpoints(root)?,
+        api: api::api(root.section("api", api::API_KEYS)?)?,
+        events: events::events(root.section("events", events::EVENTS_KEYS)?)?,
+        consumers: events::consumers(root)?,
+        handlers: events::handlers(root)?,
+        janitor: operation::janitor(root.section("janitor", operation::JANITOR_KEYS)?)?,
+        metrics: operation::metrics(root.section("metrics", operation::METRICS_KEYS)?)?,
+        console: operation::console(root.section("console", operation::CONSOLE_KEYS)?)?,
+        profile: operation::profile(profile, root)?,
+        store,
+        broker,
+    })
+}
+
+fn profiles(document: &Node) -> &[(String, Node)] {
+    document.get(PROFILE).map_or(&[], Node::entries)
+}
+
+fn choose<'a>(document: &'a Node, name: &str) -> Result<&'a Node, Problem> {
+    let found = profiles(document).iter().find(|(known, _)| known == name);
+    found.map(|(_, profile)| profile).ok_or_else(|| Problem::Profile {
+        name: name.to_owned(),
+        known: profiles(document).iter().map(|(known, _)| known.clone()).collect(),
+    })
+}
+
+fn override_from_variables(document: &mut Node, environment: &Environment) {
+    for (section, key, variable) in [
+        ("store", "url", "REDRIVE_STORE_URL"),
+        ("broker", "url", "REDRIVE_BROKER_URL"),
+        ("broker", "management_url", "REDRIVE_MANAGEMENT_URL"),
+    ] {
+        if let Some(value) = environment.variable(variable) {
+            document.set_from_variable(section, key, variable, Written::Text(value.to_owned()));
+        }
+    }
+    let variable = "REDRIVE_API_TOKEN";
+    if let Some(token) = environment.variable(variable) {
+        document.set_from_variable("api", "tokens", variable, api::tokens_from_variable(variable, token));
+    }
+}

@@ -1,0 +1,143 @@
+//! What serves those who operate it: `[janitor]`, `[metrics]`, `[console]`, and the profile's own keys.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use regex::{Regex, RegexBuilder};
+
+use super::error::Problem;
+use super::section::Section;
+use super::tree::Written;
+
+pub(super) const JANITOR_KEYS: &[&str] = &["job_queue_ttl_s", "leftover_pattern", "save_before_expiry"];
+pub(super) const METRICS_KEYS: &[&str] = &["statsd"];
+pub(super) const CONSOLE_KEYS: &[&str] = &["theme", "keys", "refresh_s"];
+/// The keys of a profile that are not sections.
+pub(super) const PROFILE_KEYS: &[&str] = &["label", "colour", "protected", "read_only"];
+
+/// Colours of a profile, beside `#rrggbb`.
+const COLOURS: &[&str] = &["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
+/// A pattern has at most this many bytes, and this many once compiled.
+const PATTERN_BYTES_MAX: usize = 1024;
+const PATTERN_COMPILED_BYTES_MAX: usize = 1024 * 1024;
+
+/// `[janitor]`.
+#[derive(Clone, Debug)]
+pub struct JanitorConfig {
+    /// Lifetime of the queues of a job.
+    pub job_queue_ttl: Duration,
+    /// Which queues may be leftovers.
+    pub leftover_pattern: Regex,
+    /// Whether messages are saved before their queue expires.
+    pub save_before_expiry: bool,
+}
+
+/// `[metrics]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetricsConfig {
+    /// Where statsd listens, as host and port.
+    pub statsd: Option<(String, u16)>,
+}
+
+/// `[console]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsoleConfig {
+    /// The theme's name; none is the default one.
+    pub theme: Option<String>,
+    /// Keys by action.
+    pub keys: BTreeMap<String, String>,
+    /// How often what is shown is looked up.
+    pub refresh: Duration,
+}
+
+/// The profile in use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProfileConfig {
+    /// Its name; none when there is none.
+    pub name: Option<String>,
+    /// What the console shows instead of the name.
+    pub label: Option<String>,
+    /// The colour of the label.
+    pub colour: Option<String>,
+    /// Whether the console starts without the right to change anything.
+    pub protected: bool,
+    /// Whether nothing can be changed at all.
+    pub read_only: bool,
+}
+
+pub(super) fn janitor(section: Section<'_>) -> Result<JanitorConfig, Problem> {
+    let pattern = section.text("leftover_pattern")?.unwrap_or(r"^jobs\.");
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Err(section.problem(
+            "leftover_pattern",
+            format!("must have at most {PATTERN_BYTES_MAX} bytes"),
+        ));
+    }
+    Ok(JanitorConfig {
+        job_queue_ttl: section.seconds("job_queue_ttl_s", 0.001..=31_536_000.0, Duration::from_hours(48))?,
+        leftover_pattern: RegexBuilder::new(pattern)
+            .size_limit(PATTERN_COMPILED_BYTES_MAX)
+            .build()
+            .map_err(|error| section.problem("leftover_pattern", format!("is no regular expression: {error}")))?,
+        save_before_expiry: section.flag("save_before_expiry", false)?,
+    })
+}
+
+pub(super) fn metrics(section: Section<'_>) -> Result<MetricsConfig, Problem> {
+    let Some(text) = section.text("statsd")? else {
+        return Ok(MetricsConfig::default());
+    };
+    let target = text.rsplit_once(':').and_then(|(host, port)| {
+        let port = port.parse().ok().filter(|port| *port > 0)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        (!host.is_empty()).then(|| (host.to_owned(), port))
+    });
+    match target {
+        Some(target) => Ok(MetricsConfig { statsd: Some(target) }),
+        None => Err(section.problem(
+            "statsd",
+            format!("is {text:?}, and must be a host and a port such as 127.0.0.1:8125"),
+        )),
+    }
+}
+
+pub(super) fn console(section: Section<'_>) -> Result<ConsoleConfig, Problem> {
+    let mut keys = BTreeMap::new();
+    if let Some(node) = section.get("keys") {
+        if !matches!(node.written, Written::Table(_)) {
+            return Err(node.problem(format!(
+                "is {}, and must be a table of actions and keys",
+                node.written.kind()
+            )));
+        }
+        for (action, node) in node.entries() {
+            let Written::Text(key) = &node.written else {
+                return Err(node.problem(format!("is {}, and must be a string", node.written.kind())));
+            };
+            keys.insert(action.clone(), key.clone());
+        }
+    }
+    Ok(ConsoleConfig {
+        theme: section.text("theme")?.map(str::to_owned),
+        keys,
+        refresh: section.seconds("refresh_s", 0.1..=3600.0, Duration::from_secs(2))?,
+    })
+}
+
+pub(super) fn profile(name: Option<&str>, section: Section<'_>) -> Result<ProfileConfig, Problem> {
+    let colour = section.text("colour")?;
+    if let Some(colour) = colour {
+        let hex = |text: &str| text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !COLOURS.contains(&colour) && !colour.strip_prefix('#').is_some_and(hex) {
+            let problem = format!("is {colour:?}, and must be #rrggbb or one of {}", COLOURS.join(", "));
+            return Err(section.problem("colour", problem));
+        }
+    }
+    Ok(ProfileConfig {
+        name: name.map(str::to_owned),
+        label: section.text("label")?.map(str::to_owned),
+        colour: colour.map(str::to_owned),
+        protected: section.flag("protected", false)?,
+        read_only: section.flag("read_only", false)?,
+    })
+}

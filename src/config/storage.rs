@@ -1,0 +1,220 @@
+//! Where the record is kept and which broker holds the queues: `[store]` and `[broker]`.
+
+use std::path::{Path, PathBuf};
+
+use url::Url;
+
+use crate::domain::naming::{Naming, QueueType};
+
+use super::error::Problem;
+use super::secret::SecretUrl;
+use super::section::Section;
+
+/// Hides URLs where nobody chose a key: equal everywhere, so it only keeps them out of plain sight.
+const URL_HASH_KEY_DEFAULT: &str = "redrive-default-url-hash-key";
+/// Prefix and vhost together leave room for the hashes in a queue's name.
+const PREFIX_AND_VHOST_BYTES_MAX: usize = 100;
+
+pub(super) const STORE_KEYS: &[&str] = &["url"];
+pub(super) const BROKER_KEYS: &[&str] = &[
+    "url",
+    "management_url",
+    "vhost",
+    "queue_type",
+    "queue_prefix",
+    "url_hash_key",
+    "provision",
+];
+
+/// `[store]`: where the record is kept.
+#[derive(Clone, Debug)]
+pub enum StoreConfig {
+    /// A file.
+    Sqlite {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A server.
+    Postgres {
+        /// Where, with the password.
+        url: SecretUrl,
+    },
+}
+
+/// `[broker]`: which broker holds the queues.
+#[derive(Clone, Debug)]
+pub struct BrokerConfig {
+    /// Which.
+    pub kind: BrokerKind,
+    /// The names on it.
+    pub naming: Naming,
+    /// Whether the vhost and the user's rights are made at start.
+    pub provision: bool,
+    /// Nobody chose a key: the one that everybody knows is used.
+    pub url_hash_key_is_default: bool,
+}
+
+/// Which broker.
+#[derive(Clone, Debug)]
+pub enum BrokerKind {
+    /// In the file of the `SQLite` store.
+    Embedded,
+    /// A server.
+    RabbitMq {
+        /// AMQP with user and password, without a vhost.
+        amqp_url: SecretUrl,
+        /// The management API with user and password.
+        management_url: SecretUrl,
+    },
+}
+
+pub(super) fn store(section: Section<'_>, data_home: Option<&Path>) -> Result<StoreConfig, Problem> {
+    let Some(secret) = section.secret("url")? else {
+        let directory = data_home.ok_or(Problem::Home)?;
+        return Ok(StoreConfig::Sqlite {
+            path: directory.join("redrive").join("redrive.db"),
+        });
+    };
+    let written = secret.expose();
+    match written.split_once(':') {
+        Some(("sqlite", rest)) => {
+            let path = rest.strip_prefix("//").unwrap_or(rest);
+            if path.is_empty() || path == ":memory:" || path.contains('?') {
+                return Err(secret.problem("must name a file after sqlite:, without options"));
+            }
+            Ok(StoreConfig::Sqlite { path: path.into() })
+        }
+        Some(("postgres" | "postgresql", _)) => match Url::parse(written) {
+            Ok(url) => Ok(StoreConfig::Postgres {
+                url: SecretUrl::new(&url),
+            }),
+            Err(error) => Err(secret.problem(format!("cannot be read: {error}"))),
+        },
+        _ => Err(secret.problem("must begin with postgres:// or sqlite:")),
+    }
+}
+
+pub(super) fn broker(section: Section<'_>, store: &StoreConfig) -> Result<BrokerConfig, Problem> {
+    let key = section.secret("url_hash_key")?;
+    if key.as_ref().is_some_and(|key| key.expose().is_empty()) {
+        return Err(section.problem("url_hash_key", "is empty; leave it out or give a long random text"));
+    }
+    let (kind, vhost_of_url) = kind(section)?;
+    if matches!((&kind, store), (BrokerKind::Embedded, StoreConfig::Postgres { .. })) {
+        let problem = "is the embedded broker, which lives in the file of an SQLite store; \
+             give an amqp:// URL, or a sqlite: store.url";
+        return Err(section.problem("url", problem));
+    }
+    let naming = Naming {
+        prefix: prefix(section)?,
+        vhost: vhost(section, vhost_of_url)?,
+        url_hash_key: key.as_ref().map_or(URL_HASH_KEY_DEFAULT, |key| key.expose()).to_owned(),
+        queue_type: queue_type(section)?,
+    };
+    if naming.prefix.len() + naming.vhost.len() > PREFIX_AND_VHOST_BYTES_MAX {
+        let problem = format!("and broker.vhost together must have at most {PREFIX_AND_VHOST_BYTES_MAX} bytes");
+        return Err(section.problem("queue_prefix", problem));
+    }
+    Ok(BrokerConfig {
+        kind,
+        naming,
+        provision: section.flag("provision", true)?,
+        url_hash_key_is_default: key.is_none(),
+    })
+}
+
+/// The broker, and the vhost in its URL, if there is one.
+fn kind(section: Section<'_>) -> Result<(BrokerKind, Option<String>), Problem> {
+    let Some(secret) = section.secret("url")? else {
+        return Ok((BrokerKind::Embedded, None));
+    };
+    if secret.expose() == "embedded:" {
+        return Ok((BrokerKind::Embedded, None));
+    }
+    let mut amqp = Url::parse(secret.expose()).map_err(|error| {
+        secret.problem(format!(
+            "cannot be read: {error}; write it as amqp://user:password@host or embedded:"
+        ))
+    })?;
+    if !matches!(amqp.scheme(), "amqp" | "amqps") {
+        return Err(secret.problem("must begin with amqp://, amqps:// or embedded:"));
+    }
+    if amqp.host_str().is_none_or(str::is_empty) {
+        return Err(secret.problem("has no host; write it as amqp://user:password@host"));
+    }
+    let vhost = match amqp.path().strip_prefix('/') {
+        None | Some("") => None,
+        Some(encoded) => Some(
+            percent_encoding::percent_decode_str(encoded)
+                .decode_utf8()
+                .map_err(|_| secret.problem("has a vhost that is not UTF-8"))?
+                .into_owned(),
+        ),
+    };
+    amqp.set_path("");
+    let kind = BrokerKind::RabbitMq {
+        management_url: management(section, &amqp)?,
+        amqp_url: SecretUrl::new(&amqp),
+    };
+    Ok((kind, vhost))
+}
+
+/// Without a URL of its own the management API is expected on the AMQP host, at its usual port; without
+/// a login of its own it gets that of AMQP.
+fn management(section: Section<'_>, amqp: &Url) -> Result<SecretUrl, Problem> {
+    let written = section.secret("management_url")?;
+    let problem = |text: String| match &written {
+        Some(secret) => secret.problem(text),
+        None => section.problem("url", text),
+    };
+    let text = match &written {
+        Some(secret) => secret.expose().to_owned(),
+        None if amqp.scheme() == "amqps" => format!("https://{}:15671", amqp.host_str().unwrap_or_default()),
+        None => format!("http://{}:15672", amqp.host_str().unwrap_or_default()),
+    };
+    let mut url = Url::parse(&text)
+        .map_err(|error| problem(format!("cannot be read: {error}; write it as http://host:15672")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(problem("must begin with http:// or https://".to_owned()));
+    }
+    if url.username().is_empty() {
+        // Both fail only for URLs that cannot have a login, and this one can.
+        let _ = url.set_username(amqp.username());
+        let _ = url.set_password(amqp.password());
+    }
+    Ok(SecretUrl::new(&url))
+}
+
+fn vhost(section: Section<'_>, in_url: Option<String>) -> Result<String, Problem> {
+    match (section.text("vhost")?, in_url) {
+        (Some(""), _) => Err(section.problem("vhost", "is empty; write it as \"redrive\"")),
+        (Some(written), Some(in_url)) if written != in_url => Err(section.problem(
+            "vhost",
+            format!("is {written:?}, and broker.url names vhost {in_url:?}; give it in one place"),
+        )),
+        (Some(written), _) => Ok(written.to_owned()),
+        (None, Some(in_url)) => Ok(in_url),
+        (None, None) => Ok("redrive".to_owned()),
+    }
+}
+
+fn prefix(section: Section<'_>) -> Result<String, Problem> {
+    let prefix = section.text("queue_prefix")?.unwrap_or("redrive.");
+    let possible = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if prefix.is_empty() || prefix.starts_with("amq.") || !prefix.bytes().all(possible) {
+        let problem = "must be letters, digits, dots, underscores and hyphens, and must not begin with amq.";
+        return Err(section.problem("queue_prefix", problem));
+    }
+    Ok(prefix.to_owned())
+}
+
+fn queue_type(section: Section<'_>) -> Result<QueueType, Problem> {
+    match section.text("queue_type")? {
+        None | Some("classic") => Ok(QueueType::Classic),
+        Some("quorum") => Ok(QueueType::Quorum),
+        Some(other) => Err(section.problem(
+            "queue_type",
+            format!("is {other:?}, and must be \"classic\" or \"quorum\""),
+        )),
+    }
+}

@@ -1,0 +1,534 @@
+//! The configuration as users meet it: what they get, and what they are told.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use secrecy::ExposeSecret;
+
+use super::*;
+use crate::domain::naming::QueueType;
+use crate::domain::policy::{BackoffFunction, RetryPolicy};
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// The contract's example, with values that differ from the defaults.
+const EXAMPLE: &str = r#"
+        [store]
+        url = "postgres://redrive:hunter2@db/redrive"
+        [broker]
+        url = "amqps://user:hunter2@rabbit"
+        url_hash_key = "hunter2-key"
+        vhost = "other"
+        queue_type = "quorum"
+        [delivery]
+        timeout_s = 30
+        allow_networks = ["10.1.2.3/8", "::1"]
+        retry_policy = { minimum_delay = 1, maximum_delay = 60, retry_backoff_function = "geometric" }
+        [[endpoint]]
+        url = "HTTP://Example.com:80/hook#there"
+        secret = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
+        headers = { "X-Team" = "hunter2" }
+        max_receives_per_second = 10
+        [api]
+        listen = "[::]:8470"
+        tokens = ["hunter2", { token = "hunter2r", read_only = true }]
+        [[consumer]]
+        name = "hr"
+        queue = "q_hr"
+        exchange = "people"
+        bindings = ["a"]
+        type = "hr-import"
+        reference = "/employee_number"
+        [[handler]]
+        type = "hr-import"
+        command = ["true"]
+        [metrics]
+        statsd = "[::1]:8125"
+        [console]
+        keys = { quit = "q" }
+        "#;
+
+fn environment(variables: &[(&str, &str)]) -> Environment {
+    let variables: HashMap<_, _> = variables
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    Environment {
+        variables,
+        config_home: None,
+        data_home: Some(PathBuf::from("/data")),
+    }
+}
+
+#[track_caller]
+fn config(text: &str) -> Config {
+    Config::resolve(text, None, &environment(&[])).unwrap()
+}
+
+/// The error contains every part.
+#[track_caller]
+fn check(text: &str, parts: &[&str]) {
+    check_with(text, None, &[], parts);
+}
+
+#[track_caller]
+fn check_with(text: &str, profile: Option<&str>, variables: &[(&str, &str)], parts: &[&str]) {
+    let error = Config::resolve(text, profile, &environment(variables))
+        .unwrap_err()
+        .to_string();
+    for part in parts {
+        assert!(error.contains(part), "{part:?} is not in {error:?}");
+    }
+    assert!(!error.contains("hunter2"), "{error}");
+}
+
+#[test]
+fn without_a_file_everything_is_embedded_and_has_the_documented_default() {
+    let config = config("");
+    assert!(matches!(&config.store, StoreConfig::Sqlite { path } if path == Path::new("/data/redrive/redrive.db")));
+    assert!(matches!(config.broker.kind, BrokerKind::Embedded));
+    assert_eq!(
+        (
+            config.broker.naming.prefix.as_str(),
+            config.broker.naming.vhost.as_str()
+        ),
+        ("redrive.", "redrive")
+    );
+    assert_eq!((config.delivery.workers, config.delivery.prefetch), (512, 1));
+    assert_eq!(config.delivery.timeout.as_secs(), 15);
+    assert_eq!(config.delivery.take_over.as_secs(), 60);
+    assert_eq!(config.delivery.retry_policy, RetryPolicy::default());
+    assert_eq!(config.api.listen.to_string(), "127.0.0.1:8470");
+    assert_eq!((config.events.cutoff, config.events.backoff_base.as_secs()), (20, 225));
+    assert_eq!(config.janitor.leftover_pattern.as_str(), r"^jobs\.");
+    assert!(config.warnings().is_empty() && config.profile == ProfileConfig::default());
+}
+
+#[test]
+fn the_example_of_the_contract_is_understood() {
+    let config = config(EXAMPLE);
+    let BrokerKind::RabbitMq {
+        amqp_url,
+        management_url,
+    } = &config.broker.kind
+    else {
+        panic!("{:?}", config.broker)
+    };
+    assert_eq!(amqp_url.expose(), "amqps://user:hunter2@rabbit");
+    assert_eq!(management_url.expose(), "https://user:hunter2@rabbit:15671/");
+    assert_eq!(config.broker.naming.queue_type, QueueType::Quorum);
+    assert_eq!(config.delivery.take_over.as_secs(), 120);
+    let networks: Vec<String> = config.delivery.allow_networks.iter().map(ToString::to_string).collect();
+    assert_eq!(networks, ["10.0.0.0/8", "::1/128"]);
+    assert_eq!(config.delivery.retry_policy.function, BackoffFunction::Geometric);
+    let endpoint = &config.endpoints[0];
+    assert_eq!(
+        (endpoint.url.as_str(), endpoint.secrets.len()),
+        ("http://example.com/hook", 2)
+    );
+    assert_eq!(endpoint.max_receives_per_second, Some(10));
+    assert_eq!(
+        config
+            .api
+            .tokens
+            .iter()
+            .map(|token| token.read_only)
+            .collect::<Vec<_>>(),
+        [false, true]
+    );
+    assert_eq!(config.consumers[0].vhost, "/");
+    assert_eq!(config.handlers[0].action, HandlerAction::Command(vec!["true".into()]));
+    assert_eq!(config.metrics.statsd, Some(("::1".to_owned(), 8125)));
+    assert_eq!(config.broker.naming.url_hash_key, "hunter2-key");
+    assert!(config.warnings().is_empty());
+    assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
+    let printed = config.print();
+    assert!(!printed.contains("hunter2") && !printed.contains(SECRET), "{printed}");
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_path_its_line_and_the_nearest() {
+    check(
+        "[broker]\nulr = \"embedded:\"",
+        &["broker.ulr (line 2)", "did you mean broker.url?"],
+    );
+    check("[brokr]", &["brokr (line 1)", "did you mean broker?"]);
+    check(
+        "[[endpoint]]\nurl = \"http://a/\"\nsecrt = \"hunter2\"",
+        &["endpoint[0].secrt (line 3)", "endpoint[0].secret?"],
+    );
+    check(
+        "\n[delivery]\nretry_policy = { minimum_dealy = 3 }",
+        &["delivery.retry_policy.minimum_dealy (line 3)", "minimum_delay"],
+    );
+    check(
+        "[delivery]\nzzzzzzzzz = 1",
+        &["delivery.zzzzzzzzz", "possible are workers, prefetch"],
+    );
+    check("label = \"x\"", &["label (line 1)", "possible are store"]);
+    check(
+        "[profile.a.delivery]\nworkrs = 3",
+        &[
+            "profile.a.delivery.workrs (line 2)",
+            "did you mean profile.a.delivery.workers?",
+        ],
+    );
+    check(
+        "[profile.a]\nprotectd = true",
+        &["profile.a.protectd", "profile.a.protected?"],
+    );
+    check("profile = 3", &["profile (line 1) is an integer, and must be a table"]);
+}
+
+#[test]
+fn a_store_broker_or_delivery_that_is_not_possible_is_told_what_is() {
+    for (text, parts) in [
+        ("[store", &["line 1 is not TOML"][..]),
+        ("store = 3", &["store (line 1) is an integer, and must be a table"]),
+        ("[store]\nurl = 3", &["store.url (line 2)", "must be a string, { env"]),
+        (
+            "[store]\nurl = \"mysql://hunter2@db\"",
+            &["store.url", "postgres:// or sqlite:"],
+        ),
+        ("[store]\nurl = \"sqlite::memory:\"", &["store.url", "must name a file"]),
+        ("[broker]\nurl = \"http://hunter2@a\"", &["broker.url", "amqp://"]),
+        ("[broker]\nurl = \"amqp://\"", &["broker.url"]),
+        (
+            "[broker]\nurl = \"amqp://a/one\"\nvhost = \"two\"",
+            &["broker.vhost (line 3)", "\"two\"", "\"one\""],
+        ),
+        (
+            "[broker]\nurl = \"amqp://a\"\nmanagement_url = \"a:15672\"",
+            &["broker.management_url (line 3)", "http://"],
+        ),
+        (
+            "[broker]\nqueue_type = \"stream\"",
+            &["broker.queue_type", "\"classic\" or \"quorum\""],
+        ),
+        ("[broker]\nqueue_prefix = \"a/b\"", &["broker.queue_prefix", "letters"]),
+        ("[broker]\nurl_hash_key = \"\"", &["broker.url_hash_key", "empty"]),
+        ("[store]\nurl = \"postgres://db\"", &["broker.url", "SQLite store"]),
+        (
+            "[delivery]\nworkers = 0",
+            &["delivery.workers (line 2) is 0", "between 1 and 10000"],
+        ),
+        (
+            "[delivery]\nworkers = \"many\"",
+            &["delivery.workers", "is a string, and must be an integer"],
+        ),
+        (
+            "[delivery]\nprefetch = 99999999999999999999",
+            &["delivery.prefetch", "between 1 and 1000"],
+        ),
+        (
+            "[broker]\nqueue_type = \"quorum\"\n[delivery]\nprefetch = 2",
+            &["delivery.prefetch (line 4)", "must be 1", "quorum"],
+        ),
+        (
+            "[delivery]\ntimeout_s = -1",
+            &["delivery.timeout_s", "between 0.05 and 600"],
+        ),
+        ("[delivery]\ntimeout_s = nan", &["delivery.timeout_s", "between"]),
+        (
+            "[delivery]\ntimeout_s = 20\ntake_over_s = 60",
+            &["delivery.take_over_s (line 3)", "at least 4 times", "80 seconds"],
+        ),
+        (
+            "[delivery]\nallow_networks = [\"10.0.0.0/8\", \"lan\"]",
+            &["delivery.allow_networks[1] (line 2)", "\"lan\"", "10.0.0.0/8"],
+        ),
+        (
+            "[delivery]\nallow_networks = \"10.0.0.0/8\"",
+            &["delivery.allow_networks", "must be a list of strings"],
+        ),
+        (
+            "[delivery.retry_policy]\njitter = 2",
+            &["delivery.retry_policy.jitter (line 2)"],
+        ),
+        ("[delivery]\nretry_policy = 3", &["delivery.retry_policy (line 2)"]),
+    ] {
+        check(text, parts);
+    }
+}
+
+#[test]
+fn an_endpoint_a_token_or_an_event_setting_that_is_not_possible_is_told_what_is() {
+    for (text, parts) in [
+        ("[[endpoint]]", &["endpoint[0].url (line 1) is missing"][..]),
+        (
+            "[[endpoint]]\nurl = \"http://user:hunter2@a/\"",
+            &["endpoint[0].url (line 2) has user information"],
+        ),
+        (
+            "[[endpoint]]\nurl = \"http://a\"\n[[endpoint]]\nurl = \"http://a/\"",
+            &["endpoint[1].url (line 4)", "twice"],
+        ),
+        (
+            "[[endpoint]]\nurl = \"http://a\"\nsecret = \"hunter2\"",
+            &["endpoint[0].secret (line 3)", "whsec_"],
+        ),
+        (
+            "[[endpoint]]\nurl = \"http://a\"\nheaders = { Host = \"b\" }",
+            &["endpoint[0].headers.Host", "leave it out"],
+        ),
+        (
+            "[[endpoint]]\nurl = \"http://a\"\nheaders = { X-A = \"hunter2\\r\\n\" }",
+            &["endpoint[0].headers.X-A", "line breaks"],
+        ),
+        (
+            "[[endpoint]]\nurl = \"http://a\"\nmax_receives_per_second = 0",
+            &["endpoint[0].max_receives_per_second"],
+        ),
+        (
+            "endpoint = { url = \"http://a\" }",
+            &["endpoint (line 1)", "must be a list of tables"],
+        ),
+        ("[api]\nlisten = \"localhost:1\"", &["api.listen", "127.0.0.1:8470"]),
+        (
+            "[api]\nlisten = \"0.0.0.0:8470\"",
+            &["api.listen (line 2)", "set api.tokens"],
+        ),
+        ("[api]\ntokens = [\"\"]", &["api.tokens[0]", "at least one"]),
+        (
+            "[api]\ntokens = [{ read_only = true }]",
+            &["api.tokens[0].token", "is missing"],
+        ),
+        (
+            "[events]\nbackoff_cap_s = 1",
+            &["events.backoff_cap_s", "events.backoff_base_s", "225"],
+        ),
+        ("[[consumer]]\nname = \"a\"", &["consumer[0].queue", "is missing"]),
+        ("[[handler]]\ntype = \"a\"", &["handler[0].command", "webhook = true"]),
+        (
+            "[[handler]]\ntype = \"a\"\nwebhook = true\ncommand = [\"x\"]",
+            &["handler[0].webhook", "exclude"],
+        ),
+        (
+            "[janitor]\nleftover_pattern = \"(\"",
+            &["janitor.leftover_pattern", "regular expression"],
+        ),
+        ("[metrics]\nstatsd = \"host\"", &["metrics.statsd", "127.0.0.1:8125"]),
+        ("[console]\nrefresh_s = 0", &["console.refresh_s", "between 0.1"]),
+    ] {
+        check(text, parts);
+    }
+}
+
+#[test]
+fn a_secret_may_be_in_the_environment_or_in_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    std::fs::write(&file, "from-a-file\r\n").unwrap();
+    let text = format!(
+        "[api]\ntokens = [{{ env = \"TOKEN\" }}, {{ file = {file:?} }}, {{ token = {{ env = \"TOKEN\" }}, read_only = true }}]"
+    );
+    let config = Config::resolve(&text, None, &environment(&[("TOKEN", "from-a-variable")])).unwrap();
+    let tokens: Vec<&str> = config
+        .api
+        .tokens
+        .iter()
+        .map(|token| token.token.expose_secret())
+        .collect();
+    assert_eq!(tokens, ["from-a-variable", "from-a-file", "from-a-variable"]);
+    check(
+        &text,
+        &[
+            "api.tokens[0] (line 2)",
+            "environment variable \"TOKEN\", which is not set",
+        ],
+    );
+    check(
+        "[store]\nurl = { file = \"/nowhere/at/all\" }",
+        &["store.url", "/nowhere/at/all"],
+    );
+    check(
+        "[store]\nurl = { vault = \"a\" }",
+        &["store.url", "{ env = \"NAME\" } or { file"],
+    );
+    check(
+        "[store]\nurl = { env = \"A\", file = \"b\" }",
+        &["store.url", "{ env = \"NAME\" } or { file"],
+    );
+}
+
+#[test]
+fn a_variable_holds_against_the_file_and_is_named_when_it_is_wrong() {
+    let variables = [
+        ("REDRIVE_STORE_URL", "sqlite:/tmp/a.db"),
+        ("REDRIVE_BROKER_URL", "amqp://a/%2f"),
+        ("REDRIVE_MANAGEMENT_URL", "http://b:1"),
+        ("REDRIVE_API_TOKEN", "t"),
+    ];
+    let text = "[store]\nurl = \"postgres://db\"\n[api]\ntokens = [\"x\", \"y\"]\nlisten = \"0.0.0.0:1\"";
+    let config = Config::resolve(text, None, &environment(&variables)).unwrap();
+    assert!(matches!(&config.store, StoreConfig::Sqlite { path } if path == Path::new("/tmp/a.db")));
+    assert_eq!((config.broker.naming.vhost.as_str(), config.api.tokens.len()), ("/", 1));
+    assert!(
+        config.print().contains("management_url = \"http://b:1/\""),
+        "{}",
+        config.print()
+    );
+    check_with(
+        "",
+        None,
+        &[("REDRIVE_STORE_URL", "mysql:hunter2")],
+        &["REDRIVE_STORE_URL must begin with"],
+    );
+    check_with(
+        "",
+        None,
+        &[("REDRIVE_API_TOKEN", "a b")],
+        &["REDRIVE_API_TOKEN must be visible"],
+    );
+}
+
+#[test]
+fn a_profile_overrides_keys_and_has_its_own() {
+    let text = r##"
+        [delivery]
+        workers = 3
+        linger_s = 1
+        [api]
+        tokens = [{ env = "NOT_SET" }]
+        [profile.production]
+        label = "PRODUCTION"
+        colour = "#ff0000"
+        protected = true
+        delivery = { workers = 4 }
+        api = { tokens = ["t"] }
+    "##;
+    let config = Config::resolve(text, Some("production"), &environment(&[])).unwrap();
+    assert_eq!((config.delivery.workers, config.delivery.linger.as_secs()), (4, 1));
+    assert_eq!(config.profile.label.as_deref(), Some("PRODUCTION"));
+    assert!(config.profile.protected && !config.profile.read_only);
+    assert!(config.print().starts_with("# profile = \"production\"\n"));
+    check_with(
+        text,
+        Some("prodction"),
+        &[],
+        &["\"prodction\" does not exist", "production"],
+    );
+    check_with("", Some("a"), &[], &["[profile.NAME]"]);
+    check_with(
+        "[profile.a]\ncolour = \"rot\"",
+        Some("a"),
+        &[],
+        &["profile.a.colour (line 2)", "magenta"],
+    );
+    check_with(
+        "[profile.a.delivery]\nworkers = 0",
+        Some("a"),
+        &[],
+        &["profile.a.delivery.workers (line 2)"],
+    );
+}
+
+#[test]
+fn a_file_that_was_named_has_to_exist_and_the_usual_one_need_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut surroundings = environment(&[]);
+    surroundings.config_home = Some(directory.path().to_owned());
+    let load = |choice: &ConfigChoice, surroundings: &Environment| Config::load(choice, surroundings);
+    assert_eq!(load(&ConfigChoice::default(), &surroundings).unwrap().file, None);
+
+    let usual = directory.path().join("redrive").join("config.toml");
+    std::fs::create_dir(usual.parent().unwrap()).unwrap();
+    std::fs::write(&usual, "[delivery]\nworkers = 7").unwrap();
+    let found = load(&ConfigChoice::default(), &surroundings).unwrap();
+    assert_eq!((found.delivery.workers, found.file), (7, Some(usual)));
+
+    let other = directory.path().join("other.toml");
+    surroundings
+        .variables
+        .insert("REDRIVE_CONFIG".into(), other.to_str().unwrap().into());
+    let error = load(&ConfigChoice::default(), &surroundings).unwrap_err().to_string();
+    assert!(error.contains("other.toml") && error.contains("--config"), "{error}");
+    std::fs::write(&other, "[delivery]\nworkers = -1").unwrap();
+    let error = load(&ConfigChoice::default(), &surroundings).unwrap_err().to_string();
+    assert!(
+        error.contains("other.toml") && error.contains("delivery.workers (line 2)"),
+        "{error}"
+    );
+
+    let chosen = directory.path().join("chosen.toml");
+    std::fs::write(&chosen, "[delivery]\nworkers = 9").unwrap();
+    let choice = ConfigChoice {
+        file: Some(chosen),
+        profile: None,
+    };
+    assert_eq!(load(&choice, &surroundings).unwrap().delivery.workers, 9);
+}
+
+#[test]
+fn without_a_home_a_store_has_to_be_named() {
+    let nowhere = Environment::default();
+    let error = Config::resolve("", None, &nowhere).unwrap_err().to_string();
+    assert!(error.contains("REDRIVE_STORE_URL"), "{error}");
+    assert!(Config::resolve("[store]\nurl = \"sqlite:a.db\"", None, &nowhere).is_ok());
+}
+
+#[test]
+fn what_is_printed_is_the_same_configuration() {
+    let text = "[delivery]\nlinger_s = 0.5\nretry_policy = { jitter = 1 }\n[janitor]\nleftover_pattern = 'a\"\\d'\n[console]\nkeys = { \"a b\" = \"c\" }";
+    for text in ["", text] {
+        let printed = config(text).print();
+        assert_eq!(config(&printed).print(), printed);
+    }
+}
+
+#[test]
+fn the_template_is_the_default_and_misses_no_key() {
+    assert_eq!(config(TEMPLATE).print(), config("").print());
+    for (section, keys) in [
+        ("store", storage::STORE_KEYS),
+        ("broker", storage::BROKER_KEYS),
+        ("delivery", delivery::DELIVERY_KEYS),
+        ("[endpoint]", delivery::ENDPOINT_KEYS),
+        ("api", api::API_KEYS),
+        ("events", events::EVENTS_KEYS),
+        ("[consumer]", events::CONSUMER_KEYS),
+        ("[handler]", events::HANDLER_KEYS),
+        ("janitor", operation::JANITOR_KEYS),
+        ("metrics", operation::METRICS_KEYS),
+        ("console", operation::CONSOLE_KEYS),
+        ("profile.production", operation::PROFILE_KEYS),
+    ] {
+        let (_, part) = TEMPLATE.split_once(&format!("[{section}]\n")).unwrap();
+        for key in keys {
+            let there = part.contains(&format!("\n# {key} =")) || part.starts_with(&format!("# {key} ="));
+            assert!(
+                there || part.contains(&format!("# [{section}.{key}]")),
+                "{section}.{key}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_example_of_the_template_is_possible() {
+    let assignment = |line: &str| {
+        line.split_once(" = ")
+            .is_some_and(|(key, _)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+    };
+    let examples: Vec<&str> = TEMPLATE
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(example) if assignment(example) || example.starts_with('[') => example,
+            _ => line,
+        })
+        // Only one of the two is possible.
+        .filter(|line| *line != "webhook = true")
+        .collect();
+    let missing = ["/etc/redrive/url_hash_key", "/etc/redrive/example_token"];
+    let text = missing.iter().fold(examples.join("\n"), |text, path| {
+        text.replace(&format!("{{ file = \"{path}\" }}"), "\"t\"")
+    });
+    // The management API goes with a broker that has one.
+    let variables = [("EXAMPLE_SECRET", SECRET), ("PRODUCTION_STORE_URL", "sqlite:a.db")];
+    let config = Config::resolve(&text, Some("production"), &environment(&variables)).unwrap();
+    assert_eq!(
+        (config.endpoints.len(), config.consumers.len(), config.handlers.len()),
+        (1, 1, 1)
+    );
+    assert!(config.profile.protected && config.delivery.drain.as_secs() == 20);
+}

@@ -1,0 +1,153 @@
+//! What kind of failure an error of the HTTP client is, and how it is told.
+//!
+//! The client's errors carry the URL, whose query may hold credentials: it is taken off first. The
+//! chain of causes is walked once for the kind and once for the text, which is bounded.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+
+use crate::domain::outcome::FailureKind;
+
+use super::resolver::ResolveError;
+
+/// A told error has at most this many bytes.
+pub(super) const ERROR_BYTES_MAX: usize = 300;
+
+/// An attempt that got no whole answer.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) kind: FailureKind,
+    pub(super) text: String,
+}
+
+impl Failed {
+    pub(super) fn new(kind: FailureKind, text: &str) -> Self {
+        Self {
+            kind,
+            text: bounded(text),
+        }
+    }
+
+    pub(super) fn from_client(error: reqwest::Error) -> Self {
+        let error = error.without_url();
+        Self::new(kind_of(&error), &told(&error))
+    }
+}
+
+/// The first cause that says what it is decides; a connection that failed otherwise was refused.
+fn kind_of(error: &reqwest::Error) -> FailureKind {
+    let found = causes(error).find_map(|cause| {
+        if let Some(cause) = cause.downcast_ref::<ResolveError>() {
+            return Some(match cause {
+                ResolveError::Refused(_) => FailureKind::AddressRefused,
+                ResolveError::Lookup(_) | ResolveError::Empty => FailureKind::Dns,
+                ResolveError::Outside => FailureKind::Other,
+            });
+        }
+        if let Some(cause) = cause.downcast_ref::<hyper::Error>() {
+            return (cause.is_incomplete_message() || cause.is_closed() || cause.is_canceled())
+                .then_some(FailureKind::Reset);
+        }
+        if cause.is::<rustls::Error>() {
+            return Some(FailureKind::Tls);
+        }
+        cause.downcast_ref::<io::Error>().and_then(kind_of_io)
+    });
+    match found {
+        Some(kind) => kind,
+        None if error.is_timeout() => FailureKind::Timeout,
+        None if error.is_builder() => FailureKind::BadRequest,
+        None if error.is_connect() => FailureKind::ConnectRefused,
+        None => FailureKind::Other,
+    }
+}
+
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kinds are open, and the rest says nothing here"
+)]
+fn kind_of_io(error: &io::Error) -> Option<FailureKind> {
+    // An error inside an IO error is not among its causes.
+    if let Some(inner) = error.get_ref() {
+        if inner.is::<rustls::Error>() {
+            return Some(FailureKind::Tls);
+        }
+        if let Some(inner) = inner.downcast_ref::<io::Error>() {
+            return kind_of_io(inner);
+        }
+    }
+    match error.kind() {
+        ErrorKind::ConnectionRefused
+        | ErrorKind::HostUnreachable
+        | ErrorKind::NetworkUnreachable
+        | ErrorKind::NetworkDown
+        | ErrorKind::AddrNotAvailable => Some(FailureKind::ConnectRefused),
+        ErrorKind::ConnectionReset
+        | ErrorKind::ConnectionAborted
+        | ErrorKind::BrokenPipe
+        | ErrorKind::NotConnected
+        | ErrorKind::UnexpectedEof => Some(FailureKind::Reset),
+        ErrorKind::TimedOut => Some(FailureKind::Timeout),
+        // No more file descriptors: ours, not the receiver's.
+        _ if matches!(error.raw_os_error(), Some(23 | 24)) => Some(FailureKind::Other),
+        _ => None,
+    }
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// The chain in one line. A link that already says what its cause says does not get it twice.
+fn told(error: &reqwest::Error) -> String {
+    let mut text = String::new();
+    for cause in causes(error) {
+        let link = cause.to_string();
+        if text.ends_with(&link) {
+            continue;
+        }
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&link);
+        if text.len() > ERROR_BYTES_MAX {
+            break;
+        }
+    }
+    text
+}
+
+fn bounded(text: &str) -> String {
+    if text.len() <= ERROR_BYTES_MAX {
+        return text.to_owned();
+    }
+    let mut end = ERROR_BYTES_MAX;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_at_a_character() {
+        let cut = bounded(&"ä".repeat(ERROR_BYTES_MAX));
+        assert_eq!(cut.chars().count(), ERROR_BYTES_MAX / 2 + 1);
+        assert_eq!(bounded("short"), "short");
+    }
+
+    #[test]
+    fn io_errors_have_their_kinds() {
+        let kind = |kind: ErrorKind| kind_of_io(&io::Error::from(kind));
+        assert_eq!(kind(ErrorKind::ConnectionRefused), Some(FailureKind::ConnectRefused));
+        assert_eq!(kind(ErrorKind::BrokenPipe), Some(FailureKind::Reset));
+        assert_eq!(kind(ErrorKind::TimedOut), Some(FailureKind::Timeout));
+        assert_eq!(kind(ErrorKind::Other), None);
+        assert_eq!(kind_of_io(&io::Error::from_raw_os_error(24)), Some(FailureKind::Other));
+        let wrapped = io::Error::new(ErrorKind::InvalidData, rustls::Error::DecryptError);
+        assert_eq!(kind_of_io(&wrapped), Some(FailureKind::Tls));
+    }
+}

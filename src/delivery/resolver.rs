@@ -1,0 +1,71 @@
+//! Name resolution that hands out allowed addresses only.
+//!
+//! A name is as good as its worst address: one that must not be reached refuses the name, so that an
+//! answer which mixes a public address with an internal one cannot be played against the connector.
+//! Rules know ports, but a resolver is asked for names only: the port travels beside the call, and
+//! without it nothing is resolved.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use crate::domain::egress::{AddressRefusal, AddressRules};
+
+tokio::task_local! {
+    /// The port of the request that this task is sending.
+    pub(super) static DIALLED_PORT: u16;
+}
+
+/// Resolves through the system.
+#[derive(Clone, Debug)]
+pub(super) struct CheckedResolver {
+    rules: Arc<AddressRules>,
+}
+
+/// Why a name gave no address to connect to.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ResolveError {
+    #[error("cannot resolve the host name: {0}")]
+    Lookup(std::io::Error),
+    #[error("the host name has no address")]
+    Empty,
+    #[error("the host name leads to an address that is refused: {0}")]
+    Refused(AddressRefusal),
+    #[error("the host name was resolved outside of a request")]
+    Outside,
+}
+
+impl CheckedResolver {
+    pub(super) const fn new(rules: Arc<AddressRules>) -> Self {
+        Self { rules }
+    }
+
+    async fn addresses(self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
+        let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port))
+            .await
+            .map_err(ResolveError::Lookup)?
+            .collect();
+        if found.is_empty() {
+            return Err(ResolveError::Empty);
+        }
+        found
+            .iter()
+            .try_for_each(|address| self.rules.check(address.ip(), port))
+            .map_err(ResolveError::Refused)?;
+        Ok(found)
+    }
+}
+
+impl Resolve for CheckedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        // Read here and not in the future: the connector may finish on a task of its own.
+        let port = DIALLED_PORT.try_with(|port| *port);
+        let resolver = self.clone();
+        Box::pin(async move {
+            let port = port.map_err(|_| ResolveError::Outside)?;
+            let found = resolver.addresses(name.as_str(), port).await?;
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}

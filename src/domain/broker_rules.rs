@@ -1,0 +1,248 @@
+//! What a queue's arguments and the broker's policies do to order and to what waits (PROTOCOLS.md 23).
+//!
+//! Matched by ourselves, so that no look at the broker is needed per queue. One ordinary policy wins
+//! (the highest priority that matches), and one operator policy is merged with it.
+
+use regex::Regex;
+
+use super::naming::QueueType;
+
+/// A delivery limit below this counts as small: a queue that is looked at or reconnected would drop.
+pub const DELIVERY_LIMIT_MIN: i64 = 1_000_000;
+
+/// A policy, reduced to what is asked here.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Its name.
+    pub name: String,
+    /// Over names; `None`: the pattern is not understood, and is taken to match.
+    pub pattern: Option<Regex>,
+    /// Whether it applies to queues of the type in use.
+    pub applies: bool,
+    /// The highest that matches wins.
+    pub priority: i64,
+    /// Merged with the winner.
+    pub operator: bool,
+    /// Keys and values as text.
+    pub definition: Vec<(String, String)>,
+}
+
+/// What follows for a delivery queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judgement {
+    /// Order cannot be kept: it is not delivered.
+    pub breaks_order: Option<String>,
+    /// What waits would be destroyed: nothing more may be published to it.
+    pub destroys: Option<String>,
+    /// Should be mended.
+    pub warnings: Vec<String>,
+}
+
+/// Whether a policy of that `apply-to` is for queues of `queue_type`.
+#[must_use]
+pub fn applies(apply_to: &str, queue_type: QueueType) -> bool {
+    match apply_to {
+        "queues" | "all" | "" => true,
+        "classic_queues" => queue_type == QueueType::Classic,
+        "quorum_queues" => queue_type == QueueType::Quorum,
+        _ => false,
+    }
+}
+
+/// Judges one queue.
+#[must_use]
+pub fn judge(
+    name: &str,
+    queue_type: QueueType,
+    arguments: Option<&[(String, String)]>,
+    policies: &[Policy],
+) -> Judgement {
+    let mut judgement = Judgement::default();
+    let matching = |operator: bool| {
+        policies
+            .iter()
+            .filter(|p| {
+                p.operator == operator && p.applies && p.pattern.as_ref().is_none_or(|regex| regex.is_match(name))
+            })
+            .max_by_key(|p| p.priority)
+    };
+    for policy in [matching(false), matching(true)].into_iter().flatten() {
+        let kind = if policy.operator { "operator policy" } else { "policy" };
+        judge_keys(&mut judgement, queue_type, &policy.definition, &|key| {
+            format!("{kind} {:?} sets {key}", policy.name)
+        });
+    }
+    if let Some(arguments) = arguments {
+        let keys: Vec<(String, String)> = arguments
+            .iter()
+            .map(|(key, value)| (key.trim_start_matches("x-").to_owned(), value.clone()))
+            .collect();
+        judge_keys(&mut judgement, queue_type, &keys, &|key| format!("argument x-{key}"));
+        judge_arguments(&mut judgement, queue_type, &keys);
+    }
+    judgement
+}
+
+fn judge_keys(
+    judgement: &mut Judgement,
+    queue_type: QueueType,
+    keys: &[(String, String)],
+    origin: &dyn Fn(&str) -> String,
+) {
+    let value = |wanted: &str| {
+        keys.iter()
+            .find(|(key, _)| key == wanted)
+            .map(|(_, value)| value.as_str())
+    };
+    for (key, _) in keys {
+        match key.as_str() {
+            "max-priority" => note(
+                &mut judgement.breaks_order,
+                format!("{}: messages overtake each other by priority", origin(key)),
+            ),
+            key if key.starts_with("delayed-retry") && value(key) != Some("disabled") => {
+                note(
+                    &mut judgement.breaks_order,
+                    format!("{}: later messages overtake a returned one", origin(key)),
+                );
+            }
+            "expires" => note(
+                &mut judgement.destroys,
+                format!("{}: the queue is deleted with what waits in it", origin(key)),
+            ),
+            "message-ttl" => note(
+                &mut judgement.destroys,
+                format!("{}: what waits longer is dropped", origin(key)),
+            ),
+            "max-length" | "max-length-bytes" if value("overflow") != Some("reject-publish") => {
+                note(
+                    &mut judgement.destroys,
+                    format!(
+                        "{} without overflow reject-publish: the oldest are dropped",
+                        origin(key)
+                    ),
+                );
+            }
+            "delivery-limit" if queue_type == QueueType::Quorum => {
+                judge_limit(judgement, value("delivery-limit"), origin)
+            }
+            _ => {}
+        }
+    }
+}
+
+fn judge_limit(judgement: &mut Judgement, limit: Option<&str>, origin: &dyn Fn(&str) -> String) {
+    let limit = limit.and_then(|text| text.parse::<i64>().ok());
+    if limit.is_none_or(|limit| limit < DELIVERY_LIMIT_MIN) {
+        let text = limit.map_or_else(|| "unreadable".to_owned(), |limit| limit.to_string());
+        note(
+            &mut judgement.breaks_order,
+            format!(
+                "{} to {text}: it must be at least {DELIVERY_LIMIT_MIN}",
+                origin("delivery-limit")
+            ),
+        );
+    }
+}
+
+fn judge_arguments(judgement: &mut Judgement, queue_type: QueueType, keys: &[(String, String)]) {
+    let has = |wanted: &str| keys.iter().any(|(key, _)| key == wanted);
+    if queue_type == QueueType::Quorum && !has("delivery-limit") {
+        note(
+            &mut judgement.breaks_order,
+            "no x-delivery-limit: a returned message would go to the tail".to_owned(),
+        );
+    }
+    if !has("single-active-consumer") {
+        judgement
+            .warnings
+            .push("no x-single-active-consumer: the lease alone keeps a second worker away".to_owned());
+    }
+}
+
+fn note(slot: &mut Option<String>, text: String) {
+    slot.get_or_insert(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(priority: i64, operator: bool, key: &str, value: &str) -> Policy {
+        Policy {
+            name: format!("p{priority}"),
+            pattern: Regex::new("^redrive\\.").ok(),
+            applies: true,
+            priority,
+            operator,
+            definition: vec![(key.to_owned(), value.to_owned())],
+        }
+    }
+
+    fn ours() -> Vec<(String, String)> {
+        vec![("x-single-active-consumer".into(), "true".into())]
+    }
+
+    fn judged(policies: &[Policy]) -> Judgement {
+        judge("redrive.a", QueueType::Classic, Some(&ours()), policies)
+    }
+
+    #[test]
+    fn a_queue_as_we_declare_it_is_fine() {
+        assert_eq!(judged(&[]), Judgement::default());
+    }
+
+    #[test]
+    fn only_the_highest_policy_counts_and_the_operators_beside_it() {
+        let low = policy(1, false, "expires", "1000");
+        let high = policy(2, false, "max-priority", "5");
+        let judgement = judged(&[low.clone(), high]);
+        assert!(judgement.breaks_order.is_some_and(|why| why.contains("p2")));
+        assert_eq!(judgement.destroys, None);
+        let operators = policy(0, true, "message-ttl", "5");
+        assert!(
+            judged(&[low, operators])
+                .destroys
+                .is_some_and(|why| why.contains("expires"))
+        );
+    }
+
+    #[test]
+    fn a_bounded_queue_destroys_unless_it_refuses_publishes() {
+        let mut bounded = policy(1, false, "max-length", "10");
+        assert!(judged(std::slice::from_ref(&bounded)).destroys.is_some());
+        bounded.definition.push(("overflow".into(), "reject-publish".into()));
+        assert_eq!(judged(&[bounded]).destroys, None);
+    }
+
+    #[test]
+    fn a_quorum_queue_needs_a_large_positive_limit() {
+        let limited = |value: &str| {
+            let mut arguments = ours();
+            arguments.push(("x-delivery-limit".into(), value.into()));
+            judge("redrive.a", QueueType::Quorum, Some(&arguments), &[]).breaks_order
+        };
+        assert_eq!(limited("2000000000"), None);
+        assert!(limited("20").is_some());
+        assert!(limited("-1").is_some());
+        assert!(
+            judge("redrive.a", QueueType::Quorum, Some(&ours()), &[])
+                .breaks_order
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn a_policy_for_other_names_or_other_types_does_nothing() {
+        let mut other = policy(1, false, "expires", "1000");
+        other.pattern = Regex::new("^other").ok();
+        assert_eq!(judged(&[other.clone()]), Judgement::default());
+        other.pattern = None;
+        assert!(
+            judged(&[other]).destroys.is_some(),
+            "a pattern that is not understood is taken to match"
+        );
+        assert!(!applies("quorum_queues", QueueType::Classic));
+        assert!(applies("all", QueueType::Classic));
+    }
+}

@@ -1,0 +1,189 @@
+//! A process that delivers: start, run, drain; and start again as a new incarnation when the present
+//! one is disowned. Nobody has to restart it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::dispatch::{CHANNEL, Dispatcher, Tell};
+use super::worker::Stops;
+use super::{EngineError, Inner};
+use crate::ambient;
+use crate::broker::BrokerError;
+use crate::domain::id::IncarnationId;
+use crate::store::{AttemptBounds, QueueQuery, StoreError};
+
+/// Between two rounds of housekeeping.
+const HOUSEKEEPING: Duration = Duration::from_secs(30);
+/// The attempt log's bounds.
+const ATTEMPTS: AttemptBounds = AttemptBounds {
+    age: Duration::from_secs(14 * 24 * 3600),
+    rows: 200_000,
+};
+
+impl Inner {
+    /// Delivers until `stop`, then drains.
+    pub(super) async fn run(self: &Arc<Self>, stop: CancellationToken) -> Result<(), EngineError> {
+        self.prepare(&stop).await?;
+        let abandon = CancellationToken::new();
+        let deadline = self.watch_stop(stop.clone(), abandon.clone());
+        let mut first = true;
+        while !stop.is_cancelled() {
+            match self.live_once(&stop, &abandon, first).await {
+                Ok(()) => first = false,
+                Err(error) if !first || error.is_unreachable() => {
+                    tracing::warn!(error = ?error, "cannot begin to deliver yet");
+                    wait(&stop, Duration::from_secs(1)).await;
+                }
+                Err(error) => {
+                    deadline.abort();
+                    return Err(error);
+                }
+            }
+        }
+        deadline.abort();
+        Ok(())
+    }
+
+    /// Gives up what is in flight when draining takes too long.
+    fn watch_stop(self: &Arc<Self>, stop: CancellationToken, abandon: CancellationToken) -> JoinHandle<()> {
+        let drain = self.settings.drain;
+        ambient::spawn("drain deadline", async move {
+            stop.cancelled().await;
+            tokio::time::sleep(drain).await;
+            abandon.cancel();
+        })
+    }
+
+    /// Makes the broker ready; waits for one that is away, and reports what waiting does not mend.
+    async fn prepare(&self, stop: &CancellationToken) -> Result<(), EngineError> {
+        while !stop.is_cancelled() {
+            match self.broker.prepare().await {
+                Ok(()) => return Ok(()),
+                Err(error @ (BrokerError::Unreachable { .. } | BrokerError::Unknown { .. })) => {
+                    tracing::warn!(error = ?error, "waiting for the broker");
+                    wait(stop, Duration::from_secs(1)).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// One incarnation, from its begin to its end.
+    async fn live_once(
+        self: &Arc<Self>,
+        stop: &CancellationToken,
+        abandon: &CancellationToken,
+        first: bool,
+    ) -> Result<(), EngineError> {
+        let name = format!("redrive-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
+        let sent = self.clock.uptime();
+        let id = self.begin_incarnation(&name, true).await?;
+        self.broker.set_name(&name);
+        if !first {
+            self.prepare(stop).await?;
+        }
+        let generation = self.fence.begin(id, sent);
+        tracing::info!(incarnation = id.0, name = ?name, "delivering");
+        let (tell, told) = mpsc::channel(CHANNEL);
+        let stops = Stops {
+            drain: stop.clone(),
+            abandon: abandon.clone(),
+            generation: generation.clone(),
+        };
+        let tasks = self.start_tasks(id, &tell, &generation);
+        self.delivering.store(true, Ordering::SeqCst);
+        let dispatcher = Dispatcher::new(Arc::clone(self), id, stops, tell);
+        dispatcher.run(told).await;
+        self.delivering.store(false, Ordering::SeqCst);
+        self.fence.close();
+        for task in tasks {
+            let _ = task.await;
+        }
+        self.recorder.flush(&self.store).await;
+        if stop.is_cancelled()
+            && let Err(error) = self.store.incarnation_end(id).await
+        {
+            tracing::warn!(error = ?error, "this incarnation is found dead by others");
+        }
+        tracing::info!(incarnation = id.0, "no longer delivering");
+        Ok(())
+    }
+
+    fn start_tasks(
+        self: &Arc<Self>,
+        id: IncarnationId,
+        tell: &mpsc::Sender<Tell>,
+        generation: &CancellationToken,
+    ) -> Vec<JoinHandle<()>> {
+        let me = || Arc::clone(self);
+        vec![
+            ambient::spawn("heartbeat", me().beat(id, generation.clone())),
+            ambient::spawn("poll", me().poll(id, tell.clone(), generation.clone())),
+            ambient::spawn("watch others", me().watch_others(id, tell.clone(), generation.clone())),
+            ambient::spawn("signals", me().follow_signals(tell.clone(), generation.clone())),
+            ambient::spawn("rules", me().watch_rules(tell.clone(), generation.clone())),
+            ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
+            ambient::spawn("housekeeping", me().keep_house(id, tell.clone(), generation.clone())),
+            ambient::spawn("recorder", {
+                let (engine, generation) = (me(), generation.clone());
+                async move { engine.recorder.run(Arc::clone(&engine.store), generation).await }
+            }),
+        ]
+    }
+
+    async fn start_sweep(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
+        if let Err(error) = self.learn_known(&tell).await {
+            tracing::debug!(error = ?error, "known queues are learned as they are met");
+        }
+        self.sweep(tell, generation).await;
+    }
+
+    async fn keep_house(self: Arc<Self>, id: IncarnationId, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(HOUSEKEEPING) => {}
+                () = generation.cancelled() => return,
+            }
+            if let Err(error) = self.keep_house_once(id, &tell).await {
+                tracing::debug!(error = ?error, "housekeeping waits for the store");
+            }
+        }
+    }
+
+    async fn keep_house_once(&self, id: IncarnationId, tell: &mpsc::Sender<Tell>) -> Result<(), StoreError> {
+        let held = self.store.leases_held(id).await?;
+        let _ = tell.send(Tell::Compare(held)).await;
+        self.store.attempts_trim(ATTEMPTS).await?;
+        self.offer_idle_queues(tell).await
+    }
+
+    /// Queues that nobody used for long are taken once; a worker that finds one empty ends it.
+    async fn offer_idle_queues(&self, tell: &mpsc::Sender<Tell>) -> Result<(), StoreError> {
+        let before = self.store.now().await?.minus(self.settings.idle_queue_ttl);
+        let mut query = QueueQuery::first(1_000);
+        loop {
+            let rows = self.store.queues_page(&query).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            query.after = Some(last.name.clone());
+            for row in rows
+                .iter()
+                .filter(|row| row.owner.is_none() && row.head.is_none() && row.active_at < before)
+            {
+                let _ = tell.send(Tell::Candidate(row.name.clone())).await;
+            }
+        }
+    }
+}
+
+async fn wait(stop: &CancellationToken, span: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(span) => {}
+        () = stop.cancelled() => {}
+    }
+}

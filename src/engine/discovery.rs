@@ -1,0 +1,173 @@
+//! Finding work (DESIGN.md, *Finding work*): nudges and created queues as they are told, and a paged
+//! sweep for the rest that never spends more than a tenth of its time listing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::dispatch::Tell;
+use super::{Event, Inner};
+use crate::broker::{PageRequest, Signal};
+use crate::store::QueueQuery;
+
+/// The shortest time between two sweeps.
+const SWEEP_MIN: Duration = Duration::from_millis(100);
+/// The longest time between two sweeps, unless listing itself takes more than a tenth of it.
+const SWEEP_MAX: Duration = Duration::from_secs(50);
+/// Queues on a page of the sweep.
+const PAGE: u32 = 500;
+/// Rows read at once at the start.
+const ROWS: u32 = 1_000;
+
+impl Inner {
+    /// Tells the dispatcher what the broker tells.
+    pub(super) async fn follow_signals(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
+        let mut signals = self.broker.signals();
+        let mut listening = false;
+        while !generation.is_cancelled() {
+            if !listening {
+                match self.broker.listen().await {
+                    Ok(()) => listening = true,
+                    Err(error) => tracing::debug!(error = ?error, "no nudges yet"),
+                }
+            }
+            let signal = tokio::select! {
+                signal = signals.recv() => signal,
+                () = tokio::time::sleep(Duration::from_secs(1)), if !listening => continue,
+                () = generation.cancelled() => return,
+            };
+            match signal {
+                Ok(signal) => self.signalled(signal, &tell),
+                Err(broadcast::error::RecvError::Lagged(missed)) => {
+                    tracing::debug!(missed, "signals missed: the sweep finds what they told");
+                }
+                Err(broadcast::error::RecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn signalled(&self, signal: Signal, tell: &mpsc::Sender<Tell>) {
+        match signal {
+            Signal::Nudged(queue) | Signal::QueueCreated(queue) => {
+                if self.settings.naming.is_delivery_queue(queue.as_str()) {
+                    // A full channel means that there is more than enough to do: the sweep finds this one.
+                    let _ = tell.try_send(Tell::Candidate(queue));
+                }
+            }
+            Signal::QueueDeleted { queue, by } => {
+                if self.settings.naming.is_delivery_queue(queue.as_str()) {
+                    tracing::debug!(queue = ?queue, by = ?by, "queue deleted");
+                    self.publisher.forget(&queue);
+                    self.rules.forget(&queue);
+                    let _ = tell.try_send(Tell::Gone(queue));
+                }
+            }
+            Signal::PolicyChanged => self.policies_moved.notify_one(),
+            Signal::Blocked(why) => tracing::warn!(why = ?why, "the broker takes no publishes"),
+            Signal::Unblocked => tracing::info!("the broker takes publishes again"),
+            Signal::Down(why) => {
+                tracing::warn!(why = ?why, "broker connection lost");
+                self.tell(Event::Connection {
+                    part: "broker",
+                    up: false,
+                });
+            }
+            Signal::Up => {
+                self.sweep_now.notify_one();
+                self.tell(Event::Connection {
+                    part: "broker",
+                    up: true,
+                });
+            }
+        }
+    }
+
+    /// Reads the names and URLs of every known queue once, so that the first sweep asks no leases for them.
+    pub(super) async fn learn_known(&self, tell: &mpsc::Sender<Tell>) -> Result<(), crate::store::StoreError> {
+        let mut query = QueueQuery::first(ROWS);
+        loop {
+            let rows = self.store.queues_page(&query).await?;
+            let Some(last) = rows.last() else { return Ok(()) };
+            query.after = Some(last.name.clone());
+            let known = rows
+                .iter()
+                .filter_map(|row| Some((row.name.clone(), row.url.clone()?)))
+                .collect();
+            let _ = tell.send(Tell::Learned(known)).await;
+            if rows.len() < ROWS as usize {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sweeps until the generation ends.
+    pub(super) async fn sweep(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
+        while !generation.is_cancelled() {
+            let began = self.clock.uptime();
+            let mut listing = Duration::ZERO;
+            let mut page = 1;
+            loop {
+                match self.sweep_page(page, &tell).await {
+                    Ok((took, more)) => {
+                        listing += took;
+                        if !more || generation.is_cancelled() {
+                            break;
+                        }
+                        page += 1;
+                        if took > SWEEP_MIN {
+                            rest(&generation, took * 9).await;
+                        }
+                    }
+                    Err(error) => {
+                        tracing::debug!(error = ?error, "sweep waits for the broker");
+                        listing += SWEEP_MIN;
+                        break;
+                    }
+                }
+            }
+            metrics::histogram!("redrive_sweep_seconds").record(listing.as_secs_f64());
+            let spent = self.clock.uptime().saturating_sub(began);
+            let pause = (listing * 9)
+                .saturating_sub(spent.saturating_sub(listing))
+                .clamp(SWEEP_MIN, SWEEP_MAX.max(listing * 9));
+            tokio::select! {
+                () = rest(&generation, pause) => {}
+                () = self.sweep_now.notified() => {}
+            }
+        }
+    }
+
+    async fn sweep_page(
+        &self,
+        page: u32,
+        tell: &mpsc::Sender<Tell>,
+    ) -> Result<(Duration, bool), crate::broker::BrokerError> {
+        let naming = &self.settings.naming;
+        let request = PageRequest {
+            page,
+            size: PAGE,
+            name_contains: Some(naming.prefix.clone()),
+        };
+        let listed = self.broker.queues_page(&request).await?;
+        for queue in &listed.queues {
+            if naming.is_delivery_queue(queue.name.as_str()) {
+                self.rules.learn(&queue.name, &queue.arguments);
+            }
+            // A missing count means: look.
+            if queue.ready != Some(0) && naming.is_delivery_queue(queue.name.as_str()) {
+                let _ = tell.send(Tell::Candidate(queue.name.clone())).await;
+            }
+        }
+        self.listing.put(page, &listed);
+        Ok((listed.took, listed.more))
+    }
+}
+
+async fn rest(generation: &CancellationToken, pause: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        () = generation.cancelled() => {}
+    }
+}

@@ -1,0 +1,128 @@
+//! What an operator should mend: broker, rights, plugins, store, clock, daemons.
+
+use super::Inner;
+use super::view::{Check, CheckResult};
+
+/// Clocks that differ by more than this are worth a warning, in seconds.
+const SKEW_S: u64 = 2;
+
+impl Inner {
+    pub(super) async fn doctor(&self) -> Vec<Check> {
+        let mut checks = self.broker_checks().await;
+        checks.extend(self.store_checks().await);
+        checks.extend(self.daemon_checks().await);
+        checks
+    }
+
+    async fn broker_checks(&self) -> Vec<Check> {
+        let health = self.broker.health().await;
+        let version = health.version.as_deref().unwrap_or("unknown version");
+        let mut checks = vec![match &health.problem {
+            None if health.reachable => fine("broker", format!("{} {version}", self.broker.kind())),
+            problem => broken(
+                "broker",
+                problem.clone().unwrap_or_else(|| "not reachable".to_owned()),
+                "check broker.url, and that the broker runs",
+            ),
+        }];
+        if let Some(alarm) = &health.blocked {
+            checks.push(broken(
+                "alarm",
+                alarm.clone(),
+                "free memory or disk on the broker: it takes no publishes",
+            ));
+        }
+        if self.broker.kind() == "rabbitmq" {
+            checks.push(match &health.management_problem {
+                None if health.management => fine("management", "answers".to_owned()),
+                problem => warning(
+                    "management",
+                    problem.clone().unwrap_or_else(|| "does not answer".to_owned()),
+                    "enable rabbitmq_management and check broker.management_url: without it depths and policies are unknown",
+                ),
+            });
+            checks.push(if health.events {
+                fine("event exchange", "there".to_owned())
+            } else {
+                warning(
+                    "event exchange",
+                    "not there".to_owned(),
+                    "enable rabbitmq_event_exchange: new queues of foreign publishers are found faster",
+                )
+            });
+        }
+        checks.extend(
+            health
+                .warnings
+                .into_iter()
+                .map(|text| warning("broker", text, "see the documentation of the broker")),
+        );
+        checks
+    }
+
+    async fn store_checks(&self) -> Vec<Check> {
+        match self.store.now().await {
+            Ok(now) => {
+                let here = self.clock.now();
+                let skew = now.since(here).max(here.since(now)).as_secs();
+                let mut checks = vec![fine("store", self.store.kind().to_owned())];
+                if skew > SKEW_S {
+                    checks.push(warning(
+                        "clock",
+                        format!("differs from the store's by {skew} s"),
+                        "synchronise the clocks of both hosts",
+                    ));
+                }
+                checks
+            }
+            Err(error) => vec![broken(
+                "store",
+                super::error::chain(&error),
+                "check store.url, and that the database runs",
+            )],
+        }
+    }
+
+    async fn daemon_checks(&self) -> Vec<Check> {
+        let Ok(incarnations) = self.store.incarnations().await else {
+            return Vec::new();
+        };
+        let daemons = incarnations.iter().filter(|one| one.alive && one.delivers).count();
+        vec![if daemons == 0 {
+            warning(
+                "daemon",
+                "none is alive".to_owned(),
+                "start `redrive --daemon`: nothing is delivered without it",
+            )
+        } else {
+            fine("daemon", format!("{daemons} alive"))
+        }]
+    }
+}
+
+fn fine(name: &str, found: String) -> Check {
+    Check {
+        name: name.to_owned(),
+        result: CheckResult::Fine,
+        found,
+        mend: None,
+    }
+}
+
+fn warning(name: &str, found: String, mend: &str) -> Check {
+    Check {
+        name: name.to_owned(),
+        result: CheckResult::Warning,
+        found,
+        mend: Some(mend.to_owned()),
+    }
+}
+
+fn broken(name: &str, found: String, mend: &str) -> Check {
+    Check {
+        name: name.to_owned(),
+        result: CheckResult::Broken,
+        found,
+        mend: Some(mend.to_owned()),
+    }
+}

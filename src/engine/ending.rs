@@ -1,0 +1,132 @@
+//! Deleting a delivery queue without losing what races with it (PROTOCOLS.md 8).
+//!
+//! RabbitMQ confirms messages into a queue that is being deleted. So: mark it closing, unbind, wait a
+//! second without holding a worker, look again under fence and lease; something in it: bind and go on;
+//! nothing: delete, and only if it is empty and unused. A crash in between leaves a row that says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Event, Inner};
+use crate::broker::{Deleted, Look};
+use crate::domain::id::{Epoch, IncarnationId, QueueName};
+use crate::domain::queue::Closing;
+use crate::store::QueueMark;
+
+/// How long publishers that passed the binding before it went have to arrive.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// What became of a queue that was to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Gone.
+    Deleted,
+    /// Something came: it is bound again, and has something to do.
+    GoesOn,
+    /// The lease or the fence is lost; whoever takes it next restarts at the unbind.
+    Lost,
+}
+
+/// A lease under which a queue is deleted.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) queue: QueueName,
+    pub(super) epoch: Epoch,
+    pub(super) incarnation: IncarnationId,
+}
+
+impl Inner {
+    /// Deletes the queue if nothing comes. The lease is freed in any case but `Lost`.
+    pub(super) async fn end_queue(self: &Arc<Self>, held: &Held) -> Ending {
+        let ending = match self.try_end(held).await {
+            Ok(ending) => ending,
+            Err(()) => self.rebind(held).await,
+        };
+        match ending {
+            Ending::Deleted => {
+                self.publisher.forget(&held.queue);
+                self.rules.forget(&held.queue);
+            }
+            Ending::GoesOn => {
+                if let Err(error) = self.store.lease_free(&held.queue, held.epoch).await {
+                    tracing::warn!(queue = ?held.queue, error = ?error, "lease is freed with this incarnation only");
+                }
+            }
+            Ending::Lost => {}
+        }
+        ending
+    }
+
+    async fn try_end(self: &Arc<Self>, held: &Held) -> Result<Ending, ()> {
+        if !self.mark(held, QueueMark::Closing(Closing::Closing)).await? {
+            return Ok(Ending::Lost);
+        }
+        self.broker
+            .unbind(&held.queue)
+            .await
+            .map_err(|error| self.note(held, "unbind", &error))?;
+        tokio::time::sleep(SETTLE).await;
+        // Fence and lease again: a process that slept longer than it thought must not delete.
+        if !self.fence.permits(held.incarnation) || !self.mark(held, QueueMark::Closing(Closing::Closing)).await? {
+            return Ok(Ending::Lost);
+        }
+        match self
+            .broker
+            .look(&held.queue)
+            .await
+            .map_err(|error| self.note(held, "look", &error))?
+        {
+            Look::Missing => return self.forget(held).await,
+            Look::Present { ready: 0, .. } => {}
+            Look::Present { .. } => return Ok(self.rebind(held).await),
+        }
+        match self
+            .broker
+            .delete_empty(&held.queue)
+            .await
+            .map_err(|error| self.note(held, "delete", &error))?
+        {
+            Deleted::Deleted | Deleted::Missing => self.forget(held).await,
+            Deleted::InUse => Ok(self.rebind(held).await),
+        }
+    }
+
+    async fn forget(&self, held: &Held) -> Result<Ending, ()> {
+        self.insist(held.incarnation, || self.store.queue_forget(&held.queue, held.epoch))
+            .await?;
+        self.tell(Event::QueueEnded(held.queue.clone()));
+        Ok(Ending::Deleted)
+    }
+
+    /// Something came, or a step failed: publishers must be able to reach it again.
+    async fn rebind(&self, held: &Held) -> Ending {
+        let mut pause = super::worker::Pause::default();
+        while self.fence.permits(held.incarnation) {
+            match self.broker.bind(&held.queue).await {
+                Ok(Look::Missing) => return self.forget(held).await.unwrap_or(Ending::Lost),
+                Ok(Look::Present { .. }) => {
+                    return match self.mark(held, QueueMark::Closing(Closing::Open)).await {
+                        Ok(true) => Ending::GoesOn,
+                        Ok(false) | Err(()) => Ending::Lost,
+                    };
+                }
+                Err(error) => {
+                    self.note(held, "bind", &error);
+                    pause.wait().await;
+                }
+            }
+        }
+        Ending::Lost
+    }
+
+    async fn mark(&self, held: &Held, mark: QueueMark) -> Result<bool, ()> {
+        self.insist(held.incarnation, || {
+            self.store.queue_mark(&held.queue, held.epoch, mark.clone())
+        })
+        .await
+    }
+
+    fn note(&self, held: &Held, step: &'static str, error: &crate::broker::BrokerError) {
+        tracing::warn!(queue = ?held.queue, step, error = ?error, fenced = !self.fence.is_open(), "ending a queue is interrupted");
+    }
+}

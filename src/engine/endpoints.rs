@@ -1,0 +1,202 @@
+//! What this process knows of endpoints: their state (PROTOCOLS.md 13) and their slots (16).
+//!
+//! The store has the truth; here is a copy that a worker can ask without waiting. Unknown endpoints
+//! are taken as available until a lease or the poll of the generation says otherwise.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::id::{EndpointEpoch, QueueName};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+
+/// Endpoints kept beyond those in use, at most.
+const IDLE_MAX: usize = 20_000;
+
+/// One endpoint, shared by the workers on its queues.
+#[derive(Debug)]
+pub(super) struct LiveEndpoint {
+    pub(super) url: EndpointUrl,
+    available: AtomicBool,
+    epoch: AtomicI64,
+    /// It answered since it last failed or timed out: more than one request may be in flight.
+    proven: AtomicBool,
+    last_success_us: AtomicI64,
+    detail: Mutex<Option<Endpoint>>,
+    /// Requests a second, at most, and when the next may start.
+    rate: Option<Pace>,
+}
+
+/// Spaces requests evenly: at most one in each interval.
+#[derive(Debug)]
+struct Pace {
+    interval_us: i64,
+    next_us: AtomicI64,
+}
+
+impl LiveEndpoint {
+    fn new(url: EndpointUrl, per_second: Option<u32>) -> Self {
+        Self {
+            url,
+            available: AtomicBool::new(true),
+            epoch: AtomicI64::new(0),
+            proven: AtomicBool::new(false),
+            last_success_us: AtomicI64::new(0),
+            detail: Mutex::new(None),
+            rate: per_second.map(|n| Pace {
+                interval_us: 1_000_000 / i64::from(n.max(1)),
+                next_us: AtomicI64::new(0),
+            }),
+        }
+    }
+
+    /// Whether anything may be sent to it that is not a probe.
+    pub(super) fn is_available(&self) -> bool {
+        self.available.load(Ordering::SeqCst)
+    }
+
+    /// The epoch that an attempt begins with.
+    pub(super) fn epoch(&self) -> EndpointEpoch {
+        EndpointEpoch(self.epoch.load(Ordering::SeqCst))
+    }
+
+    /// Whether more than one request may be in flight to it.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven.load(Ordering::Relaxed)
+    }
+
+    /// An attempt ended with an answer, or without one.
+    pub(super) fn answered(&self, answered: Answered, now: Timestamp) {
+        match answered {
+            Answered::Success => {
+                self.proven.store(true, Ordering::Relaxed);
+                self.last_success_us.store(now.micros(), Ordering::Relaxed);
+            }
+            Answered::Answer => self.proven.store(true, Ordering::Relaxed),
+            Answered::Nothing => self.proven.store(false, Ordering::Relaxed),
+        }
+    }
+
+    /// The last 2xx that this process saw.
+    pub(super) fn last_success(&self) -> Option<Timestamp> {
+        match self.last_success_us.load(Ordering::Relaxed) {
+            0 => None,
+            us => Some(Timestamp::from_micros(us)),
+        }
+    }
+
+    /// What the store last said of it, when it is not available.
+    pub(super) fn detail(&self) -> Option<Endpoint> {
+        lock(&self.detail).clone()
+    }
+
+    /// Takes over what the store says.
+    pub(super) fn update(&self, endpoint: &Endpoint) {
+        let mut detail = lock(&self.detail);
+        if endpoint.epoch.0 < self.epoch.load(Ordering::SeqCst) {
+            return;
+        }
+        self.epoch.store(endpoint.epoch.0, Ordering::SeqCst);
+        let available = endpoint.state == EndpointState::Available;
+        self.available.store(available, Ordering::SeqCst);
+        *detail = (!available).then(|| endpoint.clone());
+    }
+
+    /// Whether its rate is limited: then one worker at a time is enough.
+    pub(super) const fn is_paced(&self) -> bool {
+        self.rate.is_some()
+    }
+
+    /// How long to wait before the next request, by the endpoint's rate; the turn is taken by asking.
+    pub(super) fn turn(&self, now: Timestamp) -> Option<std::time::Duration> {
+        let pace = self.rate.as_ref()?;
+        let now = now.micros();
+        let turn = pace.next_us.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |next| {
+            Some(next.max(now) + pace.interval_us)
+        });
+        let turn = turn.unwrap_or(now).max(now);
+        (turn > now).then(|| std::time::Duration::from_micros(u64::try_from(turn - now).unwrap_or(0)))
+    }
+}
+
+/// How a request ended, as far as the endpoint's liveliness goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answered {
+    /// A 2xx.
+    Success,
+    /// Another answer.
+    Answer,
+    /// Nothing, or not in time.
+    Nothing,
+}
+
+/// All endpoints that this process met.
+#[derive(Debug, Default)]
+pub(super) struct EndpointTable {
+    endpoints: Mutex<HashMap<EndpointUrl, Arc<LiveEndpoint>>>,
+    rates: HashMap<EndpointUrl, u32>,
+}
+
+impl EndpointTable {
+    pub(super) fn new(rates: HashMap<EndpointUrl, u32>) -> Self {
+        Self {
+            endpoints: Mutex::default(),
+            rates,
+        }
+    }
+
+    /// The endpoint of `url`, made when it is new.
+    pub(super) fn get(&self, url: &EndpointUrl) -> Arc<LiveEndpoint> {
+        let mut endpoints = lock(&self.endpoints);
+        if let Some(found) = endpoints.get(url) {
+            return Arc::clone(found);
+        }
+        if endpoints.len() >= IDLE_MAX {
+            endpoints.retain(|_, live| Arc::strong_count(live) > 1 || !live.is_available());
+        }
+        let live = Arc::new(LiveEndpoint::new(url.clone(), self.rates.get(url).copied()));
+        endpoints.insert(url.clone(), Arc::clone(&live));
+        live
+    }
+
+    /// Takes over what the store says of one endpoint.
+    pub(super) fn update(&self, endpoint: &Endpoint) -> Arc<LiveEndpoint> {
+        let live = self.get(&endpoint.url);
+        live.update(endpoint);
+        live
+    }
+
+    /// Takes over the whole set of endpoints that are not available; answers those that were taken for
+    /// not available and are not in it: they have to be read again.
+    pub(super) fn replace(&self, not_available: &[Endpoint]) -> Vec<EndpointUrl> {
+        for endpoint in not_available {
+            self.update(endpoint);
+        }
+        let listed: std::collections::HashSet<&EndpointUrl> = not_available.iter().map(|e| &e.url).collect();
+        let endpoints = lock(&self.endpoints);
+        endpoints
+            .values()
+            .filter(|live| !live.is_available() && !listed.contains(&live.url))
+            .map(|live| live.url.clone())
+            .collect()
+    }
+
+    /// Unavailable endpoints whose probe is due at `now`, with the queue that gives it, if that is set.
+    pub(super) fn probes_due(&self, now: Timestamp) -> Vec<(EndpointUrl, Option<QueueName>)> {
+        let endpoints = lock(&self.endpoints);
+        endpoints
+            .values()
+            .filter(|live| !live.is_available())
+            .filter_map(|live| live.detail())
+            .filter(|e| e.state == EndpointState::Unavailable && e.next_attempt_at.is_none_or(|at| at <= now))
+            .filter(|e| e.probe.as_ref().is_none_or(|claim| claim.until <= now))
+            .map(|e| (e.url, e.probe_queue))
+            .collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

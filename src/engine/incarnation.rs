@@ -1,0 +1,212 @@
+//! This process among the others: heartbeats, wishes about held leases, and the death of others
+//! (PROTOCOLS.md 1 to 4).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::dispatch::Tell;
+use super::{EngineError, Inner};
+use crate::domain::id::IncarnationId;
+use crate::store::{Beat, Begun, Evidence, Incarnation, NewIncarnation};
+
+/// Between two heartbeats.
+const BEAT: Duration = Duration::from_secs(1);
+/// Silence that confirms a free lock (PostgreSQL).
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// The version of the program as a number that only grows.
+#[must_use]
+pub(super) fn version() -> i64 {
+    let mut parts = env!("CARGO_PKG_VERSION")
+        .split('.')
+        .map(|part| part.parse::<i64>().unwrap_or(0));
+    let mut part = || parts.next().unwrap_or(0);
+    part() * 1_000_000 + part() * 1_000 + part()
+}
+
+impl Inner {
+    /// Begins an incarnation of this process; `delivers` says whether it takes part in delivery.
+    pub(super) async fn begin_incarnation(&self, name: &str, delivers: bool) -> Result<IncarnationId, EngineError> {
+        let new = NewIncarnation {
+            name: name.to_owned(),
+            host: host(),
+            pid: std::process::id(),
+            take_over: self.settings.take_over,
+            version: version(),
+            fingerprint: delivers.then(|| self.settings.naming.fingerprint()),
+        };
+        match self.store.incarnation_begin(new).await? {
+            Begun::Alive(id) => Ok(id),
+            Begun::OtherSettings { found, queues } => Err(EngineError::Refused {
+                why: format!(
+                    "{queues} delivery queues exist under other settings (fingerprint {found}, this configuration has {}): \
+                     broker.queue_prefix, broker.url_hash_key and broker.queue_type must stay as they are while queues exist",
+                    self.settings.naming.fingerprint()
+                ),
+            }),
+            Begun::TooOld { minimum } => Err(EngineError::Refused {
+                why: format!(
+                    "the store demands version {minimum} of the program or newer, this is {}",
+                    version()
+                ),
+            }),
+        }
+    }
+
+    /// Beats until `generation` ends or the incarnation is disowned, which closes the fence.
+    pub(super) async fn beat(self: Arc<Self>, id: IncarnationId, generation: CancellationToken) {
+        while !generation.is_cancelled() {
+            let sent = self.clock.uptime();
+            match self.store.heartbeat(id).await {
+                Ok(Beat::Alive) => self.fence.beat(sent),
+                Ok(Beat::Disowned) => {
+                    tracing::error!(
+                        incarnation = id.0,
+                        "disowned: another process took over; starting a new incarnation"
+                    );
+                    self.fence.close();
+                    return;
+                }
+                Err(error) => tracing::warn!(error = ?error, "heartbeat failed"),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(BEAT) => {}
+                () = generation.cancelled() => {}
+            }
+        }
+    }
+
+    /// Reads once a second what others want of the queues held here, what became due, and the endpoints.
+    pub(super) async fn poll(
+        self: Arc<Self>,
+        id: IncarnationId,
+        tell: mpsc::Sender<Tell>,
+        generation: CancellationToken,
+    ) {
+        let mut endpoints_seen = None;
+        let mut round: u64 = 0;
+        while !generation.is_cancelled() {
+            if let Err(error) = self.poll_once(id, &tell, &mut endpoints_seen, round).await {
+                tracing::debug!(error = ?error, "poll waits for the store");
+            }
+            round += 1;
+            tokio::select! {
+                () = tokio::time::sleep(BEAT) => {}
+                () = generation.cancelled() => {}
+            }
+        }
+    }
+
+    async fn poll_once(
+        &self,
+        id: IncarnationId,
+        tell: &mpsc::Sender<Tell>,
+        endpoints_seen: &mut Option<i64>,
+        round: u64,
+    ) -> Result<(), crate::store::StoreError> {
+        for held in self.store.leases_held(id).await? {
+            if held.paused || held.wanted_by.is_some() {
+                let _ = tell.send(Tell::LetGo(held.queue)).await;
+            }
+        }
+        for record in self.store.queues_due(500).await? {
+            let _ = tell.send(Tell::Due(Box::new(record))).await;
+        }
+        let generation = self.store.endpoints_generation().await?;
+        // Once in ten seconds also without a change: what this process knows heals by itself.
+        if *endpoints_seen != Some(generation) || round.is_multiple_of(10) {
+            self.read_endpoints().await?;
+            *endpoints_seen = Some(generation);
+        }
+        Ok(())
+    }
+
+    /// Reads every endpoint that is not available, and those that were taken for it and are not.
+    pub(super) async fn read_endpoints(&self) -> Result<(), crate::store::StoreError> {
+        let not_available = self.store.endpoints_not_available().await?;
+        for url in self.endpoints.replace(&not_available) {
+            if let Some(endpoint) = self.store.endpoint_get(&url).await? {
+                self.endpoint_moved(&endpoint);
+            }
+        }
+        self.endpoints_moved.notify_one();
+        Ok(())
+    }
+
+    /// Watches the other incarnations, marks the dead ones, and makes their queues known.
+    pub(super) async fn watch_others(
+        self: Arc<Self>,
+        me: IncarnationId,
+        tell: mpsc::Sender<Tell>,
+        generation: CancellationToken,
+    ) {
+        let mut seen = Watched::default();
+        while !generation.is_cancelled() {
+            match self.store.incarnations().await {
+                Ok(all) => {
+                    for dead in self.find_dead(me, &all, &mut seen).await {
+                        self.bury_incarnation(&dead, &tell).await;
+                    }
+                }
+                // A gap in reading is no silence of others: begin to watch anew.
+                Err(_) => seen = Watched::default(),
+            }
+            tokio::select! {
+                () = tokio::time::sleep(BEAT) => {}
+                () = generation.cancelled() => {}
+            }
+        }
+    }
+
+    async fn find_dead(&self, me: IncarnationId, all: &[Incarnation], seen: &mut Watched) -> Vec<Incarnation> {
+        let now = self.clock.uptime();
+        seen.0.retain(|id, _| all.iter().any(|one| one.alive && one.id == *id));
+        let mut dead = Vec::new();
+        for one in all.iter().filter(|one| one.alive && one.id != me) {
+            let entry = seen.0.entry(one.id).or_insert((one.counter, now));
+            if entry.0 != one.counter {
+                *entry = (one.counter, now);
+            }
+            let silence = now.saturating_sub(entry.1);
+            let evidence = self.store.evidence(one.id).await;
+            let is_dead = match (self.store.kind(), evidence) {
+                (_, Err(_)) => false,
+                // A file lock is freed by death alone; a held one is never overruled.
+                ("sqlite", Ok(evidence)) => evidence == Evidence::Free,
+                (_, Ok(Evidence::Free)) => silence >= SILENCE,
+                (_, Ok(Evidence::Held)) => silence >= one.take_over,
+            };
+            if is_dead && matches!(self.store.incarnation_mark_dead(one.id, entry.0).await, Ok(true)) {
+                dead.push(one.clone());
+            }
+        }
+        dead
+    }
+
+    async fn bury_incarnation(&self, dead: &Incarnation, tell: &mpsc::Sender<Tell>) {
+        tracing::warn!(incarnation = dead.id.0, name = ?dead.name, leases = dead.leases, "an incarnation is dead: its queues are taken over");
+        match self.store.leases_held(dead.id).await {
+            Ok(held) => {
+                for lease in held {
+                    let _ = tell.send(Tell::Candidate(lease.queue)).await;
+                }
+            }
+            Err(error) => tracing::warn!(error = ?error, "its queues are found by the sweep"),
+        }
+        if let Err(error) = self.broker.connections_close(&dead.name).await {
+            tracing::debug!(error = ?error, "its connections end by their heartbeat");
+        }
+    }
+}
+
+/// Counters seen last, and since when (uptime) they stand still.
+#[derive(Default)]
+struct Watched(HashMap<IncarnationId, (i64, Duration)>);
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,440 @@
+//! Mutations by a person: what they would do, and doing it (DESIGN.md, promise 7).
+//!
+//! A plan freezes what it touches and is hashed; at execute it is planned again, and refused when it
+//! came out otherwise. Each is audited before and after.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use super::command::{Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
+use super::{EngineError, Inner};
+use crate::delivery::{Method, Request};
+use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
+use crate::domain::id::{NotificationId, QueueName};
+use crate::domain::naming::hex;
+use crate::domain::outcome::Outcome;
+use crate::domain::queue::QueueKind;
+use crate::domain::url::EndpointUrl;
+use crate::store::{Changed, HeadScope, NewAudit, NewPause, QueueMark, QueueQuery, RescuedMessage};
+
+/// Lines of a plan, at most: more are counted.
+const LINES_MAX: usize = 10_000;
+
+impl Inner {
+    /// What the command would do at present.
+    pub(super) async fn make_plan(&self, command: Command) -> Result<Plan, EngineError> {
+        let mut draft = match &command {
+            Command::Redeliver(target) => self.plan_redeliver(target).await?,
+            Command::PauseQueue(queue) => {
+                self.plan_queue(queue, "pause", "nothing is sent from it until it is resumed")
+                    .await?
+            }
+            Command::ResumeQueue(queue) => self.plan_queue(queue, "resume", "delivery goes on").await?,
+            Command::PurgeQueue(queue) => {
+                self.plan_loss(queue, "purge", "every message that waits now is removed and lost")
+                    .await?
+            }
+            Command::DeleteQueue(queue) => {
+                self.plan_loss(queue, "delete", "the queue is removed with every message in it")
+                    .await?
+            }
+            Command::RescueQueue(queue) => {
+                self.plan_queue(
+                    queue,
+                    "rescue the head of",
+                    "its first message is moved, byte for byte, into the store",
+                )
+                .await?
+            }
+            Command::TestEndpoint { url, method } => {
+                let method = method.as_deref().unwrap_or("HEAD");
+                simple(
+                    format!("test {}", url.redacted()),
+                    url.redacted(),
+                    format!("one {method} request is sent; no queued message"),
+                )
+            }
+            Command::DisableEndpoint(url) => self.plan_disable(url).await?,
+        };
+        draft.command = command;
+        draft.hash = hash(&draft);
+        Ok(draft)
+    }
+
+    async fn plan_redeliver(&self, target: &RedeliverTarget) -> Result<Plan, EngineError> {
+        let endpoints = self.targets(target).await?;
+        let mut plan = simple(String::new(), String::new(), String::new());
+        plan.lines.clear();
+        for (endpoint, queues) in &endpoints {
+            plan.lines.push(PlanLine {
+                target: endpoint.url.redacted(),
+                now: format!("{}, epoch {}", endpoint.state.as_str(), endpoint.epoch),
+                effect: format!("available; {queues} queues go on with their whole retry budget"),
+            });
+        }
+        let down = endpoints
+            .iter()
+            .filter(|(endpoint, _)| endpoint.state != EndpointState::Available)
+            .count();
+        if down < endpoints.len() {
+            plan.warnings.push(format!(
+                "{} of {} are available already: only waiting heads are woken",
+                endpoints.len() - down,
+                endpoints.len()
+            ));
+        }
+        plan.title = format!(
+            "redeliver to {} endpoint{}",
+            endpoints.len(),
+            if endpoints.len() == 1 { "" } else { "s" }
+        );
+        Ok(plan)
+    }
+
+    async fn targets(&self, target: &RedeliverTarget) -> Result<Vec<(Endpoint, usize)>, EngineError> {
+        let endpoints = match target {
+            RedeliverTarget::All => {
+                let mut all = self.store.endpoints_not_available().await?;
+                all.sort_by(|a, b| a.url.cmp(&b.url));
+                all.truncate(LINES_MAX);
+                all
+            }
+            RedeliverTarget::Urls(urls) => {
+                let mut found = Vec::with_capacity(urls.len());
+                for url in urls {
+                    let endpoint = self.store.endpoint_get(url).await?;
+                    found.push(endpoint.ok_or_else(|| EngineError::NotFound {
+                        what: format!("endpoint {}", url.redacted()),
+                    })?);
+                }
+                found
+            }
+        };
+        let mut counted = Vec::with_capacity(endpoints.len());
+        for endpoint in endpoints {
+            let query = QueueQuery {
+                after: None,
+                url: Some(endpoint.url.clone()),
+                limit: 1_000,
+            };
+            let queues = self.store.queues_page(&query).await?.len();
+            counted.push((endpoint, queues));
+        }
+        Ok(counted)
+    }
+
+    async fn plan_queue(&self, queue: &QueueName, verb: &str, effect: &str) -> Result<Plan, EngineError> {
+        let view = self.queue(queue).await?;
+        if view.kind != QueueKind::Delivery {
+            return Err(EngineError::Refused {
+                why: format!("queue {:?} is not a delivery queue", queue.as_str()),
+            });
+        }
+        let mut plan = simple(
+            format!("{verb} queue {}", queue.as_str()),
+            queue.as_str().to_owned(),
+            effect.to_owned(),
+        );
+        let paused = if view.paused.is_some() { "paused" } else { "not paused" };
+        plan.lines[0].now = paused.to_owned();
+        plan.messages = view.ready;
+        Ok(plan)
+    }
+
+    async fn plan_loss(&self, queue: &QueueName, verb: &str, effect: &str) -> Result<Plan, EngineError> {
+        let mut plan = self.plan_queue(queue, verb, effect).await?;
+        plan.danger = Danger::Destroys;
+        plan.lines[0].now = plan.messages.map_or_else(
+            || "an unknown number of messages".to_owned(),
+            |n| format!("{n} messages"),
+        );
+        plan.warnings.push(
+            "publishers may add messages at any moment: those that arrive after the plan are not touched by a purge"
+                .to_owned(),
+        );
+        Ok(plan)
+    }
+
+    async fn plan_disable(&self, url: &EndpointUrl) -> Result<Plan, EngineError> {
+        let view = self.endpoint_view(url).await?;
+        let mut plan = simple(
+            format!("disable {}", url.redacted()),
+            url.redacted(),
+            "nothing is sent to it until `redrive redeliver`".to_owned(),
+        );
+        plan.lines[0].now = format!("{}, epoch {}", view.endpoint.state.as_str(), view.endpoint.epoch);
+        plan.messages = view.waiting;
+        Ok(plan)
+    }
+
+    /// Does it, if it would still be planned the same.
+    pub(super) async fn carry_out_plan(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        let again = self.make_plan(plan.command.clone()).await?;
+        if again.hash != plan.hash {
+            return Err(EngineError::Refused {
+                why: "the plan is stale, what it was made for has changed: plan again".to_owned(),
+            });
+        }
+        self.audit(plan, grant, "planned", "").await?;
+        let result = self.perform(plan, grant).await;
+        let (word, detail) = match &result {
+            Ok(_) => ("done", String::new()),
+            Err(error) => ("failed", super::error::chain(error)),
+        };
+        self.audit(plan, grant, word, &detail).await?;
+        result
+    }
+
+    async fn audit(&self, plan: &Plan, grant: &WriteGrant, result: &str, detail: &str) -> Result<(), EngineError> {
+        let target = match plan.lines.as_slice() {
+            [one] => one.target.clone(),
+            many => format!("{} targets", many.len()),
+        };
+        let entry = NewAudit {
+            actor: grant.actor().to_owned(),
+            command: plan.command.name().to_owned(),
+            target,
+            reason: grant.reason().map(ToOwned::to_owned),
+            plan: Some(plan.hash.clone()),
+            result: result.to_owned(),
+            detail: if detail.is_empty() {
+                plan.title.clone()
+            } else {
+                detail.to_owned()
+            },
+        };
+        self.store.audit_append(&entry).await?;
+        Ok(())
+    }
+
+    async fn perform(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        match &plan.command {
+            Command::Redeliver(target) => self.redeliver(target).await,
+            Command::PauseQueue(queue) => {
+                let pause = NewPause {
+                    by: grant.actor().to_owned(),
+                    reason: grant.reason().map(ToOwned::to_owned),
+                };
+                self.pause(queue, Some(pause)).await
+            }
+            Command::ResumeQueue(queue) => self.pause(queue, None).await,
+            Command::PurgeQueue(queue) => self.purge(queue, plan.messages).await,
+            Command::DeleteQueue(queue) => self.delete(queue, plan.messages).await,
+            Command::RescueQueue(queue) => self.rescue(queue).await,
+            Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
+            Command::DisableEndpoint(url) => {
+                let change = EndpointChange::Disable {
+                    reason: format!("disabled by {}", grant.actor()),
+                };
+                if let Changed::Done { now, .. } = self.store.endpoint_change(url, None, &change).await? {
+                    self.endpoint_moved(&now);
+                }
+                Ok(Done::Endpoint(Box::new(self.endpoint_view(url).await?)))
+            }
+        }
+    }
+
+    async fn redeliver(&self, target: &RedeliverTarget) -> Result<Done, EngineError> {
+        let mut done = Vec::new();
+        for (endpoint, queues) in self.targets(target).await? {
+            let before = endpoint.state;
+            if let Changed::Done { now, .. } = self
+                .store
+                .endpoint_change(&endpoint.url, None, &EndpointChange::Open)
+                .await?
+            {
+                self.endpoint_moved(&now);
+            }
+            self.store.heads_reset(&HeadScope::Url(endpoint.url.clone())).await?;
+            self.wake_queues_of(&endpoint.url).await?;
+            done.push(Redelivered {
+                url: endpoint.url,
+                before,
+                queues: queues as u64,
+            });
+        }
+        Ok(Done::Redelivered(done))
+    }
+
+    async fn wake_queues_of(&self, url: &EndpointUrl) -> Result<(), EngineError> {
+        let query = QueueQuery {
+            after: None,
+            url: Some(url.clone()),
+            limit: 1_000,
+        };
+        for record in self.store.queues_page(&query).await? {
+            self.broker.nudge(&record.name).await;
+        }
+        Ok(())
+    }
+
+    async fn pause(&self, queue: &QueueName, pause: Option<NewPause>) -> Result<Done, EngineError> {
+        let resumed = pause.is_none();
+        if self.store.queue_pause(queue, pause).await?.is_none() {
+            return Err(EngineError::NotFound {
+                what: format!("queue {:?}", queue.as_str()),
+            });
+        }
+        if resumed {
+            self.broker.nudge(queue).await;
+        }
+        Ok(Done::Queue(Box::new(self.queue(queue).await?)))
+    }
+
+    /// Takes messages out one by one up to the planned count; what arrived meanwhile stays.
+    async fn purge(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
+        let planned = planned.ok_or_else(|| EngineError::Refused {
+            why: "the number of messages is unknown".to_owned(),
+        })?;
+        let messages = self
+            .under_lease(queue, "purge", |_| self.take_out(queue, planned))
+            .await?;
+        Ok(Done::Purged {
+            queue: queue.clone(),
+            messages,
+        })
+    }
+
+    async fn take_out(&self, queue: &QueueName, planned: u64) -> Result<u64, EngineError> {
+        use crate::broker::{Acked, AttachOptions, AttachOutcome, Next, QueuePart};
+        let options = AttachOptions {
+            prefetch: 100,
+            bind: false,
+            part: QueuePart::Queue,
+        };
+        let AttachOutcome::Attached(mut attached) = self.broker.attach(queue, options).await? else {
+            return Err(EngineError::Refused {
+                why: "the queue is gone, or its head cannot be read".to_owned(),
+            });
+        };
+        let mut removed = 0;
+        while removed < planned {
+            let next = tokio::time::timeout(std::time::Duration::from_secs(2), attached.next()).await;
+            let Ok(Next::Message(delivery)) = next else { break };
+            if attached.ack(delivery.tag).await == Acked::Lost {
+                break;
+            }
+            removed += 1;
+        }
+        attached.close().await;
+        Ok(removed)
+    }
+
+    async fn delete(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
+        self.under_lease(queue, "delete", |lease| async move {
+            self.broker.unbind(queue).await?;
+            self.broker.delete_whole(queue).await?;
+            self.store.queue_forget(queue, lease.epoch).await?;
+            Ok(())
+        })
+        .await?;
+        self.publisher.forget(queue);
+        Ok(Done::Deleted {
+            queue: queue.clone(),
+            messages: planned.unwrap_or(0),
+        })
+    }
+
+    /// PROTOCOLS.md 21: the copy is committed before the message is settled.
+    async fn rescue(&self, queue: &QueueName) -> Result<Done, EngineError> {
+        let id = self
+            .under_lease(queue, "rescue", |lease| async move {
+                let Some(rescued) = self.broker.rescue(queue).await? else {
+                    return Err(EngineError::NotFound {
+                        what: "a message to rescue".to_owned(),
+                    });
+                };
+                let copy = RescuedMessage {
+                    id: 0,
+                    queue: queue.clone(),
+                    header_frame: rescued.header_frame().to_vec(),
+                    body: rescued.body().to_vec(),
+                    reason: lease
+                        .record
+                        .quarantined
+                        .clone()
+                        .unwrap_or_else(|| "on request".to_owned()),
+                    at: self.clock.now(),
+                };
+                match self.store.rescued_insert(&copy).await {
+                    Ok(id) => {
+                        rescued.settle().await?;
+                        self.store
+                            .queue_mark(queue, lease.epoch, QueueMark::Quarantined(None))
+                            .await?;
+                        Ok(id)
+                    }
+                    Err(error) => {
+                        rescued.release().await;
+                        Err(error.into())
+                    }
+                }
+            })
+            .await?;
+        Ok(Done::Rescued {
+            queue: queue.clone(),
+            id,
+        })
+    }
+
+    async fn test(&self, url: &EndpointUrl, method: Option<&str>) -> Result<Done, EngineError> {
+        let method = method.unwrap_or("HEAD").to_ascii_uppercase();
+        let id = NotificationId::parse(&format!("test-{}", crate::ambient::new_id())).map_err(|error| {
+            EngineError::Invalid {
+                field: error.field.to_owned(),
+                message: error.to_string(),
+            }
+        })?;
+        let request = Request {
+            url: url.clone(),
+            headers: Vec::new(),
+            content_type: None,
+            body: bytes::Bytes::new(),
+            id,
+            origin: None,
+            method: if method == "HEAD" {
+                Method::Head
+            } else {
+                Method::Other(method.clone())
+            },
+        };
+        let sent = self.sender.send(request).await;
+        Ok(Done::Tested(Tested {
+            url: url.clone(),
+            method,
+            class: sent.outcome.class(),
+            status: match sent.outcome {
+                Outcome::Status(status) => Some(status),
+                Outcome::Failure(_) => None,
+            },
+            error: sent.error,
+            duration_ms: u64::try_from(sent.duration.as_millis()).unwrap_or(u64::MAX),
+        }))
+    }
+}
+
+fn simple(title: String, target: String, effect: String) -> Plan {
+    Plan {
+        command: Command::Redeliver(RedeliverTarget::All),
+        title,
+        lines: vec![PlanLine {
+            target,
+            now: String::new(),
+            effect,
+        }],
+        warnings: Vec::new(),
+        messages: None,
+        danger: Danger::Reversible,
+        hash: String::new(),
+    }
+}
+
+/// Over everything that the plan shows. Depths move all the time and are left out, but for what is lost.
+fn hash(plan: &Plan) -> String {
+    let mut text = format!("{:?}\n{}\n", plan.command, plan.title);
+    for line in &plan.lines {
+        let _ = writeln!(text, "{:?}", (&line.target, &line.now, &line.effect));
+    }
+    hex(&Sha256::digest(text.as_bytes()))
+}

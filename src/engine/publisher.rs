@@ -1,0 +1,242 @@
+//! Publishing and the end mark, from the publisher's side (PROTOCOLS.md 9 and 10).
+//!
+//! A publisher publishes first and binds only what did not exist. In one delivery queue one publish
+//! is unsettled at a time: a returned or unknown one holds the next ones back, or n+1 would overtake
+//! n. Nothing here needs the store; that a queue was seen is recorded there as well as it goes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{Ended, EngineError, Inner, NewNotification, Receipt};
+use crate::ambient::{self, Clock};
+use crate::broker::{BrokerError, BrokerHandle, Look, Published};
+use crate::domain::id::{ExecutionId, NotificationId, QueueName};
+use crate::domain::message::Message;
+use crate::domain::notification::{Notification, end_mark};
+use crate::domain::url::EndpointUrl;
+use crate::store::LearnedQueue;
+
+/// How long a publish that is returned from an existing queue is tried again.
+const RETURNED_FOR: Duration = Duration::from_secs(10);
+/// Pause between two tries.
+const RETURNED_PAUSE: Duration = Duration::from_millis(100);
+/// How long an unknown publish holds the next ones of its queue back when nobody repeats it.
+const UNSETTLED_FOR: Duration = Duration::from_secs(60);
+/// Turns and queues remembered, at most.
+const REMEMBERED_MAX: usize = 50_000;
+
+/// What a publisher remembers: whose turn it is in each queue, and which queues were recorded.
+#[derive(Debug, Default)]
+pub(super) struct Publisher {
+    turns: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Turn>>>>,
+    recorded: Mutex<HashMap<QueueName, ()>>,
+}
+
+/// The turn of one queue: who holds it publishes.
+#[derive(Debug, Default)]
+struct Turn {
+    /// A publish whose confirm never came, and until when (uptime) it holds the next ones back.
+    unsettled: Option<(NotificationId, Duration)>,
+}
+
+impl Publisher {
+    fn turn(&self, queue: &QueueName) -> Arc<tokio::sync::Mutex<Turn>> {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        if turns.len() >= REMEMBERED_MAX {
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.try_lock().is_ok_and(|t| t.unsettled.is_some()));
+        }
+        Arc::clone(turns.entry(queue.clone()).or_default())
+    }
+
+    /// True the first time for each queue (and again after it was forgotten).
+    fn is_new(&self, queue: &QueueName) -> bool {
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        if recorded.len() >= REMEMBERED_MAX {
+            recorded.clear();
+        }
+        recorded.insert(queue.clone(), ()).is_none()
+    }
+
+    /// The queue was deleted or its record failed: record it again next time.
+    pub(super) fn forget(&self, queue: &QueueName) {
+        self.recorded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(queue);
+    }
+}
+
+impl Inner {
+    pub(super) async fn publish_notification(&self, new: NewNotification) -> Result<Receipt, EngineError> {
+        let id = match new.id {
+            Some(id) => id,
+            None => generated_id()?,
+        };
+        let notification = Notification {
+            id: id.clone(),
+            execution: new.execution,
+            url: new.url,
+            headers: new.headers,
+            content_type: new.content_type,
+            body: new.body,
+            polling_time_s: new.polling_time_s,
+            restart_count: new.restart_count,
+            created_at: Some(self.clock.now()),
+            event_type: None,
+            subscription: None,
+        };
+        notification.validate()?;
+        let queue = self
+            .settings
+            .naming
+            .delivery_queue(&notification.execution, &notification.url);
+        self.publish_in_turn(&queue, &id, notification.to_message(), Missing::Create)
+            .await
+            .map_err(|error| unconfirmed(&id, error))?;
+        self.record_queue(&queue, &notification.execution, &notification.url)
+            .await;
+        Ok(Receipt { id, queue })
+    }
+
+    pub(super) async fn publish_end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
+        let id = generated_id()?;
+        let queue = self.settings.naming.delivery_queue(&execution, &url);
+        let message = end_mark(&id, &execution, &url, self.clock.now());
+        match self.publish_in_turn(&queue, &id, message, Missing::Ignore).await {
+            Ok(Settled::Stored) => Ok(Ended::Marked(Receipt { id, queue })),
+            Ok(Settled::NoQueue) => Ok(Ended::NoQueue(queue)),
+            Err(error) => Err(unconfirmed(&id, error)),
+        }
+    }
+
+    /// Spawned, so that a caller who goes away does not give up a turn in the middle: the next publish
+    /// to this queue waits until this one is settled.
+    async fn publish_in_turn(
+        &self,
+        queue: &QueueName,
+        id: &NotificationId,
+        message: Message,
+        missing: Missing,
+    ) -> Result<Settled, EngineError> {
+        let mut turn = self.publisher.turn(queue).lock_owned().await;
+        let now = self.clock.uptime();
+        if let Some((other, until)) = &turn.unsettled
+            && other != id
+            && now < *until
+        {
+            return Err(EngineError::Broker(BrokerError::Blocked {
+                detail: format!(
+                    "notification {other:?} to this queue is not confirmed: publish it again first, with the same id"
+                ),
+            }));
+        }
+        let publish = Publish {
+            broker: Arc::clone(&self.broker),
+            clock: self.clock.clone(),
+            queue: queue.clone(),
+            message,
+            missing,
+        };
+        let id = id.clone();
+        let task = ambient::spawn("publish", async move {
+            let result = publish.settle().await;
+            let unknown = matches!(&result, Err(EngineError::Broker(BrokerError::Unknown { .. })));
+            turn.unsettled = unknown.then(|| (id, publish.clock.uptime() + UNSETTLED_FOR));
+            result
+        });
+        match task.await {
+            Ok(result) => result,
+            Err(error) => Err(EngineError::Broker(BrokerError::Unknown {
+                operation: "publish",
+                detail: error.to_string(),
+            })),
+        }
+    }
+
+    async fn record_queue(&self, queue: &QueueName, execution: &ExecutionId, url: &EndpointUrl) {
+        if !self.publisher.is_new(queue) {
+            return;
+        }
+        let learned = LearnedQueue {
+            name: queue.clone(),
+            execution: execution.clone(),
+            url: url.clone(),
+        };
+        if let Err(error) = self.store.queues_learn(&[learned]).await {
+            self.publisher.forget(queue);
+            tracing::warn!(error = ?error, queue = ?queue, "a published queue is not recorded yet");
+        }
+    }
+}
+
+/// One publish, until it is settled.
+struct Publish {
+    broker: BrokerHandle,
+    clock: Clock,
+    queue: QueueName,
+    message: Message,
+    missing: Missing,
+}
+
+impl Publish {
+    async fn settle(&self) -> Result<Settled, EngineError> {
+        let deadline = self.clock.uptime() + RETURNED_FOR;
+        loop {
+            match self.broker.publish(&self.queue, &self.message).await? {
+                Published::Accepted => {
+                    self.broker.nudge(&self.queue).await;
+                    return Ok(Settled::Stored);
+                }
+                Published::Refused(detail) => return Err(EngineError::Broker(BrokerError::Blocked { detail })),
+                Published::Returned => {}
+            }
+            match (self.broker.look(&self.queue).await?, self.missing) {
+                (Look::Missing, Missing::Ignore) => return Ok(Settled::NoQueue),
+                (Look::Missing, Missing::Create) => self.broker.create(&self.queue).await?,
+                (Look::Present { .. }, _) if self.clock.uptime() >= deadline => {
+                    return Err(EngineError::Broker(BrokerError::Blocked {
+                        detail: TAKES_NOTHING.to_owned(),
+                    }));
+                }
+                (Look::Present { .. }, _) => {
+                    self.broker.nudge(&self.queue).await;
+                    tokio::time::sleep(RETURNED_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+const TAKES_NOTHING: &str = "the queue exists but takes nothing: it is being deleted, or a broker policy destroys what waits (see `redrive queue why`)";
+
+/// What a publisher does about a queue that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Create,
+    Ignore,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    Stored,
+    NoQueue,
+}
+
+fn generated_id() -> Result<NotificationId, EngineError> {
+    NotificationId::parse(&ambient::new_id()).map_err(|error| EngineError::Invalid {
+        field: error.field.to_owned(),
+        message: error.to_string(),
+    })
+}
+
+/// What may have happened is told with the id, so that the caller repeats with the same one.
+fn unconfirmed(id: &NotificationId, error: EngineError) -> EngineError {
+    match error {
+        EngineError::Broker(BrokerError::Unknown { .. }) => EngineError::Unconfirmed {
+            id: id.as_str().to_owned(),
+            why: super::error::chain(&error),
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,199 @@
+//! Why a queue moves or does not: one pure answer from what is known.
+
+use super::view::QueueView;
+use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::queue::{Closing, QueueRecord, QueueState, Why};
+use crate::domain::text;
+use crate::domain::time::Timestamp;
+
+/// What the answer is made from.
+pub(super) struct Known<'a> {
+    pub(super) record: &'a QueueRecord,
+    pub(super) endpoint: Option<&'a Endpoint>,
+    /// Messages ready and in hand, as the broker last said.
+    pub(super) depth: Option<u64>,
+    /// The incarnation that holds it, when it is alive.
+    pub(super) owner: Option<&'a str>,
+    /// Living incarnations that deliver.
+    pub(super) daemons: usize,
+    /// The alarm that blocks the broker.
+    pub(super) blocked: Option<&'a str>,
+}
+
+/// The answer.
+///
+/// 1. What needs a person first: quarantined, refused, paused, disabled, parked.
+/// 2. Ending.
+/// 3. What waits for a time: the endpoint, the head.
+/// 4. Somebody has it; nothing is in it; nobody is there to take it.
+pub(super) fn why(known: &Known<'_>) -> Why {
+    needs_a_person(known)
+        .or_else(|| ending(known))
+        .or_else(|| waits(known))
+        .unwrap_or_else(|| moves(known))
+}
+
+fn says(state: QueueState, text: String, until: Option<Timestamp>) -> Why {
+    Why { state, text, until }
+}
+
+fn needs_a_person(known: &Known<'_>) -> Option<Why> {
+    let record = known.record;
+    if let Some(reason) = &record.quarantined {
+        return Some(says(
+            QueueState::Quarantined,
+            format!("{reason}; take its head out with `redrive queue rescue`"),
+            None,
+        ));
+    }
+    if let Some(reason) = &record.refused {
+        return Some(says(
+            QueueState::Refused,
+            format!("not delivered, its order cannot be kept: {reason}"),
+            None,
+        ));
+    }
+    if let Some(pause) = &record.pause {
+        let by = text::show(&pause.by, 60);
+        let because = pause
+            .reason
+            .as_deref()
+            .map(|reason| format!(": {}", text::show(reason, 120)))
+            .unwrap_or_default();
+        return Some(match known.owner {
+            None => says(
+                QueueState::Paused,
+                format!("paused by {by}{because}; go on with `redrive queue resume`"),
+                None,
+            ),
+            Some(owner) => says(
+                QueueState::Delivering,
+                format!("{owner} lets go after the attempt in hand (paused by {by}{because})"),
+                None,
+            ),
+        });
+    }
+    None
+}
+
+fn ending(known: &Known<'_>) -> Option<Why> {
+    match known.record.closing {
+        Closing::Open => None,
+        Closing::Ended | Closing::Closing => Some(says(
+            QueueState::Ended,
+            "its end mark was taken; it is deleted when nothing comes any more".to_owned(),
+            None,
+        )),
+    }
+}
+
+fn waits(known: &Known<'_>) -> Option<Why> {
+    if known.depth == Some(0) && known.owner.is_none() && known.record.head.is_none() {
+        return None;
+    }
+    if let Some(endpoint) = known.endpoint
+        && let Some(why) = endpoint_waits(endpoint)
+    {
+        return Some(why);
+    }
+    let head = known.record.head.as_ref()?;
+    if head.parked {
+        let text = format!(
+            "its head failed {} of {} attempts: it waits for `redrive redeliver`",
+            head.failures, head.attempts_allowed
+        );
+        return Some(says(QueueState::Parked, text, None));
+    }
+    let until = head.next_attempt_at?;
+    let text = format!(
+        "attempt {} of {} is due ({})",
+        head.failures + 1,
+        head.attempts_allowed,
+        last_of(head.last_status, head.last_error.as_deref())
+    );
+    Some(says(QueueState::WaitingRetry, text, Some(until)))
+}
+
+fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {
+    let last = last_of(endpoint.last_status, endpoint.last_error.as_deref());
+    match endpoint.state {
+        EndpointState::Available => None,
+        EndpointState::Unavailable => Some(says(
+            QueueState::EndpointUnavailable,
+            format!(
+                "its URL is unavailable after {} failed attempts ({last}); one message probes it",
+                endpoint.attempts
+            ),
+            endpoint.next_attempt_at,
+        )),
+        EndpointState::Parked => Some(says(
+            QueueState::Parked,
+            format!("its URL used up its retries ({last}): it waits for `redrive redeliver`"),
+            None,
+        )),
+        EndpointState::Disabled => Some(says(
+            QueueState::EndpointDisabled,
+            format!("its URL is disabled ({last}): it waits for `redrive redeliver`"),
+            None,
+        )),
+    }
+}
+
+fn last_of(status: Option<u16>, error: Option<&str>) -> String {
+    match (status, error) {
+        (Some(status), _) => format!("last answer {status}"),
+        (None, Some(error)) => text::show(error, 120),
+        (None, None) => "no answer yet".to_owned(),
+    }
+}
+
+fn moves(known: &Known<'_>) -> Why {
+    if let Some(owner) = known.owner {
+        return says(QueueState::Delivering, format!("{owner} delivers it"), None);
+    }
+    if let Some(reason) = &known.record.refusing
+        && known.depth == Some(0)
+    {
+        return says(
+            QueueState::Empty,
+            format!("empty, and takes no publishes: {reason}"),
+            None,
+        );
+    }
+    match (known.depth, known.blocked, known.daemons) {
+        (Some(0), Some(alarm), _) => says(
+            QueueState::BrokerBlocked,
+            format!("empty, and the broker takes no publishes: {}", text::show(alarm, 120)),
+            None,
+        ),
+        (Some(0), None, _) => says(QueueState::Empty, "nothing waits".to_owned(), None),
+        (_, _, 0) => says(
+            QueueState::Unowned,
+            "no daemon is alive: start `redrive --daemon`".to_owned(),
+            None,
+        ),
+        (_, _, _) => says(QueueState::Unowned, "waits for a free worker or slot".to_owned(), None),
+    }
+}
+
+/// Warnings that belong to a queue whatever its state.
+pub(super) fn warnings(record: &QueueRecord) -> Vec<String> {
+    let mut warnings = Vec::new();
+    warnings.extend(record.refusing.as_ref().map(|why| format!("takes no publishes: {why}")));
+    warnings.extend(
+        record
+            .decision
+            .as_ref()
+            .map(|decision| format!("its head is being dead-lettered ({})", decision.reason)),
+    );
+    warnings
+}
+
+impl QueueView {
+    /// Sets state and reason together, so that they cannot differ.
+    pub(super) fn explain(&mut self, why: Why) {
+        self.state = Some(why.state);
+        self.next_attempt_at = why.until;
+        self.why = Some(why);
+    }
+}

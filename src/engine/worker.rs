@@ -1,0 +1,753 @@
+//! One worker on one delivery queue: takes messages in order, one at a time, until there is nothing to
+//! do, or a reason to let go.
+//!
+//! Promises: n+1 is not sent before n is settled; an attempt starts only while the fence permits it;
+//! whatever is not settled when the worker ends is back in its place, because the channel is closed and
+//! nothing else is ever done to give it back.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::Inner;
+use super::endpoints::LiveEndpoint;
+use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, Delivery, Lost, Next, QueuePart};
+use crate::domain::id::{Epoch, IncarnationId, NotificationId, QueueName};
+use crate::domain::message::{HeaderValue, Message};
+use crate::domain::naming::hex;
+use crate::domain::notification::{Decoded, Notification, decode};
+use crate::domain::queue::{Closing, Decision, Head, QueueRecord};
+use crate::domain::verdict::DeadReason;
+use crate::store::{LearnedQueue, Lease, QueueMark, StoreError};
+
+/// Messages after which a worker lets others have a turn, when others wait.
+const TURN_MESSAGES: u64 = 500;
+/// Time after which a worker lets others have a turn, when others wait.
+const TURN_TIME: Duration = Duration::from_secs(5);
+
+/// How the dispatcher speaks to a worker.
+#[derive(Debug, Default)]
+pub(super) struct Control {
+    /// A person paused the queue, or somebody wants it: let go after the attempt in hand.
+    let_go: AtomicBool,
+    /// The worker has nothing in hand and lingers.
+    idle: AtomicBool,
+    /// Somebody waits for a worker or a slot: do not linger, and take turns.
+    others_wait: AtomicBool,
+    wake: Notify,
+}
+
+impl Control {
+    pub(super) fn let_go(&self) {
+        self.let_go.store(true, Ordering::SeqCst);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn others_wait(&self) {
+        if !self.others_wait.swap(true, Ordering::SeqCst) {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle.load(Ordering::SeqCst)
+    }
+}
+
+/// When to stop.
+#[derive(Clone, Debug)]
+pub(super) struct Stops {
+    /// Start nothing more.
+    pub(super) drain: CancellationToken,
+    /// Give up what is in flight: it was interrupted, not failed.
+    pub(super) abandon: CancellationToken,
+    /// The incarnation ended.
+    pub(super) generation: CancellationToken,
+}
+
+/// Why a worker let go.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum End {
+    /// Nothing came for the linger time.
+    Idle,
+    /// Others wait.
+    Yielded,
+    /// Its head waits on its own schedule.
+    Waits(Duration),
+    /// Its URL takes nothing at present.
+    EndpointClosed,
+    /// Its head waits for a person.
+    Parked,
+    /// A person paused it, or somebody wants it.
+    LetGo,
+    /// The queue does not exist any more.
+    Gone,
+    /// It is not delivered (refused or quarantined).
+    Refused,
+    /// The fence is closed or the lease lost.
+    Fenced,
+    /// The process stops.
+    Stopping,
+    /// It ended: to be deleted, under the lease.
+    Ended,
+    /// Broker or store trouble: try again after this time.
+    Trouble(Duration),
+}
+
+/// What a worker says at its end.
+#[derive(Debug)]
+pub(super) struct WorkerEnd {
+    pub(super) queue: QueueName,
+    pub(super) epoch: Epoch,
+    pub(super) endpoint: Option<Arc<LiveEndpoint>>,
+    pub(super) end: End,
+    /// The claimed probe was not settled.
+    pub(super) unused_probe: Option<i64>,
+}
+
+/// What to do with the queue after one message.
+pub(super) enum Flow {
+    Continue,
+    /// Open the channel again, under the same lease.
+    Reattach,
+    Stop(End),
+}
+
+/// A settled 2xx that the broker may not know of (PROTOCOLS.md 6).
+struct Remembered {
+    id: NotificationId,
+    hash: [u8; 32],
+}
+
+/// A worker.
+pub(super) struct Worker {
+    pub(super) engine: Arc<Inner>,
+    pub(super) queue: QueueName,
+    pub(super) epoch: Epoch,
+    pub(super) incarnation: IncarnationId,
+    pub(super) record: QueueRecord,
+    pub(super) endpoint: Option<Arc<LiveEndpoint>>,
+    pub(super) probe: Option<i64>,
+    pub(super) control: Arc<Control>,
+    pub(super) stops: Stops,
+    pub(super) sequence: u64,
+    delivered: VecDeque<(NotificationId, Message)>,
+    remembered: VecDeque<Remembered>,
+    prefetch: u16,
+}
+
+impl Worker {
+    pub(super) fn new(
+        engine: Arc<Inner>,
+        lease: Lease,
+        incarnation: IncarnationId,
+        endpoint: Option<Arc<LiveEndpoint>>,
+        probe: Option<i64>,
+        control: Arc<Control>,
+        stops: Stops,
+    ) -> Self {
+        let prefetch = engine.settings.prefetch.max(1);
+        Self {
+            queue: lease.record.name.clone(),
+            epoch: lease.epoch,
+            record: lease.record,
+            engine,
+            incarnation,
+            endpoint,
+            probe,
+            control,
+            stops,
+            sequence: 0,
+            delivered: VecDeque::new(),
+            remembered: VecDeque::new(),
+            prefetch,
+        }
+    }
+
+    /// Works until there is a reason to let go.
+    pub(super) async fn run(mut self) -> WorkerEnd {
+        let end = loop {
+            let mut attached = match self.attach().await {
+                Ok(attached) => attached,
+                Err(end) => break end,
+            };
+            let flow = self.deliver(attached.as_mut()).await;
+            attached.close().await;
+            match flow {
+                Flow::Continue | Flow::Reattach => {}
+                Flow::Stop(End::Ended) => match self.is_rerun().await {
+                    Ok(true) => {}
+                    Ok(false) => break End::Ended,
+                    Err(end) => break end,
+                },
+                Flow::Stop(end) => break end,
+            }
+        };
+        WorkerEnd {
+            queue: self.queue,
+            epoch: self.epoch,
+            endpoint: self.endpoint,
+            end,
+            unused_probe: self.probe,
+        }
+    }
+
+    /// Consumes the queue; waits out a broker that is away while the lease is ours.
+    async fn attach(&mut self) -> Result<Box<dyn Attached>, End> {
+        if self.record.quarantined.is_some() {
+            return Err(End::Refused);
+        }
+        self.follow_rules().await?;
+        let options = AttachOptions {
+            prefetch: self.prefetch,
+            bind: self.record.refusing.is_none(),
+            part: QueuePart::Queue,
+        };
+        let mut pause = Pause::default();
+        loop {
+            self.may_go_on()?;
+            match self.engine.broker.attach(&self.queue, options).await {
+                Ok(AttachOutcome::Attached(attached)) => return Ok(attached),
+                Ok(AttachOutcome::Missing) => return Err(End::Gone),
+                Ok(AttachOutcome::Poison(why)) => return Err(self.quarantine(&why).await),
+                Err(error @ (BrokerError::Unreachable { .. } | BrokerError::Unknown { .. })) => {
+                    tracing::debug!(queue = ?self.queue, error = ?error, "attach waits for the broker");
+                }
+                Err(error) => {
+                    tracing::warn!(queue = ?self.queue, error = ?error, "queue cannot be attached");
+                    return Err(End::Trouble(Duration::from_secs(5)));
+                }
+            }
+            tokio::select! {
+                () = pause.wait() => {}
+                () = self.stops.drain.cancelled() => {}
+                () = self.stops.generation.cancelled() => {}
+            }
+        }
+    }
+
+    /// PROTOCOLS.md 23: a queue whose order a policy breaks is not delivered; one whose messages a policy
+    /// destroys takes no more, and is delivered as far as it is filled.
+    async fn follow_rules(&mut self) -> Result<(), End> {
+        let judgement = self.engine.judge_queue(&self.queue).await;
+        if judgement.breaks_order != self.record.refused {
+            self.mark(QueueMark::Refused(judgement.breaks_order.clone())).await?;
+            self.record.refused.clone_from(&judgement.breaks_order);
+        }
+        if let Some(reason) = judgement.breaks_order {
+            tracing::error!(queue = ?self.queue, reason = ?reason, "queue is not delivered: its order cannot be kept");
+            self.engine.tell(super::Event::QueueRefused {
+                queue: self.queue.clone(),
+                reason,
+            });
+            return Err(End::Refused);
+        }
+        if judgement.destroys != self.record.refusing {
+            self.mark(QueueMark::Refusing(judgement.destroys.clone())).await?;
+            self.record.refusing.clone_from(&judgement.destroys);
+        }
+        if let Some(reason) = &judgement.destroys {
+            tracing::error!(queue = ?self.queue, reason = ?reason, "queue takes no more publishes: a broker policy destroys what waits");
+            if let Err(error) = self.engine.broker.unbind(&self.queue).await {
+                tracing::warn!(queue = ?self.queue, error = ?error, "unbinding failed");
+                return Err(End::Trouble(Duration::from_secs(1)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this worker may still do something for its queue.
+    fn may_go_on(&self) -> Result<(), End> {
+        if self.stops.drain.is_cancelled() {
+            return Err(End::Stopping);
+        }
+        if !self.engine.fence.permits(self.incarnation) {
+            return Err(End::Fenced);
+        }
+        if self.control.let_go.load(Ordering::SeqCst) {
+            return Err(End::LetGo);
+        }
+        Ok(())
+    }
+
+    async fn quarantine(&mut self, why: &str) -> End {
+        let reason = format!("its head kills every client that reads it: {why}");
+        tracing::error!(queue = ?self.queue, reason = ?reason, "queue quarantined");
+        match self.mark(QueueMark::Quarantined(Some(reason.clone()))).await {
+            Ok(()) => {
+                self.engine.tell(super::Event::QueueRefused {
+                    queue: self.queue.clone(),
+                    reason,
+                });
+                End::Refused
+            }
+            Err(end) => end,
+        }
+    }
+
+    async fn deliver(&mut self, attached: &mut dyn Attached) -> Flow {
+        let started = self.engine.clock.uptime();
+        let mut messages: u64 = 0;
+        loop {
+            if let Err(end) = self.may_go_on() {
+                return Flow::Stop(end);
+            }
+            let turn_is_over =
+                messages >= TURN_MESSAGES || self.engine.clock.uptime().saturating_sub(started) >= TURN_TIME;
+            if turn_is_over && self.control.others_wait.load(Ordering::SeqCst) {
+                return Flow::Stop(End::Yielded);
+            }
+            let next = match self.next(attached).await {
+                Ok(next) => next,
+                Err(end) => return Flow::Stop(end),
+            };
+            messages += 1;
+            let flow = match next {
+                Next::Message(delivery) => self.message(attached, *delivery).await,
+                Next::Lost(lost) => self.lost(&lost).await,
+            };
+            if !matches!(flow, Flow::Continue) {
+                return flow;
+            }
+        }
+    }
+
+    /// The next message; lingers on an empty queue, and not when others wait.
+    async fn next(&mut self, attached: &mut dyn Attached) -> Result<Next, End> {
+        let linger = self.engine.settings.linger;
+        self.control.idle.store(true, Ordering::SeqCst);
+        let asked = self.engine.clock.uptime();
+        let next = loop {
+            let waited = self.engine.clock.uptime().saturating_sub(asked);
+            let patience = if self.control.others_wait.load(Ordering::SeqCst) {
+                HURRY.min(linger)
+            } else {
+                linger
+            };
+            tokio::select! {
+                biased;
+                next = attached.next() => break Ok(next),
+                () = self.stops.drain.cancelled() => break Err(End::Stopping),
+                () = self.stops.generation.cancelled() => break Err(End::Fenced),
+                () = self.control.wake.notified() => {
+                    if self.control.let_go.load(Ordering::SeqCst) {
+                        break Err(End::LetGo);
+                    }
+                }
+                () = tokio::time::sleep(patience.saturating_sub(waited)) => break Err(self.nothing_came()),
+            }
+        };
+        self.control.idle.store(false, Ordering::SeqCst);
+        next
+    }
+
+    /// An ended queue that is empty goes on ending (a crash left it so), and so does one that nobody used
+    /// for long.
+    fn nothing_came(&self) -> End {
+        let idle = self.engine.clock.now().since(self.record.active_at);
+        let unused = self.sequence == 0 && idle >= self.engine.settings.idle_queue_ttl;
+        if self.record.closing == Closing::Ended || unused {
+            End::Ended
+        } else {
+            End::Idle
+        }
+    }
+
+    async fn lost(&mut self, lost: &Lost) -> Flow {
+        match lost {
+            Lost::Connection(why) | Lost::Undecodable(why) => {
+                tracing::info!(queue = ?self.queue, why = ?why, "connection lost, attaching again");
+                self.remember();
+                Flow::Reattach
+            }
+            Lost::Cancelled => match self.engine.broker.look(&self.queue).await {
+                Ok(crate::broker::Look::Missing) => Flow::Stop(End::Gone),
+                Ok(crate::broker::Look::Present { .. }) => Flow::Reattach,
+                Err(_) => Flow::Stop(End::Trouble(Duration::from_secs(1))),
+            },
+        }
+    }
+
+    /// The last settled messages may come again: note what they were.
+    fn remember(&mut self) {
+        self.remembered = self
+            .delivered
+            .drain(..)
+            .map(|(id, message)| Remembered {
+                id,
+                hash: fingerprint(&message),
+            })
+            .collect();
+    }
+
+    /// PROTOCOLS.md 6: true for a message whose 2xx this worker remembers.
+    fn was_delivered(&mut self, delivery: &Delivery) -> bool {
+        let Some(known) = self.remembered.pop_front() else {
+            return false;
+        };
+        let same = delivery.redelivered
+            && delivery.message.message_id.as_deref() == Some(known.id.as_str())
+            && fingerprint(&delivery.message) == known.hash;
+        if same {
+            return true;
+        }
+        // Those before the first unsettled one were acked: look for it among the rest, in order.
+        while let Some(known) = self.remembered.pop_front() {
+            if delivery.redelivered
+                && delivery.message.message_id.as_deref() == Some(known.id.as_str())
+                && fingerprint(&delivery.message) == known.hash
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    async fn message(&mut self, attached: &mut dyn Attached, delivery: Delivery) -> Flow {
+        if self.was_delivered(&delivery) {
+            return self.ack(attached, delivery.tag).await;
+        }
+        let message = delivery.message;
+        let decoded = self.decode(&message);
+        let id = match &decoded {
+            Decoded::Notification(notification) => notification.id.clone(),
+            Decoded::End | Decoded::Foreign(_) => fallback_id(&message),
+        };
+        if let Err(end) = self.meet_head(&id).await {
+            return Flow::Stop(end);
+        }
+        if let Some(decision) = self.record.decision.clone() {
+            return self.carry_out(attached, delivery.tag, &message, &decision, None).await;
+        }
+        match decoded {
+            Decoded::Notification(notification) => {
+                self.notification(attached, delivery.tag, *notification, message).await
+            }
+            Decoded::End => self.end_mark(attached, delivery.tag).await,
+            Decoded::Foreign(why) => self.foreign(attached, delivery.tag, &message, id, &why).await,
+        }
+    }
+
+    fn decode(&self, message: &Message) -> Decoded {
+        let decoded = decode(message, &|| fallback_id(message));
+        let Decoded::Notification(notification) = &decoded else {
+            return decoded;
+        };
+        let known = self.record.url.as_ref() == Some(&notification.url)
+            && self.record.execution.as_ref() == Some(&notification.execution);
+        if known
+            || self
+                .engine
+                .settings
+                .naming
+                .delivery_queue(&notification.execution, &notification.url)
+                == self.queue
+        {
+            return decoded;
+        }
+        Decoded::Foreign("execution and url belong to another queue".to_owned())
+    }
+
+    /// The stored head is about this message, or is forgotten together with a decision about it.
+    async fn meet_head(&mut self, id: &NotificationId) -> Result<(), End> {
+        if self
+            .record
+            .decision
+            .as_ref()
+            .is_some_and(|decision| decision.message != *id)
+        {
+            let decision = self
+                .record
+                .decision
+                .take()
+                .map(|decision| decision.id)
+                .unwrap_or_default();
+            let (engine, queue, epoch) = (Arc::clone(&self.engine), self.queue.clone(), self.epoch);
+            let closed = engine
+                .insist(self.incarnation, || {
+                    engine.store.decision_close(&queue, epoch, &decision)
+                })
+                .await;
+            guarded(closed)?;
+            self.record.head = None;
+        }
+        if self.record.head.as_ref().is_some_and(|head| head.message != *id) {
+            self.record.head = None;
+            self.mark(QueueMark::HeadGone).await?;
+        }
+        if self.record.closing != Closing::Open {
+            self.record.closing = Closing::Open;
+            self.mark(QueueMark::Closing(Closing::Open)).await?;
+        }
+        Ok(())
+    }
+
+    /// Records execution and URL the first time they are seen, and finds the endpoint.
+    pub(super) async fn learn(&mut self, notification: &Notification) -> Result<Arc<LiveEndpoint>, End> {
+        if let Some(endpoint) = &self.endpoint
+            && endpoint.url == notification.url
+        {
+            return Ok(Arc::clone(endpoint));
+        }
+        let learned = LearnedQueue {
+            name: self.queue.clone(),
+            execution: notification.execution.clone(),
+            url: notification.url.clone(),
+        };
+        self.mark(QueueMark::Learned(learned)).await?;
+        self.record.url = Some(notification.url.clone());
+        self.record.execution = Some(notification.execution.clone());
+        let (engine, url) = (Arc::clone(&self.engine), notification.url.clone());
+        let stored = engine
+            .insist(self.incarnation, || engine.store.endpoint_get(&url))
+            .await
+            .map_err(|()| End::Fenced)?;
+        let endpoint = match stored {
+            Some(stored) => engine.endpoints.update(&stored),
+            None => engine.endpoints.get(&url),
+        };
+        self.endpoint = Some(Arc::clone(&endpoint));
+        Ok(endpoint)
+    }
+
+    pub(super) async fn ack(&mut self, attached: &mut dyn Attached, tag: crate::broker::DeliveryTag) -> Flow {
+        match attached.ack(tag).await {
+            Acked::Sent => Flow::Continue,
+            Acked::Lost => {
+                self.remember();
+                Flow::Reattach
+            }
+        }
+    }
+
+    /// Keeps what was just delivered until the broker is sure to have the ack: until `prefetch` more were.
+    pub(super) fn keep_delivered(&mut self, notification: &NotificationId, message: Message) {
+        if message.message_id.is_none() {
+            return;
+        }
+        if self.delivered.len() >= usize::from(self.prefetch) {
+            self.delivered.pop_front();
+        }
+        self.delivered.push_back((notification.clone(), message));
+    }
+
+    /// PROTOCOLS.md 11: record *ended*, ack the mark; the channel is closed next.
+    async fn end_mark(&mut self, attached: &mut dyn Attached, tag: crate::broker::DeliveryTag) -> Flow {
+        if let Err(end) = self.mark(QueueMark::Closing(Closing::Ended)).await {
+            return Flow::Stop(end);
+        }
+        self.record.closing = Closing::Ended;
+        match self.ack(attached, tag).await {
+            Flow::Continue => Flow::Stop(End::Ended),
+            lost => lost,
+        }
+    }
+
+    /// Something behind the end mark means a rerun: the mark is ignored.
+    async fn is_rerun(&mut self) -> Result<bool, End> {
+        match self.engine.broker.look(&self.queue).await {
+            Ok(crate::broker::Look::Present { ready: 0, .. }) => Ok(false),
+            Ok(crate::broker::Look::Present { .. }) => {
+                self.record.closing = Closing::Open;
+                self.mark(QueueMark::Closing(Closing::Open)).await?;
+                Ok(true)
+            }
+            Ok(crate::broker::Look::Missing) => Err(End::Gone),
+            Err(_) => Err(End::Trouble(Duration::from_secs(1))),
+        }
+    }
+
+    /// A message that is not ours: kept among the dead letters, with the reason.
+    async fn foreign(
+        &mut self,
+        attached: &mut dyn Attached,
+        tag: crate::broker::DeliveryTag,
+        message: &Message,
+        id: NotificationId,
+        why: &str,
+    ) -> Flow {
+        tracing::warn!(queue = ?self.queue, why = ?why, "message is not a notification: moved to the dead letters");
+        let decision = self.new_decision(id, DeadReason::Undecodable);
+        let (engine, queue) = (Arc::clone(&self.engine), self.queue.clone());
+        let opened = engine
+            .insist(self.incarnation, || engine.store.decision_open(&queue, &decision))
+            .await;
+        if let Err(end) = guarded(opened) {
+            return Flow::Stop(end);
+        }
+        let last = super::dead_letter::LastAttempt {
+            error: Some(why.to_owned()),
+            ..Default::default()
+        };
+        self.carry_out(attached, tag, message, &decision, Some(last)).await
+    }
+
+    pub(super) fn new_decision(&self, message: NotificationId, reason: DeadReason) -> Decision {
+        Decision {
+            id: crate::ambient::new_id(),
+            message,
+            reason: reason.as_str().to_owned(),
+            epoch: self.epoch,
+        }
+    }
+
+    /// PROTOCOLS.md 17: the decision is committed; publish with confirm, ack, close it.
+    pub(super) async fn carry_out(
+        &mut self,
+        attached: &mut dyn Attached,
+        tag: crate::broker::DeliveryTag,
+        message: &Message,
+        decision: &Decision,
+        last: Option<super::dead_letter::LastAttempt>,
+    ) -> Flow {
+        self.record.decision = Some(decision.clone());
+        let last = last.unwrap_or_else(|| known_of(self.record.head.as_ref()));
+        let head = self.record.head.as_ref();
+        let letter =
+            super::dead_letter::dead_letter(message, &self.queue, decision, head, &last, self.engine.clock.now());
+        match self.engine.broker.publish_dead(&letter).await {
+            Ok(crate::broker::Published::Accepted) => {}
+            Ok(crate::broker::Published::Returned | crate::broker::Published::Refused(_)) | Err(_) => {
+                tracing::warn!(queue = ?self.queue, "dead letter is not confirmed, trying again");
+                return Flow::Stop(End::Trouble(Duration::from_secs(1)));
+            }
+        }
+        let flow = self.ack(attached, tag).await;
+        if !matches!(flow, Flow::Continue) {
+            return flow;
+        }
+        let (engine, queue, epoch) = (Arc::clone(&self.engine), self.queue.clone(), self.epoch);
+        let closed = engine
+            .insist(self.incarnation, || {
+                engine.store.decision_close(&queue, epoch, &decision.id)
+            })
+            .await;
+        if let Err(end) = guarded(closed) {
+            return Flow::Stop(end);
+        }
+        self.record.decision = None;
+        self.record.head = None;
+        metrics::counter!("redrive_dead_letters_total").increment(1);
+        self.engine.tell(super::Event::DeadLettered {
+            queue: self.queue.clone(),
+            reason: decision.reason.clone(),
+        });
+        Flow::Continue
+    }
+
+    pub(super) async fn mark(&self, mark: QueueMark) -> Result<(), End> {
+        let (engine, queue, epoch) = (&self.engine, &self.queue, self.epoch);
+        guarded(
+            engine
+                .insist(self.incarnation, || engine.store.queue_mark(queue, epoch, mark.clone()))
+                .await,
+        )
+    }
+}
+
+/// Patience with an empty queue when somebody else waits.
+const HURRY: Duration = Duration::from_millis(20);
+
+/// A guarded change that did not happen means that the lease is not ours any more.
+fn guarded(result: Result<bool, ()>) -> Result<(), End> {
+    match result {
+        Ok(true) => Ok(()),
+        Ok(false) | Err(()) => Err(End::Fenced),
+    }
+}
+
+fn known_of(head: Option<&Head>) -> super::dead_letter::LastAttempt {
+    super::dead_letter::LastAttempt {
+        status: head.and_then(|head| head.last_status),
+        error: head.and_then(|head| head.last_error.clone()),
+        ..Default::default()
+    }
+}
+
+/// SHA-256 over headers and body.
+fn fingerprint(message: &Message) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    let mut part = |bytes: &[u8]| {
+        digest.update(bytes.len().to_be_bytes());
+        digest.update(bytes);
+    };
+    part(message.kind.as_deref().unwrap_or_default().as_bytes());
+    part(message.content_type.as_deref().unwrap_or_default().as_bytes());
+    for (name, value) in &message.headers {
+        part(name.as_bytes());
+        match value {
+            HeaderValue::Text(bytes) => part(bytes),
+            HeaderValue::Integer(number) => part(&number.to_be_bytes()),
+            HeaderValue::Bool(truth) => part(&[u8::from(*truth)]),
+            HeaderValue::Other(text) => part(text.as_bytes()),
+        }
+    }
+    part(&message.body);
+    digest.finalize().into()
+}
+
+/// The id of a message that came without one: the same at every redelivery.
+#[expect(clippy::expect_used, reason = "a prefix and hex digits are visible ASCII")]
+fn fallback_id(message: &Message) -> NotificationId {
+    match message.message_id.as_deref().map(NotificationId::parse) {
+        Some(Ok(id)) => id,
+        _ => NotificationId::parse(&format!("sha256:{}", hex(&fingerprint(message)))).expect("hex is visible ASCII"),
+    }
+}
+
+/// The id of a message whose name does not matter.
+#[expect(clippy::expect_used, reason = "a constant that is visible ASCII")]
+pub(super) fn unnamed() -> NotificationId {
+    NotificationId::parse("unnamed").expect("visible ASCII")
+}
+
+/// Waits between tries: 50 ms doubling to 2 s, with jitter.
+#[derive(Debug)]
+pub(super) struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(Duration::from_millis(50))
+    }
+}
+
+impl Pause {
+    pub(super) async fn wait(&mut self) {
+        tokio::time::sleep(self.0.mul_f64(0.5 + crate::ambient::roll())).await;
+        self.0 = (self.0 * 2).min(Duration::from_secs(2));
+    }
+}
+
+impl Inner {
+    /// Repeats a store operation while the store is away and the fence permits it. `Err` when it may not
+    /// go on: whatever is in hand goes back.
+    pub(super) async fn insist<T, F, O>(&self, incarnation: IncarnationId, mut operation: O) -> Result<T, ()>
+    where
+        F: Future<Output = Result<T, StoreError>> + Send,
+        O: FnMut() -> F,
+    {
+        let mut pause = Pause::default();
+        loop {
+            match operation().await {
+                Ok(value) => return Ok(value),
+                Err(error @ StoreError::Unreachable { .. }) if self.fence.permits(incarnation) => {
+                    tracing::warn!(error = ?error, "waiting for the store");
+                    pause.wait().await;
+                }
+                Err(error) => {
+                    tracing::error!(error = ?error, "the store failed");
+                    return Err(());
+                }
+            }
+        }
+    }
+
+    pub(super) fn tell(&self, event: super::Event) {
+        let _ = self.events.send(event);
+    }
+}

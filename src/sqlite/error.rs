@@ -1,0 +1,69 @@
+//! Why a SQLite file could not be opened, read or written.
+//!
+//! [`SqliteError::Commit`] is the only one after which the write may have happened; after every other
+//! one it has not.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Why it did not work. Cheap to clone, as one failure may answer a whole group of writes.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum SqliteError {
+    /// The file, or its directory, cannot be used.
+    #[error("{path:?} {problem}")]
+    Unusable {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong and what is possible.
+        problem: String,
+    },
+    /// SQLite does not open it (not a database, no room, no right).
+    #[error("cannot open the SQLite file")]
+    Open(#[source] Arc<sqlx::Error>),
+    /// Another process kept the write lock for too long.
+    #[error("the SQLite file is busy: another process holds its write lock")]
+    Busy,
+    /// The file was closed.
+    #[error("the SQLite file is closed")]
+    Closed,
+    /// The work failed and was undone.
+    #[error("a statement failed on the SQLite file")]
+    Statement(#[source] Arc<sqlx::Error>),
+    /// The transaction was lost together with its group (disk full, input or output error); undone.
+    #[error("the transaction on the SQLite file was rolled back")]
+    RolledBack(#[source] Arc<sqlx::Error>),
+    /// The commit failed: after a crash it may turn out to be there.
+    #[error("the commit to the SQLite file is unconfirmed")]
+    Commit(#[source] Arc<sqlx::Error>),
+    /// The work panicked (a bug, logged) and was undone.
+    #[error("the write to the SQLite file panicked")]
+    Panicked,
+    /// The file was written by a later version of the program.
+    #[error("{namespace} tables have version {found}, this program knows {known}")]
+    Newer {
+        /// Whose tables.
+        namespace: &'static str,
+        /// The version found.
+        found: i64,
+        /// The newest version known.
+        known: i64,
+    },
+}
+
+impl SqliteError {
+    /// Whether trying the same again later may help.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Busy)
+    }
+}
+
+/// Whether SQLite says that somebody else holds a lock (any of its extended codes).
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+    const SQLITE_BUSY: u32 = 5;
+    error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code)
+        .and_then(|code| code.parse::<u32>().ok())
+        .is_some_and(|code| code & 0xff == SQLITE_BUSY)
+}

@@ -1,0 +1,182 @@
+//! One SQLite file, shared by the SQLite store and the embedded broker: one writer task that groups
+//! commits, a pool of readers that cannot write, and a sign of change.
+//!
+//! Promises: [`SqliteFile::write`] answers only after a commit that survives power loss (WAL with
+//! `synchronous=FULL`; NORMAL loses acknowledged rows); a write runs wholly or not at all, whatever
+//! its caller or its neighbours in the group do; several processes may use one file. The file is
+//! readable by its owner only.
+//!
+//! Left out on purpose: what the tables mean, and any lock on the file that outlives a statement
+//! (evidence of a process' death is the store's).
+
+mod error;
+mod migrate;
+mod place;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+
+use crate::ambient;
+
+pub use error::SqliteError;
+use writer::{Message, Write, Writer};
+
+/// Writes that may wait for the writer; beyond it callers wait for room.
+const WAITING_MAX: usize = 1024;
+/// Readers at once.
+const READERS_MAX: u32 = 4;
+/// How long a reader, or opening the file, waits for another process.
+const BUSY: Duration = Duration::from_secs(5);
+/// Prepared statements kept per connection: the store's and the broker's together.
+const STATEMENTS_MAX: usize = 256;
+/// The write-ahead log is cut back to this many bytes when it has been copied into the file.
+const LOG_BYTES_KEPT: &str = "67108864";
+
+/// A cheap handle on an open file. The file is closed when the last handle is gone, in order by
+/// [`SqliteFile::close`].
+#[derive(Clone)]
+pub struct SqliteFile(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    queue: mpsc::Sender<Message>,
+    readers: SqlitePool,
+    changes: Changes,
+}
+
+/// The signs of change, shared with the writer.
+#[derive(Clone, Default)]
+struct Changes {
+    any: watch::Sender<u64>,
+    elsewhere: watch::Sender<u64>,
+    /// Tells an idle writer that somebody watches from now on.
+    watched: Arc<Notify>,
+}
+
+impl SqliteFile {
+    /// Opens the file at `path`, creating it (mode 0600) and its directory (0700) when they are missing.
+    /// A symbolic link, something that is not a file, or another user's file is refused.
+    pub async fn open(path: &Path) -> Result<Self, SqliteError> {
+        place::prepare(path)?;
+        let connection = writer::connect(&writing(path)).await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS_MAX)
+            .test_before_acquire(false)
+            .connect_lazy_with(reading(path));
+        let (queue, messages) = mpsc::channel(WAITING_MAX);
+        let changes = Changes::default();
+        ambient::spawn(
+            "sqlite writer",
+            Writer::new(connection, messages, changes.clone()).run(),
+        );
+        Ok(Self(Arc::new(Inner {
+            path: path.to_owned(),
+            queue,
+            readers,
+            changes,
+        })))
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Runs `work` in a write transaction that it may share with others, and answers after the commit.
+    ///
+    /// `work` must not begin or end transactions itself; an error from it undoes all it did and
+    /// nothing else. Once the call waits for its answer, dropping it changes nothing: the work
+    /// is done all the same.
+    pub async fn write<T, F>(&self, work: F) -> Result<T, SqliteError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = Message::Job(Box::new(Write::new(work, reply)));
+        self.0.queue.send(job).await.map_err(|_| SqliteError::Closed)?;
+        answer.await.unwrap_or(Err(SqliteError::Closed))
+    }
+
+    /// Connections that can only read; each statement sees what was committed before it began.
+    #[must_use]
+    pub fn readers(&self) -> &SqlitePool {
+        &self.0.readers
+    }
+
+    /// Raised after each commit of this process, and within some 50 ms of one by another.
+    #[must_use]
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        let receiver = self.0.changes.any.subscribe();
+        self.0.changes.watched.notify_one();
+        receiver
+    }
+
+    /// Raised within some 50 ms of a commit by another handle or process, never by an own one.
+    #[must_use]
+    pub fn changed_elsewhere(&self) -> watch::Receiver<u64> {
+        let receiver = self.0.changes.elsewhere.subscribe();
+        self.0.changes.watched.notify_one();
+        receiver
+    }
+
+    /// Brings the tables of `namespace` to the last of `migrations` (version and statements, ascending), all
+    /// in one transaction. Fails without a change when the file is from a newer program.
+    pub async fn migrate(
+        &self,
+        namespace: &'static str,
+        migrations: &'static [(i64, &'static str)],
+    ) -> Result<(), SqliteError> {
+        migrate::run(self, namespace, migrations).await
+    }
+
+    /// Finishes the writes that wait, then closes every connection. Later writes answer [`SqliteError::Closed`].
+    pub async fn close(&self) {
+        let (done, closed) = oneshot::channel();
+        if self.0.queue.send(Message::Close(done)).await.is_ok() {
+            // An error means that the writer ended already, which is what was asked for.
+            let _ = closed.await;
+        }
+        self.0.readers.close().await;
+    }
+}
+
+impl fmt::Debug for SqliteFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SqliteFile").field(&self.0.path).finish()
+    }
+}
+
+fn writing(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(false)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY)
+        .statement_cache_capacity(STATEMENTS_MAX)
+        .pragma("journal_size_limit", LOG_BYTES_KEPT)
+}
+
+fn reading(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(false)
+        .busy_timeout(BUSY)
+        .statement_cache_capacity(STATEMENTS_MAX)
+        .pragma("query_only", "ON")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Where a SQLite file may be: created for its owner only before SQLite sees it, refused when it is
+//! somebody else's or leads elsewhere.
+//!
+//! SQLite gives its write-ahead log and shared memory the mode of the file itself, so one mode is enough.
+
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use super::SqliteError;
+
+/// Makes sure that a regular file of ours is at `path`.
+pub(super) fn prepare(path: &Path) -> Result<(), SqliteError> {
+    let unusable = |problem: String| SqliteError::Unusable {
+        path: path.to_owned(),
+        problem,
+    };
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)
+            .map_err(|error| unusable(format!("is in a directory that cannot be made: {error}")))?;
+    }
+    match create(path) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(unusable(format!("cannot be created: {error}"))),
+    }
+    let found = fs::symlink_metadata(path).map_err(|error| unusable(format!("cannot be read: {error}")))?;
+    if found.file_type().is_symlink() {
+        return Err(unusable("is a symbolic link: name the file itself".to_owned()));
+    }
+    if !found.is_file() {
+        return Err(unusable("is not a file".to_owned()));
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(unusable(
+            "belongs to another user: run as its owner, or name another file".to_owned(),
+        ));
+    }
+    if found.mode() & 0o077 != 0 {
+        tracing::warn!(path = ?path, "the SQLite file can be read by other users: chmod 600");
+    }
+    Ok(())
+}
+
+/// An empty file is a valid database. `create_new` follows no link; the mode is set once more because
+/// a umask can only take bits away.
+fn create(path: &Path) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))
+}

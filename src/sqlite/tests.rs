@@ -1,0 +1,274 @@
+//! The promises of the shared file, each by a test on a file of its own.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::*;
+
+const TABLES: &[(i64, &str)] = &[(
+    1,
+    "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT",
+)];
+const SOON: Duration = Duration::from_secs(20);
+
+async fn open(directory: &tempfile::TempDir) -> SqliteFile {
+    let file = SqliteFile::open(&directory.path().join("record.sqlite")).await.unwrap();
+    file.migrate("note", TABLES).await.unwrap();
+    file
+}
+
+async fn insert(file: &SqliteFile, text: String) -> Result<i64, SqliteError> {
+    file.write(move |connection| {
+        Box::pin(async move {
+            sqlx::query("INSERT INTO note (text) VALUES (?)")
+                .bind(text)
+                .execute(connection)
+                .await
+                .map(|done| done.last_insert_rowid())
+        })
+    })
+    .await
+}
+
+async fn count(pool: &SqlitePool) -> i64 {
+    sqlx::query_scalar("SELECT count(*) FROM note")
+        .fetch_one(pool)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_new_file_and_its_log_are_for_their_owner_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("deep").join("record.sqlite");
+    let file = SqliteFile::open(&path).await.unwrap();
+    file.migrate("note", TABLES).await.unwrap();
+    for name in ["record.sqlite", "record.sqlite-wal", "record.sqlite-shm"] {
+        let mode = std::fs::metadata(path.with_file_name(name)).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let mode = std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[tokio::test]
+async fn a_link_and_a_directory_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("target");
+    std::fs::write(&target, "").unwrap();
+    let link = directory.path().join("link");
+    symlink(&target, &link).unwrap();
+    let dangling = directory.path().join("dangling");
+    symlink(directory.path().join("nowhere"), &dangling).unwrap();
+    for path in [link.as_path(), dangling.as_path(), directory.path()] {
+        let refused = SqliteFile::open(path).await;
+        assert!(matches!(refused, Err(SqliteError::Unusable { .. })), "{refused:?}");
+    }
+    assert!(!directory.path().join("nowhere").exists());
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text");
+    std::fs::write(
+        &path,
+        "this is not a database, and long enough to be seen as none".repeat(20),
+    )
+    .unwrap();
+    assert!(matches!(SqliteFile::open(&path).await, Err(SqliteError::Open(_))));
+}
+
+#[tokio::test]
+async fn the_writer_syncs_every_commit_and_readers_cannot_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    let (journal, synchronous): (String, i64) = file
+        .write(|connection| {
+            Box::pin(async move {
+                let journal = sqlx::query_scalar("PRAGMA journal_mode")
+                    .fetch_one(&mut *connection)
+                    .await?;
+                let synchronous = sqlx::query_scalar("PRAGMA synchronous").fetch_one(connection).await?;
+                Ok((journal, synchronous))
+            })
+        })
+        .await
+        .unwrap();
+    assert_eq!((journal.as_str(), synchronous), ("wal", 2));
+    let refused = sqlx::query("INSERT INTO note (text) VALUES ('x')")
+        .execute(file.readers())
+        .await;
+    assert!(refused.is_err());
+}
+
+#[tokio::test]
+async fn a_write_is_committed_when_it_is_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    for number in 0..20 {
+        insert(&file, format!("note {number}")).await.unwrap();
+        assert_eq!(count(file.readers()).await, number + 1);
+    }
+}
+
+#[tokio::test]
+async fn many_writes_share_a_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    let commits = file.changed();
+    let before = *commits.borrow();
+    let writes = (0..500).map(|number| insert(&file, format!("note {number}")));
+    let answers = futures_util::future::join_all(writes).await;
+    assert!(answers.iter().all(Result::is_ok));
+    let groups = *commits.borrow() - before;
+    assert!(groups < 100, "{groups} commits for 500 writes");
+    assert_eq!(count(file.readers()).await, 500);
+}
+
+#[tokio::test]
+async fn a_failing_write_undoes_itself_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    let twice = file.write(|connection| {
+        Box::pin(async move {
+            sqlx::query("INSERT INTO note (text) VALUES ('half')")
+                .execute(&mut *connection)
+                .await?;
+            sqlx::query("INSERT INTO note (text) VALUES ('half')")
+                .execute(connection)
+                .await
+                .map(|_| ())
+        })
+    });
+    let panicking = file.write(|_| Box::pin(async move { panic!("a bug in one write") as Result<(), sqlx::Error> }));
+    let (before, twice, panicking, after) = tokio::join!(
+        insert(&file, "before".into()),
+        twice,
+        panicking,
+        insert(&file, "after".into())
+    );
+    assert!(before.is_ok() && after.is_ok());
+    assert!(matches!(twice, Err(SqliteError::Statement(_))), "{twice:?}");
+    assert!(matches!(panicking, Err(SqliteError::Panicked)), "{panicking:?}");
+    let kept: Vec<String> = sqlx::query_scalar("SELECT text FROM note ORDER BY id")
+        .fetch_all(file.readers())
+        .await
+        .unwrap();
+    assert_eq!(kept, ["before", "after"]);
+}
+
+#[tokio::test]
+async fn a_dropped_caller_leaves_nothing_half_done() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    for number in 0..50 {
+        let pair = file.write(move |connection| {
+            Box::pin(async move {
+                for part in ["left", "right"] {
+                    sqlx::query("INSERT INTO note (text) VALUES (?)")
+                        .bind(format!("{number} {part}"))
+                        .execute(&mut *connection)
+                        .await?;
+                    tokio::task::yield_now().await;
+                }
+                Ok(())
+            })
+        });
+        // Dropped at many different points after its first poll.
+        let _ = timeout(Duration::from_micros(number * 20), pair).await;
+    }
+    insert(&file, "last".into()).await.unwrap();
+    let halves: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM (SELECT 1 FROM note WHERE text <> 'last' GROUP BY substr(text, 1, instr(text, ' ')) HAVING count(*) <> 2)")
+            .fetch_one(file.readers())
+            .await
+            .unwrap();
+    assert_eq!(halves, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_handles_that_write_at_once_lose_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let (one, other) = tokio::join!(open(&directory), open(&directory));
+    let mut tasks = Vec::new();
+    for (name, file) in [("one", &one), ("other", &other)] {
+        for task in 0..8 {
+            let file = file.clone();
+            tasks.push(ambient::spawn("test writer", async move {
+                for number in 0..25 {
+                    insert(&file, format!("{name} {task} {number}")).await.unwrap();
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(count(one.readers()).await, 400);
+}
+
+#[tokio::test]
+async fn a_commit_by_another_handle_wakes_who_watches() {
+    let directory = tempfile::tempdir().unwrap();
+    let one = open(&directory).await;
+    let other = open(&directory).await;
+    let mut any = one.changed();
+    let mut elsewhere = one.changed_elsewhere();
+    insert(&other, "from elsewhere".into()).await.unwrap();
+    timeout(SOON, elsewhere.changed()).await.unwrap().unwrap();
+    timeout(SOON, any.changed()).await.unwrap().unwrap();
+    assert_eq!(count(one.readers()).await, 1);
+
+    let mut own = other.changed();
+    let raised = *other.changed_elsewhere().borrow();
+    insert(&other, "own".into()).await.unwrap();
+    timeout(SOON, own.changed()).await.unwrap().unwrap();
+    assert_eq!(
+        *other.changed_elsewhere().borrow(),
+        raised,
+        "an own commit is not from elsewhere"
+    );
+}
+
+#[tokio::test]
+async fn a_closed_file_answers_so_after_finishing_what_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    let (written, ()) = tokio::join!(insert(&file, "in time".into()), file.close());
+    assert!(written.is_ok());
+    let late = insert(&file, "late".into()).await;
+    assert!(matches!(late, Err(SqliteError::Closed)), "{late:?}");
+    file.close().await;
+    assert_eq!(count(open(&directory).await.readers()).await, 1);
+}
+
+#[tokio::test]
+async fn migrations_run_once_and_a_newer_file_is_refused_unchanged() {
+    const LATER: &[(i64, &str)] = &[TABLES[0], (2, "ALTER TABLE note ADD COLUMN author TEXT")];
+    const BROKEN: &[(i64, &str)] = &[(1, "CREATE TABLE half (id INTEGER); CREATE TABLE half (id INTEGER)")];
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    file.migrate("note", TABLES).await.unwrap();
+    file.migrate("note", LATER).await.unwrap();
+    let newer = file.migrate("note", TABLES).await;
+    assert!(
+        matches!(
+            newer,
+            Err(SqliteError::Newer {
+                namespace: "note",
+                found: 2,
+                known: 1
+            })
+        ),
+        "{newer:?}"
+    );
+    assert!(file.migrate("broken", BROKEN).await.is_err());
+    let half: i64 = sqlx::query_scalar("SELECT count(*) FROM sqlite_schema WHERE name = 'half'")
+        .fetch_one(file.readers())
+        .await
+        .unwrap();
+    assert_eq!(half, 0);
+}

@@ -1,0 +1,373 @@
+//! The columns of the tables, named once for both drivers, and how a row of either becomes a domain type.
+//!
+//! What a row holds is trusted to be what this program wrote; anything else is a decoding error with the
+//! column's name, never a guess. The statements themselves belong to the drivers.
+
+use std::time::Duration;
+
+use super::{AuditEntry, Incarnation, NewAudit, PolicyScope, PolicyVersion, RescuedMessage, RunRecord};
+use crate::domain::attempt::Attempt;
+use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
+use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
+use crate::domain::outcome::OutcomeClass;
+use crate::domain::policy::Phase;
+use crate::domain::queue::{Closing, Decision, Head, Pause, QueueRecord};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+
+macro_rules! queue_columns {
+    () => {
+        "name, execution, url, epoch, owner, paused_by, paused_reason, paused_at, wanted_by, closing, refused, \
+         refusing, quarantined, has_companion, head_message, head_failures, head_first_failed_at, \
+         head_last_failed_at, head_last_status, head_last_error, head_next_attempt_at, head_parked, head_phase, \
+         head_attempts_allowed, decision_id, decision_message, decision_reason, decision_epoch, refusals_in_row, \
+         delivered, last_delivered_at, active_at, created_at"
+    };
+}
+/// The assignments that forget a head.
+macro_rules! head_cleared {
+    () => {
+        "head_message = NULL, head_failures = NULL, head_first_failed_at = NULL, head_last_failed_at = NULL, \
+         head_last_status = NULL, head_last_error = NULL, head_next_attempt_at = NULL, head_parked = NULL, \
+         head_phase = NULL, head_attempts_allowed = NULL"
+    };
+}
+macro_rules! endpoint_columns {
+    () => {
+        "url, state, epoch, since, attempts, next_attempt_at, last_status, last_error, last_success_at, \
+         probe_queue, probe_message, probe_token, probe_until"
+    };
+}
+macro_rules! attempt_columns {
+    () => {
+        "message_id, queue, url, number, epoch, started_at, duration_ms, class, status, error, response, counted"
+    };
+}
+macro_rules! run_columns {
+    () => {
+        "id, command, state, done, failed, skipped, total, rate, actor, reason, plan, created_at, updated_at"
+    };
+}
+pub(super) use {attempt_columns, endpoint_columns, head_cleared, queue_columns, run_columns};
+
+/// A row of either driver, read by column name.
+pub(super) trait Columns {
+    /// An integer, or NULL.
+    fn integer(&self, column: &str) -> Result<Option<i64>, sqlx::Error>;
+    /// Text, or NULL.
+    fn text(&self, column: &str) -> Result<Option<String>, sqlx::Error>;
+    /// Bytes, or NULL.
+    fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, sqlx::Error>;
+    /// A truth value; NULL is false.
+    fn flag(&self, column: &str) -> Result<bool, sqlx::Error>;
+}
+
+pub(super) fn queue_record(row: &impl Columns) -> Result<QueueRecord, sqlx::Error> {
+    Ok(QueueRecord {
+        name: parsed(row, "name", QueueName::parse)?,
+        execution: parsed_optional(row, "execution", ExecutionId::parse)?,
+        url: parsed_optional(row, "url", EndpointUrl::parse)?,
+        epoch: Epoch(integer(row, "epoch")?),
+        owner: row.integer("owner")?.map(IncarnationId),
+        pause: pause(row)?,
+        wanted_by: row.text("wanted_by")?,
+        closing: named(row, "closing", closing_of)?,
+        refused: row.text("refused")?,
+        refusing: row.text("refusing")?,
+        quarantined: row.text("quarantined")?,
+        has_companion: row.flag("has_companion")?,
+        head: head(row)?,
+        decision: decision(row)?,
+        refusals_in_row: number(row, "refusals_in_row")?,
+        delivered: number(row, "delivered")?,
+        last_delivered_at: time_optional(row, "last_delivered_at")?,
+        active_at: time(row, "active_at")?,
+        created_at: time(row, "created_at")?,
+    })
+}
+
+fn pause(row: &impl Columns) -> Result<Option<Pause>, sqlx::Error> {
+    let Some(by) = row.text("paused_by")? else {
+        return Ok(None);
+    };
+    Ok(Some(Pause {
+        by,
+        reason: row.text("paused_reason")?,
+        at: time(row, "paused_at")?,
+    }))
+}
+
+fn head(row: &impl Columns) -> Result<Option<Head>, sqlx::Error> {
+    let Some(message) = parsed_optional(row, "head_message", NotificationId::parse)? else {
+        return Ok(None);
+    };
+    Ok(Some(Head {
+        message,
+        failures: number(row, "head_failures")?,
+        first_failed_at: time(row, "head_first_failed_at")?,
+        last_failed_at: time(row, "head_last_failed_at")?,
+        last_status: number_optional(row, "head_last_status")?,
+        last_error: row.text("head_last_error")?,
+        next_attempt_at: time_optional(row, "head_next_attempt_at")?,
+        parked: row.flag("head_parked")?,
+        phase: named_optional(row, "head_phase", phase_of)?,
+        attempts_allowed: number(row, "head_attempts_allowed")?,
+    }))
+}
+
+fn decision(row: &impl Columns) -> Result<Option<Decision>, sqlx::Error> {
+    let Some(id) = row.text("decision_id")? else {
+        return Ok(None);
+    };
+    Ok(Some(Decision {
+        id,
+        message: parsed(row, "decision_message", NotificationId::parse)?,
+        reason: text(row, "decision_reason")?,
+        epoch: Epoch(integer(row, "decision_epoch")?),
+    }))
+}
+
+pub(super) fn endpoint(row: &impl Columns) -> Result<Endpoint, sqlx::Error> {
+    let probe = match (row.integer("probe_token")?, time_optional(row, "probe_until")?) {
+        (Some(token), Some(until)) => Some(ProbeClaim { token, until }),
+        _ => None,
+    };
+    Ok(Endpoint {
+        url: parsed(row, "url", EndpointUrl::parse)?,
+        state: named(row, "state", EndpointState::parse)?,
+        epoch: EndpointEpoch(integer(row, "epoch")?),
+        since: time(row, "since")?,
+        attempts: number(row, "attempts")?,
+        next_attempt_at: time_optional(row, "next_attempt_at")?,
+        last_status: number_optional(row, "last_status")?,
+        last_error: row.text("last_error")?,
+        last_success_at: time_optional(row, "last_success_at")?,
+        probe_queue: parsed_optional(row, "probe_queue", QueueName::parse)?,
+        probe_message: parsed_optional(row, "probe_message", NotificationId::parse)?,
+        probe,
+    })
+}
+
+pub(super) fn attempt(row: &impl Columns) -> Result<Attempt, sqlx::Error> {
+    Ok(Attempt {
+        message_id: parsed(row, "message_id", NotificationId::parse)?,
+        queue: parsed(row, "queue", QueueName::parse)?,
+        url: parsed(row, "url", EndpointUrl::parse)?,
+        number: number(row, "number")?,
+        epoch: Epoch(integer(row, "epoch")?),
+        started_at: time(row, "started_at")?,
+        duration_ms: number(row, "duration_ms")?,
+        class: named(row, "class", class_of)?,
+        status: number_optional(row, "status")?,
+        error: row.text("error")?,
+        response: row.bytes("response")?,
+        counted: row.flag("counted")?,
+    })
+}
+
+pub(super) fn incarnation(row: &impl Columns) -> Result<Incarnation, sqlx::Error> {
+    Ok(Incarnation {
+        id: IncarnationId(integer(row, "id")?),
+        name: text(row, "name")?,
+        host: text(row, "host")?,
+        pid: number(row, "pid")?,
+        counter: integer(row, "counter")?,
+        alive: row.flag("alive")?,
+        delivers: row.text("fingerprint")?.is_some(),
+        take_over: Duration::from_micros(number(row, "take_over")?),
+        started_at: time(row, "started_at")?,
+        beat_at: time(row, "beat_at")?,
+        leases: number(row, "leases")?,
+    })
+}
+
+pub(super) fn audit_entry(row: &impl Columns) -> Result<AuditEntry, sqlx::Error> {
+    Ok(AuditEntry {
+        id: integer(row, "id")?,
+        at: time(row, "at")?,
+        entry: NewAudit {
+            actor: text(row, "actor")?,
+            command: text(row, "command")?,
+            target: text(row, "target")?,
+            reason: row.text("reason")?,
+            plan: row.text("plan")?,
+            result: text(row, "result")?,
+            detail: text(row, "detail")?,
+        },
+        hash: text(row, "hash")?,
+    })
+}
+
+pub(super) fn policy_version(row: &impl Columns) -> Result<PolicyVersion, sqlx::Error> {
+    let url = text(row, "url")?;
+    Ok(PolicyVersion {
+        scope: PolicyScope {
+            event_type: Some(text(row, "event_type")?).filter(|name| !name.is_empty()),
+            url: if url.is_empty() {
+                None
+            } else {
+                Some(parsed(row, "url", EndpointUrl::parse)?)
+            },
+        },
+        version: integer(row, "version")?,
+        document: row.text("document")?,
+        author: text(row, "author")?,
+        at: time(row, "at")?,
+    })
+}
+
+pub(super) fn run_record(row: &impl Columns) -> Result<RunRecord, sqlx::Error> {
+    Ok(RunRecord {
+        id: text(row, "id")?,
+        command: text(row, "command")?,
+        state: text(row, "state")?,
+        done: number(row, "done")?,
+        failed: number(row, "failed")?,
+        skipped: number(row, "skipped")?,
+        total: number(row, "total")?,
+        rate: number_optional(row, "rate")?,
+        actor: text(row, "actor")?,
+        reason: row.text("reason")?,
+        plan: text(row, "plan")?,
+        created_at: time(row, "created_at")?,
+        updated_at: time(row, "updated_at")?,
+    })
+}
+
+pub(super) fn rescued_message(row: &impl Columns) -> Result<RescuedMessage, sqlx::Error> {
+    Ok(RescuedMessage {
+        id: integer(row, "id")?,
+        queue: parsed(row, "queue", QueueName::parse)?,
+        header_frame: row.bytes("header_frame")?.ok_or_else(|| missing("header_frame"))?,
+        body: row.bytes("body")?.ok_or_else(|| missing("body"))?,
+        reason: text(row, "reason")?,
+        at: time(row, "at")?,
+    })
+}
+
+pub(super) const fn closing_text(closing: Closing) -> &'static str {
+    match closing {
+        Closing::Open => "open",
+        Closing::Ended => "ended",
+        Closing::Closing => "closing",
+    }
+}
+
+fn closing_of(text: &str) -> Option<Closing> {
+    [Closing::Open, Closing::Ended, Closing::Closing]
+        .into_iter()
+        .find(|closing| closing_text(*closing) == text)
+}
+
+pub(super) const fn phase_text(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Immediate => "immediate",
+        Phase::PreBackoff => "pre_backoff",
+        Phase::Backoff => "backoff",
+        Phase::PostBackoff => "post_backoff",
+    }
+}
+
+fn phase_of(text: &str) -> Option<Phase> {
+    [Phase::Immediate, Phase::PreBackoff, Phase::Backoff, Phase::PostBackoff]
+        .into_iter()
+        .find(|phase| phase_text(*phase) == text)
+}
+
+pub(super) const fn class_text(class: OutcomeClass) -> &'static str {
+    match class {
+        OutcomeClass::Delivered => "delivered",
+        OutcomeClass::Refused => "refused",
+        OutcomeClass::Gone => "gone",
+        OutcomeClass::Failed => "failed",
+        OutcomeClass::Interrupted => "interrupted",
+    }
+}
+
+fn class_of(text: &str) -> Option<OutcomeClass> {
+    [
+        OutcomeClass::Delivered,
+        OutcomeClass::Refused,
+        OutcomeClass::Gone,
+        OutcomeClass::Failed,
+        OutcomeClass::Interrupted,
+    ]
+    .into_iter()
+    .find(|class| class_text(*class) == text)
+}
+
+/// A span as the tables hold it.
+pub(super) fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A count as the tables hold it.
+pub(super) fn stored(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+pub(super) fn integer(row: &impl Columns, column: &str) -> Result<i64, sqlx::Error> {
+    row.integer(column)?.ok_or_else(|| missing(column))
+}
+
+pub(super) fn text(row: &impl Columns, column: &str) -> Result<String, sqlx::Error> {
+    row.text(column)?.ok_or_else(|| missing(column))
+}
+
+pub(super) fn number<T: TryFrom<i64>>(row: &impl Columns, column: &str) -> Result<T, sqlx::Error> {
+    T::try_from(integer(row, column)?).map_err(|_| unreadable(column))
+}
+
+fn number_optional<T: TryFrom<i64>>(row: &impl Columns, column: &str) -> Result<Option<T>, sqlx::Error> {
+    row.integer(column)?
+        .map(|value| T::try_from(value).map_err(|_| unreadable(column)))
+        .transpose()
+}
+
+fn time(row: &impl Columns, column: &str) -> Result<Timestamp, sqlx::Error> {
+    integer(row, column).map(Timestamp::from_micros)
+}
+
+fn time_optional(row: &impl Columns, column: &str) -> Result<Option<Timestamp>, sqlx::Error> {
+    Ok(row.integer(column)?.map(Timestamp::from_micros))
+}
+
+pub(super) fn parsed<T, E>(
+    row: &impl Columns,
+    column: &str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<T, sqlx::Error> {
+    parse(&text(row, column)?).map_err(|_| unreadable(column))
+}
+
+fn parsed_optional<T, E>(
+    row: &impl Columns,
+    column: &str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, sqlx::Error> {
+    row.text(column)?
+        .map(|value| parse(&value).map_err(|_| unreadable(column)))
+        .transpose()
+}
+
+fn named<T>(row: &impl Columns, column: &str, find: impl Fn(&str) -> Option<T>) -> Result<T, sqlx::Error> {
+    find(&text(row, column)?).ok_or_else(|| unreadable(column))
+}
+
+fn named_optional<T>(
+    row: &impl Columns,
+    column: &str,
+    find: impl Fn(&str) -> Option<T>,
+) -> Result<Option<T>, sqlx::Error> {
+    row.text(column)?
+        .map(|value| find(&value).ok_or_else(|| unreadable(column)))
+        .transpose()
+}
+
+fn missing(column: &str) -> sqlx::Error {
+    sqlx::Error::Decode(format!("column {column} is NULL").into())
+}
+
+fn unreadable(column: &str) -> sqlx::Error {
+    sqlx::Error::Decode(format!("column {column} holds a value that this program does not know").into())
+}

@@ -1,0 +1,358 @@
+//! Attempts, and what follows from them, on PostgreSQL.
+
+use async_trait::async_trait;
+use sqlx::postgres::PgConnection;
+
+use super::error::failed;
+use super::{PostgresStore, endpoints, storable, storable_optional};
+use crate::domain::attempt::Attempt;
+use crate::domain::endpoint::EndpointChange;
+use crate::domain::id::{EndpointEpoch, Epoch, QueueName};
+use crate::domain::queue::Decision;
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::store::columns::{attempt, attempt_columns, class_text, head_cleared, number, phase_text, stored};
+use crate::store::rules::SuccessBatch;
+use crate::store::{
+    AttemptBounds, AttemptQuery, Changed, Deliveries, Failure, FailureRecorded, StoreError, Success, Tally,
+};
+
+const ATTEMPTS_ADD: &str = concat!(
+    "INSERT INTO redrive.attempts (",
+    attempt_columns!(),
+    ") SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], \
+     $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::bytea[], $12::boolean[])"
+);
+const HEAD: &str = "UPDATE redrive.delivery_queues SET \
+    head_first_failed_at = CASE WHEN head_message = $3 THEN head_first_failed_at ELSE $4 END, head_message = $3, \
+    head_last_failed_at = $4, head_failures = $5, head_last_status = $6, head_last_error = $7, \
+    head_next_attempt_at = $8, head_parked = $9, head_phase = $10, head_attempts_allowed = $11, \
+    refusals_in_row = $12, active_at = $4 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
+const DELIVERED: &str = "WITH locked AS (SELECT name FROM redrive.delivery_queues WHERE name = ANY($1) \
+    ORDER BY name FOR UPDATE) \
+    UPDATE redrive.delivery_queues q SET delivered = q.delivered + batch.count, last_delivered_at = $3, \
+    active_at = $3, refusals_in_row = 0 \
+    FROM locked, unnest($1::text[], $2::bigint[]) AS batch (name, count) \
+    WHERE q.name = locked.name AND q.name = batch.name";
+const HEADS_SETTLED: &str = concat!(
+    "UPDATE redrive.delivery_queues q SET ",
+    head_cleared!(),
+    " FROM unnest($1::text[], $2::text[]) AS batch (name, message) \
+     WHERE q.name = batch.name AND q.head_message = batch.message"
+);
+const SUCCEEDED: &str = "WITH locked AS (SELECT url_key FROM redrive.endpoints \
+    WHERE url_key IN (SELECT redrive.url_key(url) FROM unnest($1::text[]) AS batch (url)) \
+    ORDER BY url_key FOR UPDATE) \
+    UPDATE redrive.endpoints e SET last_success_at = $2 FROM locked WHERE e.url_key = locked.url_key";
+const FAILING: &str = "SELECT count(*) AS queues, count(*) FILTER (WHERE head_last_failed_at > \
+    GREATEST($2::bigint, (SELECT last_success_at FROM redrive.endpoints WHERE url_key = redrive.url_key($1)), 0)) \
+    AS failing FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1)";
+const DECISION_OPEN: &str = "UPDATE redrive.delivery_queues SET decision_id = $3, decision_message = $4, \
+    decision_reason = $5, decision_epoch = $2 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
+    AND (decision_id IS NULL OR decision_id = $3)";
+const DECISION_CLOSE: &str = "UPDATE redrive.delivery_queues SET decision_id = NULL, decision_message = NULL, \
+    decision_reason = NULL, decision_epoch = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
+    AND decision_id = $3";
+/// Before the decision is cleared, as it names the message.
+const DECIDED_HEAD: &str = concat!(
+    "UPDATE redrive.delivery_queues SET ",
+    head_cleared!(),
+    " WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL AND decision_id = $3 AND head_message = decision_message"
+);
+const OF_MESSAGE: &str = concat!(
+    "SELECT ",
+    attempt_columns!(),
+    " FROM redrive.attempts WHERE message_id = $2 AND ($3::text IS NULL OR queue = $3) \
+     AND ($4::text IS NULL OR url = $4) ORDER BY started_at DESC, id DESC LIMIT $1"
+);
+const OF_QUEUE: &str = concat!(
+    "SELECT ",
+    attempt_columns!(),
+    " FROM redrive.attempts WHERE ($2::text IS NULL OR message_id = $2) AND queue = $3 \
+     AND ($4::text IS NULL OR url = $4) ORDER BY started_at DESC, id DESC LIMIT $1"
+);
+const OF_URL: &str = concat!(
+    "SELECT ",
+    attempt_columns!(),
+    " FROM redrive.attempts WHERE ($2::text IS NULL OR message_id = $2) AND ($3::text IS NULL OR queue = $3) \
+     AND redrive.url_key(url) = redrive.url_key($4) ORDER BY started_at DESC, id DESC LIMIT $1"
+);
+const OF_ALL: &str = concat!(
+    "SELECT ",
+    attempt_columns!(),
+    " FROM redrive.attempts WHERE ($2::text IS NULL OR message_id = $2) AND ($3::text IS NULL OR queue = $3) \
+     AND ($4::text IS NULL OR url = $4) ORDER BY started_at DESC, id DESC LIMIT $1"
+);
+const TRIM_AGE: &str = "DELETE FROM redrive.attempts WHERE started_at < redrive.store_now() - $1";
+const TRIM_ROWS: &str = "DELETE FROM redrive.attempts WHERE (started_at, id) <= \
+    (SELECT started_at, id FROM redrive.attempts ORDER BY started_at DESC, id DESC OFFSET $1 LIMIT 1)";
+
+#[async_trait]
+impl Deliveries for PostgresStore {
+    async fn failure_record(&self, failure: &Failure) -> Result<FailureRecorded, StoreError> {
+        let operation = "recording a failed attempt";
+        let (mut transaction, now) = self.begin(operation).await?;
+        let recorded = record_failure(&mut transaction, failure, now)
+            .await
+            .map_err(failed(operation))?;
+        transaction.commit().await.map_err(failed(operation))?;
+        Ok(recorded)
+    }
+
+    async fn successes_record(&self, successes: &[Success]) -> Result<(), StoreError> {
+        let operation = "recording successes";
+        if successes.is_empty() {
+            return Ok(());
+        }
+        let batch = SuccessBatch::new(successes);
+        let (mut transaction, now) = self.begin(operation).await?;
+        record_successes(&mut transaction, &batch, now)
+            .await
+            .map_err(failed(operation))?;
+        transaction.commit().await.map_err(failed(operation))
+    }
+
+    async fn attempt_record(&self, attempt: &Attempt) -> Result<(), StoreError> {
+        let operation = "recording an attempt";
+        let mut connection = self.pool.acquire().await.map_err(failed(operation))?;
+        attempts_add(&mut connection, &[attempt])
+            .await
+            .map_err(failed(operation))
+    }
+
+    async fn heads_failing(&self, url: &EndpointUrl, since: Option<Timestamp>) -> Result<Tally, StoreError> {
+        let operation = "counting failing heads";
+        let row = sqlx::query(FAILING)
+            .bind(url.as_str())
+            .bind(since.map(Timestamp::micros))
+            .fetch_one(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        Ok(Tally {
+            failing: number(&row, "failing").map_err(failed(operation))?,
+            queues: number(&row, "queues").map_err(failed(operation))?,
+        })
+    }
+
+    async fn decision_open(&self, queue: &QueueName, decision: &Decision) -> Result<bool, StoreError> {
+        let operation = "opening a decision";
+        let mut connection = self.pool.acquire().await.map_err(failed(operation))?;
+        open_decision(&mut connection, queue, decision)
+            .await
+            .map_err(failed(operation))
+    }
+
+    async fn decision_close(&self, queue: &QueueName, epoch: Epoch, decision: &str) -> Result<bool, StoreError> {
+        let operation = "closing a decision";
+        let (mut transaction, _) = self.begin(operation).await?;
+        let mut closed = false;
+        for statement in [DECIDED_HEAD, DECISION_CLOSE] {
+            let changed = sqlx::query(statement)
+                .bind(storable(queue.as_str()))
+                .bind(epoch.0)
+                .bind(decision)
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed(operation))?;
+            closed = changed.rows_affected() == 1;
+        }
+        transaction.commit().await.map_err(failed(operation))?;
+        Ok(closed)
+    }
+
+    async fn attempts(&self, query: &AttemptQuery) -> Result<Vec<Attempt>, StoreError> {
+        let operation = "listing attempts";
+        let statement = match query {
+            AttemptQuery { message: Some(_), .. } => OF_MESSAGE,
+            AttemptQuery { queue: Some(_), .. } => OF_QUEUE,
+            AttemptQuery { url: Some(_), .. } => OF_URL,
+            AttemptQuery { .. } => OF_ALL,
+        };
+        let rows = sqlx::query(statement)
+            .bind(i64::from(query.limit))
+            .bind(query.message.as_ref().map(AsRef::<str>::as_ref))
+            .bind(query.queue.as_ref().map(|queue| storable(queue.as_str())))
+            .bind(query.url.as_ref().map(EndpointUrl::as_str))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        rows.iter()
+            .map(attempt)
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+
+    async fn attempts_trim(&self, keep: AttemptBounds) -> Result<u64, StoreError> {
+        let operation = "trimming the attempt log";
+        let mut removed = 0;
+        for (statement, bound) in [
+            (TRIM_AGE, crate::store::columns::micros(keep.age)),
+            (TRIM_ROWS, stored(keep.rows)),
+        ] {
+            let gone = sqlx::query(statement)
+                .bind(bound)
+                .execute(&self.pool)
+                .await
+                .map_err(failed(operation))?;
+            removed += gone.rows_affected();
+        }
+        Ok(removed)
+    }
+}
+
+async fn record_failure(
+    connection: &mut PgConnection,
+    failure: &Failure,
+    now: Timestamp,
+) -> Result<FailureRecorded, sqlx::Error> {
+    attempts_add(connection, &[&failure.attempt]).await?;
+    let next_attempt_at = failure.delay.map(|delay| now.plus(delay));
+    if !head_put(connection, failure, next_attempt_at, now).await? {
+        return Ok(FailureRecorded::Fenced);
+    }
+    if let Some(decision) = &failure.decision {
+        open_decision(connection, &failure.attempt.queue, decision).await?;
+    }
+    let mut endpoint = None;
+    let mut endpoint_changed = true;
+    if let Some((expected, change)) = &failure.endpoint {
+        endpoint = endpoint_change(connection, &failure.attempt, (*expected, change), now).await?;
+        endpoint_changed = endpoint.is_some();
+    }
+    Ok(FailureRecorded::Recorded {
+        next_attempt_at,
+        endpoint,
+        endpoint_changed,
+    })
+}
+
+/// The endpoint after the change, or `None` when somebody changed it first.
+async fn endpoint_change(
+    connection: &mut PgConnection,
+    attempt: &Attempt,
+    (expected, change): (EndpointEpoch, &EndpointChange),
+    now: Timestamp,
+) -> Result<Option<crate::domain::endpoint::Endpoint>, sqlx::Error> {
+    endpoints::make(connection, &[attempt.url.as_str()], now).await?;
+    let changed = endpoints::apply(connection, &attempt.url, Some(expected), (change, Some(attempt)), now).await?;
+    Ok(match changed {
+        Changed::Done { now, .. } => Some(*now),
+        Changed::Stale(_) | Changed::Unknown => None,
+    })
+}
+
+/// False when the lease is no longer held under the attempt's epoch.
+async fn head_put(
+    connection: &mut PgConnection,
+    failure: &Failure,
+    next_attempt_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let head = &failure.head;
+    let put = sqlx::query(HEAD)
+        .bind(storable(failure.attempt.queue.as_str()))
+        .bind(failure.attempt.epoch.0)
+        .bind(head.message.as_str())
+        .bind(now.micros())
+        .bind(i64::from(head.failures))
+        .bind(head.last_status.map(i64::from))
+        .bind(storable_optional(head.last_error.as_ref()))
+        .bind(next_attempt_at.filter(|_| !head.parked).map(Timestamp::micros))
+        .bind(head.parked)
+        .bind(head.phase.map(phase_text))
+        .bind(i64::from(head.attempts_allowed))
+        .bind(i64::from(failure.refusals_in_row))
+        .execute(connection)
+        .await?;
+    Ok(put.rows_affected() == 1)
+}
+
+async fn open_decision(
+    connection: &mut PgConnection,
+    queue: &QueueName,
+    decision: &Decision,
+) -> Result<bool, sqlx::Error> {
+    let opened = sqlx::query(DECISION_OPEN)
+        .bind(storable(queue.as_str()))
+        .bind(decision.epoch.0)
+        .bind(&decision.id)
+        .bind(decision.message.as_str())
+        .bind(storable(&decision.reason))
+        .execute(connection)
+        .await?;
+    Ok(opened.rows_affected() == 1)
+}
+
+/// Queues first, then endpoints, each in one statement. A queue that is not known is passed over.
+async fn record_successes(
+    connection: &mut PgConnection,
+    batch: &SuccessBatch<'_>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    attempts_add(connection, &batch.attempts).await?;
+    let names: Vec<String> = batch.queues.iter().map(|(name, _)| storable(name.as_str())).collect();
+    let counts: Vec<i64> = batch.queues.iter().map(|(_, count)| *count).collect();
+    sqlx::query(DELIVERED)
+        .bind(names)
+        .bind(counts)
+        .bind(now.micros())
+        .execute(&mut *connection)
+        .await?;
+    if !batch.settled.is_empty() {
+        let names: Vec<String> = batch
+            .settled
+            .iter()
+            .map(|attempt| storable(attempt.queue.as_str()))
+            .collect();
+        let messages: Vec<&str> = batch
+            .settled
+            .iter()
+            .map(|attempt| attempt.message_id.as_str())
+            .collect();
+        sqlx::query(HEADS_SETTLED)
+            .bind(names)
+            .bind(messages)
+            .execute(&mut *connection)
+            .await?;
+    }
+    let urls: Vec<&str> = batch.urls.iter().map(|url| url.as_str()).collect();
+    sqlx::query(SUCCEEDED)
+        .bind(urls)
+        .bind(now.micros())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn attempts_add(connection: &mut PgConnection, attempts: &[&Attempt]) -> Result<(), sqlx::Error> {
+    let of = |read: fn(&Attempt) -> i64| attempts.iter().map(|attempt| read(attempt)).collect::<Vec<i64>>();
+    let text = |read: fn(&Attempt) -> &str| {
+        attempts
+            .iter()
+            .map(|attempt| storable(read(attempt)))
+            .collect::<Vec<_>>()
+    };
+    let errors: Vec<Option<String>> = attempts
+        .iter()
+        .map(|attempt| storable_optional(attempt.error.as_ref()))
+        .collect();
+    let responses: Vec<Option<Vec<u8>>> = attempts.iter().map(|attempt| attempt.response.clone()).collect();
+    let statuses: Vec<Option<i64>> = attempts.iter().map(|attempt| attempt.status.map(i64::from)).collect();
+    let counted: Vec<bool> = attempts.iter().map(|attempt| attempt.counted).collect();
+    sqlx::query(ATTEMPTS_ADD)
+        .bind(text(|attempt| attempt.message_id.as_str()))
+        .bind(text(|attempt| attempt.queue.as_str()))
+        .bind(text(|attempt| attempt.url.as_str()))
+        .bind(of(|attempt| i64::from(attempt.number)))
+        .bind(of(|attempt| attempt.epoch.0))
+        .bind(of(|attempt| attempt.started_at.micros()))
+        .bind(of(|attempt| stored(attempt.duration_ms)))
+        .bind(text(|attempt| class_text(attempt.class)))
+        .bind(statuses)
+        .bind(errors)
+        .bind(responses)
+        .bind(counted)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,262 @@
+//! Endpoints and their state on PostgreSQL.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgConnection, PgRow};
+
+use super::error::failed;
+use super::{PostgresStore, micros_optional, queues, storable, storable_optional};
+use crate::ambient;
+use crate::domain::attempt::Attempt;
+use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
+use crate::domain::id::{EndpointEpoch, QueueName};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::store::columns::{endpoint, endpoint_columns, micros, number, stored};
+use crate::store::rules::{endpoint_after, raises};
+use crate::store::{Changed, EndpointQuery, Endpoints, ProbeNext, ProbeOutcome, StoreError};
+
+const GENERATION: &str = "SELECT value FROM redrive.numbers WHERE name = 'generation'";
+const GENERATION_RAISE: &str = "UPDATE redrive.numbers SET value = value + 1 WHERE name = 'generation'";
+const NOT_AVAILABLE: &str = concat!(
+    "SELECT ",
+    endpoint_columns!(),
+    " FROM redrive.endpoints WHERE state <> 'available' ORDER BY url"
+);
+const GET: &str = concat!(
+    "SELECT ",
+    endpoint_columns!(),
+    " FROM redrive.endpoints WHERE url_key = redrive.url_key($1)"
+);
+const LOCK: &str = concat!(
+    "SELECT ",
+    endpoint_columns!(),
+    " FROM redrive.endpoints WHERE url_key = redrive.url_key($1) FOR UPDATE"
+);
+const GET_ALL: &str = concat!(
+    "SELECT ",
+    endpoint_columns!(),
+    " FROM redrive.endpoints WHERE url_key IN (SELECT redrive.url_key(url) FROM unnest($1::text[]) AS asked (url))"
+);
+const PAGE: &str = concat!(
+    "SELECT ",
+    endpoint_columns!(),
+    ", (SELECT count(*) FROM redrive.delivery_queues q WHERE redrive.url_key(q.url) = e.url_key) AS queues \
+     FROM redrive.endpoints e WHERE NOT $1 OR state <> 'available' ORDER BY state = 'available', url \
+     OFFSET $2 LIMIT $3"
+);
+const MAKE: &str = "INSERT INTO redrive.endpoints (url, since) \
+    SELECT DISTINCT url COLLATE \"C\", $2 FROM unnest($1::text[]) AS asked (url) ORDER BY 1 \
+    ON CONFLICT (url_key) DO NOTHING";
+const PUT: &str = "UPDATE redrive.endpoints SET state = $2, epoch = $3, since = $4, attempts = $5, \
+    next_attempt_at = $6, last_status = $7, last_error = $8, probe_queue = $9, probe_message = $10, \
+    probe_token = NULL, probe_until = NULL WHERE url_key = redrive.url_key($1)";
+const CLAIM: &str = concat!(
+    "UPDATE redrive.endpoints SET probe_token = $3, probe_until = redrive.store_now() + $4, \
+     probe_message = CASE WHEN probe_queue IS NULL THEN NULL ELSE probe_message END, probe_queue = $2 \
+     WHERE url_key = redrive.url_key($1) AND state = 'unavailable' AND next_attempt_at <= redrive.store_now() \
+     AND (probe_token IS NULL OR probe_until < redrive.store_now()) \
+     AND (probe_queue IS NULL OR probe_queue = $2) RETURNING ",
+    endpoint_columns!()
+);
+const RELEASE: &str = "UPDATE redrive.endpoints SET probe_token = NULL, probe_until = NULL \
+    WHERE url_key = redrive.url_key($1) AND probe_token = $2";
+const RELEASE_ELSEWHERE: &str = "UPDATE redrive.endpoints SET probe_token = NULL, probe_until = NULL, \
+    probe_queue = NULL, probe_message = NULL, attempts = 0, next_attempt_at = redrive.store_now() \
+    WHERE url_key = redrive.url_key($1) AND probe_token = $2";
+
+#[async_trait]
+impl Endpoints for PostgresStore {
+    async fn endpoints_generation(&self) -> Result<i64, StoreError> {
+        sqlx::query_scalar(GENERATION)
+            .fetch_one(&self.pool)
+            .await
+            .map_err(failed("reading the endpoints' generation"))
+    }
+
+    async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError> {
+        let operation = "listing endpoints that are not available";
+        let rows = sqlx::query(NOT_AVAILABLE)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        rows.iter()
+            .map(endpoint)
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+
+    async fn endpoint_get(&self, url: &EndpointUrl) -> Result<Option<Endpoint>, StoreError> {
+        let operation = "reading an endpoint";
+        let row = sqlx::query(GET)
+            .bind(url.as_str())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        row.as_ref().map(endpoint).transpose().map_err(failed(operation))
+    }
+
+    async fn endpoints_page(&self, query: &EndpointQuery) -> Result<Vec<(Endpoint, u64)>, StoreError> {
+        let operation = "listing endpoints";
+        let rows = sqlx::query(PAGE)
+            .bind(query.not_available)
+            .bind(stored(query.offset))
+            .bind(i64::from(query.limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        let with_count = |row: &PgRow| Ok((endpoint(row)?, number(row, "queues")?));
+        rows.iter()
+            .map(with_count)
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+
+    async fn endpoint_change(
+        &self,
+        url: &EndpointUrl,
+        expected: Option<EndpointEpoch>,
+        change: &EndpointChange,
+    ) -> Result<Changed, StoreError> {
+        let operation = "changing an endpoint";
+        let (mut transaction, now) = self.begin(operation).await?;
+        let changed = apply(&mut transaction, url, expected, (change, None), now)
+            .await
+            .map_err(failed(operation))?;
+        if let Changed::Done { .. } = &changed {
+            transaction.commit().await.map_err(failed(operation))?;
+        }
+        Ok(changed)
+    }
+
+    async fn probe_claim(
+        &self,
+        url: &EndpointUrl,
+        queue: &QueueName,
+        hold: Duration,
+    ) -> Result<ProbeOutcome, StoreError> {
+        let operation = "claiming a probe";
+        let token = i64::from_ne_bytes(ambient::random().to_ne_bytes());
+        let row = sqlx::query(CLAIM)
+            .bind(url.as_str())
+            .bind(storable(queue.as_str()))
+            .bind(token)
+            .bind(micros(hold))
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        if let Some(row) = row {
+            let endpoint = Box::new(endpoint(&row).map_err(failed(operation))?);
+            return Ok(ProbeOutcome::Claimed { token, endpoint });
+        }
+        Ok(match self.endpoint_get(url).await? {
+            Some(endpoint) if endpoint.state == EndpointState::Unavailable => {
+                ProbeOutcome::NotYours(Box::new(endpoint))
+            }
+            Some(_) | None => ProbeOutcome::NotNeeded,
+        })
+    }
+
+    async fn probe_release(&self, url: &EndpointUrl, token: i64, next: ProbeNext) -> Result<(), StoreError> {
+        let operation = "releasing a probe";
+        let statement = match next {
+            ProbeNext::Same => RELEASE,
+            ProbeNext::AnyQueue => RELEASE_ELSEWHERE,
+        };
+        let (mut transaction, _) = self.begin(operation).await?;
+        let released = sqlx::query(statement)
+            .bind(url.as_str())
+            .bind(token)
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed(operation))?;
+        if released.rows_affected() == 1 && next == ProbeNext::AnyQueue {
+            generation_raise(&mut transaction).await.map_err(failed(operation))?;
+        }
+        transaction.commit().await.map_err(failed(operation))
+    }
+}
+
+/// Changes an endpoint when `expected` is still its epoch. Opening locks the heads of the URL first, as
+/// queues are locked before endpoints.
+pub(super) async fn apply(
+    connection: &mut PgConnection,
+    url: &EndpointUrl,
+    expected: Option<EndpointEpoch>,
+    (change, attempt): (&EndpointChange, Option<&Attempt>),
+    now: Timestamp,
+) -> Result<Changed, sqlx::Error> {
+    if matches!(change, EndpointChange::Open) {
+        queues::heads_lock(connection, url).await?;
+    }
+    let Some(row) = sqlx::query(LOCK)
+        .bind(url.as_str())
+        .fetch_optional(&mut *connection)
+        .await?
+    else {
+        return Ok(Changed::Unknown);
+    };
+    let before = endpoint(&row)?;
+    if expected.is_some_and(|expected| expected != before.epoch) {
+        return Ok(Changed::Stale(Box::new(before)));
+    }
+    let now = endpoint_after(&before, change, attempt, now);
+    put(connection, &now).await?;
+    if matches!(change, EndpointChange::Open) {
+        queues::heads_reset(connection, url).await?;
+    }
+    if raises(&before, change) {
+        generation_raise(connection).await?;
+    }
+    Ok(Changed::Done {
+        before: Box::new(before),
+        now: Box::new(now),
+    })
+}
+
+/// Makes the rows that are missing, available.
+pub(super) async fn make(connection: &mut PgConnection, urls: &[&str], now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query(MAKE)
+        .bind(urls)
+        .bind(now.micros())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+pub(super) async fn get_all(connection: &mut PgConnection, urls: &[EndpointUrl]) -> Result<Vec<Endpoint>, sqlx::Error> {
+    if urls.is_empty() {
+        return Ok(Vec::new());
+    }
+    let urls: Vec<&str> = urls.iter().map(EndpointUrl::as_str).collect();
+    let rows = sqlx::query(GET_ALL).bind(urls).fetch_all(connection).await?;
+    rows.iter().map(endpoint).collect()
+}
+
+async fn put(connection: &mut PgConnection, endpoint: &Endpoint) -> Result<(), sqlx::Error> {
+    sqlx::query(PUT)
+        .bind(endpoint.url.as_str())
+        .bind(endpoint.state.as_str())
+        .bind(endpoint.epoch.0)
+        .bind(endpoint.since.micros())
+        .bind(i64::from(endpoint.attempts))
+        .bind(micros_optional(endpoint.next_attempt_at))
+        .bind(endpoint.last_status.map(i64::from))
+        .bind(storable_optional(endpoint.last_error.as_ref()))
+        .bind(endpoint.probe_queue.as_ref().map(|queue| storable(queue.as_str())))
+        .bind(
+            endpoint
+                .probe_message
+                .as_ref()
+                .map(|message| message.as_str().to_owned()),
+        )
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn generation_raise(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    sqlx::query(GENERATION_RAISE).execute(connection).await?;
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! The store on PostgreSQL, in a schema of its own (`redrive`), so that it can live in an application's
+//! database.
+//!
+//! Promises: a bounded pool whose sessions commit synchronously and wait for nothing without a bound; the
+//! server's restart is survived without a hand; each method locks rows in one order (the epoch, queues by
+//! name, endpoints, the generation), so that they do not wait for each other in a circle.
+//! A living incarnation has one connection more, which is its evidence of life.
+//!
+//! Left out on purpose: a time limit around transactions. A cancelled `begin` would leave an open
+//! transaction in the pool, so the server's own limits are used.
+
+mod deliveries;
+mod endpoints;
+mod error;
+mod incarnations;
+mod migrate;
+mod queues;
+mod records;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
+use sqlx::{PgConnection, Postgres, Row, Transaction};
+
+use self::error::{failed, refused_address};
+use super::columns::Columns;
+use super::{Store, StoreError};
+use crate::domain::time::Timestamp;
+
+/// Connections of one process, the evidence of life apart.
+const CONNECTIONS_MAX: u32 = 8;
+/// How long a caller waits for a connection while the server is away.
+const ACQUIRE: Duration = Duration::from_secs(5);
+/// The class of our advisory locks on incarnations (`rdri`).
+const INCARNATION_LOCK: i32 = 0x7264_7269;
+/// The class of our advisory locks on single things (`rdrs`): see [`Exclusive`].
+const SINGLE_LOCK: i32 = 0x7264_7273;
+
+/// What of each session differs from the server's defaults. The keep-alive lets the server notice within
+/// some 15 s that a host is gone, which frees its evidence of life.
+const SESSION: [(&str, &str); 7] = [
+    ("synchronous_commit", "on"),
+    ("statement_timeout", "30s"),
+    ("lock_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "30s"),
+    ("tcp_keepalives_idle", "5"),
+    ("tcp_keepalives_interval", "3"),
+    ("tcp_keepalives_count", "3"),
+];
+
+/// A connected store.
+pub struct PostgresStore {
+    pool: PgPool,
+    options: PgConnectOptions,
+    /// The connection of each living incarnation of this process; taken out while it is used, so that one
+    /// that is dropped half-way is closed.
+    living: Mutex<HashMap<i64, PgConnection>>,
+}
+
+/// What is done by one session at a time.
+#[derive(Clone, Copy)]
+enum Exclusive {
+    Migrating = 1,
+    Audit = 2,
+    Policies = 3,
+}
+
+impl PostgresStore {
+    /// Connects, and brings the schema to this program's version.
+    ///
+    /// An address, user or database that the server refuses is [`StoreError::Unusable`]; a server that does
+    /// not answer is [`StoreError::Unreachable`].
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let options = PgConnectOptions::from_str(url)
+            .map_err(|error| refused_address(&error))?
+            .application_name("redrive")
+            .options(SESSION);
+        let pool = PgPoolOptions::new()
+            .max_connections(CONNECTIONS_MAX)
+            .acquire_timeout(ACQUIRE)
+            .connect_with(options.clone())
+            .await
+            .map_err(error::connecting)?;
+        migrate::run(&pool).await?;
+        Ok(Self {
+            pool,
+            options,
+            living: Mutex::default(),
+        })
+    }
+
+    /// Begins a transaction and reads the clock in it.
+    async fn begin(&self, operation: &'static str) -> Result<(Transaction<'static, Postgres>, Timestamp), StoreError> {
+        let mut transaction = self.pool.begin().await.map_err(failed(operation))?;
+        let now = now(&mut transaction).await.map_err(failed(operation))?;
+        Ok((transaction, now))
+    }
+
+    fn living_put(&self, id: i64, connection: PgConnection) {
+        self.living
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id, connection);
+    }
+
+    fn living_take(&self, id: i64) -> Option<PgConnection> {
+        self.living.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn kind(&self) -> &'static str {
+        "postgres"
+    }
+
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        let operation = "reading the clock";
+        let mut connection = self.pool.acquire().await.map_err(failed(operation))?;
+        now(&mut connection).await.map_err(failed(operation))
+    }
+
+    async fn close(&self) {
+        let living = std::mem::take(&mut *self.living.lock().unwrap_or_else(PoisonError::into_inner));
+        for connection in living.into_values() {
+            // A connection that is lost already has nothing left to say goodbye to.
+            let _ = sqlx::Connection::close(connection).await;
+        }
+        self.pool.close().await;
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore")
+            .field("host", &self.options.get_host())
+            .field("database", &self.options.get_database())
+            .finish_non_exhaustive()
+    }
+}
+
+async fn now(connection: &mut PgConnection) -> Result<Timestamp, sqlx::Error> {
+    let micros: i64 = sqlx::query_scalar("SELECT redrive.store_now()")
+        .fetch_one(connection)
+        .await?;
+    Ok(Timestamp::from_micros(micros))
+}
+
+/// Waits until no other session does `what`, until the end of the transaction.
+async fn exclusively(connection: &mut PgConnection, what: Exclusive) -> Result<(), sqlx::Error> {
+    sqlx::query("SELECT pg_advisory_xact_lock($1, $2)")
+        .bind(SINGLE_LOCK)
+        .bind(what as i32)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Text from outside, as PostgreSQL can hold it: it has no U+0000.
+fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+fn storable_optional(text: Option<&String>) -> Option<String> {
+    text.map(|text| storable(text))
+}
+
+/// As in [`Timestamp`], for a nullable column.
+fn micros_optional(time: Option<Timestamp>) -> Option<i64> {
+    time.map(Timestamp::micros)
+}
+
+impl Columns for PgRow {
+    fn integer(&self, column: &str) -> Result<Option<i64>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn text(&self, column: &str) -> Result<Option<String>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn flag(&self, column: &str) -> Result<bool, sqlx::Error> {
+        Ok(self.try_get::<Option<bool>, _>(column)?.unwrap_or(false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::storable;
+
+    #[test]
+    fn text_from_outside_loses_only_what_postgresql_cannot_hold() {
+        assert_eq!(storable("a\0b\u{1b}[2J"), "a\u{fffd}b\u{1b}[2J");
+    }
+}

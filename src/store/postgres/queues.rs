@@ -1,0 +1,449 @@
+//! Delivery-queue records and leases on PostgreSQL.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgConnection, PgRow};
+
+use super::error::failed;
+use super::{PostgresStore, endpoints, storable, storable_optional};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::id::{Epoch, IncarnationId, QueueName};
+use crate::domain::queue::QueueRecord;
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::store::columns::{Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, text};
+use crate::store::rules::lease_refusal;
+use crate::store::{
+    HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, Queues,
+    StoreError,
+};
+
+/// The asking incarnation is locked against being marked dead, the settings against being changed.
+const ASKER: &str = "SELECT i.id FROM redrive.incarnations i, redrive.settings s WHERE i.id = $1 AND i.alive \
+    AND i.version >= s.minimum_version AND (i.fingerprint IS NULL OR i.fingerprint = s.fingerprint) FOR SHARE";
+const EPOCH: &str = "UPDATE redrive.numbers SET value = GREATEST(value + 1, redrive.store_now() / 1000) \
+    WHERE name = 'epoch' RETURNING value";
+const ROWS_MAKE: &str = "INSERT INTO redrive.delivery_queues (name, active_at, created_at) \
+    SELECT DISTINCT name COLLATE \"C\", $2, $2 FROM unnest($1::text[]) AS asked (name) ORDER BY 1 \
+    ON CONFLICT (name) DO NOTHING";
+const ROWS_LOCK: &str = concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues WHERE name = ANY($1) ORDER BY name FOR UPDATE"
+);
+const OWNERS: &str = "SELECT id, name, alive FROM redrive.incarnations WHERE id = ANY($1)";
+const TAKE: &str = concat!(
+    "UPDATE redrive.delivery_queues SET owner = $2, epoch = $3, \
+     wanted_by = CASE WHEN $4 THEN NULL ELSE wanted_by END, \
+     closing = CASE WHEN closing = 'closing' THEN 'open' ELSE closing END WHERE name = ANY($1) RETURNING ",
+    queue_columns!()
+);
+const FREE: &str =
+    "UPDATE redrive.delivery_queues SET owner = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
+const HELD: &str = "SELECT name, epoch, paused_by IS NOT NULL AS paused, wanted_by FROM redrive.delivery_queues \
+    WHERE owner = $1 ORDER BY name";
+const LEARN: &str = "INSERT INTO redrive.delivery_queues AS q (name, execution, url, active_at, created_at) \
+    SELECT DISTINCT ON (name COLLATE \"C\") name, execution, url, redrive.store_now(), redrive.store_now() \
+    FROM unnest($1::text[], $2::text[], $3::text[]) AS learned (name, execution, url) ORDER BY name COLLATE \"C\" \
+    ON CONFLICT (name) DO UPDATE SET execution = COALESCE(q.execution, excluded.execution), \
+    url = COALESCE(q.url, excluded.url), active_at = excluded.active_at";
+const GET: &str = concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues WHERE name = $1"
+);
+const PAGE: &str = concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues WHERE name > $1 ORDER BY name LIMIT $2"
+);
+const PAGE_OF_URL: &str = concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues WHERE name > $1 AND redrive.url_key(url) = redrive.url_key($3) \
+     ORDER BY name LIMIT $2"
+);
+/// What a crash left open comes first. A head is due only where it could be tried: not while a person or
+/// a refusal stops its queue, or while its URL is not available.
+const DUE: &str = concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues q WHERE (closing = 'closing' \
+     OR (decision_id IS NOT NULL AND paused_by IS NULL) \
+     OR (head_next_attempt_at <= redrive.store_now() AND paused_by IS NULL AND refused IS NULL \
+         AND quarantined IS NULL AND NOT EXISTS (SELECT 1 FROM redrive.endpoints e \
+             WHERE e.url_key = redrive.url_key(q.url) AND e.state <> 'available'))) \
+     AND NOT EXISTS (SELECT 1 FROM redrive.incarnations i WHERE i.id = q.owner AND i.alive) \
+     ORDER BY COALESCE(head_next_attempt_at, 0), name LIMIT $1"
+);
+const WAITING: &str = concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues WHERE head_next_attempt_at IS NOT NULL OR head_parked \
+     ORDER BY head_parked, head_next_attempt_at, name LIMIT $1"
+);
+const PAUSE: &str = concat!(
+    "UPDATE redrive.delivery_queues SET paused_by = $2, paused_reason = $3, \
+     paused_at = CASE WHEN $2::text IS NULL THEN NULL ELSE redrive.store_now() END WHERE name = $1 RETURNING ",
+    queue_columns!()
+);
+const WANT: &str = "UPDATE redrive.delivery_queues SET wanted_by = $2 WHERE name = $1";
+const HEAD_RESET: &str = concat!(
+    "UPDATE redrive.delivery_queues SET refusals_in_row = 0, ",
+    head_cleared!(),
+    " WHERE name = $1 AND head_message IS NOT NULL RETURNING name"
+);
+const HEADS_LOCK: &str = "SELECT 1 FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1) \
+    AND head_message IS NOT NULL ORDER BY name FOR UPDATE";
+const HEADS_RESET: &str = concat!(
+    "WITH due AS (SELECT name FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1) \
+     AND head_message IS NOT NULL ORDER BY name FOR UPDATE) \
+     UPDATE redrive.delivery_queues q SET refusals_in_row = 0, ",
+    head_cleared!(),
+    " FROM due WHERE q.name = due.name RETURNING q.name"
+);
+const FORGET: &str = "DELETE FROM redrive.delivery_queues WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
+
+/// `$1` and `$2` are name and epoch, `$3` what is marked.
+macro_rules! mark {
+    ($($assignment:tt)*) => {
+        concat!(
+            "UPDATE redrive.delivery_queues SET ",
+            $($assignment)*,
+            " WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL"
+        )
+    };
+}
+
+#[async_trait]
+impl Queues for PostgresStore {
+    async fn leases_take(
+        &self,
+        incarnation: IncarnationId,
+        purpose: Purpose,
+        queues: &[QueueName],
+    ) -> Result<Vec<LeaseOutcome>, StoreError> {
+        let operation = "taking leases";
+        if queues.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut transaction, now) = self.begin(operation).await?;
+        let names: Vec<String> = queues.iter().map(|queue| storable(queue.as_str())).collect();
+        let taken = take(&mut transaction, incarnation, purpose, &names, now)
+            .await
+            .map_err(failed(operation))?;
+        let Some(taken) = taken else {
+            return Ok(vec![LeaseOutcome::Disowned; queues.len()]);
+        };
+        transaction.commit().await.map_err(failed(operation))?;
+        Ok(names
+            .iter()
+            .map(|name| taken.get(name).cloned().unwrap_or(LeaseOutcome::Disowned))
+            .collect())
+    }
+
+    async fn lease_free(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError> {
+        let freed = sqlx::query(FREE)
+            .bind(storable(queue.as_str()))
+            .bind(epoch.0)
+            .execute(&self.pool)
+            .await
+            .map_err(failed("freeing a lease"))?;
+        Ok(freed.rows_affected() == 1)
+    }
+
+    async fn leases_held(&self, incarnation: IncarnationId) -> Result<Vec<HeldLease>, StoreError> {
+        let operation = "reading the leases held";
+        let rows = sqlx::query(HELD)
+            .bind(incarnation.0)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        rows.iter()
+            .map(held)
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+
+    async fn queues_learn(&self, learned: &[LearnedQueue]) -> Result<(), StoreError> {
+        let operation = "learning queues";
+        let (mut transaction, now) = self.begin(operation).await?;
+        learn(&mut transaction, learned, now).await.map_err(failed(operation))?;
+        transaction.commit().await.map_err(failed(operation))
+    }
+
+    async fn queue_get(&self, queue: &QueueName) -> Result<Option<QueueRecord>, StoreError> {
+        let operation = "reading a queue";
+        let row = sqlx::query(GET)
+            .bind(storable(queue.as_str()))
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        row.as_ref().map(queue_record).transpose().map_err(failed(operation))
+    }
+
+    async fn queues_page(&self, query: &QueueQuery) -> Result<Vec<QueueRecord>, StoreError> {
+        let after = query
+            .after
+            .as_ref()
+            .map_or_else(String::new, |name| storable(name.as_str()));
+        let statement = match &query.url {
+            Some(url) => sqlx::query(PAGE_OF_URL)
+                .bind(after)
+                .bind(i64::from(query.limit))
+                .bind(url.as_str()),
+            None => sqlx::query(PAGE).bind(after).bind(i64::from(query.limit)),
+        };
+        records("listing queues", statement.fetch_all(&self.pool).await)
+    }
+
+    async fn queues_due(&self, limit: u32) -> Result<Vec<QueueRecord>, StoreError> {
+        let rows = sqlx::query(DUE).bind(i64::from(limit)).fetch_all(&self.pool).await;
+        records("listing due queues", rows)
+    }
+
+    async fn queues_waiting(&self, limit: u32) -> Result<Vec<QueueRecord>, StoreError> {
+        let rows = sqlx::query(WAITING).bind(i64::from(limit)).fetch_all(&self.pool).await;
+        records("listing waiting queues", rows)
+    }
+
+    async fn queue_pause(&self, queue: &QueueName, pause: Option<NewPause>) -> Result<Option<QueueRecord>, StoreError> {
+        let rows = sqlx::query(PAUSE)
+            .bind(storable(queue.as_str()))
+            .bind(pause.as_ref().map(|pause| storable(&pause.by)))
+            .bind(
+                pause
+                    .as_ref()
+                    .and_then(|pause| storable_optional(pause.reason.as_ref())),
+            )
+            .fetch_all(&self.pool)
+            .await;
+        Ok(records("pausing a queue", rows)?.pop())
+    }
+
+    async fn queue_want(&self, queue: &QueueName, wanted_by: Option<&str>) -> Result<(), StoreError> {
+        sqlx::query(WANT)
+            .bind(storable(queue.as_str()))
+            .bind(wanted_by.map(storable))
+            .execute(&self.pool)
+            .await
+            .map_err(failed("wanting a queue"))?;
+        Ok(())
+    }
+
+    async fn queue_mark(&self, queue: &QueueName, epoch: Epoch, mark: QueueMark) -> Result<bool, StoreError> {
+        let operation = "marking a queue";
+        let (mut transaction, now) = self.begin(operation).await?;
+        let marked = set_mark(&mut transaction, (queue, epoch), &mark, now)
+            .await
+            .map_err(failed(operation))?;
+        transaction.commit().await.map_err(failed(operation))?;
+        Ok(marked)
+    }
+
+    async fn heads_reset(&self, scope: &HeadScope) -> Result<Vec<QueueName>, StoreError> {
+        let operation = "resetting heads";
+        let statement = match scope {
+            HeadScope::Queue(queue) => sqlx::query(HEAD_RESET).bind(storable(queue.as_str())),
+            HeadScope::Url(url) => sqlx::query(HEADS_RESET).bind(url.as_str().to_owned()),
+        };
+        let rows = statement.fetch_all(&self.pool).await.map_err(failed(operation))?;
+        rows.iter()
+            .map(|row| parsed(row, "name", QueueName::parse))
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+
+    async fn queue_forget(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError> {
+        let forgotten = sqlx::query(FORGET)
+            .bind(storable(queue.as_str()))
+            .bind(epoch.0)
+            .execute(&self.pool)
+            .await
+            .map_err(failed("forgetting a queue"))?;
+        Ok(forgotten.rows_affected() == 1)
+    }
+}
+
+/// Locks the queues of `url` that have a head, by name.
+pub(super) async fn heads_lock(connection: &mut PgConnection, url: &EndpointUrl) -> Result<(), sqlx::Error> {
+    sqlx::query(HEADS_LOCK).bind(url.as_str()).execute(connection).await?;
+    Ok(())
+}
+
+/// Resets every head of `url`.
+pub(super) async fn heads_reset(connection: &mut PgConnection, url: &EndpointUrl) -> Result<(), sqlx::Error> {
+    sqlx::query(HEADS_RESET).bind(url.as_str()).execute(connection).await?;
+    Ok(())
+}
+
+/// The outcome for each name, or `None` when the asking incarnation may not hold leases.
+async fn take(
+    connection: &mut PgConnection,
+    incarnation: IncarnationId,
+    purpose: Purpose,
+    names: &[String],
+    now: Timestamp,
+) -> Result<Option<HashMap<String, LeaseOutcome>>, sqlx::Error> {
+    let asker = sqlx::query(ASKER)
+        .bind(incarnation.0)
+        .fetch_optional(&mut *connection)
+        .await?;
+    if asker.is_none() {
+        return Ok(None);
+    }
+    // The epoch's row is locked first: whoever takes leases at the same time waits here.
+    let epoch: i64 = sqlx::query_scalar(EPOCH).fetch_one(&mut *connection).await?;
+    sqlx::query(ROWS_MAKE)
+        .bind(names)
+        .bind(now.micros())
+        .execute(&mut *connection)
+        .await?;
+    let rows = sqlx::query(ROWS_LOCK).bind(names).fetch_all(&mut *connection).await?;
+    let found = rows.iter().map(queue_record).collect::<Result<Vec<_>, _>>()?;
+    let owners = owners(connection, &found).await?;
+    let alive = |owner: IncarnationId| owners.get(&owner).is_some_and(|(_, alive)| *alive);
+    let mut outcomes = HashMap::new();
+    let mut free = Vec::new();
+    for record in &found {
+        match lease_refusal(record, alive, purpose) {
+            Some(refusal) => {
+                outcomes.insert(record.name.as_str().to_owned(), refusal);
+            }
+            None => free.push(record.name.as_str().to_owned()),
+        }
+    }
+    let former: HashMap<&QueueName, IncarnationId> = found
+        .iter()
+        .filter_map(|record| Some((&record.name, record.owner?)))
+        .collect();
+    for record in assign(connection, &free, (incarnation, Epoch(epoch)), purpose).await? {
+        let taken_from = former.get(&record.name).and_then(|owner| owners.get(owner));
+        let lease = Lease {
+            epoch: record.epoch,
+            taken_from: taken_from.map(|(name, _)| name.clone()),
+            endpoint: None,
+            record,
+        };
+        outcomes.insert(
+            lease.record.name.as_str().to_owned(),
+            LeaseOutcome::Taken(Box::new(lease)),
+        );
+    }
+    add_endpoints(connection, &mut outcomes).await?;
+    Ok(Some(outcomes))
+}
+
+/// Name and life of every owner, read after the rows are locked: an owner never comes back to life.
+async fn owners(
+    connection: &mut PgConnection,
+    records: &[QueueRecord],
+) -> Result<HashMap<IncarnationId, (String, bool)>, sqlx::Error> {
+    let ids: Vec<i64> = records.iter().filter_map(|record| Some(record.owner?.0)).collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query(OWNERS).bind(ids).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            Ok((
+                IncarnationId(integer(row, "id")?),
+                (text(row, "name")?, row.flag("alive")?),
+            ))
+        })
+        .collect()
+}
+
+async fn assign(
+    connection: &mut PgConnection,
+    names: &[String],
+    (incarnation, epoch): (IncarnationId, Epoch),
+    purpose: Purpose,
+) -> Result<Vec<QueueRecord>, sqlx::Error> {
+    let rows = sqlx::query(TAKE)
+        .bind(names)
+        .bind(incarnation.0)
+        .bind(epoch.0)
+        .bind(purpose == Purpose::Manage)
+        .fetch_all(connection)
+        .await?;
+    rows.iter().map(queue_record).collect()
+}
+
+async fn add_endpoints(
+    connection: &mut PgConnection,
+    outcomes: &mut HashMap<String, LeaseOutcome>,
+) -> Result<(), sqlx::Error> {
+    let leases: Vec<&mut Lease> = outcomes
+        .values_mut()
+        .filter_map(|outcome| match outcome {
+            LeaseOutcome::Taken(lease) => Some(lease.as_mut()),
+            LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Disowned => None,
+        })
+        .collect();
+    let urls: Vec<EndpointUrl> = leases.iter().filter_map(|lease| lease.record.url.clone()).collect();
+    let found: HashMap<EndpointUrl, Endpoint> = endpoints::get_all(connection, &urls)
+        .await?
+        .into_iter()
+        .map(|endpoint| (endpoint.url.clone(), endpoint))
+        .collect();
+    for lease in leases {
+        lease.endpoint = lease.record.url.as_ref().and_then(|url| found.get(url)).cloned();
+    }
+    Ok(())
+}
+
+async fn learn(connection: &mut PgConnection, learned: &[LearnedQueue], now: Timestamp) -> Result<(), sqlx::Error> {
+    let names: Vec<String> = learned.iter().map(|queue| storable(queue.name.as_str())).collect();
+    let executions: Vec<&str> = learned.iter().map(|queue| queue.execution.as_str()).collect();
+    let urls: Vec<&str> = learned.iter().map(|queue| queue.url.as_str()).collect();
+    sqlx::query(LEARN)
+        .bind(names)
+        .bind(executions)
+        .bind(&urls)
+        .execute(&mut *connection)
+        .await?;
+    endpoints::make(connection, &urls, now).await
+}
+
+async fn set_mark(
+    connection: &mut PgConnection,
+    (queue, epoch): (&QueueName, Epoch),
+    mark: &QueueMark,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let guarded = |statement: &'static str| sqlx::query(statement).bind(storable(queue.as_str())).bind(epoch.0);
+    let reason = |reason: &Option<String>| storable_optional(reason.as_ref());
+    let query = match mark {
+        QueueMark::Closing(closing) => guarded(mark!("closing = $3")).bind(closing_text(*closing)),
+        QueueMark::Refused(why) => guarded(mark!("refused = $3")).bind(reason(why)),
+        QueueMark::Refusing(why) => guarded(mark!("refusing = $3")).bind(reason(why)),
+        QueueMark::Quarantined(why) => guarded(mark!("quarantined = $3")).bind(reason(why)),
+        QueueMark::Learned(learned) => guarded(mark!("execution = $3, url = $4"))
+            .bind(learned.execution.as_str())
+            .bind(learned.url.as_str()),
+        QueueMark::Companion(exists) => guarded(mark!("has_companion = $3")).bind(*exists),
+        QueueMark::HeadGone => guarded(mark!(head_cleared!())),
+        QueueMark::Active => guarded(mark!("active_at = $3")).bind(now.micros()),
+    };
+    let marked = query.execute(&mut *connection).await?.rows_affected() == 1;
+    if let (true, QueueMark::Learned(learned)) = (marked, mark) {
+        endpoints::make(connection, &[learned.url.as_str()], now).await?;
+    }
+    Ok(marked)
+}
+
+fn held(row: &PgRow) -> Result<HeldLease, sqlx::Error> {
+    Ok(HeldLease {
+        queue: parsed(row, "name", QueueName::parse)?,
+        epoch: Epoch(integer(row, "epoch")?),
+        paused: row.flag("paused")?,
+        wanted_by: row.text("wanted_by")?,
+    })
+}
+
+fn records(operation: &'static str, rows: Result<Vec<PgRow>, sqlx::Error>) -> Result<Vec<QueueRecord>, StoreError> {
+    rows.and_then(|rows| rows.iter().map(queue_record).collect())
+        .map_err(failed(operation))
+}

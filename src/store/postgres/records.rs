@@ -1,0 +1,268 @@
+//! Policies, runs, audit and rescued messages on PostgreSQL.
+
+use async_trait::async_trait;
+use sqlx::PgConnection;
+
+use super::error::failed;
+use super::{Exclusive, PostgresStore, exclusively, storable, storable_optional};
+use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::store::columns::{audit_entry, policy_version, rescued_message, run_columns, run_record, stored};
+use crate::store::rules::audit_hash;
+use crate::store::{
+    AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, RunRecord, StoreError,
+};
+
+const AUDIT_LAST: &str = "SELECT hash FROM redrive.audit ORDER BY id DESC LIMIT 1";
+const AUDIT_ADD: &str = "INSERT INTO redrive.audit (at, actor, command, target, reason, plan, result, detail, hash) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id";
+const AUDIT_LIST: &str = "SELECT id, at, actor, command, target, reason, plan, result, detail, hash \
+    FROM redrive.audit WHERE id < $1 ORDER BY id DESC LIMIT $2";
+const POLICY_ADD: &str = "INSERT INTO redrive.policies (event_type, url, version, document, author, at) \
+    SELECT $1, $2, COALESCE(MAX(version), 0) + 1, $3, $4, redrive.store_now() FROM redrive.policies \
+    WHERE event_type = $1 AND url_key = redrive.url_key($2) RETURNING version";
+const POLICY_VERSIONS: &str = "SELECT event_type, url, version, document, author, at FROM redrive.policies \
+    WHERE event_type = $1 AND url_key = redrive.url_key($2) ORDER BY version DESC LIMIT $3";
+const POLICIES: &str = "SELECT event_type, url, version, document, author, at FROM \
+    (SELECT DISTINCT ON (event_type, url_key) * FROM redrive.policies \
+     ORDER BY event_type, url_key, version DESC) AS newest \
+    WHERE document IS NOT NULL ORDER BY event_type, url LIMIT $1";
+const RUN_ADD: &str = concat!(
+    "INSERT INTO redrive.runs (",
+    run_columns!(),
+    ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+);
+const RUN_UPDATE: &str = "UPDATE redrive.runs SET state = $2, done = $3, failed = $4, skipped = $5, total = $6, \
+    rate = $7, updated_at = $8 WHERE id = $1 AND state = $9";
+const RUN_GET: &str = concat!("SELECT ", run_columns!(), " FROM redrive.runs WHERE id = $1");
+const RUNS: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM redrive.runs ORDER BY created_at DESC, id DESC LIMIT $1"
+);
+const RESCUED_ADD: &str = "INSERT INTO redrive.rescued (queue, header_frame, body, reason, at) \
+    VALUES ($1, $2, $3, $4, redrive.store_now()) RETURNING id";
+const RESCUED: &str = "SELECT id, queue, header_frame, body, reason, at FROM redrive.rescued \
+    WHERE $1::text IS NULL OR queue = $1 ORDER BY id DESC LIMIT $2";
+
+/// Versions of a policy that its history shows.
+const HISTORY_MAX: i64 = 200;
+
+#[async_trait]
+impl Records for PostgresStore {
+    async fn audit_append(&self, entry: &NewAudit) -> Result<i64, StoreError> {
+        let operation = "appending to the audit";
+        let (mut transaction, _) = self.begin(operation).await?;
+        let id = append(&mut transaction, &storable_entry(entry))
+            .await
+            .map_err(failed(operation))?;
+        transaction.commit().await.map_err(failed(operation))?;
+        Ok(id)
+    }
+
+    async fn audit_list(&self, before: Option<i64>, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        let operation = "listing the audit";
+        let rows = sqlx::query(AUDIT_LIST)
+            .bind(before.unwrap_or(i64::MAX))
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        rows.iter()
+            .map(audit_entry)
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+
+    async fn policy_put(&self, new: &NewPolicy) -> Result<i64, StoreError> {
+        let operation = "saving a policy";
+        let (event_type, url) = scope(&new.scope);
+        let (mut transaction, _) = self.begin(operation).await?;
+        exclusively(&mut transaction, Exclusive::Policies)
+            .await
+            .map_err(failed(operation))?;
+        let version = sqlx::query_scalar(POLICY_ADD)
+            .bind(event_type)
+            .bind(url)
+            .bind(storable_optional(new.document.as_ref()))
+            .bind(storable(&new.author))
+            .fetch_one(&mut *transaction)
+            .await
+            .map_err(failed(operation))?;
+        transaction.commit().await.map_err(failed(operation))?;
+        Ok(version)
+    }
+
+    async fn policy_get(&self, scope: &PolicyScope) -> Result<Option<PolicyVersion>, StoreError> {
+        let newest = self.versions(scope, 1).await?.pop();
+        Ok(newest.filter(|policy| policy.document.is_some()))
+    }
+
+    async fn policies(&self, limit: u32) -> Result<Vec<PolicyVersion>, StoreError> {
+        let operation = "listing policies";
+        let rows = sqlx::query(POLICIES)
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        rows.iter()
+            .map(policy_version)
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+
+    async fn policy_history(&self, scope: &PolicyScope) -> Result<Vec<PolicyVersion>, StoreError> {
+        self.versions(scope, HISTORY_MAX).await
+    }
+
+    async fn run_insert(&self, run: &RunRecord) -> Result<(), StoreError> {
+        sqlx::query(RUN_ADD)
+            .bind(&run.id)
+            .bind(&run.command)
+            .bind(&run.state)
+            .bind(stored(run.done))
+            .bind(stored(run.failed))
+            .bind(stored(run.skipped))
+            .bind(stored(run.total))
+            .bind(run.rate.map(i64::from))
+            .bind(storable(&run.actor))
+            .bind(storable_optional(run.reason.as_ref()))
+            .bind(storable(&run.plan))
+            .bind(run.created_at.micros())
+            .bind(run.updated_at.micros())
+            .execute(&self.pool)
+            .await
+            .map_err(failed("saving a run"))?;
+        Ok(())
+    }
+
+    async fn run_update(&self, run: &RunRecord, expected: &str) -> Result<bool, StoreError> {
+        let updated = sqlx::query(RUN_UPDATE)
+            .bind(&run.id)
+            .bind(&run.state)
+            .bind(stored(run.done))
+            .bind(stored(run.failed))
+            .bind(stored(run.skipped))
+            .bind(stored(run.total))
+            .bind(run.rate.map(i64::from))
+            .bind(run.updated_at.micros())
+            .bind(expected)
+            .execute(&self.pool)
+            .await
+            .map_err(failed("updating a run"))?;
+        Ok(updated.rows_affected() == 1)
+    }
+
+    async fn run_get(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
+        let operation = "reading a run";
+        let row = sqlx::query(RUN_GET)
+            .bind(storable(id))
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        row.as_ref().map(run_record).transpose().map_err(failed(operation))
+    }
+
+    async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, StoreError> {
+        let operation = "listing runs";
+        let rows = sqlx::query(RUNS)
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        rows.iter()
+            .map(run_record)
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+
+    async fn rescued_insert(&self, message: &RescuedMessage) -> Result<i64, StoreError> {
+        sqlx::query_scalar(RESCUED_ADD)
+            .bind(storable(message.queue.as_str()))
+            .bind(&message.header_frame)
+            .bind(&message.body)
+            .bind(storable(&message.reason))
+            .fetch_one(&self.pool)
+            .await
+            .map_err(failed("keeping a rescued message"))
+    }
+
+    async fn rescued_list(&self, queue: Option<&QueueName>, limit: u32) -> Result<Vec<RescuedMessage>, StoreError> {
+        let operation = "listing rescued messages";
+        let rows = sqlx::query(RESCUED)
+            .bind(queue.map(|queue| storable(queue.as_str())))
+            .bind(i64::from(limit))
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        rows.iter()
+            .map(rescued_message)
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+}
+
+impl PostgresStore {
+    /// The newest versions of a scope, newest first.
+    async fn versions(&self, of: &PolicyScope, limit: i64) -> Result<Vec<PolicyVersion>, StoreError> {
+        let operation = "reading a policy";
+        let (event_type, url) = scope(of);
+        let rows = sqlx::query(POLICY_VERSIONS)
+            .bind(event_type)
+            .bind(url)
+            .bind(limit)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(failed(operation))?;
+        rows.iter()
+            .map(policy_version)
+            .collect::<Result<_, _>>()
+            .map_err(failed(operation))
+    }
+}
+
+/// Appends under a lock, so that each line's hash covers the line before it.
+async fn append(connection: &mut PgConnection, entry: &NewAudit) -> Result<i64, sqlx::Error> {
+    exclusively(connection, Exclusive::Audit).await?;
+    let now: Timestamp = super::now(connection).await?;
+    let last: Option<String> = sqlx::query_scalar(AUDIT_LAST).fetch_optional(&mut *connection).await?;
+    sqlx::query_scalar(AUDIT_ADD)
+        .bind(now.micros())
+        .bind(&entry.actor)
+        .bind(&entry.command)
+        .bind(&entry.target)
+        .bind(&entry.reason)
+        .bind(&entry.plan)
+        .bind(&entry.result)
+        .bind(&entry.detail)
+        .bind(audit_hash(last.as_deref().unwrap_or_default(), now, entry))
+        .fetch_one(connection)
+        .await
+}
+
+/// Made storable before it is hashed, so that the hash is that of what is kept.
+fn storable_entry(entry: &NewAudit) -> NewAudit {
+    NewAudit {
+        actor: storable(&entry.actor),
+        command: storable(&entry.command),
+        target: storable(&entry.target),
+        reason: storable_optional(entry.reason.as_ref()),
+        plan: storable_optional(entry.plan.as_ref()),
+        result: storable(&entry.result),
+        detail: storable(&entry.detail),
+    }
+}
+
+/// As the key columns hold it.
+fn scope(scope: &PolicyScope) -> (String, String) {
+    (
+        scope.event_type.as_deref().map(storable).unwrap_or_default(),
+        scope
+            .url
+            .as_ref()
+            .map(EndpointUrl::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+    )
+}

@@ -1,0 +1,117 @@
+//! The store in a SQLite file, which it shares with the embedded broker.
+//!
+//! Promises: each write is one work of the file's writer, durable when it is answered, and sees what
+//! every earlier one did; several processes may use the file. Reads see what is committed.
+//!
+//! Left out on purpose: row locks and set-based statements. There is one writer, and no network to cross.
+
+mod deliveries;
+mod endpoints;
+mod error;
+mod incarnations;
+mod queues;
+mod records;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use sqlx::Row;
+use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
+
+use self::error::unwritten;
+use super::columns::Columns;
+use super::{Store, StoreError};
+use crate::ambient::Clock;
+use crate::domain::time::Timestamp;
+use crate::sqlite::SqliteFile;
+
+/// Version and statements, ascending.
+const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("migrations/0001.sql"))];
+
+/// A store in an open file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    file: SqliteFile,
+    clock: Clock,
+    /// The locked file of each living incarnation of this process: its evidence of life.
+    living: Mutex<HashMap<i64, File>>,
+}
+
+impl SqliteStore {
+    /// Brings the file's tables to this program's version. Times are those of `clock`.
+    pub async fn open(file: SqliteFile, clock: Clock) -> Result<Self, StoreError> {
+        file.migrate("store", MIGRATIONS)
+            .await
+            .map_err(unwritten("bringing the tables up to date"))?;
+        Ok(Self {
+            file,
+            clock,
+            living: Mutex::default(),
+        })
+    }
+
+    async fn write<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
+    {
+        self.file.write(work).await.map_err(unwritten(operation))
+    }
+
+    fn readers(&self) -> &SqlitePool {
+        self.file.readers()
+    }
+
+    fn living_put(&self, id: i64, lock: File) {
+        self.living
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id, lock);
+    }
+
+    fn living_take(&self, id: i64) -> Option<File> {
+        self.living.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn kind(&self) -> &'static str {
+        "sqlite"
+    }
+
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.clock.now())
+    }
+
+    /// The file itself stays open: it belongs to whoever opened it.
+    async fn close(&self) {
+        self.living.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// As in [`Timestamp`], for a nullable column.
+fn micros_optional(time: Option<Timestamp>) -> Option<i64> {
+    time.map(Timestamp::micros)
+}
+
+impl Columns for SqliteRow {
+    fn integer(&self, column: &str) -> Result<Option<i64>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn text(&self, column: &str) -> Result<Option<String>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn bytes(&self, column: &str) -> Result<Option<Vec<u8>>, sqlx::Error> {
+        self.try_get(column)
+    }
+
+    fn flag(&self, column: &str) -> Result<bool, sqlx::Error> {
+        Ok(self.try_get::<Option<i64>, _>(column)?.unwrap_or(0) != 0)
+    }
+}

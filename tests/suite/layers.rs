@@ -1,0 +1,222 @@
+//! The import table: which module of the crate may name which other one.
+//!
+//! Rust does not enforce layers inside one crate, so this reads the paths of every file. What
+//! stands under `#[cfg(test)]` is exempt: the table is about the program.
+
+use crate::source::{self, SourceFile};
+
+/// A top-level module with the others that it may name.
+const MAY_NAME: &[(&str, &[&str])] = &[
+    ("domain", &[]),
+    ("ambient", &["domain"]),
+    ("sqlite", &["domain", "ambient", "telemetry"]),
+    ("store", &["domain", "ambient", "sqlite", "telemetry"]),
+    ("broker", &["domain", "ambient", "sqlite", "telemetry"]),
+    ("delivery", &["domain", "ambient", "telemetry"]),
+    ("command", &["domain", "ambient", "telemetry"]),
+    ("config", &["domain"]),
+    ("telemetry", &["domain", "config"]),
+    (
+        "engine",
+        &[
+            "domain",
+            "ambient",
+            "command",
+            "store",
+            "broker",
+            "delivery",
+            "telemetry",
+        ],
+    ),
+    ("api", FRONT),
+    ("cli", FRONT),
+    ("console", FRONT),
+    ("jobs", FRONT),
+];
+
+const FRONT: &[&str] = &["engine", "domain", "config", "ambient", "telemetry"];
+
+/// The composition root and the files of the crate's root name everything.
+const MAY_NAME_ALL: &[&str] = &["app", "lib", "main"];
+
+/// Drivers behind a seam: the rest of the program sees the trait.
+const DRIVERS: &[(&str, &[&str])] = &[
+    ("store", &["sqlite", "postgres"]),
+    ("broker", &["rabbitmq", "embedded"]),
+    ("delivery", &["http"]),
+];
+
+/// A library with the modules that are its home; `app` and the root are free.
+const HOMES: &[(&str, &[&str])] = &[
+    ("sqlx", &["store", "sqlite", "broker"]),
+    ("lapin", &["broker"]),
+    ("reqwest", &["broker", "delivery"]),
+    ("axum", &["api"]),
+    ("clap", &["cli"]),
+    ("ratatui", &["console"]),
+    ("crossterm", &["console", "cli"]),
+];
+
+/// What a pure module cannot name: async, input and output, clocks, randomness, wire formats.
+const IMPURE: &[&str] = &[
+    "tokio",
+    "tokio_util",
+    "futures_util",
+    "serde",
+    "serde_json",
+    "toml",
+    "fastrand",
+    "tracing",
+    "metrics",
+    "std::fs",
+    "std::env",
+    "std::process",
+    "std::thread",
+    "std::time::SystemTime",
+    "std::time::Instant",
+];
+
+#[test]
+fn every_module_names_only_what_the_import_table_allows() {
+    let files: Vec<SourceFile> = source::repository_files()
+        .into_iter()
+        .filter(|file| is_program(&file.path))
+        .collect();
+    let found = violations(&files);
+    assert!(
+        found.is_empty(),
+        "the import table is broken:\n  {}",
+        found.join("\n  ")
+    );
+}
+
+fn is_program(path: &str) -> bool {
+    let rust = path.strip_prefix("src/").and_then(|inner| inner.strip_suffix(".rs"));
+    rust.is_some_and(|inner| !inner.split('/').any(|segment| segment == "tests"))
+}
+
+fn violations(files: &[SourceFile]) -> Vec<String> {
+    files.iter().flat_map(file_violations).collect()
+}
+
+fn file_violations(file: &SourceFile) -> Vec<String> {
+    let module = source::module_of(&file.path);
+    let top = module.first().copied().unwrap_or("lib");
+    if MAY_NAME_ALL.contains(&top) {
+        return Vec::new();
+    }
+    let Some((_, allowed)) = MAY_NAME.iter().find(|(name, _)| *name == top) else {
+        return vec![format!("{}: the module {top} is not in the import table", file.path)];
+    };
+    let paths = source::named_paths(&file.text, &module).program;
+    let mut found: Vec<String> = paths
+        .iter()
+        .filter_map(|path| path_violation(top, allowed, path))
+        .map(|reason| format!("{}: {reason}", file.path))
+        .collect();
+    found.dedup();
+    found
+}
+
+fn path_violation(top: &str, allowed: &[&str], path: &[String]) -> Option<String> {
+    let shown = path.join("::");
+    if path.first().is_some_and(|first| first == "crate") {
+        return own_violation(top, allowed, path.get(1)?, path.get(2)).map(|why| format!("{shown}: {why}"));
+    }
+    if top == "domain" && IMPURE.iter().any(|banned| begins_with(&shown, banned)) {
+        return Some(format!("{shown}: domain is pure"));
+    }
+    let (library, homes) = HOMES.iter().find(|(library, _)| begins_with(&shown, library))?;
+    (!homes.contains(&top)).then(|| format!("{shown}: {library} belongs into {}", homes.join(", ")))
+}
+
+fn own_violation(top: &str, allowed: &[&str], other: &str, inner: Option<&String>) -> Option<String> {
+    // A name of the crate's root that is no module: an item of the façade.
+    let is_module = other.starts_with(char::is_lowercase);
+    if other == top || !is_module {
+        return None;
+    }
+    if !allowed.contains(&other) {
+        return Some(format!("{top} may not name {other}"));
+    }
+    let (_, drivers) = DRIVERS.iter().find(|(seam, _)| *seam == other)?;
+    let driver = inner.filter(|inner| drivers.contains(&inner.as_str()))?;
+    Some(format!("{top} may name the seam of {other}, not its driver {driver}"))
+}
+
+fn begins_with(path: &str, prefix: &str) -> bool {
+    path.strip_prefix(prefix)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+fn check(path: &str, text: &str, expected: &[&str]) {
+    let found = violations(&[SourceFile::new(path, text)]);
+    let expected: Vec<String> = expected.iter().map(|reason| format!("{path}: {reason}")).collect();
+    assert_eq!(found, expected, "{path}: {text}");
+}
+
+#[test]
+fn a_forbidden_import_is_found_however_it_is_written() {
+    check(
+        "src/store/mod.rs",
+        "use crate::engine::Engine;",
+        &["crate::engine::Engine: store may not name engine"],
+    );
+    check(
+        "src/broker/mod.rs",
+        "use crate::{domain::Id, store::Store};",
+        &["crate::store::Store: broker may not name store"],
+    );
+    check(
+        "src/api/routes.rs",
+        "fn f() { crate::delivery::send() }",
+        &["crate::delivery::send: api may not name delivery"],
+    );
+    check(
+        "src/cli/mod.rs",
+        "use super::console::State;",
+        &["crate::console::State: cli may not name console"],
+    );
+    check(
+        "src/domain/retry.rs",
+        "use std::time::{Duration, Instant};",
+        &["std::time::Instant: domain is pure"],
+    );
+    check(
+        "src/domain/retry.rs",
+        "#[derive(serde::Serialize)] struct A;",
+        &["serde::Serialize: domain is pure"],
+    );
+    check(
+        "src/engine/plan.rs",
+        "use crate::store::sqlite::Pool;",
+        &["crate::store::sqlite::Pool: engine may name the seam of store, not its driver sqlite"],
+    );
+    check(
+        "src/engine/plan.rs",
+        "use clap::Parser;",
+        &["clap::Parser: clap belongs into cli"],
+    );
+    check("src/helpers.rs", "", &["the module helpers is not in the import table"]);
+}
+
+#[test]
+fn what_the_table_allows_passes() {
+    check(
+        "src/store/sqlite/rows.rs",
+        "use super::super::Store; use crate::sqlite::Writer; use sqlx::Row;",
+        &[],
+    );
+    check(
+        "src/engine/mod.rs",
+        "use crate::{broker::Broker, store::Store}; use crate::ambient;",
+        &[],
+    );
+    check("src/app.rs", "use crate::{api, console, store::sqlite};", &[]);
+    check(
+        "src/store/mod.rs",
+        "//! See crate::engine.\n#[cfg(test)] mod tests { use crate::engine::E; }",
+        &[],
+    );
+    assert!(!is_program("src/store/tests.rs") && is_program("src/store/mod.rs"));
+}

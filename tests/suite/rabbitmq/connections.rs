@@ -1,0 +1,107 @@
+//! Lost connections, and the closing of a dead one's.
+
+use std::time::Duration;
+
+use redrive::broker::{Acked, Lost, Next};
+
+use super::bench::{self, call};
+use crate::broker_contract::bench::{SOON, next, numbered, take};
+
+/// Closes this bench's connections by name until the listing showed and closed `least`.
+async fn close_all(bench: &crate::broker_contract::bench::Bench, least: u32) {
+    let mut closed = 0;
+    let closing = tokio::time::timeout(SOON, async {
+        let mut pause = tokio::time::interval(Duration::from_millis(200));
+        while closed < least {
+            pause.tick().await;
+            closed += bench.broker.connections_close("redrive").await.unwrap();
+        }
+    });
+    assert!(closing.await.is_ok(), "only {closed} connections were closed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_connection_is_noticed_and_everything_works_again() {
+    let bench = bench::classic().await;
+    let queue = bench.filled("q", 2).await;
+    let mut attached = bench.attached(&queue, 1).await;
+    let delivery = next(&mut attached).await;
+    close_all(&bench, 3).await;
+    match tokio::time::timeout(SOON, attached.next())
+        .await
+        .expect("the end is noticed")
+    {
+        Next::Lost(Lost::Connection(_)) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(attached.ack(delivery.tag).await, Acked::Lost);
+    attached.close().await;
+    bench.accepted(&queue, &numbered(3)).await;
+    let mut again = bench.attached(&queue, 1).await;
+    assert_eq!(take(&mut again, 3).await, [1, 2, 3]);
+    again.close().await;
+    bench.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ack_on_a_lost_connection_says_lost_without_a_look_at_the_stream() {
+    let bench = bench::classic().await;
+    let queue = bench.filled("q", 1).await;
+    let mut attached = bench.attached(&queue, 1).await;
+    let delivery = next(&mut attached).await;
+    close_all(&bench, 3).await;
+    bench.wait_ready(&queue, 1).await;
+    assert_eq!(attached.ack(delivery.tag).await, Acked::Lost);
+    attached.close().await;
+    bench.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_connections_of_that_name_are_closed() {
+    let bench = bench::classic().await;
+    let queue = bench.filled("q", 1).await;
+    bench.broker.set_name("redrive-other");
+    let mut attached = bench.attached(&queue, 1).await;
+    close_all(&bench, 2).await;
+    assert_eq!(take(&mut attached, 1).await, [1]);
+    attached.close().await;
+    bench.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queues_beyond_one_connection_are_spread_over_several() {
+    let mut settings = bench::settings(redrive::domain::naming::QueueType::Classic);
+    settings.queues_per_connection = 2;
+    let vhost = settings.naming.vhost.clone();
+    let naming = settings.naming.clone();
+    let broker = redrive::broker::rabbitmq::RabbitMq::connect(settings, redrive::ambient::Clock::system()).unwrap();
+    broker.prepare().await.unwrap();
+    let bench = crate::broker_contract::bench::Bench {
+        broker,
+        naming,
+        finish: std::sync::Mutex::new(Some(bench::vhost_delete(vhost.clone()))),
+    };
+    let mut attached = Vec::new();
+    for n in 0..5 {
+        let queue = bench.filled(&format!("q{n}"), 1).await;
+        attached.push(bench.attached(&queue, 1).await);
+    }
+    let waited = tokio::time::timeout(SOON, async {
+        let mut pause = tokio::time::interval(Duration::from_millis(200));
+        loop {
+            pause.tick().await;
+            let (_, listed) = call(reqwest::Method::GET, &["vhosts", &vhost, "connections"], None).await;
+            let named = |one: &&serde_json::Value| one["user_provided_name"] == "redrive consume";
+            if listed.as_array().unwrap().iter().filter(named).count() == 3 {
+                break;
+            }
+        }
+    });
+    waited
+        .await
+        .expect("five queues, two a connection, are three connections");
+    for one in &mut attached {
+        assert_eq!(take(one, 1).await, [1]);
+    }
+    bench.finish().await;
+}

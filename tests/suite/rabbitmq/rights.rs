@@ -1,0 +1,190 @@
+//! Who may do what, and that an error says what is missing and how to mend it.
+
+use redrive::ambient::Clock;
+use redrive::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use redrive::broker::{BrokerError, BrokerHandle, Look, Published};
+use redrive::domain::id::QueueName;
+use redrive::domain::naming::QueueType;
+use reqwest::Method;
+use serde_json::json;
+
+use super::bench::{self, call, settings, vhost_delete};
+use crate::broker_contract::bench::numbered;
+
+fn connect(settings: &RabbitSettings) -> BrokerHandle {
+    RabbitMq::connect(settings.clone(), Clock::system()).unwrap()
+}
+
+/// `url` with another login.
+fn as_user(url: &str, user: &str, password: &str) -> String {
+    let mut url = url::Url::parse(url).unwrap();
+    url.set_username(user).unwrap();
+    url.set_password(Some(password)).unwrap();
+    url.to_string()
+}
+
+async fn user(name: &str, tags: &str) {
+    let (status, _) = call(
+        Method::PUT,
+        &["users", name],
+        Some(json!({"password": "s3cret", "tags": tags})),
+    )
+    .await;
+    assert!(status < 300);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_vhost_that_may_not_be_made_is_named() {
+    let mut settings = settings(QueueType::Classic);
+    settings.provision = false;
+    let error = connect(&settings).prepare().await.unwrap_err();
+    assert!(
+        matches!(&error, BrokerError::Vhost { vhost, .. } if *vhost == settings.naming.vhost),
+        "{error}"
+    );
+    assert!(error.to_string().contains("add_vhost"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_password_is_a_login_and_is_not_shown() {
+    let mut settings = settings(QueueType::Classic);
+    settings.amqp_url = as_user(&bench::amqp(), "guest", "wr0ng");
+    settings.management_url = Some(as_user(&bench::management(), "guest", "wr0ng"));
+    let broker = connect(&settings);
+    let error = broker.prepare().await.unwrap_err();
+    assert!(matches!(error, BrokerError::Login { .. }), "{error:?}");
+    let error = broker.policies().await.unwrap_err();
+    assert!(matches!(error, BrokerError::Login { .. }), "{error:?}");
+    let shown = format!("{broker:?} {settings:?} {:?} {error}", broker.health().await);
+    assert!(!shown.contains("wr0ng"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_is_not_there_is_unreachable() {
+    let mut settings = settings(QueueType::Classic);
+    settings.amqp_url = "amqp://u:s3cret@127.0.0.1:1".into();
+    settings.management_url = Some("http://u:s3cret@127.0.0.1:1".into());
+    let broker = connect(&settings);
+    let error = broker
+        .publish(&QueueName::parse("q").unwrap(), &numbered(1))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, BrokerError::Unreachable { .. }), "{error:?}");
+    let error = broker.policies().await.unwrap_err();
+    assert!(matches!(error, BrokerError::Management { .. }), "{error:?}");
+    let health = broker.health().await;
+    assert!(!health.reachable && !health.management, "{health:?}");
+    assert!(!format!("{health:?}").contains("s3cret"), "{health:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_with_rights_on_an_existing_vhost_needs_no_administrator() {
+    let mut settings = settings(QueueType::Classic);
+    let (vhost, name) = (
+        settings.naming.vhost.clone(),
+        format!("u-{}", redrive::ambient::new_id()),
+    );
+    user(&name, "").await;
+    call(Method::PUT, &["vhosts", &vhost], Some(json!({}))).await;
+    settings.amqp_url = as_user(&bench::amqp(), &name, "s3cret");
+    settings.management_url = None;
+    let broker = connect(&settings);
+
+    let error = broker.prepare().await.unwrap_err();
+    assert!(matches!(error, BrokerError::Rights { .. }), "{error:?}");
+
+    let only_read = json!({"configure": "^$", "write": ".*", "read": ".*"});
+    call(Method::PUT, &["permissions", &vhost, &name], Some(only_read)).await;
+    let error = broker.prepare().await.unwrap_err();
+    assert!(error.to_string().contains("configure"), "{error}");
+
+    let ours = json!({"configure": "^redrive\\.", "write": "^redrive\\.", "read": "^redrive\\."});
+    call(Method::PUT, &["permissions", &vhost, &name], Some(ours)).await;
+    broker.close().await;
+    broker.prepare().await.unwrap();
+    let queue = QueueName::parse("redrive.q").unwrap();
+    broker.create(&queue).await.unwrap();
+    assert_eq!(broker.publish(&queue, &numbered(1)).await.unwrap(), Published::Accepted);
+
+    // A user without the tag is told which one is missing, not that its password is wrong.
+    settings.management_url = Some(as_user(&bench::management(), &name, "s3cret"));
+    let error = connect(&settings).policies().await.unwrap_err();
+    assert!(
+        matches!(&error, BrokerError::Rights { right, .. } if right.contains("management")),
+        "{error:?}"
+    );
+    broker.close().await;
+    call(Method::DELETE, &["users", &name], None).await;
+    vhost_delete(vhost)().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_with_other_arguments_is_reported_and_left() {
+    let bench = bench::classic().await;
+    let queue = bench.queue("q");
+    let path = ["queues", &bench.naming.vhost, queue.as_str()];
+    let other = json!({"durable": true, "arguments": {"x-max-length": 7}});
+    call(Method::PUT, &path, Some(other)).await;
+    let error = bench.broker.create(&queue).await.unwrap_err();
+    let BrokerError::OtherArguments {
+        queue: name,
+        difference,
+    } = &error
+    else {
+        panic!("{error:?}")
+    };
+    assert_eq!(name, queue.as_str());
+    assert!(difference.contains("x-max-length=7"), "{difference}");
+    assert!(matches!(bench.broker.look(&queue).await.unwrap(), Look::Present { .. }));
+    bench.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_settings_get_an_error_and_no_second_queue() {
+    let bench = bench::classic().await;
+    let queue = bench.created("q").await;
+    let mut other = settings(QueueType::Classic);
+    other.naming = redrive::domain::naming::Naming {
+        url_hash_key: "other".into(),
+        ..bench.naming.clone()
+    };
+    let broker = connect(&other);
+    for _ in 0..2 {
+        let error = broker.publish(&queue, &numbered(1)).await.unwrap_err();
+        assert!(matches!(error, BrokerError::NoExchange { .. }), "{error:?}");
+    }
+    // Its channel was closed by that; the next publish has a new one.
+    broker.prepare().await.unwrap();
+    assert_eq!(broker.publish(&queue, &numbered(1)).await.unwrap(), Published::Returned);
+    broker.close().await;
+    bench.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_amqp_cannot_carry_is_refused_and_the_connection_lives() {
+    let bench = bench::classic().await;
+    let queue = bench.created("q").await;
+    let mut message = numbered(1);
+    message.headers = vec![(
+        "h".into(),
+        redrive::domain::message::HeaderValue::text(&"x".repeat(200_000)),
+    )];
+    assert!(matches!(
+        bench.broker.publish(&queue, &message).await.unwrap(),
+        Published::Refused(_)
+    ));
+    message.headers = (0..3000)
+        .map(|n| (format!("h{n}"), redrive::domain::message::HeaderValue::text("value")))
+        .collect();
+    assert_eq!(
+        bench.broker.publish(&queue, &message).await.unwrap(),
+        Published::Accepted
+    );
+    message.message_id = Some("x".repeat(256));
+    assert!(matches!(
+        bench.broker.publish(&queue, &message).await.unwrap(),
+        Published::Refused(_)
+    ));
+    bench.wait_ready(&queue, 1).await;
+    bench.finish().await;
+}

@@ -1,0 +1,579 @@
+//! The sender against real receivers on loopback: what is sent, how an attempt ends, what is refused.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use base64::Engine;
+use bytes::Bytes;
+use hmac::{Hmac, Mac};
+use redrive::ambient::{self, Clock};
+use redrive::delivery::{
+    EndpointSettings, HttpSender, Method, Origin, Request, SenderError, SenderHandle, SenderSettings, Sent,
+};
+use redrive::domain::egress::AddressRules;
+use redrive::domain::id::{Epoch, NotificationId, QueueName};
+use redrive::domain::outcome::{FailureKind, Outcome};
+use redrive::domain::signature::SigningSecret;
+use redrive::domain::time::Timestamp;
+use redrive::domain::url::EndpointUrl;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+/// Nothing here needs as long, except what is meant to run into it.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const TIMEOUT_SHORT: Duration = Duration::from_millis(300);
+
+/// What a receiver does with each request.
+#[derive(Clone)]
+enum Behaviour {
+    /// Answers with these bytes, then waits for the next request.
+    Answer(Vec<u8>),
+    /// Answers with these bytes, then closes.
+    AnswerAndClose(Vec<u8>),
+    /// Answers with these bytes, then one byte at a time, for ever.
+    Trickle(Vec<u8>),
+    /// Answers with these bytes, then as fast as it can, for ever.
+    Flood(Vec<u8>),
+    /// Never answers.
+    Silence,
+    /// Breaks the connection instead of answering.
+    Reset,
+}
+
+/// A request as it came over the wire.
+#[derive(Debug)]
+struct Received {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Received {
+    /// The values of every header of that name.
+    fn header(&self, name: &str) -> Vec<&str> {
+        self.head
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_once(": "))
+            .filter(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+            .collect()
+    }
+}
+
+struct Receiver {
+    address: SocketAddr,
+    requests: mpsc::UnboundedReceiver<Received>,
+}
+
+impl Receiver {
+    async fn start(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sent, requests) = mpsc::unbounded_channel();
+        ambient::spawn("test receiver", async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                ambient::spawn("test connection", serve(stream, behaviour.clone(), sent.clone()));
+            }
+        });
+        Self { address, requests }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/hook", self.address)
+    }
+
+    fn requests(&mut self) -> Vec<Received> {
+        std::iter::from_fn(|| self.requests.try_recv().ok()).collect()
+    }
+
+    fn only_request(&mut self) -> Received {
+        let mut requests = self.requests();
+        assert_eq!(requests.len(), 1, "{requests:?}");
+        requests.remove(0)
+    }
+}
+
+async fn serve(mut stream: TcpStream, behaviour: Behaviour, sent: mpsc::UnboundedSender<Received>) {
+    while let Some(arrived) = read_request(&mut stream).await {
+        let _ = sent.send(arrived);
+        if !answer(&mut stream, &behaviour).await {
+            return;
+        }
+    }
+}
+
+/// Whether the connection goes on.
+async fn answer(stream: &mut TcpStream, behaviour: &Behaviour) -> bool {
+    match behaviour {
+        Behaviour::Answer(bytes) => stream.write_all(bytes).await.is_ok(),
+        Behaviour::AnswerAndClose(bytes) => {
+            let _ = stream.write_all(bytes).await;
+            let _ = stream.shutdown().await;
+            false
+        }
+        Behaviour::Trickle(bytes) => {
+            let mut pace = tokio::time::interval(Duration::from_millis(10));
+            let mut open = stream.write_all(bytes).await.is_ok();
+            while open {
+                pace.tick().await;
+                open = stream.write_all(b"x").await.is_ok();
+            }
+            false
+        }
+        Behaviour::Flood(bytes) => {
+            let mut open = stream.write_all(bytes).await.is_ok();
+            while open {
+                open = stream.write_all(&[b'x'; 8192]).await.is_ok();
+            }
+            false
+        }
+        Behaviour::Silence => std::future::pending().await,
+        Behaviour::Reset => {
+            stream.set_zero_linger().unwrap();
+            false
+        }
+    }
+}
+
+async fn read_request(stream: &mut TcpStream) -> Option<Received> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+        if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+    };
+    let body = bytes.split_off(end);
+    let mut arrived = Received {
+        head: String::from_utf8_lossy(&bytes).into_owned(),
+        body,
+    };
+    let length = arrived
+        .header("content-length")
+        .first()
+        .map_or(0, |text| text.parse().unwrap());
+    while arrived.body.len() < length {
+        if stream.read_buf(&mut arrived.body).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some(arrived)
+}
+
+fn settings() -> SenderSettings {
+    // The application does this once at start; whichever test is first does it here.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    SenderSettings {
+        timeout: TIMEOUT,
+        response_snippet_bytes: 2048,
+        rules: loopback_allowed(),
+        endpoints: HashMap::new(),
+    }
+}
+
+fn sender(settings: SenderSettings) -> SenderHandle {
+    HttpSender::new(settings, Clock::system()).unwrap()
+}
+
+fn request(url: &str) -> Request {
+    Request {
+        url: EndpointUrl::parse(url).unwrap(),
+        headers: Vec::new(),
+        content_type: None,
+        body: Bytes::from_static(b"{}"),
+        id: NotificationId::parse("n-1").unwrap(),
+        origin: None,
+        method: Method::Post,
+    }
+}
+
+/// Sends one request to a receiver that behaves so.
+async fn attempt(behaviour: Behaviour) -> Sent {
+    let receiver = Receiver::start(behaviour).await;
+    sender(settings()).send(request(&receiver.url())).await
+}
+
+#[track_caller]
+fn check_failure(sent: &Sent, kind: FailureKind) {
+    assert_eq!(sent.outcome, Outcome::Failure(kind), "{sent:?}");
+    let error = sent.error.as_deref().unwrap();
+    assert!(!error.is_empty() && error.len() <= 310, "{error}");
+}
+
+#[tokio::test]
+async fn a_2xx_is_its_status_with_the_beginning_of_the_answer() {
+    let sent = attempt(Behaviour::Answer(OK.to_vec())).await;
+    assert_eq!(sent.outcome, Outcome::Status(200));
+    assert_eq!((sent.response.as_deref(), sent.error), (Some(&b"ok"[..]), None));
+    assert!(sent.duration < TIMEOUT);
+}
+
+#[tokio::test]
+async fn every_status_that_a_server_can_send_is_the_outcome() {
+    for status in [
+        200, 201, 204, 299, 300, 304, 404, 410, 418, 429, 500, 503, 599, 600, 999,
+    ] {
+        let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nretry-after: 120\r\n\r\n");
+        let sent = attempt(Behaviour::Answer(answer.into_bytes())).await;
+        assert_eq!(sent.outcome, Outcome::Status(status));
+        assert_eq!(sent.retry_after.as_deref(), Some("120"));
+    }
+}
+
+#[tokio::test]
+async fn an_informational_status_alone_is_no_answer() {
+    let sent = attempt(Behaviour::AnswerAndClose(b"HTTP/1.1 199 X\r\n\r\n".to_vec())).await;
+    check_failure(&sent, FailureKind::Reset);
+}
+
+#[tokio::test]
+async fn a_receiver_that_never_answers_is_a_timeout_within_the_deadline() {
+    let receiver = Receiver::start(Behaviour::Silence).await;
+    let sender = sender(SenderSettings {
+        timeout: TIMEOUT_SHORT,
+        ..settings()
+    });
+    let sent = sender.send(request(&receiver.url())).await;
+    check_failure(&sent, FailureKind::Timeout);
+    assert!(sent.duration >= TIMEOUT_SHORT && sent.duration < TIMEOUT, "{sent:?}");
+}
+
+#[tokio::test]
+async fn a_2xx_whose_body_does_not_come_is_a_body_timeout() {
+    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n".to_vec();
+    let receiver = Receiver::start(Behaviour::Trickle(head)).await;
+    let sender = sender(SenderSettings {
+        timeout: TIMEOUT_SHORT,
+        ..settings()
+    });
+    let sent = sender.send(request(&receiver.url())).await;
+    check_failure(&sent, FailureKind::BodyTimeout);
+    assert!(sent.response.unwrap().starts_with(b"x"));
+}
+
+#[tokio::test]
+async fn an_endless_body_is_read_up_to_the_limit() {
+    let sent = attempt(Behaviour::Flood(b"HTTP/1.1 200 OK\r\n\r\n".to_vec())).await;
+    assert_eq!(sent.outcome, Outcome::Status(200));
+    assert_eq!(sent.response, Some(vec![b'x'; 2048]));
+}
+
+#[tokio::test]
+async fn an_endless_head_ends_the_attempt() {
+    let sent = attempt(Behaviour::Flood(b"HTTP/1.1 200 OK\r\nx-long: ".to_vec())).await;
+    check_failure(&sent, FailureKind::Other);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_a_reset() {
+    check_failure(&attempt(Behaviour::Reset).await, FailureKind::Reset);
+    check_failure(
+        &attempt(Behaviour::AnswerAndClose(Vec::new())).await,
+        FailureKind::Reset,
+    );
+    let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc".to_vec();
+    check_failure(&attempt(Behaviour::AnswerAndClose(cut)).await, FailureKind::Reset);
+}
+
+#[tokio::test]
+async fn nobody_listening_is_a_refused_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/?token=hunter2", listener.local_addr().unwrap());
+    drop(listener);
+    let sent = sender(settings()).send(request(&url)).await;
+    check_failure(&sent, FailureKind::ConnectRefused);
+    assert!(!format!("{sent:?}").contains("hunter2"), "{sent:?}");
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_is_a_failure_of_dns() {
+    let sent = sender(settings()).send(request("http://nowhere.invalid/")).await;
+    check_failure(&sent, FailureKind::Dns);
+}
+
+#[tokio::test]
+async fn plain_text_where_tls_is_expected_is_a_failure_of_tls() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    ambient::spawn("test receiver", async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    });
+    check_failure(&sender(settings()).send(request(&url)).await, FailureKind::Tls);
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let mut inside = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    for status in [301, 302, 307, 308] {
+        let answer = format!(
+            "HTTP/1.1 {status} X\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n",
+            inside.url()
+        );
+        let sent = attempt(Behaviour::Answer(answer.into_bytes())).await;
+        assert_eq!(sent.outcome, Outcome::Status(status));
+    }
+    assert!(inside.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_compressed_answer_stays_compressed() {
+    let bomb = [
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\n".as_slice(),
+        b"\x1f\x8b\x08\x00",
+    ]
+    .concat();
+    let sent = attempt(Behaviour::Answer(bomb)).await;
+    assert_eq!(sent.response.as_deref(), Some(&b"\x1f\x8b\x08\x00"[..]));
+}
+
+#[tokio::test]
+async fn loopback_is_refused_unless_it_is_allowed() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let sender = sender(SenderSettings {
+        rules: AddressRules::default(),
+        ..settings()
+    });
+    let port = receiver.address.port();
+    for host in [
+        "127.0.0.1",
+        "127.1",
+        "0x7f.1",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "localhost",
+    ] {
+        let sent = sender.send(request(&format!("http://{host}:{port}/"))).await;
+        check_failure(&sent, FailureKind::AddressRefused);
+    }
+    assert!(receiver.requests().is_empty());
+}
+
+#[tokio::test]
+async fn our_own_socket_is_refused_by_name_too() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let rules = AddressRules {
+        own: vec![receiver.address],
+        ..loopback_allowed()
+    };
+    let sender = sender(SenderSettings { rules, ..settings() });
+    let port = receiver.address.port();
+    for host in ["127.0.0.1", "localhost"] {
+        let sent = sender.send(request(&format!("http://{host}:{port}/"))).await;
+        check_failure(&sent, FailureKind::AddressRefused);
+        assert!(sent.error.unwrap().contains("our own sockets"));
+    }
+    assert!(receiver.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_name_is_resolved_to_allowed_addresses() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let url = format!("http://localhost:{}/", receiver.address.port());
+    let sent = sender(settings()).send(request(&url)).await;
+    assert_eq!(sent.outcome, Outcome::Status(200), "{sent:?}");
+    receiver.only_request();
+}
+
+#[tokio::test]
+async fn a_request_carries_the_headers_of_all_three() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let endpoint = EndpointSettings {
+        headers: vec![("Authorization".into(), "Bearer of-the-endpoint".into())],
+        ..EndpointSettings::default()
+    };
+    let url = EndpointUrl::parse(&receiver.url()).unwrap();
+    let sender = sender(SenderSettings {
+        endpoints: HashMap::from([(url, endpoint)]),
+        ..settings()
+    });
+    let sent = sender
+        .send(Request {
+            headers: [
+                ("X-Team", "a"),
+                ("X-Team", "b"),
+                ("Authorization", "Bearer forged"),
+                ("Content-Length", "99"),
+                ("Webhook-Id", "forged"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+            origin: Some(Origin {
+                queue: QueueName::parse("redrive.run-ä.0").unwrap(),
+                epoch: Epoch(7),
+                sequence: 3,
+            }),
+            ..request(&receiver.url())
+        })
+        .await;
+    assert_eq!(sent.outcome, Outcome::Status(200), "{sent:?}");
+    let arrived = receiver.only_request();
+    assert!(arrived.head.starts_with("POST /hook HTTP/1.1\r\n"), "{arrived:?}");
+    for (name, values) in [
+        ("x-team", vec!["a", "b"]),
+        ("authorization", vec!["Bearer of-the-endpoint"]),
+        ("content-length", vec!["2"]),
+        ("content-type", vec!["application/octet-stream"]),
+        ("webhook-id", vec!["n-1"]),
+        ("webhook-signature", vec![]),
+        ("redrive-queue", vec!["redrive.run-ä.0"]),
+        ("redrive-epoch", vec!["7"]),
+        ("redrive-sequence", vec!["3"]),
+        ("user-agent", vec![concat!("redrive/", env!("CARGO_PKG_VERSION"))]),
+    ] {
+        assert_eq!(arrived.header(name), values, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn each_secret_signs_the_bytes_that_are_sent() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let keys = [[1_u8; 24], [2; 24]];
+    let encode = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+    let secrets = keys.map(|key| SigningSecret::parse(&format!("whsec_{}", encode(&key))).unwrap());
+    let endpoint = EndpointSettings {
+        secrets: secrets.to_vec(),
+        ..EndpointSettings::default()
+    };
+    let url = EndpointUrl::parse(&receiver.url()).unwrap();
+    let sender = HttpSender::new(
+        SenderSettings {
+            endpoints: HashMap::from([(url, endpoint)]),
+            ..settings()
+        },
+        Clock::manual(Timestamp::from_seconds(1_800_000_000)),
+    )
+    .unwrap();
+    let body = Bytes::from_static(b"\xff\x00{\"a\": 1.0000000000000001}");
+    sender
+        .send(Request {
+            body: body.clone(),
+            ..request(&receiver.url())
+        })
+        .await;
+    let arrived = receiver.only_request();
+    assert_eq!(arrived.header("webhook-timestamp"), ["1800000000"]);
+    let expected = keys.map(|key| {
+        let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).unwrap();
+        mac.update(&[b"n-1.1800000000.".as_slice(), &arrived.body].concat());
+        format!("v1,{}", encode(&mac.finalize().into_bytes()))
+    });
+    assert_eq!(arrived.header("webhook-signature"), [expected.join(" ")]);
+    assert_eq!(arrived.body, body);
+}
+
+#[tokio::test]
+async fn a_body_arrives_byte_for_byte() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let sender = sender(settings());
+    for body in [
+        Vec::new(),
+        b"a\0b".to_vec(),
+        vec![0xff, 0xfe, 0x80],
+        vec![0xa5; 16 * 1024 * 1024],
+    ] {
+        let content_type = Some("application/json; charset=utf-8".to_owned());
+        let sent = sender
+            .send(Request {
+                body: body.clone().into(),
+                content_type,
+                ..request(&receiver.url())
+            })
+            .await;
+        assert_eq!(sent.outcome, Outcome::Status(200), "{sent:?}");
+        let arrived = receiver.only_request();
+        assert_eq!(arrived.header("content-length"), [body.len().to_string()]);
+        assert_eq!(arrived.header("content-type"), ["application/json; charset=utf-8"]);
+        assert!(arrived.body == body, "{} bytes differ", body.len());
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_as_a_header_is_never_sent() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let sender = sender(settings());
+    for (name, value) in [("X-A", "b\r\nX-C: d"), ("X-A", "b\0"), ("X A", "b"), ("", "b")] {
+        let headers = vec![(name.to_owned(), value.to_owned())];
+        let sent = sender
+            .send(Request {
+                headers,
+                ..request(&receiver.url())
+            })
+            .await;
+        check_failure(&sent, FailureKind::BadRequest);
+    }
+    let sent = sender
+        .send(Request {
+            content_type: Some("a\nb".into()),
+            ..request(&receiver.url())
+        })
+        .await;
+    check_failure(&sent, FailureKind::BadRequest);
+    for name in ["CONNECT", "GET /", ""] {
+        let sent = sender
+            .send(Request {
+                method: Method::Other(name.into()),
+                ..request(&receiver.url())
+            })
+            .await;
+        check_failure(&sent, FailureKind::BadRequest);
+    }
+    assert!(receiver.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_test_is_a_head_without_a_body() {
+    let mut receiver = Receiver::start(Behaviour::Answer(
+        b"HTTP/1.1 405 X\r\ncontent-length: 9\r\n\r\n".to_vec(),
+    ))
+    .await;
+    let sent = sender(settings())
+        .send(Request {
+            method: Method::Head,
+            body: Bytes::new(),
+            ..request(&receiver.url())
+        })
+        .await;
+    assert_eq!((sent.outcome, sent.response), (Outcome::Status(405), None));
+    assert!(receiver.only_request().head.starts_with("HEAD /hook "));
+}
+
+#[tokio::test]
+async fn a_configured_header_that_cannot_be_sent_is_refused_at_start_without_its_value() {
+    let url = EndpointUrl::parse("http://example.com/").unwrap();
+    let endpoint = EndpointSettings {
+        headers: vec![("X-Key".into(), "hunter2\r\n".into())],
+        ..EndpointSettings::default()
+    };
+    let error = HttpSender::new(
+        SenderSettings {
+            endpoints: HashMap::from([(url, endpoint)]),
+            ..settings()
+        },
+        Clock::system(),
+    )
+    .unwrap_err();
+    assert!(matches!(error, SenderError::Header { .. }));
+    let text = error.to_string();
+    assert!(
+        text.contains("X-Key") && text.contains("http://example.com/") && !text.contains("hunter2"),
+        "{text}"
+    );
+}
+
+fn loopback_allowed() -> AddressRules {
+    AddressRules {
+        allow: ["127.0.0.0/8", "::1/128"]
+            .map(|network| network.parse().unwrap())
+            .to_vec(),
+        ..AddressRules::default()
+    }
+}

@@ -1,0 +1,17 @@
+//! What the suites share: the wait helper, a receiver of notifications, the history checker,
+//! servers, and the built program.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the test's own clock and tasks, outside the program under test"
+)]
+#![allow(
+    dead_code,
+    reason = "an instrument is complete before every suite that reads it exists"
+)]
+
+pub mod checker;
+pub mod daemon;
+pub mod http;
+pub mod receiver;
+pub mod servers;
+pub mod wait;

@@ -1,0 +1,239 @@
+//! House rules that no lint knows: headers, paths named in the documentation, folders,
+//! ignored tests, sleeping tests, paths of one machine.
+
+use std::fs;
+
+use crate::source::{self, SourceFile};
+
+/// Beside dot-files and what the compiler makes.
+const FOLDERS: &[&str] = &["src", "themes", "tests", "assets", "target"];
+
+const REQUIRED: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE"];
+
+/// The wait helper polls, and the receiver answers late on purpose; nothing else sleeps.
+const MAY_SLEEP: &[&str] = &[
+    "tests/suite/support/wait.rs",
+    "tests/suite/support/receiver/connection.rs",
+];
+
+#[test]
+fn the_repository_keeps_the_house_rules() {
+    let found = violations(&source::repository_files());
+    assert!(found.is_empty(), "not tidy:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn top_level_folders_are_the_agreed_ones() {
+    for entry in fs::read_dir(source::root()).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let folder = entry.file_type().unwrap().is_dir();
+        assert!(
+            !folder || is_agreed_folder(&name),
+            "the folder {name} has no place at the top"
+        );
+    }
+}
+
+fn is_agreed_folder(name: &str) -> bool {
+    name.starts_with('.') || FOLDERS.contains(&name)
+}
+
+fn violations(files: &[SourceFile]) -> Vec<String> {
+    let mut found: Vec<String> = files.iter().flat_map(|file| file_violations(file, files)).collect();
+    for name in REQUIRED {
+        if !files.iter().any(|file| file.path == *name) {
+            found.push(format!("{name}: is missing"));
+        }
+    }
+    found
+}
+
+fn file_violations(file: &SourceFile, files: &[SourceFile]) -> Vec<String> {
+    let mut reasons = machine_paths(&file.text);
+    if is_rust(&file.path) {
+        if !file.text.starts_with("//! ") {
+            reasons.push("does not open with //!".to_owned());
+        }
+        if names_attribute(&file.text, "ignore") {
+            reasons.push("has an ignored test".to_owned());
+        }
+        if sleeps(file) {
+            reasons.push("a test sleeps: wait on a state".to_owned());
+        }
+    }
+    for path in documented_paths(file) {
+        if !exists(&path, files) {
+            reasons.push(format!("names {path}, which does not exist"));
+        }
+    }
+    reasons
+        .into_iter()
+        .map(|reason| format!("{}: {reason}", file.path))
+        .collect()
+}
+
+fn is_rust(path: &str) -> bool {
+    path.strip_suffix(".rs")
+        .is_some_and(|inner| inner.starts_with("src/") || inner.starts_with("tests/"))
+}
+
+fn names_attribute(text: &str, name: &str) -> bool {
+    source::tokens(text).windows(3).any(|three| three == ["#", "[", name])
+}
+
+fn sleeps(file: &SourceFile) -> bool {
+    if MAY_SLEEP.contains(&file.path.as_str()) {
+        return false;
+    }
+    let module = source::module_of(&file.path);
+    let paths = source::named_paths(&file.text, &module);
+    let in_suite = file.path.starts_with("tests/suite/");
+    let program = if in_suite { paths.program.as_slice() } else { &[] };
+    program.iter().chain(&paths.tests).any(|path| is_sleep(path))
+}
+
+fn is_sleep(path: &[String]) -> bool {
+    let last = path.last().map_or("", String::as_str);
+    matches!(last, "sleep" | "sleep_until") && path.iter().any(|segment| segment == "time" || segment == "thread")
+}
+
+/// Places that exist on one machine only. Written in two halves: this file is read too.
+fn machine_paths(text: &str) -> Vec<String> {
+    [
+        concat!("/wo", "rk/"),
+        concat!("/ro", "ot/"),
+        concat!("/ho", "me/"),
+        concat!("/Us", "ers/"),
+    ]
+    .into_iter()
+    .filter(|place| text.contains(place))
+    .map(|place| format!("names a place of one machine: {place}"))
+    .collect()
+}
+
+/// In the README every `src/…` and the like between backticks; in the header of lib.rs also
+/// the left column of its map (`store/`, `app.rs`).
+fn documented_paths(file: &SourceFile) -> Vec<String> {
+    match file.path.as_str() {
+        "README.md" => backticked(&file.text),
+        "src/lib.rs" => {
+            let header = header_of(&file.text);
+            let map = header
+                .lines()
+                .filter_map(|line| line.split_whitespace().next())
+                .filter(|word| is_map_entry(word));
+            map.map(str::to_owned).chain(backticked(&header)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn header_of(text: &str) -> String {
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
+    lines.fold(String::new(), |header, line| header + line + "\n")
+}
+
+fn is_map_entry(word: &str) -> bool {
+    let plain = word
+        .chars()
+        .all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '/' | '.'));
+    plain && (word.split('.').next_back() == Some("rs") || (word.len() > 1 && word.ends_with('/')))
+}
+
+fn backticked(text: &str) -> Vec<String> {
+    let tops = ["src/", "tests/", "assets/", "themes/", ".ci/"];
+    let spans = text.split('`').skip(1).step_by(2);
+    let words = spans.filter_map(|span| span.split_whitespace().next());
+    let paths = words.filter(|word| tops.iter().any(|top| word.starts_with(top)) && !word.contains(['*', '<', '{']));
+    paths
+        .map(|path| path.trim_end_matches(['.', ',', ':']).to_owned())
+        .collect()
+}
+
+fn exists(path: &str, files: &[SourceFile]) -> bool {
+    let path = path.trim_end_matches('/');
+    [path.to_owned(), format!("src/{path}")].iter().any(|candidate| {
+        let folder = format!("{candidate}/");
+        files
+            .iter()
+            .any(|file| file.path == *candidate || file.path.starts_with(&folder))
+    })
+}
+
+/// A repository that is in order, with one file put into it or replaced.
+fn check(path: &str, text: &str, expected: &[&str]) {
+    let mut files = vec![
+        SourceFile::new("README.md", "See `src/lib.rs` and `.ci/run`."),
+        SourceFile::new("CHANGELOG.md", ""),
+        SourceFile::new("LICENSE", ""),
+        SourceFile::new(".ci/run", ""),
+        SourceFile::new("src/lib.rs", "//! The program.\n//!\n//!     store/   the record\n"),
+        SourceFile::new("src/store/mod.rs", "//! The record.\n"),
+    ];
+    files.retain(|file| file.path != path);
+    files.push(SourceFile::new(path, text));
+    let found = violations(&files);
+    let expected: Vec<String> = expected.iter().map(|reason| format!("{path}: {reason}")).collect();
+    assert_eq!(found, expected, "{path}: {text}");
+}
+
+#[test]
+fn each_breach_of_a_house_rule_is_named() {
+    check("src/a.rs", "fn f() {}", &["does not open with //!"]);
+    let attribute = concat!("//! A.\n#[test] #[ig", "nore = \"later\"] fn f() {}");
+    check("tests/suite/a.rs", attribute, &["has an ignored test"]);
+    let slept = "a test sleeps: wait on a state";
+    check("tests/suite/a.rs", "//! A.\nfn f() { std::thread::sleep(d) }", &[slept]);
+    check(
+        "tests/suite/a.rs",
+        "//! A.\nuse tokio::time::{Duration, sleep};",
+        &[slept],
+    );
+    check(
+        "src/a.rs",
+        "//! A.\n#[cfg(test)] mod tests { use tokio::time; fn f() { tokio::time::sleep(d) } }",
+        &[slept],
+    );
+    let machine = concat!("/ho", "me/");
+    check(
+        "assets/a.toml",
+        &format!("path = \"{machine}me\""),
+        &[&format!("names a place of one machine: {machine}")],
+    );
+    check(
+        "README.md",
+        "`src/gone.rs`",
+        &["names src/gone.rs, which does not exist"],
+    );
+    check(
+        "src/lib.rs",
+        "//! A.\n//!\n//!     broker/  queues\n//!     app.rs  root",
+        &[
+            "names broker/, which does not exist",
+            "names app.rs, which does not exist",
+        ],
+    );
+    assert!(!is_agreed_folder("docs") && is_agreed_folder(".ci") && is_agreed_folder("assets"));
+}
+
+#[test]
+fn a_missing_root_file_is_named() {
+    let found = violations(&[SourceFile::new("README.md", ""), SourceFile::new("LICENSE", "")]);
+    assert_eq!(found, ["CHANGELOG.md: is missing"]);
+}
+
+#[test]
+fn what_the_house_rules_allow_passes() {
+    check(
+        "src/a.rs",
+        "//! A.\nasync fn f(d: Duration) { tokio::time::sleep(d).await }",
+        &[],
+    );
+    check("tests/suite/support/wait.rs", "//! A.\nuse tokio::time::sleep;", &[]);
+    check(
+        "src/lib.rs",
+        "//! The program; `src/store/` and store/ exist.\n//!\n//!     store/  the record",
+        &[],
+    );
+}
