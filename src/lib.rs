@@ -8,3 +8,4 @@ pub mod domain;
 pub mod engine;
 pub mod sqlite;
 pub mod store;
+pub mod telemetry;
