@@ -10,3 +10,4 @@ pub mod engine;
 pub mod sqlite;
 pub mod store;
 pub mod wire;
+pub mod telemetry;

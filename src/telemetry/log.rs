@@ -1,0 +1,123 @@
+//! The log: to standard error or a file, for people or for programs.
+//!
+//! Text from outside has to be logged with `?`: the writer passes the control characters of a field
+//! that is logged with `%`. Colours are left out for the same reason that times are UTC: a log is read
+//! elsewhere.
+
+use std::fs::File;
+use std::io;
+use std::sync::Mutex;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::TelemetryError;
+
+/// What is logged when nobody says: our own information, and only warnings of what we are built of.
+const FILTER_DEFAULT: &str = "warn,redrive=info";
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Where lines go.
+#[derive(Debug, Default)]
+pub enum LogTarget {
+    /// Standard error.
+    #[default]
+    StandardError,
+    /// A file; while the console has the terminal.
+    File(File),
+}
+
+/// Sets the process's log. `filter` is in the syntax of `RUST_LOG`.
+///
+/// # Errors
+/// A filter that cannot be read, or a log that is set already.
+pub fn log_to(target: LogTarget, format: LogFormat, filter: Option<&str>) -> Result<(), TelemetryError> {
+    let filter = parse(filter.unwrap_or(FILTER_DEFAULT))?;
+    match target {
+        LogTarget::StandardError => set(subscriber(io::stderr, format, filter)),
+        LogTarget::File(file) => set(subscriber(Mutex::new(file), format, filter)),
+    }
+}
+
+fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
+    EnvFilter::builder()
+        .parse(filter)
+        .map_err(|source| TelemetryError::Filter {
+            filter: filter.to_owned(),
+            source,
+        })
+}
+
+type Subscriber = Box<dyn tracing::Subscriber + Send + Sync>;
+
+fn subscriber<W>(writer: W, format: LogFormat, filter: EnvFilter) -> Subscriber
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let builder = tracing_subscriber::fmt()
+        .with_writer(writer)
+        .with_ansi(false)
+        .with_env_filter(filter);
+    match format {
+        LogFormat::Human => Box::new(builder.finish()),
+        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+    }
+}
+
+fn set(subscriber: Subscriber) -> Result<(), TelemetryError> {
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| TelemetryError::Twice { what: "the log" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+
+    /// What one event with text from outside looks like.
+    fn logged(format: LogFormat, filter: &str) -> String {
+        let file = tempfile::tempfile().unwrap();
+        let mut reader = file.try_clone().unwrap();
+        let subscriber = subscriber(Mutex::new(file), format, parse(filter).unwrap());
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(name = ?"a\u{1b}[2J\r\nb", "constant");
+            tracing::debug!("left out");
+        });
+        let mut text = String::new();
+        reader.rewind().unwrap();
+        reader.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn text_from_outside_is_one_line_without_control_characters() {
+        for format in [LogFormat::Human, LogFormat::Json] {
+            let text = logged(format, "info");
+            let line = text.strip_suffix('\n').unwrap();
+            assert!(
+                line.contains("constant") && !line.chars().any(char::is_control),
+                "{line:?}"
+            );
+        }
+        assert!(serde_json::from_str::<serde_json::Value>(&logged(LogFormat::Json, "info")).is_ok());
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_read_is_named() {
+        let error = parse("redrive=loud").unwrap_err().to_string();
+        assert!(
+            error.contains("redrive=loud") && error.contains("redrive=debug"),
+            "{error}"
+        );
+        assert!(parse(FILTER_DEFAULT).is_ok());
+    }
+}

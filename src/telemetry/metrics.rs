@@ -1,0 +1,180 @@
+//! The numbers: kept for Prometheus, which fetches them over the HTTP API, and sent to statsd where one
+//! is configured. There is no listener of its own.
+
+use std::net::Ipv6Addr;
+
+use metrics::{Recorder, SharedString};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_statsd::StatsdBuilder;
+use metrics_util::layers::FanoutBuilder;
+
+use super::TelemetryError;
+use super::names::{METRICS, Metric, MetricKind};
+
+/// Bounds of every histogram, in seconds: a local commit at the one end, a request's deadline at the
+/// other, and what waited for a receiver beyond.
+const BOUNDS_S: &[f64] = &[
+    0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 600.0, 3600.0,
+    86_400.0,
+];
+/// Numbers that wait for the statsd socket; more are dropped.
+const STATSD_WAITING_MAX: usize = 5000;
+/// One datagram on usual networks.
+const STATSD_DATAGRAM_BYTES: usize = 1400;
+
+/// Where statsd listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatsdTarget {
+    /// A name or an address.
+    pub host: String,
+    /// A UDP port.
+    pub port: u16,
+}
+
+/// Reads the numbers of this process.
+#[derive(Clone)]
+pub struct Metrics(PrometheusHandle);
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Metrics")
+    }
+}
+
+type BoxedRecorder = Box<dyn Recorder + Sync>;
+
+impl Metrics {
+    /// Sets the process's numbers.
+    ///
+    /// # Errors
+    /// Numbers that are set already, or a statsd whose name cannot be resolved.
+    pub fn install(statsd: Option<&StatsdTarget>) -> Result<Self, TelemetryError> {
+        let (recorder, metrics) = build(statsd)?;
+        metrics::set_global_recorder(recorder).map_err(|_| TelemetryError::Twice { what: "metrics" })?;
+        Ok(metrics)
+    }
+
+    /// Everything in the text format of Prometheus.
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.0.render()
+    }
+
+    /// Has to be called every few seconds: histograms keep what nobody fetched until then.
+    pub fn sweep(&self) {
+        self.0.run_upkeep();
+    }
+}
+
+fn build(statsd: Option<&StatsdTarget>) -> Result<(BoxedRecorder, Metrics), TelemetryError> {
+    let prometheus = PrometheusBuilder::new().set_buckets(BOUNDS_S)?.build_recorder();
+    let metrics = Metrics(prometheus.handle());
+    // A fan-out costs an allocation a number: only where there are two.
+    let recorder: BoxedRecorder = match statsd {
+        None => Box::new(prometheus),
+        Some(target) => Box::new(
+            FanoutBuilder::default()
+                .add_recorder(prometheus)
+                .add_recorder(statsd_recorder(target)?)
+                .build(),
+        ),
+    };
+    for metric in METRICS {
+        describe(&recorder, metric);
+    }
+    Ok((recorder, metrics))
+}
+
+fn statsd_recorder(target: &StatsdTarget) -> Result<metrics_exporter_statsd::StatsdRecorder, TelemetryError> {
+    let is_v6 = target.host.parse::<Ipv6Addr>().is_ok();
+    StatsdBuilder::from(target.host.clone(), target.port)
+        .with_client_udp_host(if is_v6 { "[::]" } else { "0.0.0.0" })
+        .with_queue_size(STATSD_WAITING_MAX)
+        .with_buffer_size(STATSD_DATAGRAM_BYTES)
+        .build(None)
+        .map_err(|source| TelemetryError::Statsd {
+            host: target.host.clone(),
+            port: target.port,
+            source,
+        })
+}
+
+fn describe(recorder: &BoxedRecorder, metric: &Metric) {
+    let (name, unit) = (metric.name.into(), Some(metric.unit));
+    let help = SharedString::const_str(metric.help);
+    match metric.kind {
+        MetricKind::Counter => recorder.describe_counter(name, unit, help),
+        MetricKind::Gauge => recorder.describe_gauge(name, unit, help),
+        MetricKind::Histogram => recorder.describe_histogram(name, unit, help),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::time::Duration;
+
+    use super::super::names::{ATTEMPT_DURATION, ATTEMPTS, WORKERS_BUSY};
+    use super::*;
+
+    fn record(recorder: &BoxedRecorder) {
+        metrics::with_local_recorder(recorder, || {
+            metrics::counter!(ATTEMPTS, "class" => "delivered").increment(2);
+            metrics::gauge!(WORKERS_BUSY).set(3.0);
+            metrics::histogram!(ATTEMPT_DURATION, "class" => "delivered").record(0.02);
+        });
+    }
+
+    #[test]
+    fn numbers_are_rendered_with_their_help_and_bounds() {
+        let (recorder, metrics) = build(None).unwrap();
+        record(&recorder);
+        metrics.sweep();
+        let text = metrics.render();
+        for line in [
+            "# TYPE redrive_attempts_total counter",
+            "redrive_attempts_total{class=\"delivered\"} 2",
+            "# HELP redrive_workers_busy Delivery queues worked on.",
+            "redrive_workers_busy 3",
+            "redrive_attempt_duration_seconds_bucket{class=\"delivered\",le=\"0.01\"} 0",
+            "redrive_attempt_duration_seconds_bucket{class=\"delivered\",le=\"0.025\"} 1",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_reach_statsd_too_where_it_is_configured() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let target = StatsdTarget {
+            host: "127.0.0.1".into(),
+            port: socket.local_addr().unwrap().port(),
+        };
+        let (recorder, metrics) = build(Some(&target)).unwrap();
+        record(&recorder);
+        assert!(metrics.render().contains("redrive_workers_busy 3"));
+        // What is buffered is sent when its owner goes.
+        drop(recorder);
+        let mut datagram = [0; 2048];
+        let length = socket.recv(&mut datagram).unwrap();
+        let text = String::from_utf8_lossy(&datagram[..length]);
+        assert!(text.contains("redrive_attempts_total:2|c|#class:delivered"), "{text}");
+    }
+
+    #[test]
+    fn a_statsd_that_cannot_be_found_is_named() {
+        let target = StatsdTarget {
+            host: "nowhere.invalid".into(),
+            port: 8125,
+        };
+        let Err(error) = build(Some(&target)) else {
+            panic!("a name that does not exist was resolved")
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("nowhere.invalid") && text.contains("metrics.statsd"),
+            "{text}"
+        );
+    }
+}

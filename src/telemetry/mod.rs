@@ -1,0 +1,44 @@
+//! Sets up what is told about the running program: the log, and the numbers.
+//!
+//! Both are process-wide and set once, by the composition root. The log never goes to standard output,
+//! which belongs to the answer of a command. What is counted under which name is in [`METRICS`].
+
+mod log;
+mod metrics;
+mod names;
+
+pub use self::log::{LogFormat, LogTarget, log_to};
+pub use self::metrics::{Metrics, StatsdTarget};
+pub use self::names::*;
+
+/// Why the log or the numbers cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter of the log is not one.
+    #[error("log filter {filter:?} cannot be read; write it as info or redrive=debug,lapin=warn")]
+    Filter {
+        /// As given.
+        filter: String,
+        /// What the parser says.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// It was set up before.
+    #[error("{what} is set up already")]
+    Twice {
+        /// The log, or the numbers.
+        what: &'static str,
+    },
+    /// The bounds of the histograms are refused.
+    #[error("cannot set up the histograms")]
+    Histograms(#[from] metrics_exporter_prometheus::BuildError),
+    /// There is no way to statsd.
+    #[error("cannot send to statsd at {host:?} port {port} (metrics.statsd)")]
+    Statsd {
+        /// The host as configured.
+        host: String,
+        /// The port as configured.
+        port: u16,
+        /// Why.
+        source: metrics_exporter_statsd::StatsdError,
+    },
+}

@@ -1,0 +1,155 @@
+//! Every number that is kept, with its name, kind, unit and meaning. Only these are recorded.
+//!
+//! Names follow Prometheus: base units, `_total` for what only grows. Labels have few values by
+//! construction (a class, a state), never a URL, a queue or an id.
+
+/// Attempts, by `class`.
+pub const ATTEMPTS: &str = "redrive_attempts_total";
+/// Duration of an attempt, by `class`.
+pub const ATTEMPT_DURATION: &str = "redrive_attempt_duration_seconds";
+/// Publishes, by `result`.
+pub const PUBLISHES: &str = "redrive_publishes_total";
+/// From publish to the broker's confirm.
+pub const PUBLISH_DURATION: &str = "redrive_publish_duration_seconds";
+/// From creation to the 2xx.
+pub const DELIVERY_DELAY: &str = "redrive_delivery_delay_seconds";
+/// Messages moved to their dead-letter queue, by `class`.
+pub const DEAD_LETTERS: &str = "redrive_dead_letters_total";
+/// Redelivers asked for by people and services.
+pub const REDELIVERS: &str = "redrive_redelivers_total";
+/// Workers at work.
+pub const WORKERS_BUSY: &str = "redrive_workers_busy";
+/// Delivery queues known, by `state`.
+pub const QUEUES: &str = "redrive_queues";
+/// Endpoints known, by `state`.
+pub const ENDPOINTS: &str = "redrive_endpoints";
+/// Queues set aside because a message of theirs ends connections.
+pub const QUEUES_QUARANTINED: &str = "redrive_queues_quarantined";
+/// Leases, by `event`: taken, freed, lost.
+pub const LEASES: &str = "redrive_leases_total";
+/// Announcements of queues with work, by `result`.
+pub const NUDGES: &str = "redrive_nudges_total";
+/// Duration of one listing of queues.
+pub const LISTING_DURATION: &str = "redrive_listing_duration_seconds";
+/// Share of the time spent listing.
+pub const LISTING_SHARE: &str = "redrive_listing_share_ratio";
+/// Connections to the broker that were lost.
+pub const BROKER_CONNECTIONS_LOST: &str = "redrive_broker_connections_lost_total";
+/// Whether the broker blocks publishing.
+pub const BROKER_BLOCKED: &str = "redrive_broker_blocked";
+/// Duration of a commit.
+pub const STORE_COMMIT_DURATION: &str = "redrive_store_commit_duration_seconds";
+/// Requests to the HTTP API, by `route` and `status`.
+pub const API_REQUESTS: &str = "redrive_api_requests_total";
+
+/// How a number behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution.
+    Histogram,
+}
+
+/// One number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// How it behaves.
+    pub kind: MetricKind,
+    /// What it is counted in.
+    pub unit: metrics::Unit,
+    /// What it means, in a sentence.
+    pub help: &'static str,
+}
+
+const fn counter(name: &'static str, help: &'static str) -> Metric {
+    Metric {
+        name,
+        kind: MetricKind::Counter,
+        unit: metrics::Unit::Count,
+        help,
+    }
+}
+
+const fn gauge(name: &'static str, help: &'static str) -> Metric {
+    Metric {
+        name,
+        kind: MetricKind::Gauge,
+        unit: metrics::Unit::Count,
+        help,
+    }
+}
+
+const fn duration(name: &'static str, help: &'static str) -> Metric {
+    Metric {
+        name,
+        kind: MetricKind::Histogram,
+        unit: metrics::Unit::Seconds,
+        help,
+    }
+}
+
+/// All of them.
+pub const METRICS: &[Metric] = &[
+    counter(ATTEMPTS, "Requests to receivers that ended, by class of the outcome."),
+    duration(
+        ATTEMPT_DURATION,
+        "Duration of a request to a receiver, by class of the outcome.",
+    ),
+    counter(
+        PUBLISHES,
+        "Notifications published, by result: confirmed, refused, unknown.",
+    ),
+    duration(PUBLISH_DURATION, "From publishing to the confirm of the broker."),
+    duration(DELIVERY_DELAY, "From the creation of a notification to its 2xx."),
+    counter(
+        DEAD_LETTERS,
+        "Messages moved to their dead-letter queue, by class of the last outcome.",
+    ),
+    counter(REDELIVERS, "Endpoints made available again by a person or a service."),
+    gauge(WORKERS_BUSY, "Delivery queues worked on."),
+    gauge(QUEUES, "Delivery queues known, by state."),
+    gauge(ENDPOINTS, "Endpoints known, by state."),
+    gauge(
+        QUEUES_QUARANTINED,
+        "Delivery queues set aside because one of their messages ends connections.",
+    ),
+    counter(LEASES, "Leases of delivery queues, by event: taken, freed, lost."),
+    counter(NUDGES, "Announcements of queues with work, by result: used, dropped."),
+    duration(LISTING_DURATION, "Duration of one listing of the broker's queues."),
+    gauge(
+        LISTING_SHARE,
+        "Share of the time that is spent on listing queues, 0 to 1.",
+    ),
+    counter(BROKER_CONNECTIONS_LOST, "Connections to the broker that were lost."),
+    gauge(
+        BROKER_BLOCKED,
+        "1 while the broker takes no publishes because of an alarm.",
+    ),
+    duration(STORE_COMMIT_DURATION, "Duration of a commit of the store."),
+    counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_their_kind_and_unit_and_are_used_once() {
+        for (index, metric) in METRICS.iter().enumerate() {
+            let name = metric.name;
+            assert!(name.starts_with("redrive_") && metric.help.ends_with('.'), "{name}");
+            assert_eq!(name.ends_with("_total"), metric.kind == MetricKind::Counter, "{name}");
+            assert_eq!(
+                name.ends_with("_seconds"),
+                metric.unit == metrics::Unit::Seconds,
+                "{name}"
+            );
+            assert!(METRICS.iter().skip(index + 1).all(|other| other.name != name), "{name}");
+        }
+    }
+}
