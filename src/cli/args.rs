@@ -1,5 +1,7 @@
 //! What can be typed. The comments of this file are the help that people read, or have read to them.
 
+#![expect(clippy::doc_markdown, reason = "the comments are printed as they are")]
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

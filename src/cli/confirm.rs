@@ -3,14 +3,15 @@
 //! The friction grows with what can be lost: `y` for one thing that can be undone, the number for
 //! several, the queue's name where messages are lost.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::fmt::Write as _;
+use std::io::{self, BufRead, IsTerminal, Write as _};
 
 use crate::engine::{Command, Danger, Plan};
 use crate::wire::plan::PlanShape;
 
 use super::args::Global;
 use super::exit::Failure;
-use super::output::{Output, say, shown};
+use super::output::{Output, print, say, shown};
 
 /// What the operator decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,25 +55,28 @@ fn print_plan(output: Output, plan: &Plan) -> io::Result<()> {
     if output.is_json() {
         return output.document(&PlanShape::from(plan));
     }
-    output.raw(format!("{}\n", describe(plan)).as_bytes())
+    print(format!("{}\n", describe(plan)).as_bytes())
 }
 
 fn describe(plan: &Plan) -> String {
     let mut text = format!("plan: {}", shown(&plan.title));
     for line in &plan.lines {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "\n  {}: {}; now {}",
             shown(&line.target),
             shown(&line.effect),
             shown(&line.now)
-        ));
+        );
     }
     for warning in &plan.warnings {
-        text.push_str(&format!("\n  warning: {}", shown(warning)));
+        let _ = write!(text, "\n  warning: {}", shown(warning));
     }
     if plan.danger == Danger::Destroys {
-        let messages = plan.messages.map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
-        text.push_str(&format!("\n  {messages} messages are lost; this cannot be undone"));
+        let messages = plan
+            .messages
+            .map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
+        let _ = write!(text, "\n  {messages} messages are lost; this cannot be undone");
     }
     text
 }

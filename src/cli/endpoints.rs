@@ -30,7 +30,9 @@ pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result
     let mut items: Vec<Item> = Vec::new();
     let mut cursor = None;
     loop {
-        let missing = selection.limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        let missing = selection
+            .limit
+            .saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
         let query = Query::Endpoints {
             not_available: selection.unavailable,
             limit: missing.min(input::LIMIT_MAX),
@@ -46,7 +48,10 @@ pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result
         }
     }
     if cursor.is_some() {
-        say(&format!("there are more than {} endpoints: raise --limit", selection.limit));
+        say(&format!(
+            "there are more than {} endpoints: raise --limit",
+            selection.limit
+        ));
     }
     session.output.list(&items, COLUMNS, |item| item.row.clone())?;
     Ok(Exit::Done)
@@ -71,7 +76,9 @@ impl Item {
                 relative(endpoint.since, now),
                 endpoint.attempts.to_string(),
                 relative_or(endpoint.next_attempt_at, now, "-"),
-                endpoint.last_status.map_or_else(|| "-".to_owned(), |status| status.to_string()),
+                endpoint
+                    .last_status
+                    .map_or_else(|| "-".to_owned(), |status| status.to_string()),
                 view.queues.to_string(),
                 number(view.waiting),
                 or_dash(endpoint.last_error.as_deref()),
@@ -138,7 +145,11 @@ fn print_endpoint(session: &Session<'_>, view: &EndpointView) -> std::io::Result
 const REDELIVERED: &[Column] = &[Column::Text("endpoint"), Column::Text("was"), Column::Number("queues")];
 
 pub(super) async fn redeliver(session: &Session<'_>, which: &Redeliver) -> Result<Exit, Failure> {
-    let urls = which.urls.iter().map(|url| input::url(url)).collect::<Result<Vec<_>, _>>()?;
+    let urls = which
+        .urls
+        .iter()
+        .map(|url| input::url(url))
+        .collect::<Result<Vec<_>, _>>()?;
     let (target, asked) = match (which.all, urls.len()) {
         (true, _) => (RedeliverTarget::All, Asked::Several),
         (false, 1) => (RedeliverTarget::Urls(urls), Asked::One),

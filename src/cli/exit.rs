@@ -81,10 +81,9 @@ impl From<EngineError> for Failure {
             EngineError::Invalid { .. } => Exit::Usage,
             EngineError::NotFound { .. } => Exit::NotFound,
             EngineError::Refused { .. } => Exit::Refused,
-            EngineError::Unconfirmed { .. } => Exit::Failed,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_unreachable() => Exit::Unreachable,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_misconfigured() => Exit::Configuration,
-            EngineError::Broker(_) | EngineError::Store(_) => Exit::Failed,
+            EngineError::Unconfirmed { .. } | EngineError::Broker(_) | EngineError::Store(_) => Exit::Failed,
         };
         Self::of(exit, &error)
     }
@@ -100,7 +99,11 @@ impl From<Problem> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         // Whoever read our output has seen enough: that is no failure of the command.
-        let exit = if error.kind() == std::io::ErrorKind::BrokenPipe { Exit::Done } else { Exit::Failed };
+        let exit = if error.kind() == std::io::ErrorKind::BrokenPipe {
+            Exit::Done
+        } else {
+            Exit::Failed
+        };
         Self::of(exit, &error)
     }
 }
@@ -113,10 +116,22 @@ mod tests {
     fn an_engine_error_has_the_exit_code_of_the_contract() {
         let text = String::new;
         let cases = [
-            (EngineError::Invalid { field: text(), message: text() }, 2),
+            (
+                EngineError::Invalid {
+                    field: text(),
+                    message: text(),
+                },
+                2,
+            ),
             (EngineError::NotFound { what: text() }, 4),
             (EngineError::Refused { why: text() }, 5),
-            (EngineError::Unconfirmed { id: text(), why: text() }, 1),
+            (
+                EngineError::Unconfirmed {
+                    id: text(),
+                    why: text(),
+                },
+                1,
+            ),
         ];
         for (error, code) in cases {
             assert_eq!(Failure::from(error).exit().code(), code);

@@ -54,6 +54,7 @@ pub fn parse() -> Result<Cli, Exit> {
 }
 
 /// Tells a failure on standard error, one line for each cause.
+#[must_use]
 pub fn report(failure: &Failure) -> Exit {
     if failure.exit() != Exit::Done {
         for (index, cause) in failure.causes().iter().enumerate() {
@@ -67,6 +68,17 @@ pub fn report(failure: &Failure) -> Exit {
 /// A message on standard error.
 pub fn notice(line: &str) {
     say(&shown(line));
+}
+
+/// What to use instead of the console.
+#[must_use]
+pub fn no_console() -> &'static str {
+    use std::io::IsTerminal as _;
+    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        "the console is not part of this version: use `redrive --daemon` to deliver, `redrive queues` to look"
+    } else {
+        "the console needs a terminal: use `redrive --daemon` to deliver, `redrive queues` to look"
+    }
 }
 
 impl Cli {
@@ -113,7 +125,9 @@ impl Cli {
     pub fn check_access(&self, access: Access) -> Result<(), Failure> {
         let writes = self.command.as_ref().is_some_and(changes_something);
         if writes && !self.global.dry_run && self.access(access) == Access::ReadOnly {
-            return Err(Failure::refused("this is read-only (--read-only, or the profile): nothing was changed"));
+            return Err(Failure::refused(
+                "this is read-only (--read-only, or the profile): nothing was changed",
+            ));
         }
         Ok(())
     }
@@ -121,7 +135,11 @@ impl Cli {
     /// What this process may do where the configuration allows `allowed`.
     #[must_use]
     pub fn access(&self, allowed: Access) -> Access {
-        if self.global.read_only { Access::ReadOnly } else { allowed }
+        if self.global.read_only {
+            Access::ReadOnly
+        } else {
+            allowed
+        }
     }
 }
 
@@ -190,7 +208,11 @@ impl Session<'_> {
 /// Who this is, for the audit.
 fn actor() -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    format!("cli:{}", name.filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned()))
+    format!(
+        "cli:{}",
+        name.filter(|name| !name.is_empty())
+            .unwrap_or_else(|| "unknown".to_owned())
+    )
 }
 
 const fn changes_something(command: &Sub) -> bool {
@@ -241,7 +263,10 @@ mod tests {
         assert_eq!(parsed("redrive").mode().unwrap(), Mode::Console);
         assert_eq!(parsed("redrive --work").mode().unwrap(), Mode::Console);
         assert_eq!(parsed("redrive --daemon").mode().unwrap(), Mode::Daemon);
-        assert_eq!(parsed("redrive --demo --daemon").mode().unwrap(), Mode::Demo { daemon: true });
+        assert_eq!(
+            parsed("redrive --demo --daemon").mode().unwrap(),
+            Mode::Demo { daemon: true }
+        );
         assert_eq!(parsed("redrive config check").mode().unwrap(), Mode::Offline);
         assert_eq!(parsed("redrive queues").mode().unwrap(), Mode::Command);
         for line in ["redrive --daemon queues", "redrive --work queues", "redrive --demo man"] {
@@ -259,11 +284,23 @@ mod tests {
             "redrive redeliver --all",
         ] {
             let cli = parsed(&format!("{line} --read-only"));
-            assert_eq!(cli.check_access(Access::Operator).unwrap_err().exit(), Exit::Refused, "{line}");
+            assert_eq!(
+                cli.check_access(Access::Operator).unwrap_err().exit(),
+                Exit::Refused,
+                "{line}"
+            );
             assert!(parsed(line).check_access(Access::Operator).is_ok());
             assert!(parsed(line).check_access(Access::ReadOnly).is_err());
         }
-        assert!(parsed("redrive queues --read-only").check_access(Access::Operator).is_ok());
-        assert!(parsed("redrive queue purge q --dry-run").check_access(Access::ReadOnly).is_ok());
+        assert!(
+            parsed("redrive queues --read-only")
+                .check_access(Access::Operator)
+                .is_ok()
+        );
+        assert!(
+            parsed("redrive queue purge q --dry-run")
+                .check_access(Access::ReadOnly)
+                .is_ok()
+        );
     }
 }

@@ -7,28 +7,28 @@ use clap::CommandFactory;
 use serde_json::json;
 
 use crate::config::{Environment, TEMPLATE};
-use crate::domain::naming::Naming;
+use crate::domain::naming::{Argument, Naming, delivery_arguments};
 use crate::wire::{input, policy};
 
 use super::args::{Cli, Config, Policy, Sub, Target};
 use super::exit::{Exit, Failure};
-use super::output::{Column, Output, say, shown};
+use super::output::{Column, Output, print, say, shown};
 
 pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
     match &cli.command {
         Some(Sub::Config(Config::Check)) => check(cli, environment, output),
-        Some(Sub::Config(Config::Print)) => print(cli, environment, output),
-        Some(Sub::Config(Config::Init { file })) => init(file.as_deref(), cli.global.dry_run, output),
+        Some(Sub::Config(Config::Print)) => effective(cli, environment, output),
+        Some(Sub::Config(Config::Init { file })) => init(file.as_deref(), cli.global.dry_run),
         Some(Sub::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "redrive", &mut script);
-            output.raw(&script)?;
+            print(&script)?;
             Ok(Exit::Done)
         }
         Some(Sub::Man) => {
             let mut page = Vec::new();
             clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-            output.raw(&page)?;
+            print(&page)?;
             Ok(Exit::Done)
         }
         Some(Sub::QueueName(target)) => queue_name(&load(cli, environment)?.broker.naming, target, output),
@@ -64,28 +64,38 @@ fn check(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, F
     }
     let facts = [
         ("configuration", Some("fine".to_owned())),
-        ("file", Some(file.clone().unwrap_or_else(|| "none: everything is embedded".to_owned()))),
+        (
+            "file",
+            Some(
+                file.clone()
+                    .unwrap_or_else(|| "none: everything is embedded".to_owned()),
+            ),
+        ),
     ];
     output.facts(&json!({"valid": true, "file": file, "warnings": warnings}), &facts)?;
     Ok(Exit::Done)
 }
 
-fn print(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
+fn effective(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
     let text = load(cli, environment)?.print();
     if !output.is_json() {
-        output.raw(text.as_bytes())?;
+        print(text.as_bytes())?;
         return Ok(Exit::Done);
     }
-    let document: serde_json::Value = toml::from_str(&text)
-        .map_err(|error| Failure::new(Exit::Failed, format!("the configuration cannot be printed as JSON: {error}")))?;
+    let document: serde_json::Value = toml::from_str(&text).map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("the configuration cannot be printed as JSON: {error}"),
+        )
+    })?;
     output.document(&document)?;
     Ok(Exit::Done)
 }
 
 /// Never over a file that exists, and readable by its owner alone: secrets may be written into it.
-fn init(file: Option<&Path>, dry_run: bool, output: Output) -> Result<Exit, Failure> {
+fn init(file: Option<&Path>, dry_run: bool) -> Result<Exit, Failure> {
     let Some(file) = file.filter(|_| !dry_run) else {
-        output.raw(TEMPLATE.as_bytes())?;
+        print(TEMPLATE.as_bytes())?;
         return Ok(Exit::Done);
     };
     let mut options = std::fs::OpenOptions::new();
@@ -94,8 +104,8 @@ fn init(file: Option<&Path>, dry_run: bool, output: Output) -> Result<Exit, Fail
     options
         .open(file)
         .and_then(|mut opened| opened.write_all(TEMPLATE.as_bytes()))
-        .map_err(|error| Failure::new(Exit::Failed, format!("{file:?} cannot be written: {error}")))?;
-    say(&format!("written: {file:?}"));
+        .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be written: {error}", file.display())))?;
+    say(&format!("written: {}", shown(&file.display().to_string())));
     Ok(Exit::Done)
 }
 
@@ -104,7 +114,7 @@ const WAKE_KEY: &str = "wake";
 
 fn queue_name(naming: &Naming, target: &Target, output: Output) -> Result<Exit, Failure> {
     let queue = naming.delivery_queue(&input::execution(&target.execution)?, &input::url(&target.url)?);
-    let arguments = super::declare::arguments(naming);
+    let arguments = arguments(naming);
     let shape = json!({
         "queue": queue.as_str(),
         "vhost": naming.vhost,
@@ -126,7 +136,26 @@ fn queue_name(naming: &Naming, target: &Target, output: Output) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-const PHASES: &[Column] = &[Column::Text("phase"), Column::Number("retries"), Column::Text("delays in seconds")];
+fn arguments(naming: &Naming) -> serde_json::Value {
+    delivery_arguments(naming.queue_type, &naming.exchange(), &naming.dead_letter_queue())
+        .into_iter()
+        .map(|(name, value)| {
+            let value = match value {
+                Argument::Text(text) => json!(text),
+                Argument::Integer(number) => json!(number),
+                Argument::Flag(flag) => json!(flag),
+            };
+            (name.to_owned(), value)
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+const PHASES: &[Column] = &[
+    Column::Text("phase"),
+    Column::Number("retries"),
+    Column::Text("delays in seconds"),
+];
 
 fn preview(json: &str, output: Output) -> Result<Exit, Failure> {
     match policy::preview(json) {
@@ -137,7 +166,7 @@ fn preview(json: &str, output: Output) -> Result<Exit, Failure> {
                 vec![phase.phase.to_owned(), phase.retries.to_string(), delays.join(" ")]
             })?;
             let total = format!("{} attempts within {} s\n", preview.attempts, preview.total_s);
-            output.raw(total.as_bytes())?;
+            print(total.as_bytes())?;
         }
         Err(invalid) => {
             output.document(&invalid)?;

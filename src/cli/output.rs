@@ -2,7 +2,8 @@
 //!
 //! Every cell passes through `domain::text`: nothing from outside acts on the terminal.
 
-use std::io::{self, IsTerminal, Write};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
 
 use serde::Serialize;
 
@@ -47,14 +48,7 @@ impl Output {
     pub(super) fn document(self, shape: &impl Serialize) -> io::Result<()> {
         let mut document = json::pretty(shape);
         document.push(b'\n');
-        self.raw(&document)
-    }
-
-    /// Text that is ours, as it is.
-    pub(super) fn raw(self, text: &[u8]) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        out.write_all(text)?;
-        out.flush()
+        print(&document)
     }
 
     /// A document for programs, or else a table for people.
@@ -68,7 +62,7 @@ impl Output {
             return self.document(&items);
         }
         let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-        self.raw(table(columns, &rows, self.color).as_bytes())
+        print(table(columns, &rows, self.color).as_bytes())
     }
 
     /// A document for programs, or else names and values for people; what is not known is left out.
@@ -81,11 +75,18 @@ impl Output {
         for (name, value) in facts {
             if let Some(value) = value {
                 let value = paint(&text::show(value, LINE_WIDTH_MAX), self.color);
-                lines.push_str(&format!("{name:width$}  {value}\n"));
+                let _ = writeln!(lines, "{name:width$}  {value}");
             }
         }
-        self.raw(lines.as_bytes())
+        print(lines.as_bytes())
     }
+}
+
+/// Text on standard output that is ours, or was made fit for it.
+pub(super) fn print(text: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text)?;
+    out.flush()
 }
 
 /// A column: its heading, and whether it holds numbers.
@@ -128,8 +129,12 @@ fn line(columns: &[Column], widths: &[usize], cells: &[String], color: bool) -> 
         let padding = " ".repeat(width.saturating_sub(text::width(cell)));
         let cell = paint(cell, color);
         match column {
-            Column::Text(_) => line.push_str(&format!("{cell}{padding}  ")),
-            Column::Number(_) => line.push_str(&format!("{padding}{cell}  ")),
+            Column::Text(_) => {
+                let _ = write!(line, "{cell}{padding}  ");
+            }
+            Column::Number(_) => {
+                let _ = write!(line, "{padding}{cell}  ");
+            }
         }
     }
     line.truncate(line.trim_end().len());
@@ -146,7 +151,11 @@ fn paint(cell: &str, color: bool) -> String {
         | "broken" | "failed" | "gone" => "31",
         _ => return cell.to_owned(),
     };
-    if color { format!("\x1b[{code}m{cell}\x1b[0m") } else { cell.to_owned() }
+    if color {
+        format!("\x1b[{code}m{cell}\x1b[0m")
+    } else {
+        cell.to_owned()
+    }
 }
 
 /// A message or a prompt on standard error.

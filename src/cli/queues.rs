@@ -35,7 +35,9 @@ pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Ex
     let mut views: Vec<QueueView> = Vec::new();
     let mut cursor = None;
     loop {
-        let missing = selection.limit.saturating_sub(u32::try_from(views.len()).unwrap_or(u32::MAX));
+        let missing = selection
+            .limit
+            .saturating_sub(u32::try_from(views.len()).unwrap_or(u32::MAX));
         let query = QueuesQuery {
             filter: selection.filter.clone(),
             sort: selection.sort.clone(),
@@ -52,7 +54,10 @@ pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Ex
         }
     }
     if cursor.is_some() {
-        say(&format!("there are more than {} queues: raise --limit, or use --filter", selection.limit));
+        say(&format!(
+            "there are more than {} queues: raise --limit, or use --filter",
+            selection.limit
+        ));
     }
     let items: Vec<QueueItem<'_>> = views.iter().map(QueueItem::of).collect();
     session.output.list(&items, COLUMNS, |item| row(item.view))?;
@@ -147,20 +152,32 @@ fn facts(view: &QueueView) -> Vec<(&'static str, Option<String>)> {
         ("queue", Some(view.name.as_str().to_owned())),
         ("state", view.state.map(|state| state.as_str().to_owned())),
         ("why", view.why.as_ref().map(|why| why.text.clone())),
-        ("until", view.why.as_ref().and_then(|why| why.until).map(|at| relative_or(Some(at), now, ""))),
+        (
+            "until",
+            view.why
+                .as_ref()
+                .and_then(|why| why.until)
+                .map(|at| relative_or(Some(at), now, "")),
+        ),
         ("endpoint", view.url.as_ref().map(|url| url.as_str().to_owned())),
         ("execution", view.execution.as_ref().map(|id| id.as_str().to_owned())),
         ("ready", Some(number(view.ready))),
         ("unacked", Some(number(view.unacked))),
         ("oldest", view.oldest_age.map(span)),
         ("owner", view.owner.clone()),
-        ("next attempt", view.next_attempt_at.map(|at| relative_or(Some(at), now, ""))),
+        (
+            "next attempt",
+            view.next_attempt_at.map(|at| relative_or(Some(at), now, "")),
+        ),
         ("paused by", view.paused.as_ref().map(|pause| pause.by.clone())),
         ("delivered", view.delivered.map(|count| count.to_string())),
     ];
     if let Some(head) = &view.head {
         facts.push(("head", Some(head.message.as_str().to_owned())));
-        facts.push(("attempts", Some(format!("{} of {}", head.failures, head.attempts_allowed))));
+        facts.push((
+            "attempts",
+            Some(format!("{} of {}", head.failures, head.attempts_allowed)),
+        ));
         facts.push(("last status", head.last_status.map(|status| status.to_string())));
         facts.push(("last error", head.last_error.clone()));
     }

@@ -8,11 +8,11 @@ use crate::engine::{Answer, Query};
 use crate::wire::input;
 use crate::wire::record::{Attempt, Audit, Check, Retry};
 
+use super::Session;
 use super::args::{Attempts, Listed, Retries};
 use super::exit::{Exit, Failure};
 use super::output::{Column, Output, or_dash};
 use super::queues::mismatch;
-use super::Session;
 
 const RETRIES: &[Column] = &[
     Column::Text("at"),
@@ -71,7 +71,9 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
         vec![
             or_dash(attempt.started_at.as_deref()),
             attempt.class.to_owned(),
-            attempt.status.map_or_else(|| "-".to_owned(), |status| status.to_string()),
+            attempt
+                .status
+                .map_or_else(|| "-".to_owned(), |status| status.to_string()),
             attempt.attempt.to_string(),
             format!("{} ms", attempt.duration_ms),
             attempt.message_id.clone(),
@@ -96,7 +98,9 @@ const AUDIT: &[Column] = &[
 pub(super) async fn audit(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
     let mut items: Vec<Audit> = Vec::new();
     loop {
-        let missing = listed.limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        let missing = listed
+            .limit
+            .saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
         let query = Query::Audit {
             before: items.last().map(|line| line.id),
             limit: missing.min(input::LIMIT_MAX),
@@ -172,7 +176,11 @@ fn terminal() -> Check {
         (true, "" | "dumb") => ("warning", Some("set TERM, for example to xterm-256color".to_owned())),
         (true | false, _) => ("fine", None),
     };
-    let found = if on { format!("a terminal, TERM={term:?}") } else { "not a terminal".to_owned() };
+    let found = if on {
+        format!("a terminal, TERM={term:?}")
+    } else {
+        "not a terminal".to_owned()
+    };
     Check {
         name: "terminal".to_owned(),
         result,

@@ -15,7 +15,11 @@ use super::exit::{Exit, Failure};
 use super::{Session, say};
 
 pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<Exit, Failure> {
-    let mut headers = publish.headers.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut headers = publish
+        .headers
+        .iter()
+        .map(|text| header(text))
+        .collect::<Result<Vec<_>, _>>()?;
     let content_type = input::take_content_type(&mut headers);
     let id = match publish.id.as_deref() {
         Some(id) => input::id(id)?,
@@ -61,9 +65,10 @@ pub(super) async fn end(session: &Session<'_>, target: &Target) -> Result<Exit, 
     if session.cli.global.dry_run {
         let queue = session.engine.naming().delivery_queue(&execution, &url);
         say("not ended: this is the queue that would be");
-        session
-            .output
-            .facts(&serde_json::json!({"queue": queue.as_str()}), &[("queue", Some(queue.as_str().to_owned()))])?;
+        session.output.facts(
+            &serde_json::json!({"queue": queue.as_str()}),
+            &[("queue", Some(queue.as_str().to_owned()))],
+        )?;
         return Ok(Exit::Done);
     }
     let shape = EndedShape::from(&session.engine.end(execution, url).await?);
@@ -76,7 +81,12 @@ pub(super) async fn end(session: &Session<'_>, target: &Target) -> Result<Exit, 
 }
 
 fn header(text: &str) -> Result<(String, String), Failure> {
-    let wrong = || Failure::new(Exit::Usage, format!("--header {text:?} is not of the form 'NAME: VALUE'"));
+    let wrong = || {
+        Failure::new(
+            Exit::Usage,
+            format!("--header {text:?} is not of the form 'NAME: VALUE'"),
+        )
+    };
     let (name, value) = text.split_once(':').ok_or_else(wrong)?;
     if name.is_empty() || name.contains(char::is_whitespace) {
         return Err(wrong());
@@ -93,9 +103,14 @@ fn body(file: &Path) -> Result<Bytes, Failure> {
     } else {
         std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
     };
-    read.map_err(|error| Failure::new(Exit::Usage, format!("--body-file {file:?} cannot be read: {error}")))?;
+    read.map_err(|error| {
+        Failure::new(
+            Exit::Usage,
+            format!("--body-file {} cannot be read: {error}", file.display()),
+        )
+    })?;
     if bytes.len() > BODY_BYTES_MAX {
-        let why = format!("--body-file {file:?} has more than {BODY_BYTES_MAX} bytes");
+        let why = format!("--body-file {} has more than {BODY_BYTES_MAX} bytes", file.display());
         return Err(Failure::new(Exit::Usage, why));
     }
     Ok(bytes.into())

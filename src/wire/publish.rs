@@ -141,6 +141,7 @@ fn body(body: Option<&RawValue>, base64: Option<&RawValue>) -> Result<(Bytes, Op
 }
 
 /// An error about the document as a whole; serde names an unknown or repeated key in backticks.
+#[must_use]
 pub fn whole(error: &serde_json::Error) -> Problem {
     let text = reason(error);
     let named = text.starts_with("unknown field") || text.starts_with("duplicate field") || text.starts_with("missing");
