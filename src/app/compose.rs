@@ -53,6 +53,8 @@ impl From<SqliteError> for OpenError {
 
 /// Opens store and broker. `api` is where this process listens, if it does: it is never delivered to.
 pub(super) async fn engine(config: &Config, api: Option<SocketAddr>) -> Result<Engine, OpenError> {
+    // One provider in the process; whoever was first is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let clock = Clock::system();
     let sender = sender(config, api, clock.clone()).await?;
     let (store, broker) = seams(config, &clock).await?;

@@ -289,7 +289,8 @@ pub(super) enum Policy {
     /// Print the schedule that a policy makes, or what is wrong with it.
     Preview {
         /// The policy, for example '{"maximum_delay": 60}'.
-        json: String,
+        #[arg(value_name = "JSON")]
+        policy: String,
     },
 }
 

@@ -32,7 +32,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             Ok(Exit::Done)
         }
         Some(Sub::QueueName(target)) => queue_name(&load(cli, environment)?.broker.naming, target, output),
-        Some(Sub::Policy(Policy::Preview { json })) => preview(json, output),
+        Some(Sub::Policy(Policy::Preview { policy })) => preview(policy, output),
         Some(
             Sub::Publish(_)
             | Sub::End(_)
