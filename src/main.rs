@@ -1,3 +1,37 @@
 //! The `redrive` program: parse, call `app`, map the result to an exit code.
 
-fn main() {}
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+use redrive::{app, cli};
+
+/// Stack of every thread: a header table nested thousands of levels deep overflows the usual one.
+const STACK_BYTES: u64 = 128 * 1024 * 1024;
+const STACK_VARIABLE: &str = "RUST_MIN_STACK";
+
+fn main() -> ExitCode {
+    enlarge_stacks();
+    let exit = match cli::parse() {
+        Ok(cli) => app::run(&cli),
+        Err(exit) => exit,
+    };
+    ExitCode::from(exit.code())
+}
+
+/// Starts the program again, once, where the stacks are too small: the variable itself ends the loop.
+/// Where that is not possible it goes on with what it has.
+fn enlarge_stacks() {
+    let bytes = std::env::var(STACK_VARIABLE).ok().and_then(|text| text.parse().ok());
+    if bytes.is_some_and(|bytes: u64| bytes >= STACK_BYTES) {
+        return;
+    }
+    let mut arguments = std::env::args_os();
+    if let (Some(name), Ok(program)) = (arguments.next(), std::env::current_exe()) {
+        let mut again = Command::new(program);
+        again
+            .arg0(name)
+            .args(arguments)
+            .env(STACK_VARIABLE, STACK_BYTES.to_string());
+        let _ = again.exec();
+    }
+}

@@ -38,6 +38,53 @@ impl QueueType {
     }
 }
 
+/// Deliveries of one message that a quorum queue allows: so many that it is never reached. Absent or
+/// −1 it would requeue to the tail and break order; the broker's own default would drop the message.
+pub const DELIVERY_LIMIT: i32 = 2_000_000_000;
+
+/// The value of a queue's argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// A long string.
+    Text(String),
+    /// A signed 32-bit integer.
+    Integer(i32),
+    /// A boolean.
+    Flag(bool),
+}
+
+/// The arguments of any queue of ours whose messages are neither dropped nor reordered when they are
+/// returned. The type is named because a vhost may have another default.
+#[must_use]
+pub fn queue_arguments(queue_type: QueueType) -> Vec<(&'static str, Argument)> {
+    let mut arguments = vec![("x-queue-type", Argument::Text(queue_type.as_str().to_owned()))];
+    if queue_type == QueueType::Quorum {
+        arguments.push(("x-delivery-limit", Argument::Integer(DELIVERY_LIMIT)));
+    }
+    arguments
+}
+
+/// The arguments of a delivery queue: fixed for ever, everything tunable is elsewhere. Never
+/// `x-expires`, never `x-max-priority`.
+#[must_use]
+pub fn delivery_arguments(
+    queue_type: QueueType,
+    exchange: &str,
+    dead_letter_queue: &str,
+) -> Vec<(&'static str, Argument)> {
+    let mut arguments = queue_arguments(queue_type);
+    arguments.push(("x-single-active-consumer", Argument::Flag(true)));
+    if queue_type == QueueType::Quorum {
+        // An overrun of the limit is kept, not dropped.
+        arguments.push(("x-dead-letter-exchange", Argument::Text(exchange.to_owned())));
+        arguments.push((
+            "x-dead-letter-routing-key",
+            Argument::Text(dead_letter_queue.to_owned()),
+        ));
+    }
+    arguments
+}
+
 /// The settings that every process on one vhost must share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Naming {

@@ -187,7 +187,8 @@ fn escape(character: char) -> String {
 
 /// Whether a character must not reach a screen: it acts, reorders, cannot be seen, or means something
 /// else everywhere.
-const fn is_hidden(character: char) -> bool {
+#[must_use]
+pub const fn is_hidden(character: char) -> bool {
     matches!(character,
         // C0, DEL and C1.
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'

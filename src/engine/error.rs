@@ -65,6 +65,20 @@ impl EngineError {
             Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
         }
     }
+
+    /// Whether somebody has to change the configuration or the broker's rights first (exit code 78):
+    /// waiting does not help.
+    #[must_use]
+    pub const fn is_misconfigured(&self) -> bool {
+        match self {
+            Self::Broker(error) => matches!(
+                error,
+                BrokerError::Login { .. } | BrokerError::Vhost { .. } | BrokerError::Rights { .. }
+            ),
+            Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
+            Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+        }
+    }
 }
 
 /// An error and its causes, once each, on one line.

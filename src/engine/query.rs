@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-use crate::store::{AttemptQuery, AuditEntry, Incarnation};
+pub use crate::store::{AttemptQuery, AuditEntry, Incarnation};
 
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 

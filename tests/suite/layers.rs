@@ -28,13 +28,15 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
+    // The JSON shapes that both fronts print.
+    ("wire", &["engine", "domain"]),
     ("api", FRONT),
     ("cli", FRONT),
     ("console", FRONT),
     ("jobs", FRONT),
 ];
 
-const FRONT: &[&str] = &["engine", "domain", "config", "ambient", "telemetry"];
+const FRONT: &[&str] = &["engine", "domain", "config", "ambient", "telemetry", "wire"];
 
 /// The composition root and the files of the crate's root name everything.
 const MAY_NAME_ALL: &[&str] = &["app", "lib", "main"];

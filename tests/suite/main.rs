@@ -12,7 +12,9 @@
     reason = "what a module offers to the others of this binary is `pub`"
 )]
 
+mod api;
 mod broker_contract;
+mod cli;
 mod embedded;
 mod engine;
 mod layers;

@@ -11,11 +11,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use super::failure::{CallError, call_error};
 use super::line::{Dialer, Line, Slot};
 use crate::broker::{BrokerError, Deleted, Look};
-use crate::domain::naming::{Naming, QueueType};
-
-/// A delivery limit that is never reached, but keeps returned messages at the head: absent or −1 sends
-/// them to the tail (trap 1), the default of RabbitMQ 4 drops them after 20 (trap 2).
-pub(super) const DELIVERY_LIMIT: i32 = 2_000_000_000;
+use crate::domain::naming::{self, Argument, Naming, QueueType};
 
 /// The spare connection and what is done on it.
 #[derive(Debug)]
@@ -246,27 +242,27 @@ pub(super) async fn on_channel<T>(
     step(&channel).await
 }
 
-/// The arguments of a delivery queue: fixed for ever, everything tunable is elsewhere (trap 13). The type
-/// is named because a vhost may have another default. Never `x-expires`, never `x-max-priority`.
+/// The arguments of a delivery queue (trap 13).
 pub(super) fn delivery_arguments(queue_type: QueueType, exchange: &str, dead_letter_queue: &str) -> FieldTable {
-    let mut arguments = typed(queue_type);
-    insert(&mut arguments, "x-single-active-consumer", AMQPValue::Boolean(true));
-    if queue_type == QueueType::Quorum {
-        // An overrun of the limit is kept, not dropped (trap 1).
-        insert(&mut arguments, "x-dead-letter-exchange", text(exchange));
-        insert(&mut arguments, "x-dead-letter-routing-key", text(dead_letter_queue));
-    }
-    arguments
+    table(naming::delivery_arguments(queue_type, exchange, dead_letter_queue))
 }
 
 /// A queue of this type whose messages are neither dropped nor reordered when they are returned.
 pub(super) fn typed(queue_type: QueueType) -> FieldTable {
-    let mut arguments = FieldTable::default();
-    insert(&mut arguments, "x-queue-type", text(queue_type.as_str()));
-    if queue_type == QueueType::Quorum {
-        insert(&mut arguments, "x-delivery-limit", AMQPValue::LongInt(DELIVERY_LIMIT));
+    table(naming::queue_arguments(queue_type))
+}
+
+fn table(arguments: Vec<(&'static str, Argument)>) -> FieldTable {
+    let mut table = FieldTable::default();
+    for (name, value) in arguments {
+        let value = match value {
+            Argument::Text(value) => text(&value),
+            Argument::Integer(value) => AMQPValue::LongInt(value),
+            Argument::Flag(value) => AMQPValue::Boolean(value),
+        };
+        insert(&mut table, name, value);
     }
-    arguments
+    table
 }
 
 pub(super) fn insert(table: &mut FieldTable, name: &'static str, value: AMQPValue) {

@@ -1,0 +1,145 @@
+//! Endpoints: list, one, test, disable, redeliver.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::domain::url::EndpointUrl;
+use crate::engine::{Answer, Command, Query, RedeliverTarget};
+use crate::wire::List;
+use crate::wire::endpoint::Endpoint;
+use crate::wire::input;
+use crate::wire::plan::Asked;
+use crate::wire::problem::Problem;
+
+use super::Shared;
+use super::act::{Options, act};
+use super::extract::{Input, Params};
+use super::guard::Caller;
+use super::problem::answer;
+use super::queues::mismatch;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Selection {
+    url: Option<String>,
+    #[serde(default)]
+    unavailable: bool,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Params(selection): Params<Selection>,
+) -> Result<Response, Problem> {
+    if let Some(url) = &selection.url {
+        return show(&shared, input::url(url)?).await;
+    }
+    let query = Query::Endpoints {
+        not_available: selection.unavailable,
+        limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
+        cursor: selection.cursor,
+    };
+    let Answer::Endpoints(page) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<Endpoint>::of(&page)))
+}
+
+async fn show(shared: &Shared, url: EndpointUrl) -> Result<Response, Problem> {
+    let Answer::Endpoint(view) = shared.engine()?.query(Query::Endpoint(url)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &Endpoint::from(view.as_ref())))
+}
+
+/// The endpoint, in the body where it is not in the query.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    url: Option<String>,
+    method: Option<String>,
+    reason: Option<String>,
+}
+
+impl Which {
+    /// The query counts where the body says nothing.
+    fn merge(self, options: &mut Options) -> Result<EndpointUrl, Problem> {
+        options.method = self.method.or_else(|| options.method.take());
+        options.reason = self.reason.or_else(|| options.reason.take());
+        let url = self.url.or_else(|| options.url.take());
+        input::url(&url.ok_or_else(|| Problem::field("url", "url is missing"))?)
+    }
+}
+
+pub(super) async fn test(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(mut options): Params<Options>,
+    Input(which): Input<Which>,
+) -> Result<Response, Problem> {
+    let url = which.merge(&mut options)?;
+    let method = options.method.take();
+    act(
+        &shared,
+        &caller,
+        options,
+        Command::TestEndpoint { url, method },
+        Asked::One,
+    )
+    .await
+}
+
+pub(super) async fn disable(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(mut options): Params<Options>,
+    Input(which): Input<Which>,
+) -> Result<Response, Problem> {
+    let url = which.merge(&mut options)?;
+    act(&shared, &caller, options, Command::DisableEndpoint(url), Asked::One).await
+}
+
+/// What disabling would do: a GET changes nothing.
+pub(super) async fn disable_plan(
+    state: State<Arc<Shared>>,
+    caller: Extension<Caller>,
+    Params(options): Params<Options>,
+) -> Result<Response, Problem> {
+    let plan = Options {
+        dry_run: true,
+        ..options
+    };
+    disable(state, caller, Params(plan), Input(Which::default())).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Redeliver {
+    url: Option<String>,
+    #[serde(default)]
+    all: bool,
+    reason: Option<String>,
+}
+
+pub(super) async fn redeliver(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(mut options): Params<Options>,
+    Input(request): Input<Redeliver>,
+) -> Result<Response, Problem> {
+    options.reason = request.reason.or(options.reason);
+    let url = request.url.or_else(|| options.url.take());
+    let (target, asked) = match (url, request.all) {
+        (Some(url), false) => (RedeliverTarget::Urls(vec![input::url(&url)?]), Asked::One),
+        (None, true) => (RedeliverTarget::All, Asked::Several),
+        (Some(_), true) => return Err(Problem::field("all", "url and all are both given; give one of them")),
+        (None, false) => return Err(Problem::field("url", "url is missing")),
+    };
+    act(&shared, &caller, options, Command::Redeliver(target), asked).await
+}

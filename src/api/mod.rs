@@ -1,0 +1,119 @@
+//! The HTTP API of the daemon: JSON over HTTP/1.1 (CONTRACT.md, *HTTP API of the daemon*).
+//!
+//! Promises: `/healthz` answers from the first moment, everything else says what it waits for; who
+//! asks is known before anything is read; a web page in somebody's browser cannot speak to it (Host,
+//! Origin and content type are checked, no CORS header is ever sent); every wait and every body has
+//! a bound. Left out on purpose: TLS (a proxy's job), HTTP/2, and any rule about messages, which is
+//! the engine's.
+//!
+//! The caller binds the listener and owns the stop.
+
+mod act;
+mod endpoints;
+mod extract;
+mod guard;
+mod health;
+mod host;
+mod login;
+mod notifications;
+mod openapi;
+mod problem;
+mod queues;
+mod records;
+mod routes;
+mod server;
+mod settings;
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::ambient::Clock;
+use crate::engine::Engine;
+use crate::wire::problem::Problem;
+
+pub use openapi::document as openapi_document;
+pub use settings::{ApiSettings, ApiToken};
+
+/// Renders the metrics as Prometheus text.
+pub type RenderMetrics = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Bodies that are read at one time have this many KiB together, at most.
+const BODIES_KIB_MAX: usize = 96 * 1024;
+
+/// The engine, once there is one; before that, what is waited for.
+#[derive(Clone, Debug, Default)]
+pub struct Backend(Arc<BackendState>);
+
+#[derive(Debug, Default)]
+struct BackendState {
+    engine: OnceLock<Engine>,
+    waiting: Mutex<String>,
+}
+
+impl Backend {
+    /// From now on the routes have an engine. A second one is ignored.
+    pub fn set(&self, engine: Engine) {
+        let _ = self.0.engine.set(engine);
+    }
+
+    /// What the routes say while there is no engine.
+    pub fn waiting_for(&self, why: String) {
+        *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    fn engine(&self) -> Result<&Engine, Problem> {
+        self.0
+            .engine
+            .get()
+            .ok_or_else(|| Problem::unavailable(format!("redrive is starting: {}", self.waiting())))
+    }
+
+    fn waiting(&self) -> String {
+        let waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.is_empty() {
+            "opening store and broker".to_owned()
+        } else {
+            waiting.clone()
+        }
+    }
+}
+
+/// What every route can see.
+struct Shared {
+    settings: ApiSettings,
+    backend: Backend,
+    metrics: RenderMetrics,
+    clock: Clock,
+    failed_logins: login::FailedLogins,
+    bodies: Arc<Semaphore>,
+}
+
+impl Shared {
+    fn engine(&self) -> Result<&Engine, Problem> {
+        self.backend.engine()
+    }
+}
+
+/// Serves until `stop` is cancelled; then takes nothing new and waits, within a bound, for what is
+/// in hand.
+pub async fn serve(
+    listener: TcpListener,
+    settings: ApiSettings,
+    backend: Backend,
+    metrics: RenderMetrics,
+    clock: Clock,
+    stop: CancellationToken,
+) {
+    let shared = Arc::new(Shared {
+        settings,
+        backend,
+        metrics,
+        clock,
+        failed_logins: login::FailedLogins::default(),
+        bodies: Arc::new(Semaphore::new(BODIES_KIB_MAX)),
+    });
+    server::run(listener, routes::router(shared), stop).await;
+}

@@ -1,0 +1,130 @@
+//! The description of all routes (`OpenAPI` 3.1), written by hand as two tables; a test compares the
+//! first with the routes that are served.
+
+mod operations;
+mod schemas;
+
+use serde_json::{Map, Value, json};
+
+use operations::{OPERATIONS, Operation};
+use schemas::SCHEMAS;
+
+/// The whole document.
+#[must_use]
+pub fn document() -> Value {
+    let mut paths = Map::new();
+    for operation in OPERATIONS {
+        let methods = paths.entry(operation.path).or_insert_with(|| json!({}));
+        if let Some(methods) = methods.as_object_mut() {
+            methods.insert(operation.method.to_owned(), describe(operation));
+        }
+    }
+    let schemas: Map<String, Value> = SCHEMAS
+        .iter()
+        .map(|(name, keys)| ((*name).to_owned(), object(keys)))
+        .collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": "redrive", "version": env!("CARGO_PKG_VERSION")},
+        "security": [{"bearer": []}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    })
+}
+
+fn describe(operation: &Operation) -> Value {
+    let mut parameters: Vec<Value> = operation
+        .path
+        .split(['{', '}'])
+        .skip(1)
+        .step_by(2)
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
+        .collect();
+    for (name, kind) in operation.query {
+        parameters.push(json!({"name": name, "in": "query", "schema": {"type": kind}}));
+    }
+    let mut described = json!({
+        "summary": operation.summary,
+        "parameters": parameters,
+        "responses": responses(operation),
+    });
+    if let (Some(name), Some(described)) = (operation.body, described.as_object_mut()) {
+        let content = json!({"application/json": {"schema": kind(name)}});
+        described.insert("requestBody".to_owned(), json!({"content": content}));
+    }
+    described
+}
+
+fn responses(operation: &Operation) -> Value {
+    let (status, name) = operation.answer;
+    let media = if name == "Text" {
+        "text/plain"
+    } else {
+        "application/json"
+    };
+    // With `dry_run` a mutation answers its plan.
+    let schema = if operation.query.iter().any(|(name, _)| *name == "dry_run") && name != "Plan" {
+        json!({"anyOf": [kind(name), kind("Plan")]})
+    } else {
+        kind(name)
+    };
+    let mut responses = Map::new();
+    responses.insert(
+        status.to_string(),
+        json!({"description": "done", "content": {media: {"schema": schema}}}),
+    );
+    for failure in [400, 401, 403, 503].iter().chain(operation.failures) {
+        let content = json!({"application/problem+json": {"schema": kind("Problem")}});
+        responses.insert(
+            failure.to_string(),
+            json!({"description": "problem", "content": content}),
+        );
+    }
+    Value::Object(responses)
+}
+
+fn object(keys: &str) -> Value {
+    let pairs = || keys.split_whitespace().filter_map(|key| key.split_once(':'));
+    let properties: Map<String, Value> = pairs().map(|(key, name)| (key.to_owned(), kind(name))).collect();
+    let required: Vec<&str> = pairs()
+        .filter(|(_, name)| name.ends_with('*'))
+        .map(|(key, _)| key)
+        .collect();
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+fn kind(name: &str) -> Value {
+    let name = name.trim_end_matches('*');
+    if let Some(inner) = name.strip_suffix('?') {
+        return json!({"anyOf": [kind(inner), {"type": "null"}]});
+    }
+    if let Some(inner) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return json!({"type": "array", "items": kind(inner)});
+    }
+    match name {
+        "time" => json!({"type": "string", "format": "date-time"}),
+        "any" | "Any" => json!({}),
+        "Text" => json!({"type": "string"}),
+        name if name.starts_with(char::is_uppercase) => json!({"$ref": format!("#/components/schemas/{name}")}),
+        name => json!({"type": name}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_that_is_named_exists() {
+        let text = document().to_string();
+        let mut named = text.split("#/components/schemas/").skip(1).peekable();
+        assert!(named.peek().is_some());
+        for rest in named {
+            let name = rest.split('"').next().unwrap();
+            assert!(SCHEMAS.iter().any(|(known, _)| *known == name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What may be asked of each path, as a table.
+
+/// What may be asked of a path.
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) summary: &'static str,
+    /// Query parameters: name and type.
+    pub(super) query: &'static [(&'static str, &'static str)],
+    /// Schema of the request's body.
+    pub(super) body: Option<&'static str>,
+    /// Status of success, and the schema of its answer.
+    pub(super) answer: (u16, &'static str),
+    /// Statuses of the failures beside 400, 401, 403 and 503.
+    pub(super) failures: &'static [u16],
+}
+
+const PAGE: &[(&str, &str)] = &[("limit", "integer"), ("cursor", "string")];
+const ACT: &[(&str, &str)] = &[("dry_run", "boolean"), ("reason", "string")];
+const ACT_URL: &[(&str, &str)] = &[("url", "string"), ("dry_run", "boolean"), ("reason", "string")];
+const TEST: &[(&str, &str)] = &[
+    ("url", "string"),
+    ("method", "string"),
+    ("dry_run", "boolean"),
+    ("reason", "string"),
+];
+
+const fn get(path: &'static str, summary: &'static str, answer: &'static str) -> Operation {
+    Operation {
+        method: "get",
+        path,
+        summary,
+        query: &[],
+        body: None,
+        answer: (200, answer),
+        failures: &[],
+    }
+}
+
+const fn post(path: &'static str, summary: &'static str, body: &'static str, answer: &'static str) -> Operation {
+    Operation {
+        method: "post",
+        path,
+        summary,
+        query: ACT,
+        body: Some(body),
+        answer: (200, answer),
+        failures: &[404, 409, 413, 415],
+    }
+}
+
+pub(super) const OPERATIONS: &[Operation] = &[
+    Operation {
+        query: &[],
+        answer: (202, "Published"),
+        failures: &[413, 415],
+        ..post(
+            "/v1/notifications",
+            "Publish a notification; answered after the broker's confirm. 503 carries the id to repeat with.",
+            "NewNotification",
+            "Published",
+        )
+    },
+    Operation {
+        query: &[],
+        answer: (202, "Ended"),
+        failures: &[413, 415],
+        ..post(
+            "/v1/executions/{id}/end",
+            "Mark the end of an execution's sequence to a URL.",
+            "Url",
+            "Ended",
+        )
+    },
+    post(
+        "/v1/redeliver",
+        "Make an endpoint available again and go on where it stopped.",
+        "Redeliver",
+        "Redelivered",
+    ),
+    Operation {
+        query: &[
+            ("filter", "string"),
+            ("sort", "string"),
+            ("limit", "integer"),
+            ("cursor", "string"),
+        ],
+        ..get("/v1/queues", "Queues, filtered and sorted.", "QueueList")
+    },
+    Operation {
+        failures: &[404],
+        ..get("/v1/queues/{name}", "One queue.", "Queue")
+    },
+    Operation {
+        method: "delete",
+        ..post(
+            "/v1/queues/{name}",
+            "Delete a queue with everything in it.",
+            "Because",
+            "Deleted",
+        )
+    },
+    Operation {
+        failures: &[404],
+        ..get("/v1/queues/{name}/why", "Why a queue moves or does not.", "WhyAnswer")
+    },
+    post(
+        "/v1/queues/{name}/pause",
+        "Stop delivering from a queue.",
+        "Because",
+        "Queue",
+    ),
+    post(
+        "/v1/queues/{name}/resume",
+        "Go on delivering from a queue.",
+        "Because",
+        "Queue",
+    ),
+    post(
+        "/v1/queues/{name}/purge",
+        "Remove every message of a queue.",
+        "Because",
+        "Purged",
+    ),
+    post(
+        "/v1/queues/{name}/rescue",
+        "Take the undecodable head of a quarantined queue out, into the store.",
+        "Because",
+        "Rescued",
+    ),
+    Operation {
+        query: &[
+            ("url", "string"),
+            ("unavailable", "boolean"),
+            ("limit", "integer"),
+            ("cursor", "string"),
+        ],
+        failures: &[404],
+        ..get(
+            "/v1/endpoints",
+            "Endpoints; with `url` that one alone, as an object.",
+            "EndpointList",
+        )
+    },
+    Operation {
+        query: TEST,
+        failures: &[409],
+        ..get(
+            "/v1/endpoints/test",
+            "Send a HEAD to an endpoint, never a queued message.",
+            "Tested",
+        )
+    },
+    Operation {
+        query: TEST,
+        ..post(
+            "/v1/endpoints/test",
+            "Send a request to an endpoint, never a queued message.",
+            "Test",
+            "Tested",
+        )
+    },
+    Operation {
+        query: ACT_URL,
+        failures: &[404],
+        ..get("/v1/endpoints/disable", "What disabling an endpoint would do.", "Plan")
+    },
+    Operation {
+        query: ACT_URL,
+        ..post(
+            "/v1/endpoints/disable",
+            "Send nothing to a URL until somebody redelivers.",
+            "Url",
+            "Endpoint",
+        )
+    },
+    Operation {
+        query: &[("within", "integer"), ("limit", "integer")],
+        ..get("/v1/retries", "What is tried when; `within` in seconds.", "RetryList")
+    },
+    Operation {
+        query: &[
+            ("queue", "string"),
+            ("url", "string"),
+            ("message_id", "string"),
+            ("limit", "integer"),
+        ],
+        ..get("/v1/attempts", "The attempt log, newest first.", "AttemptList")
+    },
+    Operation {
+        query: PAGE,
+        ..get(
+            "/v1/audit",
+            "Who did what, why, with what result; newest first.",
+            "AuditList",
+        )
+    },
+    get("/healthz", "The process answers; needs no token.", "Alive"),
+    get("/readyz", "Whether broker and store can be reached.", "Readiness"),
+    get("/metrics", "Metrics as Prometheus text.", "Text"),
+    get("/openapi.json", "This description.", "Any"),
+];

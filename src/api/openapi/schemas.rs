@@ -1,0 +1,85 @@
+//! The documents that are sent and answered, as a table.
+
+/// Name, and keys with their types. `?` may be null, `[x]` is a list, a capital letter begins a
+/// schema's name, `*` is a required key of an input.
+pub(super) const SCHEMAS: &[(&str, &str)] = &[
+    (
+        "NewNotification",
+        "execution_id:string* url:string* headers:object body:any body_base64:string polling_time:integer \
+         restart_count:integer id:string",
+    ),
+    ("Published", "id:string queue:string"),
+    ("Ended", "id:string? queue:string marked:boolean"),
+    ("Url", "url:string*"),
+    ("Because", "reason:string"),
+    ("Redeliver", "url:string all:boolean reason:string"),
+    ("Test", "url:string method:string reason:string"),
+    (
+        "Redelivered",
+        "url:string was_unavailable:boolean before:string queues:integer",
+    ),
+    (
+        "Queue",
+        "name:string kind:string execution_id:string? url:string? ready:integer? unacked:integer? \
+         state:string? why:Why? owner:string? oldest_age_s:integer? next_attempt_at:time? paused:boolean \
+         pause:Pause? head:Head? delivered:integer? warnings:[string] taken_at:time?",
+    ),
+    ("Why", "code:string text:string until:time?"),
+    ("Pause", "by:string reason:string? at:time?"),
+    (
+        "Head",
+        "message_id:string attempts:integer of:integer phase:string? first_failed_at:time? \
+         last_failed_at:time? status:integer? error:string? next_attempt_at:time? parked:boolean",
+    ),
+    (
+        "WhyAnswer",
+        "name:string state:string? why:Why? code:string? text:string? until:time? url:string? \
+         owner:string? next_attempt_at:time? head:Head? warnings:[string] taken_at:time?",
+    ),
+    ("Purged", "name:string purged:boolean messages:integer"),
+    ("Deleted", "name:string deleted:boolean messages:integer"),
+    ("Rescued", "name:string rescued:boolean id:integer"),
+    (
+        "Endpoint",
+        "url:string state:string since:time? attempts:integer next_attempt_at:time? last_status:integer? \
+         last_error:string? last_success_at:time? probe_queue:string? probe_message_id:string? \
+         queues:integer waiting:integer?",
+    ),
+    (
+        "Tested",
+        "url:string method:string class:string status:integer? error:string? duration_ms:integer",
+    ),
+    (
+        "Retry",
+        "at:time? queue:string? url:string? message_id:string? phase:string? attempt:integer of:integer",
+    ),
+    (
+        "Attempt",
+        "message_id:string queue:string url:string attempt:integer started_at:time? duration_ms:integer \
+         class:string status:integer? error:string? response:string? counted:boolean epoch:integer",
+    ),
+    (
+        "Audit",
+        "id:integer at:time? actor:string command:string target:string reason:string? plan:string? \
+         result:string detail:string hash:string",
+    ),
+    ("QueueList", "items:[Queue] next_cursor:string? taken_at:time?"),
+    ("EndpointList", "items:[Endpoint] next_cursor:string? taken_at:time?"),
+    ("RetryList", "items:[Retry] next_cursor:string? taken_at:time?"),
+    ("AttemptList", "items:[Attempt] next_cursor:string? taken_at:time?"),
+    ("AuditList", "items:[Audit] next_cursor:string? taken_at:time?"),
+    (
+        "Plan",
+        "command:string title:string lines:[PlanLine] warnings:[string] messages:integer? \
+         destroys:boolean hash:string",
+    ),
+    ("PlanLine", "target:string now:string effect:string"),
+    ("Alive", "status:string"),
+    ("Part", "ok:boolean problem:string?"),
+    ("Readiness", "ready:boolean broker:Part store:Part delivering:Part"),
+    (
+        "Problem",
+        "type:string title:string status:integer detail:string field:string nearest:string id:string \
+         retry_after_s:integer",
+    ),
+];

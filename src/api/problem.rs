@@ -1,0 +1,69 @@
+//! Answers: JSON documents and problem documents.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::engine::EngineError;
+use crate::wire::json;
+use crate::wire::problem::Problem;
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = document(self.status, &self, "application/problem+json");
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == 401 {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"redrive\""));
+        }
+        response
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        Self::from(&error)
+    }
+}
+
+/// A JSON document.
+pub(super) fn answer(status: StatusCode, shape: &impl Serialize) -> Response {
+    document(status.as_u16(), shape, "application/json")
+}
+
+/// Text of another kind.
+pub(super) fn text(text: String, content_type: &'static str) -> Response {
+    with_type(StatusCode::OK, Body::from(text), content_type)
+}
+
+fn document(status: u16, shape: &impl Serialize, content_type: &'static str) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    with_type(status, Body::from(json::compact(shape)), content_type)
+}
+
+fn with_type(status: StatusCode, body: Body, content_type: &'static str) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert("cache-control", HeaderValue::from_static("no-store"));
+    response
+}
+
+/// There is no such route.
+pub(super) async fn no_route(uri: Uri) -> Problem {
+    Problem::new(404, format!("there is no route {:?}; see /openapi.json", uri.path()))
+}
+
+/// The route does not have this method.
+pub(super) async fn no_method(method: Method, uri: Uri) -> Problem {
+    Problem::new(
+        405,
+        format!("{:?} does not have {method}; see /openapi.json", uri.path()),
+    )
+}

@@ -1,0 +1,90 @@
+//! Queues.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::domain::id::QueueName;
+use crate::engine::view::QueueView;
+use crate::engine::{Answer, Command, Query, QueuesQuery};
+use crate::wire::List;
+use crate::wire::input;
+use crate::wire::plan::Asked;
+use crate::wire::problem::Problem;
+use crate::wire::queue::{Queue, WhyAnswer};
+
+use super::Shared;
+use super::act::{Because, Options, act};
+use super::extract::{Input, Name, Params};
+use super::guard::Caller;
+use super::problem::answer;
+
+/// An answer of another variant than the query's: a bug, said as one.
+pub(super) fn mismatch() -> Problem {
+    Problem::new(500, "the engine answered another query")
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Selection {
+    filter: Option<String>,
+    sort: Option<String>,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Params(selection): Params<Selection>,
+) -> Result<Response, Problem> {
+    let query = Query::Queues(QueuesQuery {
+        filter: selection.filter,
+        sort: selection.sort,
+        limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
+        cursor: selection.cursor,
+    });
+    let Answer::Queues(page) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<Queue>::of(&page)))
+}
+
+pub(super) async fn show(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Response, Problem> {
+    Ok(answer(StatusCode::OK, &Queue::from(&look(&shared, name).await?)))
+}
+
+pub(super) async fn why(State(shared): State<Arc<Shared>>, Name(name): Name) -> Result<Response, Problem> {
+    Ok(answer(StatusCode::OK, &WhyAnswer::from(&look(&shared, name).await?)))
+}
+
+async fn look(shared: &Shared, name: QueueName) -> Result<QueueView, Problem> {
+    let Answer::Queue(view) = shared.engine()?.query(Query::Queue(name)).await? else {
+        return Err(mismatch());
+    };
+    Ok(*view)
+}
+
+macro_rules! command {
+    ($name:ident, $variant:ident) => {
+        pub(super) async fn $name(
+            State(shared): State<Arc<Shared>>,
+            Extension(caller): Extension<Caller>,
+            Name(name): Name,
+            Params(mut options): Params<Options>,
+            Input(because): Input<Because>,
+        ) -> Result<Response, Problem> {
+            options.reason = because.reason.or(options.reason);
+            act(&shared, &caller, options, Command::$variant(name), Asked::One).await
+        }
+    };
+}
+
+command!(pause, PauseQueue);
+command!(resume, ResumeQueue);
+command!(purge, PurgeQueue);
+command!(delete, DeleteQueue);
+command!(rescue, RescueQueue);

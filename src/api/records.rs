@@ -1,0 +1,89 @@
+//! Retries, attempts and the audit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::engine::query::AttemptQuery;
+use crate::engine::{Answer, Query};
+use crate::wire::List;
+use crate::wire::input;
+use crate::wire::problem::Problem;
+use crate::wire::record::{Attempt, Audit, Retry};
+
+use super::Shared;
+use super::extract::Params;
+use super::problem::answer;
+use super::queues::mismatch;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Within {
+    within: Option<u64>,
+    limit: Option<u32>,
+}
+
+pub(super) async fn retries(
+    State(shared): State<Arc<Shared>>,
+    Params(params): Params<Within>,
+) -> Result<Response, Problem> {
+    let query = Query::Retries {
+        within: params.within.map(Duration::from_secs),
+        limit: input::limit(params.limit, 100, input::LIMIT_MAX)?,
+    };
+    let Answer::Retries(page) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<Retry>::of(&page)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    queue: Option<String>,
+    url: Option<String>,
+    message_id: Option<String>,
+    limit: Option<u32>,
+}
+
+pub(super) async fn attempts(
+    State(shared): State<Arc<Shared>>,
+    Params(which): Params<Which>,
+) -> Result<Response, Problem> {
+    let query = Query::Attempts(AttemptQuery {
+        queue: which.queue.as_deref().map(input::queue).transpose()?,
+        url: which.url.as_deref().map(input::url).transpose()?,
+        message: which.message_id.as_deref().map(input::id).transpose()?,
+        limit: input::limit(which.limit, 100, input::LIMIT_MAX)?,
+    });
+    let Answer::Attempts(page) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<Attempt>::of(&page)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Before {
+    cursor: Option<String>,
+    limit: Option<u32>,
+}
+
+pub(super) async fn audit(
+    State(shared): State<Arc<Shared>>,
+    Params(before): Params<Before>,
+) -> Result<Response, Problem> {
+    let cursor = before.cursor.as_deref().map(str::parse).transpose();
+    let query = Query::Audit {
+        before: cursor.map_err(|_| Problem::field("cursor", "cursor is not one of this list's"))?,
+        limit: input::limit(before.limit, 100, input::LIMIT_MAX)?,
+    };
+    let Answer::Audit(page) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<Audit>::of(&page)))
+}

@@ -1,0 +1,103 @@
+//! Which route does what.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::handler::Handler;
+use axum::routing::{MethodFilter, on};
+
+use super::extract::BODY_BYTES_MAX;
+use super::{Shared, endpoints, guard, health, notifications, problem, queues, records};
+
+/// All routes behind their guard.
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    served()
+        .router
+        .fallback(problem::no_route)
+        .method_not_allowed_fallback(problem::no_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&shared), guard::check))
+        .with_state(shared)
+}
+
+/// Routes, with the list that the description is compared with.
+struct Served {
+    router: Router<Arc<Shared>>,
+    list: Vec<(&'static str, &'static str)>,
+}
+
+impl Served {
+    fn route<H, T>(mut self, method: &'static str, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, Arc<Shared>>,
+        T: 'static,
+    {
+        let filter = match method {
+            "get" => MethodFilter::GET,
+            "delete" => MethodFilter::DELETE,
+            _ => MethodFilter::POST,
+        };
+        self.router = self.router.route(path, on(filter, handler));
+        self.list.push((method, path));
+        self
+    }
+}
+
+fn served() -> Served {
+    Served {
+        router: Router::new(),
+        list: Vec::new(),
+    }
+    .route("post", "/v1/notifications", notifications::publish)
+    .route("post", "/v1/executions/{id}/end", notifications::end)
+    .route("post", "/v1/redeliver", endpoints::redeliver)
+    .route("get", "/v1/queues", queues::list)
+    .route("get", "/v1/queues/{name}", queues::show)
+    .route("delete", "/v1/queues/{name}", queues::delete)
+    .route("get", "/v1/queues/{name}/why", queues::why)
+    .route("post", "/v1/queues/{name}/pause", queues::pause)
+    .route("post", "/v1/queues/{name}/resume", queues::resume)
+    .route("post", "/v1/queues/{name}/purge", queues::purge)
+    .route("post", "/v1/queues/{name}/rescue", queues::rescue)
+    .route("get", "/v1/endpoints", endpoints::list)
+    .route("get", "/v1/endpoints/test", endpoints::test)
+    .route("post", "/v1/endpoints/test", endpoints::test)
+    .route("get", "/v1/endpoints/disable", endpoints::disable_plan)
+    .route("post", "/v1/endpoints/disable", endpoints::disable)
+    .route("get", "/v1/retries", records::retries)
+    .route("get", "/v1/attempts", records::attempts)
+    .route("get", "/v1/audit", records::audit)
+    .route("get", "/healthz", health::alive)
+    .route("get", "/readyz", health::ready)
+    .route("get", "/metrics", health::metrics)
+    .route("get", "/openapi.json", health::describe)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::api::openapi;
+
+    #[test]
+    fn the_description_names_exactly_the_routes_that_are_served() {
+        let described = openapi::document();
+        let described: BTreeSet<(String, String)> = described["paths"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .flat_map(|(path, methods)| {
+                let methods = methods.as_object().unwrap();
+                methods.keys().map(move |method| (method.clone(), path.clone()))
+            })
+            .collect();
+        let served: BTreeSet<(String, String)> = served()
+            .list
+            .iter()
+            .map(|(method, path)| ((*method).to_owned(), (*path).to_owned()))
+            .collect();
+        assert_eq!(described, served);
+    }
+}

@@ -1,0 +1,164 @@
+//! Where the API listens and who may use it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::engine::Access;
+
+/// The settings of the API.
+#[derive(Clone, Debug)]
+pub struct ApiSettings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Names by which it may be called, beside its address and the loopback names.
+    pub hosts: Vec<String>,
+    /// Who may use it; empty: everybody who reaches the loopback address.
+    pub tokens: Vec<ApiToken>,
+}
+
+impl ApiSettings {
+    /// Refuses what would be open to everybody: no tokens, and not a loopback address.
+    pub fn check(&self) -> Result<(), String> {
+        if self.tokens.is_empty() && !self.listen.ip().is_loopback() {
+            return Err(format!(
+                "api.listen is {}: without api.tokens only a loopback address such as 127.0.0.1 is possible",
+                self.listen
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whose token this is. Every token is compared, each in constant time.
+    pub(super) fn find(&self, secret: &str) -> Option<&ApiToken> {
+        let digest = digest(secret);
+        let mut found = None;
+        for token in &self.tokens {
+            if bool::from(token.digest.ct_eq(&digest)) {
+                found = Some(token);
+            }
+        }
+        found
+    }
+
+    /// Whether a request may call this server by that host name or address.
+    pub(super) fn answers_to(&self, host: &str, connected_to: IpAddr) -> bool {
+        let host = host.strip_suffix('.').unwrap_or(host);
+        let bare = host
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+            .unwrap_or(host);
+        if self.hosts.iter().any(|name| name.eq_ignore_ascii_case(bare)) {
+            return true;
+        }
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            let address = address.to_canonical();
+            return address.is_loopback()
+                || address == self.listen.ip().to_canonical()
+                || address == connected_to.to_canonical();
+        }
+        host.eq_ignore_ascii_case("localhost")
+    }
+}
+
+/// A bearer token; only its hash is kept.
+#[derive(Clone)]
+pub struct ApiToken {
+    name: String,
+    digest: [u8; 32],
+    access: Access,
+}
+
+impl std::fmt::Debug for ApiToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiToken")
+            .field("name", &self.name)
+            .field("access", &self.access)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ApiToken {
+    /// The token `secret`, audited as `name`.
+    #[must_use]
+    pub fn new(name: &str, secret: &str, access: Access) -> Self {
+        Self {
+            name: name.to_owned(),
+            digest: digest(secret),
+            access,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) const fn access(&self) -> Access {
+        self.access
+    }
+}
+
+fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(listen: &str, tokens: Vec<ApiToken>) -> ApiSettings {
+        ApiSettings {
+            listen: listen.parse().unwrap(),
+            hosts: vec!["redrive.example".to_owned()],
+            tokens,
+        }
+    }
+
+    #[test]
+    fn an_open_api_listens_on_loopback_only() {
+        assert!(settings("127.0.0.1:0", Vec::new()).check().is_ok());
+        assert!(settings("[::1]:0", Vec::new()).check().is_ok());
+        let refused = settings("0.0.0.0:8470", Vec::new()).check().unwrap_err();
+        assert!(refused.contains("api.tokens"), "{refused}");
+        let token = ApiToken::new("ops", "secret", Access::Operator);
+        assert!(settings("0.0.0.0:8470", vec![token]).check().is_ok());
+    }
+
+    #[test]
+    fn a_token_is_found_by_its_secret_and_shown_without_it() {
+        let tokens = vec![
+            ApiToken::new("ops", "secret", Access::Operator),
+            ApiToken::new("look", "other", Access::ReadOnly),
+        ];
+        let settings = settings("127.0.0.1:0", tokens);
+        assert_eq!(settings.find("other").map(ApiToken::name), Some("look"));
+        assert!(settings.find("secre").is_none());
+        assert!(!format!("{settings:?}").contains("secret"));
+    }
+
+    #[test]
+    fn only_its_own_names_and_addresses_are_answered_to() {
+        let settings = settings("127.0.0.1:0", Vec::new());
+        let connected_to = "10.0.0.7".parse().unwrap();
+        for host in [
+            "localhost",
+            "LOCALHOST.",
+            "127.0.0.1",
+            "[::1]",
+            "10.0.0.7",
+            "Redrive.Example",
+        ] {
+            assert!(settings.answers_to(host, connected_to), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "10.0.0.8",
+            "",
+            "localhost.evil.example",
+        ] {
+            assert!(!settings.answers_to(host, connected_to), "{host}");
+        }
+    }
+}

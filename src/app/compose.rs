@@ -1,0 +1,193 @@
+//! Configuration → store, broker, sender → engine.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::ambient::Clock;
+use crate::api::{ApiSettings, ApiToken};
+use crate::broker::BrokerHandle;
+use crate::broker::embedded::Embedded;
+use crate::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use crate::cli::{Exit, Failure};
+use crate::config::{BrokerKind, Config, StoreConfig};
+use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings};
+use crate::domain::egress::AddressRules;
+use crate::engine::{Access, Engine, EngineError, EngineSettings};
+use crate::sqlite::{SqliteError, SqliteFile};
+use crate::store::StoreHandle;
+use crate::store::postgres::PostgresStore;
+use crate::store::sqlite::SqliteStore;
+
+/// Why there is no engine.
+pub(super) struct OpenError {
+    /// What to tell.
+    pub(super) failure: Failure,
+    /// Whether it can mend itself.
+    pub(super) waiting_helps: bool,
+}
+
+impl From<EngineError> for OpenError {
+    fn from(error: EngineError) -> Self {
+        Self {
+            waiting_helps: error.is_unreachable(),
+            failure: error.into(),
+        }
+    }
+}
+
+impl From<SqliteError> for OpenError {
+    fn from(error: SqliteError) -> Self {
+        let unusable = matches!(error, SqliteError::Unusable { .. });
+        let exit = if unusable {
+            Exit::Configuration
+        } else {
+            Exit::Unreachable
+        };
+        Self {
+            waiting_helps: matches!(error, SqliteError::Busy),
+            failure: Failure::of(exit, &error),
+        }
+    }
+}
+
+/// Opens store and broker. `api` is where this process listens, if it does: it is never delivered to.
+pub(super) async fn engine(config: &Config, api: Option<SocketAddr>) -> Result<Engine, OpenError> {
+    // One provider in the process; whoever was first is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let clock = Clock::system();
+    let sender = sender(config, api, clock.clone()).await?;
+    let (store, broker) = seams(config, &clock).await?;
+    Ok(Engine::new(store, broker, sender, settings(config), clock))
+}
+
+async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHandle), OpenError> {
+    let naming = || config.broker.naming.clone();
+    let (file, store): (_, StoreHandle) = match &config.store {
+        StoreConfig::Sqlite { path } => {
+            let file = SqliteFile::open(path).await?;
+            let store = SqliteStore::open(file.clone(), clock.clone())
+                .await
+                .map_err(EngineError::from)?;
+            (Some(file), Arc::new(store))
+        }
+        StoreConfig::Postgres { url } => {
+            let store = PostgresStore::connect(url.expose()).await.map_err(EngineError::from)?;
+            (None, Arc::new(store))
+        }
+    };
+    let broker = match (&config.broker.kind, file) {
+        (BrokerKind::Embedded, Some(file)) => Embedded::open(file, naming(), clock.clone()).await,
+        (BrokerKind::Embedded, None) => {
+            return Err(OpenError {
+                failure: Failure::new(Exit::Configuration, "the embedded broker needs a sqlite: store.url"),
+                waiting_helps: false,
+            });
+        }
+        (
+            BrokerKind::RabbitMq {
+                amqp_url,
+                management_url,
+            },
+            _,
+        ) => {
+            let mut settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming());
+            settings.provision = config.broker.provision;
+            RabbitMq::connect(settings, clock.clone())
+        }
+    };
+    Ok((store, broker.map_err(EngineError::from)?))
+}
+
+async fn sender(config: &Config, api: Option<SocketAddr>, clock: Clock) -> Result<SenderHandle, OpenError> {
+    let endpoints = config.endpoints.iter().map(|endpoint| {
+        let settings = EndpointSettings {
+            secrets: endpoint.secrets.clone(),
+            headers: endpoint.headers.clone(),
+        };
+        (endpoint.url.clone(), settings)
+    });
+    let settings = SenderSettings {
+        timeout: config.delivery.timeout,
+        response_snippet_bytes: config.delivery.response_snippet_bytes,
+        rules: AddressRules {
+            allow: config.delivery.allow_networks.clone(),
+            own: own_sockets(config, api).await,
+            ..AddressRules::default()
+        },
+        endpoints: endpoints.collect(),
+    };
+    HttpSender::new(settings, clock).map_err(|error| OpenError {
+        failure: Failure::of(Exit::Configuration, &error),
+        waiting_helps: false,
+    })
+}
+
+/// The sockets of our own API, broker and database. A name that does not resolve now is not reached now.
+async fn own_sockets(config: &Config, api: Option<SocketAddr>) -> Vec<SocketAddr> {
+    let mut urls = Vec::new();
+    if let StoreConfig::Postgres { url } = &config.store {
+        urls.push((url, 5432));
+    }
+    if let BrokerKind::RabbitMq {
+        amqp_url,
+        management_url,
+    } = &config.broker.kind
+    {
+        urls.push((amqp_url, 5672));
+        urls.push((management_url, 80));
+    }
+    let mut own = vec![api.unwrap_or(config.api.listen)];
+    for (url, port_default) in urls {
+        let Ok(url) = url::Url::parse(url.expose()) else {
+            continue;
+        };
+        let port_default = if url.scheme() == "amqps" { 5671 } else { port_default };
+        let port = url.port_or_known_default().unwrap_or(port_default);
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        if let Ok(addresses) = tokio::net::lookup_host((host, port)).await {
+            own.extend(addresses);
+        }
+    }
+    own
+}
+
+fn settings(config: &Config) -> EngineSettings {
+    let delivery = &config.delivery;
+    let rates = config
+        .endpoints
+        .iter()
+        .filter_map(|endpoint| Some((endpoint.url.clone(), endpoint.max_receives_per_second?)));
+    EngineSettings {
+        naming: config.broker.naming.clone(),
+        workers: delivery.workers,
+        prefetch: delivery.prefetch,
+        request_timeout: delivery.timeout,
+        linger: delivery.linger,
+        in_flight_per_endpoint: delivery.in_flight_per_endpoint,
+        idle_queue_ttl: delivery.idle_queue_ttl,
+        retry_after_cap: Duration::from_secs(delivery.retry_after_cap_s),
+        default_policy: delivery.retry_policy.clone(),
+        take_over: delivery.take_over,
+        drain: delivery.drain,
+        rates: rates.collect(),
+    }
+}
+
+/// The API's own part of the configuration; `bound` is where it listens really.
+pub(super) fn api_settings(config: &Config, bound: SocketAddr) -> ApiSettings {
+    use secrecy::ExposeSecret as _;
+    let token = |(index, token): (usize, &crate::config::ApiToken)| {
+        let access = if token.read_only {
+            Access::ReadOnly
+        } else {
+            Access::Operator
+        };
+        ApiToken::new(&format!("token-{}", index + 1), token.token.expose_secret(), access)
+    };
+    ApiSettings {
+        listen: bound,
+        hosts: config.api.hosts.clone(),
+        tokens: config.api.tokens.iter().enumerate().map(token).collect(),
+    }
+}

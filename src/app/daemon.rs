@@ -1,0 +1,143 @@
+//! The engine without a screen: API first, then store and broker, then delivery, until a signal.
+//!
+//! Whatever is away at start is waited for; what waiting does not mend ends the process with its code.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::ambient::{self, Clock};
+use crate::api::{self, Backend};
+use crate::cli::{self, Exit, Failure};
+use crate::config::Config;
+use crate::engine::Engine;
+use crate::telemetry::{Metrics, StatsdTarget};
+
+use super::compose;
+
+/// Between two tries to open store and broker.
+const RETRY: Duration = Duration::from_secs(1);
+/// Between two sweeps of the numbers.
+const METRICS_SWEEP: Duration = Duration::from_secs(5);
+
+pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
+    let stop = CancellationToken::new();
+    ambient::spawn("signals", signals(stop.clone())?);
+    let metrics = metrics(&config)?;
+    let listener = TcpListener::bind(config.api.listen).await.map_err(|error| {
+        let why = format!("api.listen {} cannot be bound: {error}", config.api.listen);
+        Failure::new(Exit::Configuration, why)
+    })?;
+    let bound = listener.local_addr()?;
+    let settings = compose::api_settings(&config, bound);
+    settings.check().map_err(|why| Failure::new(Exit::Configuration, why))?;
+    for warning in config.warnings() {
+        tracing::warn!(?warning, "configuration");
+    }
+    cli::notice(&format!("listening on http://{bound}"));
+    let backend = Backend::default();
+    let render: api::RenderMetrics = Arc::new(move || metrics.render());
+    let served = ambient::spawn(
+        "http api",
+        api::serve(
+            listener,
+            settings,
+            backend.clone(),
+            render,
+            Clock::system(),
+            stop.clone(),
+        ),
+    );
+    let result = deliver(&config, bound, &backend, &stop).await;
+    stop.cancel();
+    let _ = served.await;
+    result
+}
+
+async fn deliver(
+    config: &Config,
+    bound: std::net::SocketAddr,
+    backend: &Backend,
+    stop: &CancellationToken,
+) -> Result<Exit, Failure> {
+    let Some(engine) = open(config, bound, backend, stop).await? else {
+        return Ok(Exit::Done);
+    };
+    backend.set(engine.clone());
+    let delivered = engine.run(stop.clone()).await;
+    // Requests in hand may still need the engine's connections until the API has drained; both have
+    // their own bound, and closing answers what is left with an error.
+    stop.cancel();
+    engine.close().await;
+    match delivered {
+        Ok(()) => Ok(Exit::Done),
+        // What the store refuses at the begin (other settings, a newer minimum) is the configuration's matter.
+        Err(error @ crate::engine::EngineError::Refused { .. }) => Err(Failure::of(Exit::Configuration, &error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens store and broker, as often as it takes; `None` when the stop came first.
+async fn open(
+    config: &Config,
+    bound: std::net::SocketAddr,
+    backend: &Backend,
+    stop: &CancellationToken,
+) -> Result<Option<Engine>, Failure> {
+    loop {
+        let error = match compose::engine(config, Some(bound)).await {
+            Ok(engine) => return Ok(Some(engine)),
+            Err(error) => error,
+        };
+        if !error.waiting_helps {
+            return Err(error.failure);
+        }
+        let why = error.failure.causes().join(": ");
+        tracing::warn!(?why, "waiting for store and broker");
+        backend.waiting_for(why);
+        tokio::select! {
+            () = stop.cancelled() => return Ok(None),
+            () = tokio::time::sleep(RETRY) => {}
+        }
+    }
+}
+
+/// The first signal stops in order, the second at once.
+fn signals(stop: CancellationToken) -> Result<impl Future<Output = ()> + use<>, Failure> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        either(&mut terminate, &mut interrupt).await;
+        tracing::info!("stopping: finishing what is in flight; a second signal stops at once");
+        stop.cancel();
+        either(&mut terminate, &mut interrupt).await;
+        std::process::exit(i32::from(Exit::Failed.code()));
+    })
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+fn metrics(config: &Config) -> Result<Metrics, Failure> {
+    let statsd = config
+        .metrics
+        .statsd
+        .clone()
+        .map(|(host, port)| StatsdTarget { host, port });
+    let metrics = Metrics::install(statsd.as_ref()).map_err(|error| Failure::of(Exit::Configuration, &error))?;
+    let swept = metrics.clone();
+    ambient::spawn("metrics sweep", async move {
+        loop {
+            tokio::time::sleep(METRICS_SWEEP).await;
+            swept.sweep();
+        }
+    });
+    Ok(metrics)
+}

@@ -1,0 +1,110 @@
+//! The composition root: configuration → store, broker, sender → engine → front. It holds no logic.
+
+mod compose;
+mod daemon;
+
+use std::future::Future;
+
+use crate::cli::{self, Cli, Exit, Failure, Mode};
+use crate::config::{Config, Environment};
+use crate::engine::Access;
+use crate::telemetry::{self, LogFormat, LogTarget};
+
+/// What is logged by a command that is not the daemon, where nobody asks for more.
+const LOG_OF_COMMANDS: &str = "error";
+
+/// Does what the arguments say.
+#[must_use]
+pub fn run(cli: &Cli) -> Exit {
+    dispatch(cli).unwrap_or_else(|failure| cli::report(&failure))
+}
+
+fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
+    let environment = Environment::of_process();
+    let mode = cli.mode()?;
+    cli.check_access(Access::Operator)?;
+    match mode {
+        Mode::Console => Err(Failure::new(Exit::Usage, cli::no_console())),
+        Mode::Offline => cli::offline(cli, &environment),
+        Mode::Demo { daemon } => demo(daemon),
+        Mode::Daemon => {
+            let config = load(cli, &environment)?;
+            if cli.access(access(&config)) == Access::ReadOnly {
+                return Err(Failure::new(Exit::Refused, "a daemon delivers: it cannot be read-only"));
+            }
+            log(&environment, None)?;
+            block_on(|| daemon::run(config))
+        }
+        Mode::Command => {
+            let config = load(cli, &environment)?;
+            cli.check_access(access(&config))?;
+            log(&environment, Some(LOG_OF_COMMANDS))?;
+            block_on(|| command(cli, config))
+        }
+    }
+}
+
+fn demo(daemon: bool) -> Result<Exit, Failure> {
+    let _ = daemon;
+    Err(Failure::new(Exit::Failed, "the demo is not part of this version"))
+}
+
+async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
+    let engine = match compose::engine(&config, None).await {
+        Ok(engine) => engine,
+        Err(error) => {
+            cli::doctor_without_engine(cli, &error.failure)?;
+            return Err(error.failure);
+        }
+    };
+    let result = cli::run(cli, &engine, access(&config)).await;
+    engine.close().await;
+    result
+}
+
+fn load(cli: &Cli, environment: &Environment) -> Result<Config, Failure> {
+    Config::load(&cli.config_choice(), environment).map_err(|error| Failure::of(Exit::Configuration, &error))
+}
+
+const fn access(config: &Config) -> Access {
+    if config.profile.read_only {
+        Access::ReadOnly
+    } else {
+        Access::Operator
+    }
+}
+
+/// `REDRIVE_LOG` filters, `REDRIVE_LOG_FORMAT=json` is for programs.
+fn log(environment: &Environment, default: Option<&str>) -> Result<(), Failure> {
+    let format = match environment.variable("REDRIVE_LOG_FORMAT") {
+        Some("json") => LogFormat::Json,
+        Some(_) | None => LogFormat::Human,
+    };
+    telemetry::log_to(
+        LogTarget::StandardError,
+        format,
+        environment.variable("REDRIVE_LOG").or(default),
+    )
+    .map_err(|error| Failure::of(Exit::Configuration, &error))
+}
+
+/// Runs on a thread of its own, whose stack is as large as that of all others: the main thread's is not.
+fn block_on<F: Future<Output = Result<Exit, Failure>>>(begin: impl FnOnce() -> F + Send) -> Result<Exit, Failure> {
+    let work = || {
+        tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| Failure::of(Exit::Failed, &error))?
+            .block_on(begin())
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("redrive".to_owned())
+            .spawn_scoped(scope, work);
+        match thread.map(std::thread::ScopedJoinHandle::join) {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(error) => Err(Failure::of(Exit::Failed, &error)),
+        }
+    })
+}

@@ -1,0 +1,308 @@
+//! What can be typed. The comments of this file are the help that people read, or have read to them.
+
+#![expect(clippy::doc_markdown, reason = "the comments are printed as they are")]
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+const EXAMPLES: &str = "\
+Examples:
+  redrive --daemon
+  redrive publish --execution run-17 --url https://example.com/hook --body-file order.json
+  redrive queues --filter 'depth > 100 and state = endpoint_unavailable'
+  redrive queue why redrive.run-17.0cc175b9c0f1b6a831c399e269772661
+  redrive redeliver https://example.com/hook
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 partly done, 4 not found or expired, 5 refused,
+69 broker or store unreachable, 78 invalid configuration.";
+
+/// Delivers every notification, in order, and shows what is stuck and why.
+///
+/// Without a command redrive is the console. With --daemon it is the engine without a screen,
+/// with the HTTP API. Every command below works on the same broker and store.
+#[derive(Debug, Parser)]
+#[command(name = "redrive", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub(super) global: Global,
+
+    /// Deliver without a screen, with the HTTP API, until stopped.
+    #[arg(long)]
+    pub(super) daemon: bool,
+
+    /// Show everything at work with a broker, a store and receivers of its own, in a scratch directory.
+    #[arg(long)]
+    pub(super) demo: bool,
+
+    /// The console delivers too.
+    #[arg(long, conflicts_with = "daemon")]
+    pub(super) work: bool,
+
+    #[command(subcommand)]
+    pub(super) command: Option<Sub>,
+}
+
+/// Flags of every command, before or after its name.
+#[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag that is typed or not")]
+pub(super) struct Global {
+    /// Configuration file, instead of the usual one.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
+
+    /// Profile of the configuration that is laid over its sections.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(super) profile: Option<String>,
+
+    /// Print one JSON document for programs instead of a table.
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+
+    /// Print what would be done and change nothing.
+    #[arg(long, global = true)]
+    pub(super) dry_run: bool,
+
+    /// Do not ask before changing something.
+    #[arg(long, short = 'y', global = true)]
+    pub(super) yes: bool,
+
+    /// Why; goes into the audit.
+    #[arg(long, global = true, value_name = "TEXT")]
+    pub(super) reason: Option<String>,
+
+    /// Refuse every command that changes something.
+    #[arg(long, global = true)]
+    pub(super) read_only: bool,
+
+    /// Colours: when standard output is a terminal, always, or never.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub(super) color: Color,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Color {
+    /// When standard output is a terminal and NO_COLOR is not set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Sub {
+    /// Publish a notification; done only after the broker's confirm.
+    Publish(Publish),
+    /// Mark the end of an execution's sequence to a URL.
+    End(Target),
+    /// List queues.
+    Queues(Queues),
+    /// Look at one queue, or act on it.
+    #[command(subcommand)]
+    Queue(Queue),
+    /// List endpoints, those that are not available first.
+    Endpoints(Endpoints),
+    /// Look at one endpoint, or act on it.
+    #[command(subcommand)]
+    Endpoint(Endpoint),
+    /// Make endpoints available again and go on where they stopped.
+    Redeliver(Redeliver),
+    /// What is tried when.
+    Retries(Retries),
+    /// The attempt log, newest first.
+    Attempts(Attempts),
+    /// Who did what, why, with what result; newest first.
+    Audit(Listed),
+    /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
+    Doctor,
+    /// Retry policies.
+    #[command(subcommand)]
+    Policy(Policy),
+    /// Print the delivery queue of an execution and URL, and how any AMQP client publishes to it.
+    QueueName(Target),
+    /// The configuration.
+    #[command(subcommand)]
+    Config(Config),
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: Shell,
+    },
+    /// Print the manual page.
+    Man,
+}
+
+/// One sequence: an execution and the URL that it notifies.
+#[derive(Debug, Args)]
+pub(super) struct Target {
+    /// What the notifications of one sequence belong to.
+    #[arg(long, value_name = "ID")]
+    pub(super) execution: String,
+    /// Where they go.
+    #[arg(long)]
+    pub(super) url: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Publish {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// A request header; may be repeated.
+    #[arg(long = "header", value_name = "NAME: VALUE")]
+    pub(super) headers: Vec<String>,
+    /// Seconds between retries, instead of the policy's phases.
+    #[arg(long, value_name = "S")]
+    pub(super) polling_time: Option<u32>,
+    /// Number of retries, instead of the policy's phases.
+    #[arg(long, value_name = "N")]
+    pub(super) restart_count: Option<u32>,
+    /// File with the body, or - for standard input; without it the body is empty.
+    #[arg(long, value_name = "FILE")]
+    pub(super) body_file: Option<PathBuf>,
+    /// The notification's id; generated when absent.
+    #[arg(long)]
+    pub(super) id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Listed {
+    /// Print at most this many.
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Queues {
+    /// Only queues that match, for example 'depth > 100 and state = parked'.
+    #[arg(long, value_name = "EXPR")]
+    pub(super) filter: Option<String>,
+    /// Sort by this column; with a minus before it the largest first.
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    pub(super) sort: Option<String>,
+    /// Print at most this many.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) limit: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Queue {
+    /// Why it moves or does not.
+    Why(Named),
+    /// Look at the messages at its head; nothing is reordered or lost.
+    Browse {
+        #[command(flatten)]
+        named: Named,
+        /// Look at most at this many.
+        #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: u32,
+    },
+    /// Stop delivering from it after the attempt in hand.
+    Pause(Named),
+    /// Go on delivering from it.
+    Resume(Named),
+    /// Remove every message; they are lost.
+    Purge(Named),
+    /// Remove it with everything in it.
+    Delete(Named),
+    /// Take the undecodable head of a quarantined queue out, byte for byte, into the store.
+    Rescue(Named),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Named {
+    /// The queue's name on the broker.
+    pub(super) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Endpoints {
+    /// Only those that are not available.
+    #[arg(long)]
+    pub(super) unavailable: bool,
+    /// Print at most this many.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) limit: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Endpoint {
+    /// Its state, since when, attempts, last error, and what waits for it.
+    Show {
+        /// The URL.
+        url: String,
+    },
+    /// Send it a HEAD, never a queued message.
+    Test {
+        /// The URL.
+        url: String,
+        /// Another method than HEAD.
+        #[arg(long)]
+        method: Option<String>,
+    },
+    /// Send it nothing until somebody redelivers.
+    Disable {
+        /// The URL.
+        url: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Redeliver {
+    /// The URLs.
+    #[arg(value_name = "URL", required_unless_present = "all", conflicts_with = "all")]
+    pub(super) urls: Vec<String>,
+    /// Every endpoint that is not available.
+    #[arg(long)]
+    pub(super) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Retries {
+    /// Only what is due within this many seconds.
+    #[arg(long, value_name = "S")]
+    pub(super) within: Option<u64>,
+    /// Print at most this many.
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) limit: u32,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Attempts {
+    /// Only of this queue.
+    #[arg(long, value_name = "NAME")]
+    pub(super) queue: Option<String>,
+    /// Only to this URL.
+    #[arg(long)]
+    pub(super) url: Option<String>,
+    /// Only of this notification.
+    #[arg(long, value_name = "ID")]
+    pub(super) message_id: Option<String>,
+    /// Print at most this many.
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) limit: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Policy {
+    /// Print the schedule that a policy makes, or what is wrong with it.
+    Preview {
+        /// The policy, for example '{"maximum_delay": 60}'.
+        #[arg(value_name = "JSON")]
+        policy: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Config {
+    /// Read the configuration and say what is wrong with it.
+    Check,
+    /// Print the configuration in effect, with defaults and without secrets.
+    Print,
+    /// Print a commented template, or write it to a file that does not exist yet.
+    Init {
+        /// Write it there; without it the template is printed.
+        file: Option<PathBuf>,
+    },
+}

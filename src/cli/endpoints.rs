@@ -1,0 +1,170 @@
+//! Endpoints: list, show, test, disable, redeliver.
+
+use crate::domain::time::Timestamp;
+use crate::engine::view::EndpointView;
+use crate::engine::{Answer, Command, Done, Query, RedeliverTarget};
+use crate::wire::endpoint::Endpoint as EndpointShape;
+use crate::wire::input;
+use crate::wire::plan::{self, Asked, Redelivered};
+
+use super::args::{Endpoint, Endpoints, Redeliver};
+use super::exit::{Exit, Failure};
+use super::output::{Column, number, or_dash};
+use super::queues::mismatch;
+use super::when::{relative, relative_or};
+use super::{Session, say};
+
+const COLUMNS: &[Column] = &[
+    Column::Text("endpoint"),
+    Column::Text("state"),
+    Column::Text("since"),
+    Column::Number("attempts"),
+    Column::Text("next attempt"),
+    Column::Number("status"),
+    Column::Number("queues"),
+    Column::Number("waiting"),
+    Column::Text("last error"),
+];
+
+pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result<Exit, Failure> {
+    let mut items: Vec<Item> = Vec::new();
+    let mut cursor = None;
+    loop {
+        let missing = selection
+            .limit
+            .saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        let query = Query::Endpoints {
+            not_available: selection.unavailable,
+            limit: missing.min(input::LIMIT_MAX),
+            cursor,
+        };
+        let Answer::Endpoints(page) = session.engine.query(query).await? else {
+            return Err(mismatch());
+        };
+        items.extend(page.items.iter().map(|view| Item::of(view, page.taken_at)));
+        cursor = page.next_cursor;
+        if cursor.is_none() || items.len() >= usize::try_from(selection.limit).unwrap_or(usize::MAX) {
+            break;
+        }
+    }
+    if cursor.is_some() {
+        say(&format!(
+            "there are more than {} endpoints: raise --limit",
+            selection.limit
+        ));
+    }
+    session.output.list(&items, COLUMNS, |item| item.row.clone())?;
+    Ok(Exit::Done)
+}
+
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+struct Item {
+    shape: EndpointShape,
+    #[serde(skip)]
+    row: Vec<String>,
+}
+
+impl Item {
+    fn of(view: &EndpointView, now: Timestamp) -> Self {
+        let endpoint = &view.endpoint;
+        Self {
+            shape: EndpointShape::from(view),
+            row: vec![
+                endpoint.url.as_str().to_owned(),
+                endpoint.state.as_str().to_owned(),
+                relative(endpoint.since, now),
+                endpoint.attempts.to_string(),
+                relative_or(endpoint.next_attempt_at, now, "-"),
+                endpoint
+                    .last_status
+                    .map_or_else(|| "-".to_owned(), |status| status.to_string()),
+                view.queues.to_string(),
+                number(view.waiting),
+                or_dash(endpoint.last_error.as_deref()),
+            ],
+        }
+    }
+}
+
+pub(super) async fn one(session: &Session<'_>, endpoint: &Endpoint) -> Result<Exit, Failure> {
+    let command = match endpoint {
+        Endpoint::Show { url } => {
+            let Answer::Endpoint(view) = session.engine.query(Query::Endpoint(input::url(url)?)).await? else {
+                return Err(mismatch());
+            };
+            print_endpoint(session, &view)?;
+            return Ok(Exit::Done);
+        }
+        Endpoint::Test { url, method } => Command::TestEndpoint {
+            url: input::url(url)?,
+            method: method.clone(),
+        },
+        Endpoint::Disable { url } => Command::DisableEndpoint(input::url(url)?),
+    };
+    match session.act(command).await? {
+        None => {}
+        Some(Done::Endpoint(view)) => print_endpoint(session, &view)?,
+        Some(done) => session.output.facts(&plan::done(&done, Asked::One), &tested(&done))?,
+    }
+    Ok(Exit::Done)
+}
+
+fn tested(done: &Done) -> Vec<(&'static str, Option<String>)> {
+    let Done::Tested(tested) = done else {
+        return Vec::new();
+    };
+    vec![
+        ("endpoint", Some(tested.url.as_str().to_owned())),
+        ("method", Some(tested.method.clone())),
+        ("outcome", Some(tested.class.as_str().to_owned())),
+        ("status", tested.status.map(|status| status.to_string())),
+        ("error", tested.error.clone()),
+        ("took", Some(format!("{} ms", tested.duration_ms))),
+    ]
+}
+
+fn print_endpoint(session: &Session<'_>, view: &EndpointView) -> std::io::Result<()> {
+    let endpoint = &view.endpoint;
+    let time = crate::wire::time;
+    let facts = [
+        ("endpoint", Some(endpoint.url.as_str().to_owned())),
+        ("state", Some(endpoint.state.as_str().to_owned())),
+        ("since", time(endpoint.since)),
+        ("attempts", Some(endpoint.attempts.to_string())),
+        ("next attempt", endpoint.next_attempt_at.and_then(time)),
+        ("last status", endpoint.last_status.map(|status| status.to_string())),
+        ("last error", endpoint.last_error.clone()),
+        ("last success", endpoint.last_success_at.and_then(time)),
+        ("queues", Some(view.queues.to_string())),
+        ("waiting", Some(number(view.waiting))),
+    ];
+    session.output.facts(&EndpointShape::from(view), &facts)
+}
+
+const REDELIVERED: &[Column] = &[Column::Text("endpoint"), Column::Text("was"), Column::Number("queues")];
+
+pub(super) async fn redeliver(session: &Session<'_>, which: &Redeliver) -> Result<Exit, Failure> {
+    let urls = which
+        .urls
+        .iter()
+        .map(|url| input::url(url))
+        .collect::<Result<Vec<_>, _>>()?;
+    let (target, asked) = match (which.all, urls.len()) {
+        (true, _) => (RedeliverTarget::All, Asked::Several),
+        (false, 1) => (RedeliverTarget::Urls(urls), Asked::One),
+        (false, _) => (RedeliverTarget::Urls(urls), Asked::Several),
+    };
+    let Some(done) = session.act(Command::Redeliver(target)).await? else {
+        return Ok(Exit::Done);
+    };
+    if session.output.is_json() {
+        session.output.document(&plan::done(&done, asked))?;
+    } else if let Done::Redelivered(list) = &done {
+        let rows: Vec<Redelivered> = list.iter().map(Redelivered::from).collect();
+        session.output.list(&rows, REDELIVERED, |row| {
+            vec![row.url.clone(), row.before.to_owned(), row.queues.to_string()]
+        })?;
+    }
+    Ok(Exit::Done)
+}

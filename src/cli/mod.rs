@@ -1,0 +1,306 @@
+//! The command line: arguments become commands and queries, answers become tables or JSON.
+//!
+//! Promises: standard output carries the result and nothing else, messages go to standard error;
+//! the exit codes are those of CONTRACT.md; a mutation is planned and confirmed; text from outside
+//! cannot act on the terminal. Left out on purpose: opening store and broker, which is `app`'s.
+
+mod args;
+mod confirm;
+mod endpoints;
+mod exit;
+mod offline;
+mod output;
+mod queues;
+mod records;
+mod services;
+mod when;
+
+use clap::Parser;
+
+use crate::engine::{Access, Command, Done, Engine};
+
+pub use args::Cli;
+pub use exit::{Exit, Failure};
+
+use args::{Endpoint, Queue, Sub};
+use confirm::Consent;
+use output::{Output, say, shown};
+
+/// What the program is asked to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The console.
+    Console,
+    /// The engine without a screen.
+    Daemon,
+    /// Everything embedded, with traffic of its own.
+    Demo {
+        /// Without a screen until stopped.
+        daemon: bool,
+    },
+    /// A command that needs neither broker nor store.
+    Offline,
+    /// A command on broker and store.
+    Command,
+}
+
+/// Reads the arguments of the process. `Err`: they are answered already, with help or an error.
+pub fn parse() -> Result<Cli, Exit> {
+    Cli::try_parse().map_err(|error| {
+        // A broken pipe behind `--help` is no failure.
+        let _ = error.print();
+        if error.use_stderr() { Exit::Usage } else { Exit::Done }
+    })
+}
+
+/// Tells a failure on standard error, one line for each cause.
+#[must_use]
+pub fn report(failure: &Failure) -> Exit {
+    if failure.exit() != Exit::Done {
+        for (index, cause) in failure.causes().iter().enumerate() {
+            let before = if index == 0 { "error" } else { "  because" };
+            say(&format!("{before}: {}", shown(cause)));
+        }
+    }
+    failure.exit()
+}
+
+/// A message on standard error.
+pub fn notice(line: &str) {
+    say(&shown(line));
+}
+
+/// What to use instead of the console.
+#[must_use]
+pub fn no_console() -> &'static str {
+    use std::io::IsTerminal as _;
+    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        "the console is not part of this version: use `redrive --daemon` to deliver, `redrive queues` to look"
+    } else {
+        "the console needs a terminal: use `redrive --daemon` to deliver, `redrive queues` to look"
+    }
+}
+
+impl Cli {
+    /// What to be.
+    pub fn mode(&self) -> Result<Mode, Failure> {
+        let alone = self.command.is_none();
+        match (self.daemon, self.demo, &self.command) {
+            (true, _, Some(_)) | (_, true, Some(_)) => Err(Failure::new(
+                Exit::Usage,
+                "--daemon and --demo stand alone; leave the command out",
+            )),
+            (daemon, true, None) => Ok(Mode::Demo { daemon }),
+            (true, false, None) => Ok(Mode::Daemon),
+            (false, false, None) => Ok(Mode::Console),
+            (false, false, Some(_)) if self.work && !alone => Err(Failure::new(
+                Exit::Usage,
+                "--work is the console's; leave the command out",
+            )),
+            (
+                false,
+                false,
+                Some(
+                    Sub::Config(_)
+                    | Sub::Completions { .. }
+                    | Sub::Man
+                    | Sub::QueueName(_)
+                    | Sub::Policy(args::Policy::Preview { .. }),
+                ),
+            ) => Ok(Mode::Offline),
+            (false, false, Some(_)) => Ok(Mode::Command),
+        }
+    }
+
+    /// Which configuration.
+    #[must_use]
+    pub fn config_choice(&self) -> crate::config::ConfigChoice {
+        crate::config::ConfigChoice {
+            file: self.global.config.clone(),
+            profile: self.global.profile.clone(),
+        }
+    }
+
+    /// Refuses early what a read-only process must not do.
+    pub fn check_access(&self, access: Access) -> Result<(), Failure> {
+        let writes = self.command.as_ref().is_some_and(changes_something);
+        if writes && !self.global.dry_run && self.access(access) == Access::ReadOnly {
+            return Err(Failure::refused(
+                "this is read-only (--read-only, or the profile): nothing was changed",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What this process may do where the configuration allows `allowed`.
+    #[must_use]
+    pub fn access(&self, allowed: Access) -> Access {
+        if self.global.read_only {
+            Access::ReadOnly
+        } else {
+            allowed
+        }
+    }
+}
+
+/// Runs a command that needs neither broker nor store.
+pub fn offline(cli: &Cli, environment: &crate::config::Environment) -> Result<Exit, Failure> {
+    offline::run(cli, environment, Output::new(&cli.global))
+}
+
+/// Answers `doctor` when store or broker could not even be opened; says whether that was asked for.
+pub fn doctor_without_engine(cli: &Cli, failure: &Failure) -> Result<bool, Failure> {
+    if !matches!(cli.command, Some(Sub::Doctor)) {
+        return Ok(false);
+    }
+    records::doctor_broken(Output::new(&cli.global), failure)?;
+    Ok(true)
+}
+
+/// Runs a command on an engine.
+pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Failure> {
+    let session = Session {
+        cli,
+        engine,
+        output: Output::new(&cli.global),
+        access: cli.access(access),
+    };
+    match &cli.command {
+        Some(Sub::Publish(publish)) => services::publish(&session, publish).await,
+        Some(Sub::End(target)) => services::end(&session, target).await,
+        Some(Sub::Queues(selection)) => queues::list(&session, selection).await,
+        Some(Sub::Queue(queue)) => queues::one(&session, queue).await,
+        Some(Sub::Endpoints(selection)) => endpoints::list(&session, selection).await,
+        Some(Sub::Endpoint(endpoint)) => endpoints::one(&session, endpoint).await,
+        Some(Sub::Redeliver(which)) => endpoints::redeliver(&session, which).await,
+        Some(Sub::Retries(which)) => records::retries(&session, which).await,
+        Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
+        Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
+        Some(Sub::Doctor) => records::doctor(&session).await,
+        Some(Sub::Policy(_) | Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
+            Err(Failure::new(Exit::Usage, "this command needs no engine"))
+        }
+    }
+}
+
+/// One command at work.
+struct Session<'a> {
+    cli: &'a Cli,
+    engine: &'a Engine,
+    output: Output,
+    access: Access,
+}
+
+impl Session<'_> {
+    /// Plans, asks, and does it; `None` when only the plan was wanted.
+    async fn act(&self, command: Command) -> Result<Option<Done>, Failure> {
+        let global = &self.cli.global;
+        let grant = self.access.grant(&actor(), global.reason.clone());
+        let plan = self.engine.plan(command).await?;
+        if confirm::consent(global, self.output, &plan)? == Consent::PlanOnly {
+            return Ok(None);
+        }
+        let grant = grant.ok_or_else(|| Failure::refused("this is read-only: nothing was changed"))?;
+        Ok(Some(self.engine.execute(&plan, &grant).await?))
+    }
+}
+
+/// Who this is, for the audit.
+fn actor() -> String {
+    let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
+    format!(
+        "cli:{}",
+        name.filter(|name| !name.is_empty())
+            .unwrap_or_else(|| "unknown".to_owned())
+    )
+}
+
+const fn changes_something(command: &Sub) -> bool {
+    match command {
+        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
+        Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
+        Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
+        Sub::Queues(_)
+        | Sub::Endpoints(_)
+        | Sub::Retries(_)
+        | Sub::Attempts(_)
+        | Sub::Audit(_)
+        | Sub::Doctor
+        | Sub::Policy(_)
+        | Sub::QueueName(_)
+        | Sub::Config(_)
+        | Sub::Completions { .. }
+        | Sub::Man => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parsed(line: &str) -> Cli {
+        Cli::try_parse_from(line.split_whitespace()).unwrap()
+    }
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_work_before_and_after_the_command() {
+        for line in ["redrive --json --read-only queues", "redrive queues --json --read-only"] {
+            let cli = parsed(line);
+            assert!(cli.global.json && cli.global.read_only, "{line}");
+        }
+        assert!(parsed("redrive queue purge q --dry-run").global.dry_run);
+    }
+
+    #[test]
+    fn the_mode_follows_from_what_was_typed() {
+        assert_eq!(parsed("redrive").mode().unwrap(), Mode::Console);
+        assert_eq!(parsed("redrive --work").mode().unwrap(), Mode::Console);
+        assert_eq!(parsed("redrive --daemon").mode().unwrap(), Mode::Daemon);
+        assert_eq!(
+            parsed("redrive --demo --daemon").mode().unwrap(),
+            Mode::Demo { daemon: true }
+        );
+        assert_eq!(parsed("redrive config check").mode().unwrap(), Mode::Offline);
+        assert_eq!(parsed("redrive queues").mode().unwrap(), Mode::Command);
+        for line in ["redrive --daemon queues", "redrive --work queues", "redrive --demo man"] {
+            assert_eq!(parsed(line).mode().unwrap_err().exit(), Exit::Usage, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_read_only_process_refuses_what_services_and_operators_change() {
+        for line in [
+            "redrive publish --execution a --url b",
+            "redrive end --execution a --url b",
+            "redrive queue pause q",
+            "redrive endpoint test u",
+            "redrive redeliver --all",
+        ] {
+            let cli = parsed(&format!("{line} --read-only"));
+            assert_eq!(
+                cli.check_access(Access::Operator).unwrap_err().exit(),
+                Exit::Refused,
+                "{line}"
+            );
+            assert!(parsed(line).check_access(Access::Operator).is_ok());
+            assert!(parsed(line).check_access(Access::ReadOnly).is_err());
+        }
+        assert!(
+            parsed("redrive queues --read-only")
+                .check_access(Access::Operator)
+                .is_ok()
+        );
+        assert!(
+            parsed("redrive queue purge q --dry-run")
+                .check_access(Access::ReadOnly)
+                .is_ok()
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! Commands that need neither broker nor store: configuration, queue names, policies, completions, manual.
+
+use std::io::Write;
+use std::path::Path;
+
+use clap::CommandFactory;
+use serde_json::json;
+
+use crate::config::{Environment, TEMPLATE};
+use crate::domain::naming::{Argument, Naming, delivery_arguments};
+use crate::wire::{input, policy};
+
+use super::args::{Cli, Config, Policy, Sub, Target};
+use super::exit::{Exit, Failure};
+use super::output::{Column, Output, print, say, shown};
+
+pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
+    match &cli.command {
+        Some(Sub::Config(Config::Check)) => check(cli, environment, output),
+        Some(Sub::Config(Config::Print)) => effective(cli, environment, output),
+        Some(Sub::Config(Config::Init { file })) => init(file.as_deref(), cli.global.dry_run),
+        Some(Sub::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "redrive", &mut script);
+            print(&script)?;
+            Ok(Exit::Done)
+        }
+        Some(Sub::Man) => {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+            print(&page)?;
+            Ok(Exit::Done)
+        }
+        Some(Sub::QueueName(target)) => queue_name(&load(cli, environment)?.broker.naming, target, output),
+        Some(Sub::Policy(Policy::Preview { policy })) => preview(policy, output),
+        Some(
+            Sub::Publish(_)
+            | Sub::End(_)
+            | Sub::Queues(_)
+            | Sub::Queue(_)
+            | Sub::Endpoints(_)
+            | Sub::Endpoint(_)
+            | Sub::Redeliver(_)
+            | Sub::Retries(_)
+            | Sub::Attempts(_)
+            | Sub::Audit(_)
+            | Sub::Doctor,
+        )
+        | None => Err(Failure::new(Exit::Usage, "this command needs an engine")),
+    }
+}
+
+fn load(cli: &Cli, environment: &Environment) -> Result<crate::config::Config, Failure> {
+    crate::config::Config::load(&cli.config_choice(), environment)
+        .map_err(|error| Failure::of(Exit::Configuration, &error))
+}
+
+fn check(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
+    let config = load(cli, environment)?;
+    let file = config.file.as_ref().map(|file| file.display().to_string());
+    let warnings = config.warnings();
+    for warning in &warnings {
+        say(&format!("warning: {}", shown(warning)));
+    }
+    let facts = [
+        ("configuration", Some("fine".to_owned())),
+        (
+            "file",
+            Some(
+                file.clone()
+                    .unwrap_or_else(|| "none: everything is embedded".to_owned()),
+            ),
+        ),
+    ];
+    output.facts(&json!({"valid": true, "file": file, "warnings": warnings}), &facts)?;
+    Ok(Exit::Done)
+}
+
+fn effective(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
+    let text = load(cli, environment)?.print();
+    if !output.is_json() {
+        print(text.as_bytes())?;
+        return Ok(Exit::Done);
+    }
+    let document: serde_json::Value = toml::from_str(&text).map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            format!("the configuration cannot be printed as JSON: {error}"),
+        )
+    })?;
+    output.document(&document)?;
+    Ok(Exit::Done)
+}
+
+/// Never over a file that exists, and readable by its owner alone: secrets may be written into it.
+fn init(file: Option<&Path>, dry_run: bool) -> Result<Exit, Failure> {
+    let Some(file) = file.filter(|_| !dry_run) else {
+        print(TEMPLATE.as_bytes())?;
+        return Ok(Exit::Done);
+    };
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+        .open(file)
+        .and_then(|mut opened| opened.write_all(TEMPLATE.as_bytes()))
+        .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be written: {error}", file.display())))?;
+    say(&format!("written: {}", shown(&file.display().to_string())));
+    Ok(Exit::Done)
+}
+
+/// The routing key by which a foreign publisher says that a queue has something.
+const WAKE_KEY: &str = "wake";
+
+fn queue_name(naming: &Naming, target: &Target, output: Output) -> Result<Exit, Failure> {
+    let queue = naming.delivery_queue(&input::execution(&target.execution)?, &input::url(&target.url)?);
+    let arguments = arguments(naming);
+    let shape = json!({
+        "queue": queue.as_str(),
+        "vhost": naming.vhost,
+        "exchange": naming.exchange(),
+        "routing_key": queue.as_str(),
+        "wake_key": WAKE_KEY,
+        "declare": {"durable": true, "exclusive": false, "auto_delete": false, "arguments": arguments},
+    });
+    let facts = [
+        ("queue", Some(queue.as_str().to_owned())),
+        ("vhost", Some(naming.vhost.clone())),
+        ("exchange", Some(naming.exchange())),
+        ("routing key", Some(queue.as_str().to_owned())),
+        ("wake key", Some(WAKE_KEY.to_owned())),
+        ("declare", Some("durable, not exclusive, not auto-delete".to_owned())),
+        ("arguments", Some(arguments.to_string())),
+    ];
+    output.facts(&shape, &facts)?;
+    Ok(Exit::Done)
+}
+
+fn arguments(naming: &Naming) -> serde_json::Value {
+    delivery_arguments(naming.queue_type, &naming.exchange(), &naming.dead_letter_queue())
+        .into_iter()
+        .map(|(name, value)| {
+            let value = match value {
+                Argument::Text(text) => json!(text),
+                Argument::Integer(number) => json!(number),
+                Argument::Flag(flag) => json!(flag),
+            };
+            (name.to_owned(), value)
+        })
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+const PHASES: &[Column] = &[
+    Column::Text("phase"),
+    Column::Number("retries"),
+    Column::Text("delays in seconds"),
+];
+
+fn preview(json: &str, output: Output) -> Result<Exit, Failure> {
+    match policy::preview(json) {
+        Ok(preview) if output.is_json() => output.document(&preview)?,
+        Ok(preview) => {
+            output.list(&preview.phases, PHASES, |phase| {
+                let delays: Vec<String> = phase.delays_s.iter().take(40).map(ToString::to_string).collect();
+                vec![phase.phase.to_owned(), phase.retries.to_string(), delays.join(" ")]
+            })?;
+            let total = format!("{} attempts within {} s\n", preview.attempts, preview.total_s);
+            print(total.as_bytes())?;
+        }
+        Err(invalid) => {
+            output.document(&invalid)?;
+            return Ok(Exit::Failed);
+        }
+    }
+    Ok(Exit::Done)
+}

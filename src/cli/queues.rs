@@ -1,0 +1,233 @@
+//! Queues: list, why, browse, and what an operator does to one.
+
+use crate::domain::id::QueueName;
+use crate::engine::view::{BrowsedMessage, QueueView};
+use crate::engine::{Answer, Command, Done, Query, QueuesQuery};
+use crate::wire::input;
+use crate::wire::plan::{self, Asked};
+use crate::wire::queue::{Browsed, Queue as QueueShape, WhyAnswer};
+
+use super::args::{Named, Queue, Queues};
+use super::exit::{Exit, Failure};
+use super::output::{Column, number, or_dash};
+use super::when::{relative_or, span};
+use super::{Session, say};
+
+/// An answer of another variant than the query's: a bug, said as one.
+pub(super) fn mismatch() -> Failure {
+    Failure::new(Exit::Failed, "the engine answered another query")
+}
+
+const COLUMNS: &[Column] = &[
+    Column::Text("queue"),
+    Column::Text("kind"),
+    Column::Number("ready"),
+    Column::Number("unacked"),
+    Column::Text("state"),
+    Column::Number("oldest"),
+    Column::Text("next attempt"),
+    Column::Text("owner"),
+    Column::Text("endpoint"),
+    Column::Text("why"),
+];
+
+pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Exit, Failure> {
+    let mut views: Vec<QueueView> = Vec::new();
+    let mut cursor = None;
+    loop {
+        let missing = selection
+            .limit
+            .saturating_sub(u32::try_from(views.len()).unwrap_or(u32::MAX));
+        let query = QueuesQuery {
+            filter: selection.filter.clone(),
+            sort: selection.sort.clone(),
+            limit: missing.min(input::LIMIT_MAX),
+            cursor,
+        };
+        let Answer::Queues(page) = session.engine.query(Query::Queues(query)).await? else {
+            return Err(mismatch());
+        };
+        views.extend(page.items);
+        cursor = page.next_cursor;
+        if cursor.is_none() || views.len() >= usize::try_from(selection.limit).unwrap_or(usize::MAX) {
+            break;
+        }
+    }
+    if cursor.is_some() {
+        say(&format!(
+            "there are more than {} queues: raise --limit, or use --filter",
+            selection.limit
+        ));
+    }
+    let items: Vec<QueueItem<'_>> = views.iter().map(QueueItem::of).collect();
+    session.output.list(&items, COLUMNS, |item| row(item.view))?;
+    Ok(Exit::Done)
+}
+
+/// Printed as its shape, shown from its view.
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+struct QueueItem<'a> {
+    shape: QueueShape,
+    #[serde(skip)]
+    view: &'a QueueView,
+}
+
+impl<'a> QueueItem<'a> {
+    fn of(view: &'a QueueView) -> Self {
+        Self {
+            shape: QueueShape::from(view),
+            view,
+        }
+    }
+}
+
+fn row(view: &QueueView) -> Vec<String> {
+    vec![
+        view.name.as_str().to_owned(),
+        view.kind.as_str().to_owned(),
+        number(view.ready),
+        number(view.unacked),
+        or_dash(view.state.map(crate::domain::queue::QueueState::as_str)),
+        view.oldest_age.map_or_else(|| "?".to_owned(), span),
+        relative_or(view.next_attempt_at, view.taken_at, "-"),
+        or_dash(view.owner.as_deref()),
+        or_dash(view.url.as_ref().map(crate::domain::url::EndpointUrl::as_str)),
+        or_dash(view.why.as_ref().map(|why| why.text.as_str())),
+    ]
+}
+
+pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Failure> {
+    let command = match queue {
+        Queue::Why(named) => return why(session, name(named)?).await,
+        Queue::Browse { named, limit } => return browse(session, name(named)?, *limit).await,
+        Queue::Pause(named) => Command::PauseQueue(name(named)?),
+        Queue::Resume(named) => Command::ResumeQueue(name(named)?),
+        Queue::Purge(named) => Command::PurgeQueue(name(named)?),
+        Queue::Delete(named) => Command::DeleteQueue(name(named)?),
+        Queue::Rescue(named) => Command::RescueQueue(name(named)?),
+    };
+    let Some(done) = session.act(command).await? else {
+        return Ok(Exit::Done);
+    };
+    let shape = plan::done(&done, Asked::One);
+    session.output.facts(&shape, &said(&done))?;
+    Ok(Exit::Done)
+}
+
+fn name(named: &Named) -> Result<QueueName, Failure> {
+    Ok(input::queue(&named.name)?)
+}
+
+fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
+    match done {
+        Done::Queue(view) => facts(view),
+        Done::Purged { queue, messages } => vec![
+            ("purged", Some(queue.as_str().to_owned())),
+            ("messages", Some(messages.to_string())),
+        ],
+        Done::Deleted { queue, messages } => vec![
+            ("deleted", Some(queue.as_str().to_owned())),
+            ("messages", Some(messages.to_string())),
+        ],
+        Done::Rescued { queue, id } => vec![
+            ("rescued from", Some(queue.as_str().to_owned())),
+            ("id", Some(id.to_string())),
+        ],
+        Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) => Vec::new(),
+    }
+}
+
+async fn why(session: &Session<'_>, name: QueueName) -> Result<Exit, Failure> {
+    let Answer::Queue(view) = session.engine.query(Query::Queue(name)).await? else {
+        return Err(mismatch());
+    };
+    session.output.facts(&WhyAnswer::from(view.as_ref()), &facts(&view))?;
+    Ok(Exit::Done)
+}
+
+fn facts(view: &QueueView) -> Vec<(&'static str, Option<String>)> {
+    let now = view.taken_at;
+    let mut facts = vec![
+        ("queue", Some(view.name.as_str().to_owned())),
+        ("state", view.state.map(|state| state.as_str().to_owned())),
+        ("why", view.why.as_ref().map(|why| why.text.clone())),
+        (
+            "until",
+            view.why
+                .as_ref()
+                .and_then(|why| why.until)
+                .map(|at| relative_or(Some(at), now, "")),
+        ),
+        ("endpoint", view.url.as_ref().map(|url| url.as_str().to_owned())),
+        ("execution", view.execution.as_ref().map(|id| id.as_str().to_owned())),
+        ("ready", Some(number(view.ready))),
+        ("unacked", Some(number(view.unacked))),
+        ("oldest", view.oldest_age.map(span)),
+        ("owner", view.owner.clone()),
+        (
+            "next attempt",
+            view.next_attempt_at.map(|at| relative_or(Some(at), now, "")),
+        ),
+        ("paused by", view.paused.as_ref().map(|pause| pause.by.clone())),
+        ("delivered", view.delivered.map(|count| count.to_string())),
+    ];
+    if let Some(head) = &view.head {
+        facts.push(("head", Some(head.message.as_str().to_owned())));
+        facts.push((
+            "attempts",
+            Some(format!("{} of {}", head.failures, head.attempts_allowed)),
+        ));
+        facts.push(("last status", head.last_status.map(|status| status.to_string())));
+        facts.push(("last error", head.last_error.clone()));
+    }
+    facts.extend(view.warnings.iter().map(|warning| ("warning", Some(warning.clone()))));
+    facts
+}
+
+const BROWSED: &[Column] = &[
+    Column::Number("no"),
+    Column::Text("id"),
+    Column::Text("type"),
+    Column::Text("content type"),
+    Column::Number("bytes"),
+    Column::Text("body"),
+    Column::Text("problem"),
+];
+
+async fn browse(session: &Session<'_>, queue: QueueName, limit: u32) -> Result<Exit, Failure> {
+    let Answer::Browsed(messages) = session.engine.query(Query::Browse { queue, limit }).await? else {
+        return Err(mismatch());
+    };
+    let items: Vec<BrowsedItem<'_>> = messages.iter().map(BrowsedItem::of).collect();
+    session.output.list(&items, BROWSED, |item| {
+        let message = &item.message.message;
+        vec![
+            item.message.position.to_string(),
+            or_dash(message.message_id.as_deref()),
+            message.kind.clone().unwrap_or_else(|| "notification".to_owned()),
+            or_dash(message.content_type.as_deref()),
+            message.body.len().to_string(),
+            crate::domain::text::show_bytes(&message.body, 60),
+            or_dash(item.message.foreign.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+#[derive(serde::Serialize)]
+#[serde(transparent)]
+struct BrowsedItem<'a> {
+    shape: Browsed,
+    #[serde(skip)]
+    message: &'a BrowsedMessage,
+}
+
+impl<'a> BrowsedItem<'a> {
+    fn of(message: &'a BrowsedMessage) -> Self {
+        Self {
+            shape: Browsed::from(message),
+            message,
+        }
+    }
+}

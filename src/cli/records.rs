@@ -1,0 +1,190 @@
+//! Retries, attempts, the audit, and the doctor.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use crate::engine::query::AttemptQuery;
+use crate::engine::{Answer, Query};
+use crate::wire::input;
+use crate::wire::record::{Attempt, Audit, Check, Retry};
+
+use super::Session;
+use super::args::{Attempts, Listed, Retries};
+use super::exit::{Exit, Failure};
+use super::output::{Column, Output, or_dash};
+use super::queues::mismatch;
+
+const RETRIES: &[Column] = &[
+    Column::Text("at"),
+    Column::Text("phase"),
+    Column::Number("attempt"),
+    Column::Text("endpoint"),
+    Column::Text("queue"),
+    Column::Text("message"),
+];
+
+pub(super) async fn retries(session: &Session<'_>, which: &Retries) -> Result<Exit, Failure> {
+    let query = Query::Retries {
+        within: which.within.map(Duration::from_secs),
+        limit: which.limit,
+    };
+    let Answer::Retries(page) = session.engine.query(query).await? else {
+        return Err(mismatch());
+    };
+    let items: Vec<Retry> = page.items.iter().map(Retry::from).collect();
+    session.output.list(&items, RETRIES, |retry| {
+        vec![
+            retry.at.clone().unwrap_or_else(|| "waits for a person".to_owned()),
+            or_dash(retry.phase),
+            format!("{} of {}", retry.attempt, retry.of),
+            or_dash(retry.url.as_deref()),
+            or_dash(retry.queue.as_deref()),
+            or_dash(retry.message_id.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+const ATTEMPTS: &[Column] = &[
+    Column::Text("started"),
+    Column::Text("outcome"),
+    Column::Number("status"),
+    Column::Number("attempt"),
+    Column::Number("took"),
+    Column::Text("message"),
+    Column::Text("endpoint"),
+    Column::Text("error"),
+];
+
+pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<Exit, Failure> {
+    let query = Query::Attempts(AttemptQuery {
+        queue: which.queue.as_deref().map(input::queue).transpose()?,
+        url: which.url.as_deref().map(input::url).transpose()?,
+        message: which.message_id.as_deref().map(input::id).transpose()?,
+        limit: which.limit,
+    });
+    let Answer::Attempts(page) = session.engine.query(query).await? else {
+        return Err(mismatch());
+    };
+    let items: Vec<Attempt> = page.items.iter().map(Attempt::from).collect();
+    session.output.list(&items, ATTEMPTS, |attempt| {
+        vec![
+            or_dash(attempt.started_at.as_deref()),
+            attempt.class.to_owned(),
+            attempt
+                .status
+                .map_or_else(|| "-".to_owned(), |status| status.to_string()),
+            attempt.attempt.to_string(),
+            format!("{} ms", attempt.duration_ms),
+            attempt.message_id.clone(),
+            attempt.url.clone(),
+            or_dash(attempt.error.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+const AUDIT: &[Column] = &[
+    Column::Number("id"),
+    Column::Text("at"),
+    Column::Text("who"),
+    Column::Text("what"),
+    Column::Text("on"),
+    Column::Text("result"),
+    Column::Text("reason"),
+    Column::Text("detail"),
+];
+
+pub(super) async fn audit(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
+    let mut items: Vec<Audit> = Vec::new();
+    loop {
+        let missing = listed
+            .limit
+            .saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        let query = Query::Audit {
+            before: items.last().map(|line| line.id),
+            limit: missing.min(input::LIMIT_MAX),
+        };
+        let Answer::Audit(page) = session.engine.query(query).await? else {
+            return Err(mismatch());
+        };
+        let complete = page.items.is_empty() || page.next_cursor.is_none();
+        items.extend(page.items.iter().map(Audit::from));
+        if complete || items.len() >= usize::try_from(listed.limit).unwrap_or(usize::MAX) {
+            break;
+        }
+    }
+    session.output.list(&items, AUDIT, |line| {
+        vec![
+            line.id.to_string(),
+            or_dash(line.at.as_deref()),
+            line.actor.clone(),
+            line.command.clone(),
+            line.target.clone(),
+            line.result.clone(),
+            or_dash(line.reason.as_deref()),
+            line.detail.clone(),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn doctor(session: &Session<'_>) -> Result<Exit, Failure> {
+    let Answer::Doctor(checks) = session.engine.query(Query::Doctor).await? else {
+        return Err(mismatch());
+    };
+    let mut items: Vec<Check> = checks.iter().map(Check::from).collect();
+    items.push(terminal());
+    print_checks(session.output, &items)?;
+    let broken = items.iter().any(|check| check.result == "broken");
+    Ok(if broken { Exit::Failed } else { Exit::Done })
+}
+
+/// What can be said when store or broker could not be opened.
+pub(super) fn doctor_broken(output: Output, failure: &Failure) -> std::io::Result<()> {
+    let opening = Check {
+        name: "start".to_owned(),
+        result: "broken",
+        found: failure.causes().join(": "),
+        mend: Some("mend this first; then run doctor again".to_owned()),
+    };
+    print_checks(output, &[opening, terminal()])
+}
+
+const CHECKS: &[Column] = &[
+    Column::Text("check"),
+    Column::Text("result"),
+    Column::Text("found"),
+    Column::Text("mend"),
+];
+
+fn print_checks(output: Output, checks: &[Check]) -> std::io::Result<()> {
+    output.list(checks, CHECKS, |check| {
+        vec![
+            check.name.clone(),
+            check.result.to_owned(),
+            check.found.clone(),
+            or_dash(check.mend.as_deref()),
+        ]
+    })
+}
+
+fn terminal() -> Check {
+    let term = std::env::var("TERM").unwrap_or_default();
+    let on = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let (result, mend) = match (on, term.as_str()) {
+        (true, "" | "dumb") => ("warning", Some("set TERM, for example to xterm-256color".to_owned())),
+        (true | false, _) => ("fine", None),
+    };
+    let found = if on {
+        format!("a terminal, TERM={term:?}")
+    } else {
+        "not a terminal".to_owned()
+    };
+    Check {
+        name: "terminal".to_owned(),
+        result,
+        found,
+        mend,
+    }
+}

@@ -1,0 +1,103 @@
+//! What both fronts read: names, URLs and numbers, with the field that is wrong.
+
+use crate::domain::id::{ExecutionId, IdError, NotificationId, QueueName};
+use crate::domain::url::{EndpointUrl, UrlError};
+
+use super::problem::Problem;
+
+/// A list answers at most this many items at once.
+pub const LIMIT_MAX: u32 = 1_000;
+
+/// The URL of an endpoint.
+pub fn url(text: &str) -> Result<EndpointUrl, Problem> {
+    EndpointUrl::parse(text).map_err(|error: UrlError| Problem::field("url", error.to_string()))
+}
+
+/// An execution's id.
+pub fn execution(text: &str) -> Result<ExecutionId, Problem> {
+    ExecutionId::parse(text).map_err(|error| id_problem(&error))
+}
+
+/// A notification's id.
+pub fn id(text: &str) -> Result<NotificationId, Problem> {
+    NotificationId::parse(text).map_err(|error| id_problem(&error))
+}
+
+/// A queue's name.
+pub fn queue(text: &str) -> Result<QueueName, Problem> {
+    QueueName::parse(text).map_err(|error| id_problem(&error))
+}
+
+fn id_problem(error: &IdError) -> Problem {
+    Problem::field(error.field, error.to_string())
+}
+
+/// How many items a page has: `asked`, or `default`.
+pub fn limit(asked: Option<u32>, default: u32, max: u32) -> Result<u32, Problem> {
+    match asked {
+        None => Ok(default),
+        Some(number) if (1..=max).contains(&number) => Ok(number),
+        Some(number) => Err(Problem::field(
+            "limit",
+            format!("limit is {number}; possible are 1 to {max}"),
+        )),
+    }
+}
+
+/// Takes `Content-Type` out of a list of request headers (the last one counts).
+pub fn take_content_type(headers: &mut Vec<(String, String)>) -> Option<String> {
+    let mut content_type = None;
+    headers.retain_mut(|(name, value)| {
+        let found = name.eq_ignore_ascii_case("content-type");
+        if found {
+            content_type = Some(std::mem::take(value));
+        }
+        !found
+    });
+    content_type
+}
+
+/// A plain value of the domain from JSON.
+#[must_use]
+pub fn value(json: &serde_json::Value) -> crate::domain::value::Value {
+    use crate::domain::value::Value;
+    match json {
+        serde_json::Value::Null => Value::Null,
+        serde_json::Value::Bool(flag) => Value::Bool(*flag),
+        serde_json::Value::Number(number) => number
+            .as_i128()
+            .map_or_else(|| Value::Number(number.as_f64().unwrap_or(f64::NAN)), Value::Integer),
+        serde_json::Value::String(text) => Value::Text(text.clone()),
+        serde_json::Value::Array(items) => Value::List(items.iter().map(value).collect()),
+        serde_json::Value::Object(entries) => {
+            Value::Table(entries.iter().map(|(key, inner)| (key.clone(), value(inner))).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_within_its_bounds_or_names_them() {
+        assert_eq!(limit(None, 100, 500), Ok(100));
+        assert_eq!(limit(Some(500), 100, 500), Ok(500));
+        for wrong in [0, 501] {
+            let problem = limit(Some(wrong), 100, 500).unwrap_err();
+            assert_eq!(problem.field.as_deref(), Some("limit"));
+            assert!(problem.detail.contains("1 to 500"));
+        }
+    }
+
+    #[test]
+    fn the_content_type_is_taken_out_in_any_case_of_letters() {
+        let mut headers = vec![
+            ("A".to_owned(), "b".to_owned()),
+            ("cOntent-Type".to_owned(), "text/plain".to_owned()),
+        ];
+        assert_eq!(take_content_type(&mut headers).as_deref(), Some("text/plain"));
+        assert_eq!(headers, [("A".to_owned(), "b".to_owned())]);
+        assert_eq!(take_content_type(&mut headers), None);
+    }
+}

@@ -1,0 +1,97 @@
+//! The JSON shapes that command line and HTTP API both print and read (CONTRACT.md, *Shapes*).
+//!
+//! Promises: exactly the keys of the contract (more may be added); times are RFC 3339 in UTC, spans
+//! are seconds with the unit in the name, an unknown number is `null`, never zero. Nothing here is a
+//! domain type: each shape is made from one at the edge. Left out on purpose: statuses, exit codes
+//! and tables, which belong to the two fronts.
+
+pub mod endpoint;
+pub mod input;
+pub mod json;
+pub mod plan;
+pub mod policy;
+pub mod problem;
+pub mod publish;
+pub mod queue;
+pub mod record;
+
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use crate::domain::time::Timestamp;
+use crate::engine::view::Page;
+
+/// A page of a list, as the HTTP API answers it.
+#[derive(Clone, Debug, Serialize)]
+pub struct List<T> {
+    /// The items of this page.
+    pub items: Vec<T>,
+    /// Where the next page begins; opaque.
+    pub next_cursor: Option<String>,
+    /// When it was read.
+    pub taken_at: Option<String>,
+}
+
+impl<T> List<T> {
+    /// The shape of a page.
+    pub fn of<V>(page: &Page<V>) -> Self
+    where
+        T: for<'a> From<&'a V>,
+    {
+        Self {
+            items: page.items.iter().map(T::from).collect(),
+            next_cursor: page.next_cursor.clone(),
+            taken_at: time(page.taken_at),
+        }
+    }
+}
+
+/// A point in time as RFC 3339 in UTC; `None` where that cannot say it (year 10,000 and later).
+#[must_use]
+pub fn time(at: Timestamp) -> Option<String> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.micros()) * 1_000)
+        .ok()
+        .and_then(|at| at.format(&Rfc3339).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_rfc_3339_in_utc_or_unknown() {
+        assert_eq!(
+            time(Timestamp::from_seconds(0)).as_deref(),
+            Some("1970-01-01T00:00:00Z")
+        );
+        assert_eq!(
+            time(Timestamp::from_micros(1_700_000_000_250_000)).as_deref(),
+            Some("2023-11-14T22:13:20.25Z")
+        );
+        assert_eq!(time(Timestamp::from_micros(i64::MAX)), None);
+    }
+
+    #[test]
+    fn a_page_keeps_its_cursor_and_its_age() {
+        let page = Page {
+            items: vec![1_u8, 2],
+            next_cursor: Some("x".to_owned()),
+            taken_at: Timestamp::from_seconds(0),
+        };
+        let json = serde_json::to_value(List::<Number>::of(&page)).unwrap();
+        let expected = serde_json::json!({
+            "items": [1, 2], "next_cursor": "x", "taken_at": "1970-01-01T00:00:00Z"
+        });
+        assert_eq!(json, expected);
+    }
+
+    #[derive(Serialize)]
+    struct Number(u8);
+
+    impl From<&u8> for Number {
+        fn from(number: &u8) -> Self {
+            Self(*number)
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! What a service sends to publish, and what it is answered.
+//!
+//! The body is never re-encoded: a JSON value is forwarded as the very bytes that stood in the
+//! request, whatever its depth, numbers and keys.
+
+use std::fmt;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use crate::engine::{Ended, NewNotification, Receipt};
+
+use super::input;
+use super::problem::Problem;
+
+/// A notification that is stored.
+#[derive(Clone, Debug, Serialize)]
+pub struct Published {
+    /// Its id.
+    pub id: String,
+    /// Its delivery queue.
+    pub queue: String,
+}
+
+impl From<&Receipt> for Published {
+    fn from(receipt: &Receipt) -> Self {
+        Self {
+            id: receipt.id.as_str().to_owned(),
+            queue: receipt.queue.as_str().to_owned(),
+        }
+    }
+}
+
+/// The answer to an end mark.
+#[derive(Clone, Debug, Serialize)]
+pub struct EndedShape {
+    /// The mark's id; null when there was nothing to end.
+    pub id: Option<String>,
+    /// The delivery queue.
+    pub queue: String,
+    /// Whether there was a queue to mark.
+    pub marked: bool,
+}
+
+impl From<&Ended> for EndedShape {
+    fn from(ended: &Ended) -> Self {
+        match ended {
+            Ended::Marked(receipt) => Self {
+                id: Some(receipt.id.as_str().to_owned()),
+                queue: receipt.queue.as_str().to_owned(),
+                marked: true,
+            },
+            Ended::NoQueue(queue) => Self {
+                id: None,
+                queue: queue.as_str().to_owned(),
+                marked: false,
+            },
+        }
+    }
+}
+
+/// The request as written; each part is read by itself, so that an error can name it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    execution_id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    url: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    headers: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    body: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    body_base64: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    polling_time: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    restart_count: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+}
+
+/// `null` is a value like any other here.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(deserializer).map(Some)
+}
+
+/// Reads the body of `POST /v1/notifications`.
+pub fn notification(request: &[u8]) -> Result<NewNotification, Problem> {
+    let written: Written<'_> = serde_json::from_slice(request).map_err(|error| whole(&error))?;
+    let Headers(mut headers) = read("headers", written.headers)?.unwrap_or_default();
+    let content_type = input::take_content_type(&mut headers);
+    let (body, body_type) = body(written.body, written.body_base64)?;
+    let id: Option<String> = read("id", written.id)?;
+    Ok(NewNotification {
+        id: id.as_deref().map(input::id).transpose()?,
+        execution: input::execution(&required("execution_id", written.execution_id)?)?,
+        url: input::url(&required("url", written.url)?)?,
+        headers,
+        content_type: content_type.or_else(|| body_type.map(ToOwned::to_owned)),
+        body,
+        polling_time_s: read("polling_time", written.polling_time)?,
+        restart_count: read("restart_count", written.restart_count)?,
+    })
+}
+
+fn required(field: &'static str, raw: Option<&RawValue>) -> Result<String, Problem> {
+    read(field, raw)?.ok_or_else(|| Problem::field(field, format!("{field} is missing")))
+}
+
+fn read<'a, T: Deserialize<'a>>(field: &'static str, raw: Option<&'a RawValue>) -> Result<Option<T>, Problem> {
+    raw.map(|raw| serde_json::from_str(raw.get()))
+        .transpose()
+        .map_err(|error| Problem::field(field, format!("{field}: {}", reason(&error))))
+}
+
+fn body(body: Option<&RawValue>, base64: Option<&RawValue>) -> Result<(Bytes, Option<&'static str>), Problem> {
+    match (body, base64) {
+        (Some(_), Some(_)) => Err(Problem::field(
+            "body_base64",
+            "body and body_base64 are both given; give one of them",
+        )),
+        (None, None) => Ok((Bytes::new(), None)),
+        (Some(raw), None) if raw.get().starts_with('"') => {
+            let text: Option<String> = read("body", Some(raw))?;
+            Ok((Bytes::from(text.unwrap_or_default()), None))
+        }
+        (Some(raw), None) => Ok((Bytes::copy_from_slice(raw.get().as_bytes()), Some("application/json"))),
+        (None, Some(raw)) => {
+            let text: Option<String> = read("body_base64", Some(raw))?;
+            base64::engine::general_purpose::STANDARD
+                .decode(text.unwrap_or_default())
+                .map(|bytes| (Bytes::from(bytes), None))
+                .map_err(|error| Problem::field("body_base64", format!("body_base64 is not base64: {error}")))
+        }
+    }
+}
+
+/// An error about the document as a whole; serde names an unknown or repeated key in backticks.
+#[must_use]
+pub fn whole(error: &serde_json::Error) -> Problem {
+    let text = reason(error);
+    let named = text.starts_with("unknown field") || text.starts_with("duplicate field") || text.starts_with("missing");
+    let field = named.then(|| text.split('`').nth(1).map(Into::into)).flatten();
+    Problem {
+        field,
+        ..Problem::new(400, format!("the body cannot be read: {error}"))
+    }
+}
+
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" at line ")
+        .map_or(text.clone(), |(before, _)| before.to_owned())
+}
+
+/// Request headers in the order written; a list gives a name several values.
+#[derive(Default)]
+struct Headers(Vec<(String, String)>);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a header's value is a string or a list of strings")]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for Headers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Headers;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of header names and values")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Headers, A::Error> {
+                let mut headers = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, OneOrMore>()? {
+                    match value {
+                        OneOrMore::One(value) => headers.push((name, value)),
+                        OneOrMore::More(values) => {
+                            headers.extend(values.into_iter().map(|value| (name.clone(), value)));
+                        }
+                    }
+                }
+                Ok(Headers(headers))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(rest: &str) -> Result<NewNotification, Problem> {
+        notification(format!(r#"{{"execution_id":"run","url":"http://example.com"{rest}}}"#).as_bytes())
+    }
+
+    #[test]
+    fn a_string_is_sent_as_its_text_and_any_other_json_as_its_exact_bytes() {
+        let cases = [
+            ("", "", None),
+            (r#","body":"a\n\u00e9""#, "a\né", None),
+            (r#","body":"""#, "", None),
+            (r#","body": null"#, "null", Some("application/json")),
+            (
+                r#","body": {"a" : 1.0000000000000001,"a":1e400,  "b":[]}  "#,
+                r#"{"a" : 1.0000000000000001,"a":1e400,  "b":[]}"#,
+                Some("application/json"),
+            ),
+            (r#","body_base64":"/wA=""#, "\u{0}", None),
+        ];
+        for (rest, body, content_type) in cases {
+            let read = with(rest).unwrap();
+            assert_eq!(read.content_type.as_deref(), content_type, "{rest}");
+            if rest.contains("base64") {
+                assert_eq!(&read.body[..], [0xff, 0]);
+            } else {
+                assert_eq!(&read.body[..], body.as_bytes(), "{rest}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_of_any_depth_is_forwarded() {
+        let deep = "[".repeat(100_000) + &"]".repeat(100_000);
+        assert_eq!(with(&format!(r#","body":{deep}"#)).unwrap().body.len(), 200_000);
+    }
+
+    #[test]
+    fn headers_keep_their_order_and_the_content_type_is_the_bodys() {
+        let read = with(r#","body":{},"headers":{"X-B":"1","content-type":"text/x","X-A":["2","3"]}"#).unwrap();
+        assert_eq!(read.content_type.as_deref(), Some("text/x"));
+        let headers: Vec<String> = read
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        assert_eq!(headers, ["X-B=1", "X-A=2", "X-A=3"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_field() {
+        let cases = [
+            (r#","body":1,"body_base64":"""#, Some("body_base64")),
+            (r#","body_base64":"%""#, Some("body_base64")),
+            (r#","polling_time":-1"#, Some("polling_time")),
+            (r#","restart_count":"3""#, Some("restart_count")),
+            (r#","headers":{"a":1}"#, Some("headers")),
+            (r#","id":"a b""#, Some("id")),
+            (r#","body":"\ud800""#, Some("body")),
+            (r#","bodie":1"#, Some("bodie")),
+            (r#","url":"x""#, Some("url")),
+            (r#","body":}"#, None),
+        ];
+        for (rest, field) in cases {
+            let problem = with(rest).unwrap_err();
+            assert_eq!(
+                (problem.status, problem.field.as_deref()),
+                (400, field),
+                "{rest}: {}",
+                problem.detail
+            );
+        }
+        let missing = notification(br#"{"execution_id":"run"}"#).unwrap_err();
+        assert_eq!(missing.field.as_deref(), Some("url"));
+        let wrong = notification(br#"{"execution_id":null,"url":"http://example.com"}"#).unwrap_err();
+        assert_eq!(wrong.field.as_deref(), Some("execution_id"));
+    }
+}

@@ -1,0 +1,351 @@
+//! Queues, what waits at their head, and messages that were looked at.
+
+use base64::Engine as _;
+use serde::Serialize;
+
+use crate::domain::message::{HeaderValue, Message};
+use crate::domain::notification::{HEADER_EXECUTION, HEADER_URL};
+use crate::domain::queue::{Head, Pause, Why};
+use crate::engine::view::{BrowsedMessage, QueueView};
+
+use super::time;
+
+/// A queue.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+pub struct Queue {
+    pub name: String,
+    pub kind: &'static str,
+    pub execution_id: Option<String>,
+    pub url: Option<String>,
+    pub ready: Option<u64>,
+    pub unacked: Option<u64>,
+    pub state: Option<&'static str>,
+    pub why: Option<QueueWhy>,
+    pub owner: Option<String>,
+    pub oldest_age_s: Option<u64>,
+    pub next_attempt_at: Option<String>,
+    pub paused: bool,
+    pub pause: Option<QueuePause>,
+    pub head: Option<QueueHead>,
+    pub delivered: Option<u64>,
+    pub warnings: Vec<String>,
+    pub taken_at: Option<String>,
+}
+
+impl From<&QueueView> for Queue {
+    fn from(view: &QueueView) -> Self {
+        Self {
+            name: view.name.as_str().to_owned(),
+            kind: view.kind.as_str(),
+            execution_id: view.execution.as_ref().map(|id| id.as_str().to_owned()),
+            url: view.url.as_ref().map(|url| url.as_str().to_owned()),
+            ready: view.ready,
+            unacked: view.unacked,
+            state: view.state.map(crate::domain::queue::QueueState::as_str),
+            why: view.why.as_ref().map(QueueWhy::from),
+            owner: view.owner.clone(),
+            oldest_age_s: view.oldest_age.map(|age| age.as_secs()),
+            next_attempt_at: view.next_attempt_at.and_then(time),
+            paused: view.paused.is_some(),
+            pause: view.paused.as_ref().map(QueuePause::from),
+            head: view.head.as_ref().map(QueueHead::from),
+            delivered: view.delivered,
+            warnings: view.warnings.clone(),
+            taken_at: time(view.taken_at),
+        }
+    }
+}
+
+/// Why a queue moves or does not.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueWhy {
+    /// The state whose reason this is.
+    pub code: &'static str,
+    /// One sentence.
+    pub text: String,
+    /// When it ends by itself.
+    pub until: Option<String>,
+}
+
+impl From<&Why> for QueueWhy {
+    fn from(why: &Why) -> Self {
+        Self {
+            code: why.state.as_str(),
+            text: why.text.clone(),
+            until: why.until.and_then(time),
+        }
+    }
+}
+
+/// Who paused a queue.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueuePause {
+    /// The actor.
+    pub by: String,
+    /// Their reason.
+    pub reason: Option<String>,
+    /// When.
+    pub at: Option<String>,
+}
+
+impl From<&Pause> for QueuePause {
+    fn from(pause: &Pause) -> Self {
+        Self {
+            by: pause.by.clone(),
+            reason: pause.reason.clone(),
+            at: time(pause.at),
+        }
+    }
+}
+
+/// The message at the head, when it failed.
+#[derive(Clone, Debug, Serialize)]
+#[expect(
+    missing_docs,
+    reason = "named like the attempt's and the dead letter's keys in CONTRACT.md"
+)]
+pub struct QueueHead {
+    pub message_id: String,
+    pub attempts: u32,
+    pub of: u32,
+    pub phase: Option<&'static str>,
+    pub first_failed_at: Option<String>,
+    pub last_failed_at: Option<String>,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub next_attempt_at: Option<String>,
+    pub parked: bool,
+}
+
+impl From<&Head> for QueueHead {
+    fn from(head: &Head) -> Self {
+        Self {
+            message_id: head.message.as_str().to_owned(),
+            attempts: head.failures,
+            of: head.attempts_allowed,
+            phase: head.phase.map(crate::domain::policy::Phase::as_str),
+            first_failed_at: time(head.first_failed_at),
+            last_failed_at: time(head.last_failed_at),
+            status: head.last_status,
+            error: head.last_error.clone(),
+            next_attempt_at: head.next_attempt_at.and_then(time),
+            parked: head.parked,
+        }
+    }
+}
+
+/// The answer to *why is it not moving?*
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the keys are the queue's in CONTRACT.md")]
+pub struct WhyAnswer {
+    pub name: String,
+    pub state: Option<&'static str>,
+    pub why: Option<QueueWhy>,
+    pub code: Option<&'static str>,
+    pub text: Option<String>,
+    pub until: Option<String>,
+    pub url: Option<String>,
+    pub owner: Option<String>,
+    pub next_attempt_at: Option<String>,
+    pub head: Option<QueueHead>,
+    pub warnings: Vec<String>,
+    pub taken_at: Option<String>,
+}
+
+impl From<&QueueView> for WhyAnswer {
+    fn from(view: &QueueView) -> Self {
+        let queue = Queue::from(view);
+        Self {
+            name: queue.name,
+            state: queue.state,
+            code: queue.why.as_ref().map(|why| why.code),
+            text: queue.why.as_ref().map(|why| why.text.clone()),
+            until: queue.why.as_ref().and_then(|why| why.until.clone()),
+            why: queue.why,
+            url: queue.url,
+            owner: queue.owner,
+            next_attempt_at: queue.next_attempt_at,
+            head: queue.head,
+            warnings: queue.warnings,
+            taken_at: queue.taken_at,
+        }
+    }
+}
+
+/// Of a body, this much is shown.
+const BODY_SHOWN_BYTES_MAX: usize = 64 * 1024;
+
+/// A message that was looked at.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "named like the properties in CONTRACT.md, *on the wire*")]
+pub struct Browsed {
+    pub position: u32,
+    pub message_id: Option<String>,
+    pub r#type: Option<String>,
+    pub execution_id: Option<String>,
+    pub url: Option<String>,
+    pub content_type: Option<String>,
+    pub timestamp: Option<String>,
+    pub headers: Vec<Header>,
+    pub body_bytes: usize,
+    pub body_truncated: bool,
+    /// The beginning of the body where that is UTF-8.
+    pub body: Option<String>,
+    /// The beginning of the body where it is not.
+    pub body_base64: Option<String>,
+    /// Why it cannot be delivered.
+    pub foreign: Option<String>,
+    pub redelivered: bool,
+}
+
+/// A header of a message.
+#[derive(Clone, Debug, Serialize)]
+pub struct Header {
+    /// Its name.
+    pub name: String,
+    /// Its value; bytes that are not UTF-8 are replaced.
+    pub value: serde_json::Value,
+}
+
+impl From<&BrowsedMessage> for Browsed {
+    fn from(browsed: &BrowsedMessage) -> Self {
+        let message = &browsed.message;
+        let (shown, truncated) = beginning(&message.body);
+        let text = std::str::from_utf8(shown).ok().map(ToOwned::to_owned);
+        Self {
+            position: browsed.position,
+            message_id: message.message_id.clone(),
+            r#type: message.kind.clone(),
+            execution_id: message.header_text(HEADER_EXECUTION).map(ToOwned::to_owned),
+            url: message.header_text(HEADER_URL).map(ToOwned::to_owned),
+            content_type: message.content_type.clone(),
+            timestamp: message.timestamp.and_then(time),
+            headers: headers(message),
+            body_bytes: message.body.len(),
+            body_truncated: truncated,
+            body_base64: text
+                .is_none()
+                .then(|| base64::engine::general_purpose::STANDARD.encode(shown)),
+            body: text,
+            foreign: browsed.foreign.clone(),
+            redelivered: browsed.redelivered,
+        }
+    }
+}
+
+/// The beginning of a body, cut between two characters where it is text.
+fn beginning(body: &[u8]) -> (&[u8], bool) {
+    let Some(cut) = body.get(..BODY_SHOWN_BYTES_MAX).filter(|cut| cut.len() < body.len()) else {
+        return (body, false);
+    };
+    match std::str::from_utf8(cut) {
+        Err(error) if error.error_len().is_none() => (cut.get(..error.valid_up_to()).unwrap_or(cut), true),
+        Ok(_) | Err(_) => (cut, true),
+    }
+}
+
+fn headers(message: &Message) -> Vec<Header> {
+    let header = |(name, value): &(String, HeaderValue)| Header {
+        name: name.clone(),
+        value: match value {
+            HeaderValue::Text(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
+            HeaderValue::Integer(number) => (*number).into(),
+            HeaderValue::Bool(flag) => (*flag).into(),
+            HeaderValue::Other(text) => text.clone().into(),
+        },
+    };
+    message.headers.iter().map(header).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::domain::id::{ExecutionId, QueueName};
+    use crate::domain::queue::{QueueKind, QueueState};
+    use crate::domain::time::Timestamp;
+    use crate::domain::url::EndpointUrl;
+
+    fn view() -> QueueView {
+        QueueView {
+            name: QueueName::parse("redrive.run.00").unwrap(),
+            kind: QueueKind::Delivery,
+            execution: Some(ExecutionId::parse("run").unwrap()),
+            url: Some(EndpointUrl::parse("http://example.com/#x").unwrap()),
+            ready: None,
+            unacked: Some(1),
+            state: Some(QueueState::Paused),
+            why: Some(Why {
+                state: QueueState::Paused,
+                text: "paused by eve".to_owned(),
+                until: None,
+            }),
+            owner: None,
+            oldest_age: Some(Duration::from_millis(61_900)),
+            next_attempt_at: None,
+            paused: Some(Pause {
+                by: "eve".to_owned(),
+                reason: None,
+                at: Timestamp::from_seconds(0),
+            }),
+            head: None,
+            delivered: Some(3),
+            warnings: Vec::new(),
+            taken_at: Timestamp::from_seconds(0),
+        }
+    }
+
+    #[test]
+    fn a_queue_has_the_keys_of_the_contract_and_null_for_the_unknown() {
+        let json = serde_json::to_value(Queue::from(&view())).unwrap();
+        for key in [
+            "name",
+            "kind",
+            "execution_id",
+            "url",
+            "ready",
+            "unacked",
+            "state",
+            "why",
+            "owner",
+            "oldest_age_s",
+            "next_attempt_at",
+            "paused",
+            "warnings",
+            "taken_at",
+        ] {
+            assert!(json.get(key).is_some(), "{key} is missing");
+        }
+        assert!(json["ready"].is_null());
+        assert_eq!(json["oldest_age_s"], 61);
+        assert_eq!(json["url"], "http://example.com/");
+        assert_eq!(json["paused"], true);
+        assert_eq!(
+            json["why"],
+            serde_json::json!({"code": "paused", "text": "paused by eve", "until": null})
+        );
+    }
+
+    #[test]
+    fn a_body_is_shown_as_text_where_it_is_text_and_cut_between_characters() {
+        let show = |body: Vec<u8>| {
+            Browsed::from(&BrowsedMessage {
+                position: 1,
+                message: Message {
+                    body: body.into(),
+                    ..Message::default()
+                },
+                foreign: None,
+                redelivered: false,
+            })
+        };
+        assert_eq!(show(b"abc".to_vec()).body.as_deref(), Some("abc"));
+        assert_eq!(show(vec![0xff, 0]).body_base64.as_deref(), Some("/wA="));
+        let long = show("é".repeat(BODY_SHOWN_BYTES_MAX).into_bytes());
+        assert!(long.body_truncated && long.body.is_some());
+        let odd = show(format!("a{}", "é".repeat(BODY_SHOWN_BYTES_MAX)).into_bytes());
+        assert_eq!(odd.body.unwrap().len(), BODY_SHOWN_BYTES_MAX - 1);
+    }
+}

@@ -1,0 +1,194 @@
+//! Retries, attempts, the audit, checks and readiness.
+
+use serde::Serialize;
+
+use crate::engine::query::AuditEntry;
+use crate::engine::view::{
+    AttemptView, Check as CheckView, CheckResult, Readiness as ReadinessView, Retry as RetryView,
+};
+
+use super::time;
+
+/// What is tried when.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+pub struct Retry {
+    pub at: Option<String>,
+    pub queue: Option<String>,
+    pub url: Option<String>,
+    pub message_id: Option<String>,
+    pub phase: Option<&'static str>,
+    pub attempt: u32,
+    pub of: u32,
+}
+
+impl From<&RetryView> for Retry {
+    fn from(view: &RetryView) -> Self {
+        Self {
+            at: view.at.and_then(time),
+            queue: view.queue.as_ref().map(|name| name.as_str().to_owned()),
+            url: view.url.as_ref().map(|url| url.as_str().to_owned()),
+            message_id: view.message.as_ref().map(|id| id.as_str().to_owned()),
+            phase: view.phase.map(crate::domain::policy::Phase::as_str),
+            attempt: view.attempt,
+            of: view.of,
+        }
+    }
+}
+
+/// An attempt.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+pub struct Attempt {
+    pub message_id: String,
+    pub queue: String,
+    pub url: String,
+    pub attempt: u32,
+    pub started_at: Option<String>,
+    pub duration_ms: u64,
+    pub class: &'static str,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    /// The beginning of the answer's body; bytes that are not UTF-8 are replaced.
+    pub response: Option<String>,
+    /// Whether it counts against the schedule.
+    pub counted: bool,
+    pub epoch: i64,
+}
+
+impl From<&AttemptView> for Attempt {
+    fn from(view: &AttemptView) -> Self {
+        Self {
+            message_id: view.message_id.as_str().to_owned(),
+            queue: view.queue.as_str().to_owned(),
+            url: view.url.as_str().to_owned(),
+            attempt: view.number,
+            started_at: time(view.started_at),
+            duration_ms: view.duration_ms,
+            class: view.class.as_str(),
+            status: view.status,
+            error: view.error.clone(),
+            response: view
+                .response
+                .as_deref()
+                .map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
+            counted: view.counted,
+            epoch: view.epoch.0,
+        }
+    }
+}
+
+/// A line of the audit.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "who did what, on what, why, with what result")]
+pub struct Audit {
+    pub id: i64,
+    pub at: Option<String>,
+    pub actor: String,
+    pub command: String,
+    pub target: String,
+    pub reason: Option<String>,
+    pub plan: Option<String>,
+    pub result: String,
+    pub detail: String,
+    /// SHA-256 over the hash of the line before and this line.
+    pub hash: String,
+}
+
+impl From<&AuditEntry> for Audit {
+    fn from(view: &AuditEntry) -> Self {
+        Self {
+            id: view.id,
+            at: time(view.at),
+            actor: view.entry.actor.clone(),
+            command: view.entry.command.clone(),
+            target: view.entry.target.clone(),
+            reason: view.entry.reason.clone(),
+            plan: view.entry.plan.clone(),
+            result: view.entry.result.clone(),
+            detail: view.entry.detail.clone(),
+            hash: view.hash.clone(),
+        }
+    }
+}
+
+/// One check of `doctor`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// What was checked.
+    pub name: String,
+    /// `fine`, `warning` or `broken`.
+    pub result: &'static str,
+    /// What was found.
+    pub found: String,
+    /// What to do.
+    pub mend: Option<String>,
+}
+
+impl From<&CheckView> for Check {
+    fn from(view: &CheckView) -> Self {
+        Self {
+            name: view.name.clone(),
+            result: match view.result {
+                CheckResult::Fine => "fine",
+                CheckResult::Warning => "warning",
+                CheckResult::Broken => "broken",
+            },
+            found: view.found.clone(),
+            mend: view.mend.clone(),
+        }
+    }
+}
+
+/// Whether delivery has what it needs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Readiness {
+    /// Broker and store can be reached.
+    pub ready: bool,
+    /// The broker.
+    pub broker: Part,
+    /// The store.
+    pub store: Part,
+    /// Whether this process delivers.
+    pub delivering: Part,
+}
+
+/// One part of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Part {
+    /// Whether it is fine.
+    pub ok: bool,
+    /// Why it is not.
+    pub problem: Option<String>,
+}
+
+impl Part {
+    /// A part that is not fine.
+    #[must_use]
+    pub fn broken(problem: &str) -> Self {
+        Self {
+            ok: false,
+            problem: Some(problem.to_owned()),
+        }
+    }
+}
+
+impl From<&Result<(), String>> for Part {
+    fn from(result: &Result<(), String>) -> Self {
+        Self {
+            ok: result.is_ok(),
+            problem: result.as_ref().err().cloned(),
+        }
+    }
+}
+
+impl From<&ReadinessView> for Readiness {
+    fn from(view: &ReadinessView) -> Self {
+        Self {
+            ready: view.broker.is_ok() && view.store.is_ok(),
+            broker: Part::from(&view.broker),
+            store: Part::from(&view.store),
+            delivering: Part::from(&view.delivering),
+        }
+    }
+}

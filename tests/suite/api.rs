@@ -1,0 +1,318 @@
+//! The HTTP API of a running daemon, over real sockets: who gets in, what is refused, what is answered.
+
+use serde_json::{Value, json};
+
+use crate::support::daemon::{Daemon, Installation};
+use crate::support::http::Answer;
+use crate::support::wait::wait_until;
+
+/// Nothing listens there: a notification stays where it can be looked at.
+const DEAD_URL: &str = "http://127.0.0.1:9/hook";
+
+/// A policy with which a failure waits long: nothing moves while a test looks.
+fn patient() -> Installation {
+    let mut installation = Installation::embedded();
+    let policy = json!({"retries_with_no_delay": 0, "minimum_delay": 600, "maximum_delay": 600});
+    installation.set("delivery", "retry_policy", policy);
+    installation
+}
+
+fn problem(answer: &Answer, status: u16) -> Value {
+    assert_eq!(answer.status, status, "{}", answer.text());
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    let document = answer.json();
+    assert_eq!(document["status"], status);
+    assert!(
+        document["title"].is_string() && document["detail"].is_string(),
+        "{document}"
+    );
+    document
+}
+
+async fn publish(daemon: &Daemon, body: &Value) -> Answer {
+    daemon.post("/v1/notifications", body).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
+    let daemon = Installation::embedded().daemon().await;
+    problem(&daemon.get("/v1/nothing").await, 404);
+    let wrong_method = daemon
+        .request("PUT", "/v1/queues")
+        .header("content-type", "application/json")
+        .send()
+        .await;
+    problem(&wrong_method, 405);
+    assert!(
+        wrong_method.header("allow").is_some_and(|allow| allow.contains("GET")),
+        "{wrong_method:?}"
+    );
+    let form = daemon
+        .request("POST", "/v1/redeliver")
+        .header("content-type", "text/plain")
+        .body(r#"{"url":"http://example.com"}"#)
+        .send()
+        .await;
+    problem(&form, 415);
+    let bodyless = daemon.request("POST", "/v1/queues/q/pause").send().await;
+    problem(&bodyless, 415);
+    for (path, body, field) in [
+        ("/v1/notifications", json!({"url": DEAD_URL}), "execution_id"),
+        (
+            "/v1/notifications",
+            json!({"execution_id": "e", "url": "ftp://x"}),
+            "url",
+        ),
+        (
+            "/v1/notifications",
+            json!({"execution_id": "e", "url": DEAD_URL, "boddy": 1}),
+            "boddy",
+        ),
+        ("/v1/redeliver", json!({}), "url"),
+        ("/v1/executions/e/end", json!({"url": ""}), "url"),
+    ] {
+        assert_eq!(
+            problem(&daemon.post(path, &body).await, 400)["field"],
+            field,
+            "{path} {body}"
+        );
+    }
+    for (path, field) in [
+        ("/v1/queues?limit=0", "limit"),
+        ("/v1/queues?lmit=1", "lmit"),
+        ("/v1/queues?filter=depth+%3E", "filter"),
+        ("/v1/endpoints?url=x", "url"),
+        ("/v1/audit?cursor=x", "cursor"),
+    ] {
+        assert_eq!(problem(&daemon.get(path).await, 400)["field"], field, "{path}");
+    }
+    problem(
+        &daemon.get("/v1/endpoints?url=http%3A%2F%2Fexample.com%2Fnever").await,
+        404,
+    );
+    problem(
+        &daemon
+            .post("/v1/redeliver", &json!({"url": "http://example.com/never"}))
+            .await,
+        404,
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_host_or_a_web_page_is_turned_away() {
+    let daemon = Installation::embedded().daemon().await;
+    for (name, value, status) in [
+        ("host", "evil.example", 421),
+        ("host", "127.0.0.1.evil.example:80", 421),
+        ("origin", "http://evil.example", 403),
+        ("origin", "null", 403),
+        ("sec-fetch-site", "cross-site", 403),
+    ] {
+        let answer = daemon.request("GET", "/v1/queues").header(name, value).send().await;
+        problem(&answer, status);
+        assert!(
+            answer
+                .headers
+                .iter()
+                .all(|(name, _)| !name.starts_with("access-control")),
+            "{answer:?}"
+        );
+    }
+    for host in ["localhost:1", "[::1]", "127.0.0.1"] {
+        let answer = daemon.request("GET", "/v1/queues").header("host", host).send().await;
+        assert_eq!(answer.status, 200, "{host}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_tokens_only_healthz_is_open_and_a_read_only_token_changes_nothing() {
+    let mut installation = patient();
+    let tokens = json!(["operator-token", {"token": "reader-token", "read_only": true}]);
+    installation.set("api", "tokens", tokens);
+    let mut daemon = installation.spawn_daemon();
+    wait_until("an open healthz", std::time::Duration::from_mins(1), async || {
+        daemon
+            .request("GET", "/healthz")
+            .try_send()
+            .await
+            .is_ok_and(|answer| answer.status == 200)
+            .then_some(())
+    })
+    .await;
+    for path in ["/v1/queues", "/readyz", "/metrics", "/openapi.json", "/v1/nothing"] {
+        let answer = daemon.get(path).await;
+        problem(&answer, 401);
+        assert!(
+            answer
+                .header("www-authenticate")
+                .is_some_and(|value| value.starts_with("Bearer")),
+            "{path}"
+        );
+    }
+    daemon.token = Some("reader-token".to_owned());
+    wait_until("a ready daemon", std::time::Duration::from_mins(1), async || {
+        (daemon.get("/readyz").await.status == 200).then_some(())
+    })
+    .await;
+    let body = json!({"execution_id": "e", "url": DEAD_URL});
+    problem(&publish(&daemon, &body).await, 403);
+    problem(
+        &daemon.post("/v1/executions/e/end", &json!({"url": DEAD_URL})).await,
+        403,
+    );
+    problem(&daemon.post("/v1/redeliver", &json!({"url": DEAD_URL})).await, 403);
+    daemon.token = Some("operator-token".to_owned());
+    assert_eq!(publish(&daemon, &body).await.status, 202);
+    daemon.token = Some("wrong".to_owned());
+    let mut statuses = Vec::new();
+    for _ in 0..40 {
+        statuses.push(daemon.get("/v1/queues").await.status);
+    }
+    assert!(statuses.contains(&401) && statuses.last() == Some(&429), "{statuses:?}");
+    daemon.token = Some("operator-token".to_owned());
+    assert_eq!(daemon.get("/v1/queues").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+    let daemon = Installation::embedded().daemon().await;
+    let announced = daemon
+        .request("POST", "/v1/notifications")
+        .header("content-type", "application/json")
+        .body(vec![b' '; 25 * 1024 * 1024]);
+    // The server may close while the client still writes: then there is no answer to read.
+    if let Ok(answer) = announced.try_send().await {
+        problem(&answer, 413);
+    }
+    let long = "x".repeat(16 * 1024 * 1024 + 1);
+    let body = json!({"execution_id": "e", "url": DEAD_URL, "body": long});
+    assert_eq!(problem(&publish(&daemon, &body).await, 400)["field"], "body");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_is_seen_paused_planned_and_deleted_through_its_routes() {
+    let daemon = patient().daemon().await;
+    let body = json!({"execution_id": "run/ 1", "url": DEAD_URL, "body": {"a": 1}, "id": "n-1"});
+    let published = publish(&daemon, &body).await;
+    assert_eq!(published.status, 202, "{}", published.text());
+    assert_eq!(published.json()["id"], "n-1");
+    let queue = published.json()["queue"].as_str().unwrap().to_owned();
+    assert!(queue.contains("run/ 1"), "{queue}");
+    let path = format!("/v1/queues/{}", queue.replace('/', "%2F").replace(' ', "%20"));
+
+    wait_until(
+        "an unavailable endpoint",
+        std::time::Duration::from_mins(1),
+        async || {
+            let answer = daemon.get("/v1/endpoints?unavailable=true").await.json();
+            (answer["items"][0]["state"] == "unavailable").then_some(())
+        },
+    )
+    .await;
+    let list = daemon.get("/v1/queues").await.json();
+    assert!(
+        list["taken_at"].is_string() && list.get("next_cursor").is_some(),
+        "{list}"
+    );
+    assert!(
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|row| row["name"] == *queue)
+    );
+    let one = daemon.get(&path).await.json();
+    assert_eq!(
+        (one["name"].as_str(), one["state"].as_str()),
+        (Some(&*queue), Some("endpoint_unavailable"))
+    );
+    let why = daemon.get(&format!("{path}/why")).await.json();
+    assert_eq!(why["code"], "endpoint_unavailable", "{why}");
+    let attempts = daemon.get("/v1/attempts?message_id=n-1").await.json();
+    assert_eq!(attempts["items"][0]["message_id"], "n-1", "{attempts}");
+    let retries = daemon.get("/v1/retries").await.json();
+    assert_eq!(retries["items"][0]["url"], DEAD_URL, "{retries}");
+
+    let redelivered = daemon.post("/v1/redeliver", &json!({"url": DEAD_URL})).await;
+    assert_eq!(redelivered.status, 200, "{}", redelivered.text());
+    assert_eq!(redelivered.json()["was_unavailable"], true);
+    assert_eq!(redelivered.json()["queues"], 1);
+
+    let paused = daemon.post(&format!("{path}/pause"), &json!({"reason": "look"})).await;
+    assert_eq!(paused.json()["paused"], true, "{}", paused.text());
+    let plan = daemon
+        .post(&format!("{path}/purge?dry_run=true"), &json!({}))
+        .await
+        .json();
+    assert_eq!(plan["destroys"], true, "{plan}");
+    let deleted = daemon
+        .request("DELETE", &path)
+        .header("content-type", "application/json")
+        .send()
+        .await;
+    assert_eq!(deleted.json()["deleted"], true, "{}", deleted.text());
+    problem(&daemon.get(&path).await, 404);
+    let audit = daemon.get("/v1/audit").await.json();
+    assert!(
+        audit["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|line| line["reason"] == "look"),
+        "{audit}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_described_routes_are_served_and_the_daemon_stops_in_order() {
+    let mut daemon = Installation::embedded().daemon().await;
+    let description = daemon.get("/openapi.json").await.json();
+    for (path, methods) in description["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            let path = path.replace("{name}", "q").replace("{id}", "e");
+            let request = daemon
+                .request(&method.to_uppercase(), &path)
+                .header("content-type", "application/json");
+            let answer = request.send().await;
+            let unserved = answer.status == 405 || answer.text().contains("there is no route");
+            assert!(!unserved && answer.status < 500, "{method} {path}: {}", answer.text());
+        }
+    }
+    assert_eq!(daemon.get("/healthz").await.json()["status"], "alive");
+    assert_eq!(daemon.get("/readyz").await.json()["ready"], true);
+    let metrics = daemon.get("/metrics").await;
+    assert!(
+        metrics
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("text/plain"))
+    );
+    assert!(
+        daemon.log().contains("listening on http://127.0.0.1:"),
+        "{}",
+        daemon.log()
+    );
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn healthz_answers_and_publishing_says_503_with_the_id_while_the_broker_is_away() {
+    let mut installation = Installation::embedded();
+    installation.set("broker", "url", "amqp://guest:guest@127.0.0.1:1");
+    installation.set("broker", "management_url", "http://127.0.0.1:1");
+    let mut daemon = installation.spawn_daemon();
+    wait_until("healthz", std::time::Duration::from_mins(1), async || {
+        daemon
+            .request("GET", "/healthz")
+            .try_send()
+            .await
+            .is_ok_and(|answer| answer.status == 200)
+            .then_some(())
+    })
+    .await;
+    assert_eq!(daemon.get("/readyz").await.status, 503);
+    let answer = publish(&daemon, &json!({"execution_id": "e", "url": DEAD_URL})).await;
+    let document = problem(&answer, 503);
+    assert!(document["id"].as_str().is_some_and(|id| !id.is_empty()), "{document}");
+    assert!(answer.header("retry-after").is_some());
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}

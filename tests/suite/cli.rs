@@ -1,0 +1,322 @@
+//! The command line from outside: what is typed → what is printed, and the exit code.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The program with nothing of this machine around it: its own home, no variables of ours.
+struct Program {
+    home: TempDir,
+}
+
+impl Program {
+    fn new() -> Self {
+        Self {
+            home: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.home.path()
+    }
+
+    fn with_config(text: &str) -> Self {
+        let program = Self::new();
+        let directory = program.path().join("config/redrive");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("config.toml"), text).unwrap();
+        program
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("XDG_CONFIG_HOME", self.path().join("config"))
+            .env("XDG_DATA_HOME", self.path().join("data"))
+            .env("HOME", self.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(&self.command(arguments).output().unwrap())
+    }
+}
+
+#[derive(Debug)]
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout.clone()).unwrap(),
+            err: String::from_utf8(output.stderr.clone()).unwrap(),
+        }
+    }
+
+    fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+const TARGET: [&str; 4] = ["--execution", "run-1", "--url", "http://example.com/hook"];
+
+fn publish<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["publish"], &TARGET[..], more].concat()
+}
+
+#[test]
+fn help_is_no_failure_and_every_command_has_one() {
+    let program = Program::new();
+    let help = program.run(&["--help"]).ends(0);
+    for command in [
+        "publish",
+        "queues",
+        "queue",
+        "endpoints",
+        "redeliver",
+        "doctor",
+        "config",
+    ] {
+        assert!(help.out.contains(command), "{command}");
+        let own = program.run(&[command, "--help"]).ends(0);
+        assert!(own.out.contains("Usage:"), "{command}");
+    }
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_says_what_is_possible() {
+    let program = Program::new();
+    for wrong in [
+        &["quues"][..],
+        &["queue"],
+        &["publish"],
+        &["queues", "--limit", "0"],
+        &["redeliver"],
+    ] {
+        let ran = program.run(wrong).ends(2);
+        assert!(!ran.err.is_empty() && ran.out.is_empty(), "{wrong:?}: {ran:?}");
+    }
+    let console = program.run(&[]).ends(2);
+    assert!(
+        console.err.contains("redrive --daemon") && console.err.contains("redrive queues"),
+        "{console:?}"
+    );
+    let url = program.run(&["endpoint", "show", "ftp://example.com"]).ends(2);
+    assert!(url.err.contains("url"), "{url:?}");
+}
+
+#[test]
+fn a_configuration_is_checked_with_the_field_and_the_nearest_key() {
+    Program::new().run(&["config", "check"]).ends(0);
+    let wrong = Program::with_config("[delivery]\nworker = 3\n")
+        .run(&["config", "check"])
+        .ends(78);
+    assert!(
+        wrong.err.contains("delivery.worker") && wrong.err.contains("delivery.workers"),
+        "{wrong:?}"
+    );
+    let also = Program::with_config("[delivery]\nworkers = 0\n")
+        .run(&["queues"])
+        .ends(78);
+    assert!(also.err.contains("delivery.workers"), "{also:?}");
+    let open = Program::with_config("[api]\nlisten = \"0.0.0.0:0\"\n")
+        .run(&["--daemon"])
+        .ends(78);
+    assert!(open.err.contains("api.tokens"), "{open:?}");
+}
+
+#[test]
+fn the_template_is_a_valid_configuration_and_is_never_written_over_a_file() {
+    let program = Program::new();
+    let printed = program.run(&["config", "init"]).ends(0).out;
+    let file = program.path().join("new.toml");
+    let name = file.to_str().unwrap();
+    program.run(&["config", "init", name]).ends(0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), printed);
+    program.run(&["--config", name, "config", "check"]).ends(0);
+    program.run(&["config", "init", name]).ends(1);
+    let effective = program.run(&["config", "print", "--json"]).ends(0).json();
+    assert!(effective["delivery"]["workers"].is_number(), "{effective}");
+}
+
+#[test]
+fn a_queue_name_comes_with_everything_that_a_foreign_publisher_needs() {
+    let program = Program::new();
+    let arguments = [&["queue-name", "--json"], &TARGET[..]].concat();
+    let answer = program.run(&arguments).ends(0).json();
+    let queue = answer["queue"].as_str().unwrap();
+    assert!(
+        queue.starts_with("redrive.run-1.") && queue.len() == "redrive.run-1.".len() + 32,
+        "{queue}"
+    );
+    assert_eq!(answer["routing_key"], answer["queue"]);
+    assert_eq!(answer["wake_key"], "wake");
+    assert_eq!(answer["declare"]["durable"], true);
+    let classic = serde_json::json!({"x-queue-type": "classic", "x-single-active-consumer": true});
+    assert_eq!(answer["declare"]["arguments"], classic);
+    let quorum = Program::with_config("[broker]\nqueue_type = \"quorum\"\n")
+        .run(&arguments)
+        .ends(0)
+        .json();
+    assert_ne!(quorum["exchange"], answer["exchange"]);
+    assert!(quorum["declare"]["arguments"]["x-delivery-limit"].as_u64().unwrap() > 1_000_000);
+}
+
+#[test]
+fn a_policy_preview_shows_the_schedule_or_the_error_with_its_field() {
+    let program = Program::new();
+    let preview = program.run(&["policy", "preview", "{}", "--json"]).ends(0).json();
+    assert_eq!(
+        (preview["retries"].as_u64(), preview["attempts"].as_u64()),
+        (Some(15), Some(16))
+    );
+    let wrong = program
+        .run(&["policy", "preview", r#"{"minimum_dealy": 1}"#])
+        .ends(1)
+        .json();
+    assert_eq!(wrong["error"]["field"], "minimum_dealy");
+    assert_eq!(wrong["error"]["nearest"], "minimum_delay");
+}
+
+#[test]
+fn completions_and_the_manual_page_are_printed() {
+    let program = Program::new();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(
+            program.run(&["completions", shell]).ends(0).out.contains("redrive"),
+            "{shell}"
+        );
+    }
+    assert!(program.run(&["man"]).ends(0).out.contains(".TH redrive"));
+}
+
+#[test]
+fn what_nobody_reads_is_no_panic() {
+    let program = Program::new();
+    let mut child = program
+        .command(&["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let ran = Ran::of(&child.wait_with_output().unwrap()).ends(0);
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn a_read_only_process_changes_nothing_and_says_so_before_anything_is_opened() {
+    let program = Program::new();
+    for command in [
+        publish(&["--read-only"]),
+        vec!["--read-only", "queue", "purge", "q", "--yes"],
+    ] {
+        let ran = program.run(&command).ends(5);
+        assert!(ran.err.contains("read-only"), "{ran:?}");
+    }
+    assert!(!program.path().join("data").exists());
+}
+
+#[test]
+fn a_notification_is_published_seen_and_purged_only_when_confirmed() {
+    let program = Program::new();
+    let mut child = program
+        .command(&publish(&[
+            "--json",
+            "--body-file",
+            "-",
+            "--header",
+            "Content-Type: text/plain",
+            "--id",
+            "n-1",
+        ]))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"hello \x1b[2J").unwrap();
+    let receipt = Ran::of(&child.wait_with_output().unwrap()).ends(0).json();
+    assert_eq!(receipt["id"], "n-1");
+    let queue = receipt["queue"].as_str().unwrap();
+
+    let listed = program.run(&["queues", "--json"]).ends(0).json();
+    let row = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["name"] == queue)
+        .unwrap();
+    assert_eq!(
+        (row["kind"].as_str(), row["ready"].as_u64()),
+        (Some("delivery"), Some(1))
+    );
+    assert_eq!(row["url"], "http://example.com/hook");
+
+    let browsed = program.run(&["queue", "browse", queue, "--json"]).ends(0).json();
+    assert_eq!(browsed[0]["message_id"], "n-1");
+    assert_eq!(browsed[0]["body"], "hello \u{1b}[2J");
+    let table = program.run(&["queue", "browse", queue]).ends(0);
+    assert!(
+        table.out.contains("hello \\x1b[2J") && !table.out.contains('\u{1b}'),
+        "{table:?}"
+    );
+
+    let refused = program.run(&["queue", "purge", queue]).ends(5);
+    assert!(refused.err.contains("--yes"), "{refused:?}");
+    let plan = program
+        .run(&["queue", "purge", queue, "--dry-run", "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(
+        (plan["destroys"].as_bool(), plan["messages"].as_u64()),
+        (Some(true), Some(1))
+    );
+    let purged = program
+        .run(&["queue", "purge", queue, "--yes", "--reason", "test", "--json"])
+        .ends(0)
+        .json();
+    assert_eq!(purged["messages"], 1);
+    let audit = program.run(&["audit", "--json"]).ends(0).json();
+    assert!(
+        audit.as_array().unwrap().iter().any(|line| line["reason"] == "test"),
+        "{audit}"
+    );
+}
+
+#[test]
+fn what_is_not_there_ends_with_4_and_an_end_without_a_queue_with_0() {
+    let program = Program::new();
+    program.run(&["endpoint", "show", "http://example.com/never"]).ends(4);
+    program
+        .run(&["queue", "why", "redrive.none.00000000000000000000000000000000"])
+        .ends(4);
+    let ended = program.run(&[&["end", "--json"], &TARGET[..]].concat()).ends(0).json();
+    assert!(ended["id"].is_null(), "{ended}");
+}
+
+#[test]
+fn a_broker_that_is_not_there_ends_with_69() {
+    let program = Program::with_config("[broker]\nurl = \"amqp://guest:guest@127.0.0.1:1\"\n");
+    let ran = program.run(&publish(&[])).ends(69);
+    assert!(
+        ran.err.contains("unreachable") && !ran.err.contains("guest:guest"),
+        "{ran:?}"
+    );
+}
