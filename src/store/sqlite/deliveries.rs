@@ -210,7 +210,7 @@ async fn record_failure(
     }
     Ok(FailureRecorded::Recorded {
         next_attempt_at,
-        endpoint: endpoint.map(Box::new),
+        endpoint,
         endpoint_changed,
     })
 }
