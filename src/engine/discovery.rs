@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::dispatch::Tell;
 use super::{Event, Inner};
-use crate::broker::{PageRequest, Signal};
+use crate::broker::{Look, PageRequest, Signal};
 use crate::store::QueueQuery;
 use crate::telemetry::names;
 
@@ -40,6 +40,7 @@ impl Inner {
                 () = generation.cancelled() => return,
             };
             match signal {
+                Ok(Signal::Up) => self.broker_is_back().await,
                 Ok(signal) => self.signalled(signal, &tell),
                 Err(broadcast::error::RecvError::Lagged(missed)) => {
                     tracing::debug!(missed, "signals missed: the sweep finds what they told");
@@ -97,6 +98,18 @@ impl Inner {
         }
     }
 
+    /// What is ours may be gone with the broker's disk: made again, then everything is listed at once.
+    async fn broker_is_back(&self) {
+        if let Err(error) = self.broker.prepare().await {
+            tracing::warn!(error = ?error, "the broker is not ready");
+        }
+        self.sweep_now.notify_one();
+        self.tell(Event::Connection {
+            part: "broker",
+            up: true,
+        });
+    }
+
     /// Reads the names and URLs of every known queue once, so that the first sweep asks no leases for them.
     pub(super) async fn learn_known(&self, tell: &mpsc::Sender<Tell>) -> Result<(), crate::store::StoreError> {
         let mut query = QueueQuery::first(ROWS);
@@ -134,8 +147,8 @@ impl Inner {
                         }
                     }
                     Err(error) => {
-                        tracing::debug!(error = ?error, "sweep waits for the broker");
-                        listing += SWEEP_MIN;
+                        tracing::debug!(error = ?error, "queues cannot be listed: looking at the known ones");
+                        listing += self.look_at_known(&tell, &generation).await.max(SWEEP_MIN);
                         break;
                     }
                 }
@@ -152,6 +165,31 @@ impl Inner {
                 () = self.sweep_now.notified() => {}
             }
         }
+    }
+
+    /// Without the management API: an exact look at every queue that the store knows. Answers how long
+    /// the broker took.
+    async fn look_at_known(&self, tell: &mpsc::Sender<Tell>, generation: &CancellationToken) -> Duration {
+        let began = self.clock.uptime();
+        let mut query = QueueQuery::first(ROWS);
+        while let Ok(rows) = self.store.queues_page(&query).await {
+            let Some(last) = rows.last() else { break };
+            query.after = Some(last.name.clone());
+            for row in rows.iter().filter(|row| row.owner.is_none()) {
+                if generation.is_cancelled() {
+                    return Duration::ZERO;
+                }
+                match self.broker.look(&row.name).await {
+                    Ok(Look::Present { ready, .. }) if ready > 0 => {
+                        let _ = tell.send(Tell::Listed(row.name.clone())).await;
+                    }
+                    Ok(_) => {}
+                    // The broker itself is away: its return is signalled.
+                    Err(_) => return self.clock.uptime().saturating_sub(began),
+                }
+            }
+        }
+        self.clock.uptime().saturating_sub(began)
     }
 
     async fn sweep_page(
@@ -172,7 +210,7 @@ impl Inner {
             }
             // A missing count means: look.
             if queue.ready != Some(0) && naming.is_delivery_queue(queue.name.as_str()) {
-                let _ = tell.send(Tell::Candidate(queue.name.clone())).await;
+                let _ = tell.send(Tell::Listed(queue.name.clone())).await;
             }
         }
         Ok((listed.took, listed.more))

@@ -30,6 +30,12 @@ use crate::telemetry::names;
 const LEASES_AT_ONCE: usize = 64;
 /// Requests for leases under way at once.
 const ASKING_MAX: usize = 4;
+/// A queue that another process holds rests for this long.
+const REST_HELD: Duration = Duration::from_secs(5);
+/// A queue that waits for a time or a person rests for at most this long.
+const REST_STOPPED: Duration = Duration::from_secs(60);
+/// Queues that rest, at most.
+const RESTING_MAX: usize = 200_000;
 /// Messages to the dispatcher that wait, at most.
 pub(super) const CHANNEL: usize = 65_536;
 
@@ -38,6 +44,10 @@ pub(super) const CHANNEL: usize = 65_536;
 pub(super) enum Tell {
     /// This queue may have something to do.
     Candidate(QueueName),
+    /// The broker lists this queue with something in it: nothing new, unless nobody knew of it.
+    Listed(QueueName),
+    /// A person changed something: whatever rests is looked at again.
+    WakeAll,
     /// A row whose own schedule is due, or whose deletion or decision a crash left open.
     Due(Box<QueueRecord>),
     /// Somebody paused it, or wants its lease.
@@ -97,6 +107,9 @@ pub(super) struct Dispatcher {
     holdings: HashMap<QueueName, Holding>,
     /// Told again while held: look at once more after the release.
     again: HashSet<QueueName>,
+    /// Queues that a listing alone does not wake before this uptime in microseconds: their head waits, or
+    /// somebody else has them. A nudge, a due row or a person does.
+    resting: HashMap<QueueName, u64>,
     slots: HashMap<EndpointUrl, Slots>,
     probing: HashSet<EndpointUrl>,
     workers: usize,
@@ -115,6 +128,7 @@ impl Dispatcher {
             candidates: Candidates::default(),
             holdings: HashMap::new(),
             again: HashSet::new(),
+            resting: HashMap::new(),
             slots: HashMap::new(),
             probing: HashSet::new(),
             workers: 0,
@@ -176,6 +190,12 @@ impl Dispatcher {
     fn told(&mut self, tell: Tell) {
         match tell {
             Tell::Candidate(queue) => self.candidate(queue),
+            Tell::Listed(queue) => {
+                if !self.rests(&queue) {
+                    self.candidate(queue);
+                }
+            }
+            Tell::WakeAll => self.resting.clear(),
             Tell::Due(record) => self.due(*record),
             Tell::LetGo(queue) => {
                 if let Some(Holding::Working { control, .. }) = self.holdings.get(&queue) {
@@ -216,6 +236,27 @@ impl Dispatcher {
                 self.again.insert(queue);
             }
         }
+    }
+
+    fn rests(&mut self, queue: &QueueName) -> bool {
+        let Some(until) = self.resting.get(queue).copied() else {
+            return false;
+        };
+        let rests = self.uptime() < until;
+        if !rests {
+            self.resting.remove(queue);
+        }
+        rests
+    }
+
+    fn rest(&mut self, queue: &QueueName, span: Duration) {
+        if self.resting.len() >= RESTING_MAX {
+            self.resting.clear();
+        }
+        let until = self
+            .uptime()
+            .saturating_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX));
+        self.resting.insert(queue.clone(), until);
     }
 
     fn due(&mut self, record: QueueRecord) {
@@ -343,11 +384,15 @@ impl Dispatcher {
                     self.give_up(&queue, ProbeNext::Same);
                     self.wake_in(queue, Duration::from_secs(1));
                 }
-                LeaseOutcome::Held(_) => self.give_up(&queue, ProbeNext::AnyQueue),
+                LeaseOutcome::Held(_) => {
+                    self.rest(&queue, REST_HELD);
+                    self.give_up(&queue, ProbeNext::AnyQueue);
+                }
                 LeaseOutcome::Reserved(record) => {
                     if let Some(url) = &record.url {
                         self.candidates.learn(&queue, url);
                     }
+                    self.rest(&queue, REST_STOPPED);
                     self.give_up(&queue, ProbeNext::AnyQueue);
                 }
                 LeaseOutcome::Disowned => {
@@ -441,11 +486,13 @@ impl Dispatcher {
             && !unfinished
         {
             if head.parked {
+                self.rest(&record.name, REST_STOPPED);
                 return false;
             }
             if let Some(at) = head.next_attempt_at {
                 let wait = at.since(self.engine.clock.now());
                 if !wait.is_zero() {
+                    self.rest(&record.name, wait.min(REST_STOPPED));
                     self.wake_in(record.name.clone(), wait);
                     return false;
                 }
@@ -505,6 +552,7 @@ impl Dispatcher {
             End::Idle => self.release(queue, end.epoch, Release::Look),
             End::Yielded | End::Stopping => self.release(queue, end.epoch, Release::More),
             End::Waits(delay) | End::Trouble(delay) => {
+                self.rest(&queue, delay.min(REST_STOPPED));
                 self.wake_in(queue.clone(), delay);
                 self.release(queue, end.epoch, Release::Wait);
             }
@@ -513,6 +561,7 @@ impl Dispatcher {
                 self.release(queue, end.epoch, Release::Wait);
             }
             End::Parked | End::LetGo | End::Refused => {
+                self.rest(&queue, REST_STOPPED);
                 self.again.remove(&queue);
                 self.release(queue, end.epoch, Release::Wait);
             }

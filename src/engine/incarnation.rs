@@ -122,6 +122,9 @@ impl Inner {
         // Once in ten seconds also without a change: what this process knows heals by itself.
         if *endpoints_seen != Some(generation) || round.is_multiple_of(10) {
             self.read_endpoints().await?;
+            if *endpoints_seen != Some(generation) {
+                let _ = tell.send(Tell::WakeAll).await;
+            }
             *endpoints_seen = Some(generation);
         }
         Ok(())

@@ -259,6 +259,7 @@ impl Inner {
                 queues: queues as u64,
             });
         }
+        self.store.generation_raise().await?;
         Ok(Done::Redelivered(done))
     }
 
@@ -282,6 +283,7 @@ impl Inner {
             });
         }
         if resumed {
+            self.store.generation_raise().await?;
             self.broker.nudge(queue).await;
         }
         Ok(Done::Queue(Box::new(self.queue(queue).await?)))

@@ -2,6 +2,7 @@
 //! (PROTOCOLS.md 23): read every 10 s and when told, matched by ourselves.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use crate::store::QueueQuery;
 
 /// Between two readings of the policies.
 const READ: Duration = Duration::from_secs(10);
+/// How long a broker that did not answer is not asked for arguments, in microseconds.
+const QUIET_US: u64 = 10_000_000;
 /// Queues whose arguments are remembered, at most.
 const ARGUMENTS_MAX: usize = 200_000;
 
@@ -29,6 +32,8 @@ pub(super) struct Rules {
     policies: RwLock<(Vec<BrokerPolicy>, Arc<Vec<Policy>>)>,
     /// They never change while a queue lives.
     arguments: Mutex<HashMap<QueueName, Arguments>>,
+    /// Uptime in microseconds before which the broker is not asked for arguments again: it did not answer.
+    quiet_until: AtomicU64,
 }
 
 impl Rules {
@@ -90,14 +95,20 @@ impl Inner {
     /// told. What cannot be read is a warning, not a stop.
     pub(super) async fn judge_queue(&self, queue: &QueueName) -> Judgement {
         let mut arguments = self.rules.arguments_of(queue);
-        if arguments.is_none() {
+        let now = u64::try_from(self.clock.uptime().as_micros()).unwrap_or(u64::MAX);
+        if arguments.is_none() && now >= self.rules.quiet_until.load(Ordering::Relaxed) {
             match self.broker.queue_detail(queue).await {
                 Ok(Some(detail)) => {
                     self.rules.learn(queue, &detail.arguments);
                     arguments = Some(Arc::new(detail.arguments));
                 }
                 Ok(None) => {}
-                Err(error) => tracing::debug!(queue = ?queue, error = ?error, "arguments are not checked"),
+                Err(error) => {
+                    tracing::debug!(queue = ?queue, error = ?error, "arguments are not checked");
+                    self.rules
+                        .quiet_until
+                        .store(now.saturating_add(QUIET_US), Ordering::Relaxed);
+                }
             }
         }
         let naming = &self.settings.naming;

@@ -112,7 +112,8 @@ pub trait Queues: Send + Sync {
     /// Takes the leases of `queues` for `incarnation` in one transaction with one epoch; a queue not
     /// yet known gets its row. A lease can be taken when it is free or its owner is not alive, and,
     /// for [`Purpose::Deliver`], when the queue is neither paused nor wanted by somebody else.
-    /// Clears `closing` (but not `ended`). Answers in the order asked.
+    /// A `closing` that a crash left becomes `ended`: whoever finds the queue empty starts again at the
+    /// unbind. Answers in the order asked.
     async fn leases_take(
         &self,
         incarnation: IncarnationId,
@@ -196,6 +197,9 @@ pub trait Deliveries: Send + Sync {
 pub trait Endpoints: Send + Sync {
     /// Raised by every change of any endpoint's state.
     async fn endpoints_generation(&self) -> Result<i64, StoreError>;
+
+    /// Raises it: a person changed something that every daemon should look at again.
+    async fn generation_raise(&self) -> Result<(), StoreError>;
 
     /// Every endpoint that is not available.
     async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError>;

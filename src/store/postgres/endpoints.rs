@@ -68,6 +68,14 @@ const RELEASE_ELSEWHERE: &str = "UPDATE redrive.endpoints SET probe_token = NULL
 
 #[async_trait]
 impl Endpoints for PostgresStore {
+    async fn generation_raise(&self) -> Result<(), StoreError> {
+        sqlx::query(GENERATION_RAISE)
+            .execute(&self.pool)
+            .await
+            .map_err(failed("raising the generation"))?;
+        Ok(())
+    }
+
     async fn endpoints_generation(&self) -> Result<i64, StoreError> {
         sqlx::query_scalar(GENERATION)
             .fetch_one(&self.pool)

@@ -36,7 +36,7 @@ const OWNERS: &str = "SELECT id, name, alive FROM redrive.incarnations WHERE id 
 const TAKE: &str = concat!(
     "UPDATE redrive.delivery_queues SET owner = $2, epoch = $3, \
      wanted_by = CASE WHEN $4 THEN NULL ELSE wanted_by END, \
-     closing = CASE WHEN closing = 'closing' THEN 'open' ELSE closing END WHERE name = ANY($1) RETURNING ",
+     closing = CASE WHEN closing = 'closing' THEN 'ended' ELSE closing END WHERE name = ANY($1) RETURNING ",
     queue_columns!()
 );
 const FREE: &str =

@@ -49,6 +49,13 @@ const RELEASE_ELSEWHERE: &str = "UPDATE endpoints SET probe_token = NULL, probe_
 
 #[async_trait]
 impl Endpoints for SqliteStore {
+    async fn generation_raise(&self) -> Result<(), StoreError> {
+        self.write("raising the generation", |connection| {
+            Box::pin(generation_raise(connection))
+        })
+        .await
+    }
+
     async fn endpoints_generation(&self) -> Result<i64, StoreError> {
         sqlx::query_scalar(GENERATION)
             .fetch_one(self.readers())

@@ -24,7 +24,7 @@ const ROW_MAKE: &str = "INSERT INTO delivery_queues (name, active_at, created_at
 const OWNER: &str = "SELECT name, alive FROM incarnations WHERE id = $1";
 const TAKE: &str = concat!(
     "UPDATE delivery_queues SET owner = $2, epoch = $3, wanted_by = CASE WHEN $4 THEN NULL ELSE wanted_by END, \
-     closing = CASE WHEN closing = 'closing' THEN 'open' ELSE closing END WHERE name = $1 RETURNING ",
+     closing = CASE WHEN closing = 'closing' THEN 'ended' ELSE closing END WHERE name = $1 RETURNING ",
     queue_columns!()
 );
 const FREE: &str = "UPDATE delivery_queues SET owner = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
