@@ -22,7 +22,7 @@ use redrive::store::{
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
-pub(super) const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const HOUR: Duration = Duration::from_hours(1);
 
 /// A store with the place it is kept in.
 pub(super) struct Place {
@@ -165,7 +165,7 @@ pub(super) fn daemon(name: &str, fingerprint: Option<&str>) -> NewIncarnation {
         name: name.to_owned(),
         host: "host".to_owned(),
         pid: 7,
-        take_over: Duration::from_secs(60),
+        take_over: Duration::from_mins(1),
         version: 1_000,
         fingerprint: fingerprint.map(str::to_owned),
     }

@@ -33,7 +33,11 @@ fn expected_hash(previous: &str, line: &AuditEntry) -> String {
         Some(&entry.result),
         Some(&entry.detail),
     ] {
-        hasher.update(field.map_or(-1, |text| text.len() as i64).to_be_bytes());
+        hasher.update(
+            field
+                .map_or(-1, |text| i64::try_from(text.len()).unwrap())
+                .to_be_bytes(),
+        );
         hasher.update(field.map_or("", |text| text.as_str()));
     }
     redrive::domain::naming::hex(&hasher.finalize())
