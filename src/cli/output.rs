@@ -45,6 +45,10 @@ impl Output {
     }
 
     /// One document.
+    #[expect(
+        clippy::unused_self,
+        reason = "an output prints; this form of it needs to know nothing"
+    )]
     pub(super) fn document(self, shape: &impl Serialize) -> io::Result<()> {
         let mut document = json::pretty(shape);
         document.push(b'\n');

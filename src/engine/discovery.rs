@@ -88,13 +88,8 @@ impl Inner {
                     up: false,
                 });
             }
-            Signal::Up => {
-                self.sweep_now.notify_one();
-                self.tell(Event::Connection {
-                    part: "broker",
-                    up: true,
-                });
-            }
+            // Handled where it can be waited for.
+            Signal::Up => {}
         }
     }
 

@@ -33,7 +33,7 @@ const ASKING_MAX: usize = 4;
 /// A queue that another process holds rests for this long.
 const REST_HELD: Duration = Duration::from_secs(5);
 /// A queue that waits for a time or a person rests for at most this long.
-const REST_STOPPED: Duration = Duration::from_secs(60);
+const REST_STOPPED: Duration = Duration::from_mins(1);
 /// Queues that rest, at most.
 const RESTING_MAX: usize = 200_000;
 /// Messages to the dispatcher that wait, at most.

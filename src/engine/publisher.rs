@@ -245,11 +245,11 @@ fn count_publish(result: &Result<Settled, EngineError>, took: Duration) {
 
 /// What may have happened is told with the id, so that the caller repeats with the same one.
 fn unconfirmed(id: &NotificationId, error: EngineError) -> EngineError {
-    match error {
-        EngineError::Broker(BrokerError::Unknown { .. }) => EngineError::Unconfirmed {
-            id: id.as_str().to_owned(),
-            why: super::error::chain(&error),
-        },
-        other => other,
+    if !matches!(error, EngineError::Broker(BrokerError::Unknown { .. })) {
+        return error;
+    }
+    EngineError::Unconfirmed {
+        id: id.as_str().to_owned(),
+        why: super::error::chain(&error),
     }
 }

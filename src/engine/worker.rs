@@ -317,7 +317,7 @@ impl Worker {
     async fn next(&mut self, attached: &mut dyn Attached) -> Result<Next, End> {
         let linger = self.engine.settings.linger;
         let asked = self.engine.clock.uptime();
-        let next = loop {
+        loop {
             let waited = self.engine.clock.uptime().saturating_sub(asked);
             let patience = if self.control.others_wait.load(Ordering::SeqCst) {
                 HURRY.min(linger)
@@ -336,8 +336,7 @@ impl Worker {
                 }
                 () = tokio::time::sleep(patience.saturating_sub(waited)) => break Err(self.nothing_came()),
             }
-        };
-        next
+        }
     }
 
     /// An ended queue that is empty goes on ending (a crash left it so), and so does one that nobody used
