@@ -1,4 +1,58 @@
 //! Guaranteed, in-order delivery of notifications over RabbitMQ, and the tools to run it.
+//!
+//! # Bird's eye
+//!
+//! A service publishes notifications: one HTTP request each, for one (execution, url). Every such pair has an
+//! ordered, durable *delivery queue* on the broker. A daemon's worker takes the queue's lease, consumes it, sends
+//! one request at a time and acks after the 2xx. What fails is decided by one pure function; a URL that is at fault
+//! becomes unavailable for all its queues and is probed with one message. What must be remembered beside the broker
+//! is in the store.
+//!
+//! ```text
+//! publish ──▶ broker: one queue per (execution, url) ──▶ worker: fence ▸ POST ▸ verdict ▸ ack ──▶ the URL
+//!                 ▲                                          │
+//!                 └── nudges, events, sweep ── dispatcher ◀──┴── store: leases, heads, endpoints, attempts
+//! ```
+//!
+//! # Map
+//!
+//! | layer | module | what it is |
+//! |---|---|---|
+//! | 0 | `src/domain` | words, rules and decisions: pure |
+//! | 1 | `src/store` | the record: SQLite, PostgreSQL |
+//! | 1 | `src/broker` | ordered queues: RabbitMQ, embedded |
+//! | 1 | `src/delivery` | one HTTP attempt |
+//! | 1 | `src/sqlite` | the one writer and the readers of a SQLite file |
+//! | 1 | `src/ambient.rs` | time, randomness, tasks |
+//! | 1 | `src/config` | as written → resolved |
+//! | 1 | `src/telemetry` | the log and the numbers |
+//! | 2 | `src/engine` | the one API: commands, plans, queries, events; and the daemon's work |
+//! | 3 | `src/wire` | the JSON shapes that command line and HTTP API share |
+//! | 3 | `src/api`, `src/cli` | HTTP and command line |
+//! | 4 | `src/app` | composition |
+//!
+//! Reading order: `src/domain/verdict.rs`, `src/engine/worker.rs`, `src/engine/attempt.rs`, `src/engine/dispatch.rs`,
+//! `src/engine/publisher.rs`, `src/engine/ending.rs`.
+//!
+//! # Invariants
+//!
+//! - In one delivery queue, n+1 is not sent before n is settled: delivered, or dead-lettered by a recorded decision.
+//! - Whoever takes messages of a delivery queue holds its lease; every change of its row is guarded by the epoch.
+//! - An attempt starts only while the fence permits it; a process that slept finds it closed.
+//! - A message is given back in one way: its channel is closed. Nothing is ever requeued.
+//! - A failure is in the store before anything follows from it; a success is acked first and recorded after.
+//! - Every mutation by a person is a plan first, and needs a `WriteGrant` that read-only access cannot make.
+//!
+//! # Absent on purpose
+//!
+//! No broker plugin is needed beyond the management API, no requeue, no shovels, no recovery by the AMQP client, no
+//! deduplication at publish, no proxy from the environment, no redirects.
+//!
+//! # For those who embed it
+//!
+//! Assemble an `engine::Engine` from a store, a broker and a sender. Threads of the AMQP client need a large stack
+//! (a header table nested thousands of levels deep overflows it): set `RUST_MIN_STACK` to 134217728 before the first
+//! thread starts, as the program does for itself. Install a `rustls` crypto provider once.
 
 pub mod ambient;
 pub mod api;

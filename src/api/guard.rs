@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::engine::{Access, WriteGrant};
+use crate::telemetry::names::API_REQUESTS;
 use crate::wire::problem::Problem;
 
 use super::Shared;
@@ -35,13 +36,21 @@ impl Caller {
 }
 
 pub(super) async fn check(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
-    match admit(&shared, &request) {
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or("none", MatchedPath::as_str)
+        .to_owned();
+    let response = match admit(&shared, &request) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
-    }
+    };
+    let status = response.status().as_str().to_owned();
+    metrics::counter!(API_REQUESTS, "route" => route, "status" => status).increment(1);
+    response
 }
 
 fn admit(shared: &Shared, request: &Request) -> Result<Caller, Problem> {

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use crate::ambient::Clock;
 use crate::api::{ApiSettings, ApiToken};
-use crate::broker::BrokerHandle;
 use crate::broker::embedded::Embedded;
 use crate::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use crate::broker::{BrokerError, BrokerHandle};
 use crate::cli::{Exit, Failure};
 use crate::config::{BrokerKind, Config, StoreConfig};
 use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings};
 use crate::domain::egress::AddressRules;
+use crate::domain::naming::Naming;
 use crate::engine::{Access, Engine, EngineError, EngineSettings};
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::StoreHandle;
@@ -77,7 +78,7 @@ async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHan
         }
     };
     let broker = match (&config.broker.kind, file) {
-        (BrokerKind::Embedded, Some(file)) => Embedded::open(file, naming(), clock.clone()).await,
+        (BrokerKind::Embedded, Some(file)) => embedded(file, naming(), clock).await,
         (BrokerKind::Embedded, None) => {
             return Err(OpenError {
                 failure: Failure::new(Exit::Configuration, "the embedded broker needs a sqlite: store.url"),
@@ -97,6 +98,13 @@ async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHan
         }
     };
     Ok((store, broker.map_err(EngineError::from)?))
+}
+
+/// The embedded pair needs no set-up: whoever comes first prepares it.
+async fn embedded(file: SqliteFile, naming: Naming, clock: &Clock) -> Result<BrokerHandle, BrokerError> {
+    let broker = Embedded::open(file, naming, clock.clone()).await?;
+    broker.prepare().await?;
+    Ok(broker)
 }
 
 async fn sender(config: &Config, api: Option<SocketAddr>, clock: Clock) -> Result<SenderHandle, OpenError> {

@@ -11,6 +11,7 @@ use super::dispatch::Tell;
 use super::{Event, Inner};
 use crate::broker::{PageRequest, Signal};
 use crate::store::QueueQuery;
+use crate::telemetry::names;
 
 /// The shortest time between two sweeps.
 const SWEEP_MIN: Duration = Duration::from_millis(100);
@@ -53,7 +54,12 @@ impl Inner {
             Signal::Nudged(queue) | Signal::QueueCreated(queue) => {
                 if self.settings.naming.is_delivery_queue(queue.as_str()) {
                     // A full channel means that there is more than enough to do: the sweep finds this one.
-                    let _ = tell.try_send(Tell::Candidate(queue));
+                    let result = if tell.try_send(Tell::Candidate(queue)).is_ok() {
+                        "used"
+                    } else {
+                        "dropped"
+                    };
+                    metrics::counter!(names::NUDGES, "result" => result).increment(1);
                 }
             }
             Signal::QueueDeleted { queue, by } => {
@@ -65,9 +71,16 @@ impl Inner {
                 }
             }
             Signal::PolicyChanged => self.policies_moved.notify_one(),
-            Signal::Blocked(why) => tracing::warn!(why = ?why, "the broker takes no publishes"),
-            Signal::Unblocked => tracing::info!("the broker takes publishes again"),
+            Signal::Blocked(why) => {
+                metrics::gauge!(names::BROKER_BLOCKED).set(1.0);
+                tracing::warn!(why = ?why, "the broker takes no publishes");
+            }
+            Signal::Unblocked => {
+                metrics::gauge!(names::BROKER_BLOCKED).set(0.0);
+                tracing::info!("the broker takes publishes again");
+            }
             Signal::Down(why) => {
+                metrics::counter!(names::BROKER_CONNECTIONS_LOST).increment(1);
                 tracing::warn!(why = ?why, "broker connection lost");
                 self.tell(Event::Connection {
                     part: "broker",
@@ -127,11 +140,13 @@ impl Inner {
                     }
                 }
             }
-            metrics::histogram!("redrive_sweep_seconds").record(listing.as_secs_f64());
+            metrics::histogram!(names::LISTING_DURATION).record(listing.as_secs_f64());
             let spent = self.clock.uptime().saturating_sub(began);
             let pause = (listing * 9)
                 .saturating_sub(spent.saturating_sub(listing))
                 .clamp(SWEEP_MIN, SWEEP_MAX.max(listing * 9));
+            let whole = spent.saturating_add(pause).as_secs_f64().max(f64::EPSILON);
+            metrics::gauge!(names::LISTING_SHARE).set(listing.as_secs_f64() / whole);
             tokio::select! {
                 () = rest(&generation, pause) => {}
                 () = self.sweep_now.notified() => {}

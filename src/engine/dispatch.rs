@@ -24,6 +24,7 @@ use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::store::{HeldLease, Lease, LeaseOutcome, ProbeNext, ProbeOutcome, Purpose};
+use crate::telemetry::names;
 
 /// Leases asked for at once.
 const LEASES_AT_ONCE: usize = 64;
@@ -254,6 +255,8 @@ impl Dispatcher {
             self.ask(batch);
         }
         self.hurry();
+        #[expect(clippy::cast_precision_loss, reason = "a number of workers")]
+        metrics::gauge!(names::WORKERS_BUSY).set(self.workers as f64);
     }
 
     fn has_room(&self) -> bool {
@@ -381,7 +384,9 @@ impl Dispatcher {
         let Some(Holding::Asking { url: reserved, probe }) = self.holdings.remove(&queue) else {
             return;
         };
+        metrics::counter!(names::LEASES, "event" => "taken").increment(1);
         if let Some(from) = &lease.taken_from {
+            metrics::counter!(names::LEASES, "event" => "taken_over").increment(1);
             tracing::info!(queue = ?queue, from = ?from, "took over a queue of a dead incarnation");
         }
         let endpoint = lease
@@ -513,6 +518,7 @@ impl Dispatcher {
             }
             End::Gone => self.gone(queue, end.epoch),
             End::Fenced => {
+                metrics::counter!(names::LEASES, "event" => "lost").increment(1);
                 self.holdings.remove(&queue);
                 self.again.remove(&queue);
             }

@@ -10,8 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::dispatch::Tell;
 use super::{EngineError, Inner};
+use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
 use crate::store::{Beat, Begun, Evidence, Incarnation, NewIncarnation};
+use crate::telemetry::names;
 
 /// Between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
@@ -132,6 +134,15 @@ impl Inner {
             if let Some(endpoint) = self.store.endpoint_get(&url).await? {
                 self.endpoint_moved(&endpoint);
             }
+        }
+        for state in [
+            EndpointState::Unavailable,
+            EndpointState::Parked,
+            EndpointState::Disabled,
+        ] {
+            let count = not_available.iter().filter(|endpoint| endpoint.state == state).count();
+            #[expect(clippy::cast_precision_loss, reason = "a number of endpoints")]
+            metrics::gauge!(names::ENDPOINTS, "state" => state.as_str()).set(count as f64);
         }
         self.endpoints_moved.notify_one();
         Ok(())

@@ -48,7 +48,7 @@ use self::fence::Fence;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
 use self::rules::Rules;
-use crate::ambient::Clock;
+use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
 use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
@@ -209,13 +209,21 @@ impl Engine {
     }
 
     /// Does what was planned, if the world is still as it was planned for.
+    ///
+    /// Runs to its end also when the caller goes away in the middle (an HTTP client that hangs up).
     pub async fn execute(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
-        self.0.carry_out_plan(plan, grant).await
+        let (engine, plan, grant) = (Arc::clone(&self.0), plan.clone(), grant.clone());
+        finish(ambient::spawn("execute", async move {
+            engine.carry_out_plan(&plan, &grant).await
+        }))
+        .await
     }
 
-    /// Answers a query; changes nothing.
+    /// Answers a query; changes nothing. One that takes a lease gives it back also when the caller goes
+    /// away in the middle.
     pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
-        self.0.answer(query).await
+        let engine = Arc::clone(&self.0);
+        finish(ambient::spawn("query", async move { engine.answer(query).await })).await
     }
 
     /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;
@@ -228,5 +236,15 @@ impl Engine {
     pub async fn close(&self) {
         self.0.broker.close().await;
         self.0.store.close().await;
+    }
+}
+
+/// A task's result; a panic in it is a refusal here and an error in the log.
+async fn finish<T>(task: tokio::task::JoinHandle<Result<T, EngineError>>) -> Result<T, EngineError> {
+    match task.await {
+        Ok(result) => result,
+        Err(error) => Err(EngineError::Refused {
+            why: format!("the operation broke off: {error}"),
+        }),
     }
 }

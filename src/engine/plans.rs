@@ -17,6 +17,7 @@ use crate::domain::outcome::Outcome;
 use crate::domain::queue::QueueKind;
 use crate::domain::url::EndpointUrl;
 use crate::store::{Changed, HeadScope, NewAudit, NewPause, QueueMark, QueueQuery, RescuedMessage};
+use crate::telemetry::names;
 
 /// Lines of a plan, at most: more are counted.
 const LINES_MAX: usize = 10_000;
@@ -251,6 +252,7 @@ impl Inner {
             }
             self.store.heads_reset(&HeadScope::Url(endpoint.url.clone())).await?;
             self.wake_queues_of(&endpoint.url).await?;
+            metrics::counter!(names::REDELIVERS).increment(1);
             done.push(Redelivered {
                 url: endpoint.url,
                 before,

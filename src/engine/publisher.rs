@@ -16,6 +16,7 @@ use crate::domain::message::Message;
 use crate::domain::notification::{Notification, end_mark};
 use crate::domain::url::EndpointUrl;
 use crate::store::LearnedQueue;
+use crate::telemetry::names;
 
 /// How long a publish that is returned from an existing queue is tried again.
 const RETURNED_FOR: Duration = Duration::from_secs(10);
@@ -140,7 +141,9 @@ impl Inner {
         };
         let id = id.clone();
         let task = ambient::spawn("publish", async move {
+            let began = publish.clock.uptime();
             let result = publish.settle().await;
+            count_publish(&result, publish.clock.uptime().saturating_sub(began));
             let unknown = matches!(&result, Err(EngineError::Broker(BrokerError::Unknown { .. })));
             turn.unsettled = unknown.then(|| (id, publish.clock.uptime() + UNSETTLED_FOR));
             result
@@ -228,6 +231,16 @@ fn generated_id() -> Result<NotificationId, EngineError> {
         field: error.field.to_owned(),
         message: error.to_string(),
     })
+}
+
+fn count_publish(result: &Result<Settled, EngineError>, took: Duration) {
+    let word = match result {
+        Ok(Settled::Stored | Settled::NoQueue) => "confirmed",
+        Err(EngineError::Broker(BrokerError::Unknown { .. })) => "unknown",
+        Err(_) => "refused",
+    };
+    metrics::counter!(names::PUBLISHES, "result" => word).increment(1);
+    metrics::histogram!(names::PUBLISH_DURATION).record(took.as_secs_f64());
 }
 
 /// What may have happened is told with the id, so that the caller repeats with the same one.

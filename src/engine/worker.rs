@@ -24,6 +24,7 @@ use crate::domain::notification::{Decoded, Notification, decode};
 use crate::domain::queue::{Closing, Decision, Head, QueueRecord};
 use crate::domain::verdict::DeadReason;
 use crate::store::{LearnedQueue, Lease, QueueMark, StoreError};
+use crate::telemetry::names;
 
 /// Messages after which a worker lets others have a turn, when others wait.
 const TURN_MESSAGES: u64 = 500;
@@ -274,6 +275,7 @@ impl Worker {
         tracing::error!(queue = ?self.queue, reason = ?reason, "queue quarantined");
         match self.mark(QueueMark::Quarantined(Some(reason.clone()))).await {
             Ok(()) => {
+                metrics::counter!(names::QUARANTINES).increment(1);
                 self.engine.tell(super::Event::QueueRefused {
                     queue: self.queue.clone(),
                     reason,
@@ -624,7 +626,7 @@ impl Worker {
         }
         self.record.decision = None;
         self.record.head = None;
-        metrics::counter!("redrive_dead_letters_total").increment(1);
+        metrics::counter!(names::DEAD_LETTERS, "reason" => decision.reason.clone()).increment(1);
         self.engine.tell(super::Event::DeadLettered {
             queue: self.queue.clone(),
             reason: decision.reason.clone(),

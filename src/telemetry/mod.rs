@@ -5,7 +5,7 @@
 
 mod log;
 mod metrics;
-mod names;
+pub mod names;
 
 pub use self::log::{LogFormat, LogTarget, log_to};
 pub use self::metrics::{Metrics, StatsdTarget};

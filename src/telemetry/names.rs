@@ -19,12 +19,10 @@ pub const DEAD_LETTERS: &str = "redrive_dead_letters_total";
 pub const REDELIVERS: &str = "redrive_redelivers_total";
 /// Workers at work.
 pub const WORKERS_BUSY: &str = "redrive_workers_busy";
-/// Delivery queues known, by `state`.
-pub const QUEUES: &str = "redrive_queues";
 /// Endpoints known, by `state`.
 pub const ENDPOINTS: &str = "redrive_endpoints";
 /// Queues set aside because a message of theirs ends connections.
-pub const QUEUES_QUARANTINED: &str = "redrive_queues_quarantined";
+pub const QUARANTINES: &str = "redrive_quarantines_total";
 /// Leases, by `event`: taken, freed, lost.
 pub const LEASES: &str = "redrive_leases_total";
 /// Announcements of queues with work, by `result`.
@@ -37,8 +35,6 @@ pub const LISTING_SHARE: &str = "redrive_listing_share_ratio";
 pub const BROKER_CONNECTIONS_LOST: &str = "redrive_broker_connections_lost_total";
 /// Whether the broker blocks publishing.
 pub const BROKER_BLOCKED: &str = "redrive_broker_blocked";
-/// Duration of a commit.
-pub const STORE_COMMIT_DURATION: &str = "redrive_store_commit_duration_seconds";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
@@ -106,19 +102,18 @@ pub const METRICS: &[Metric] = &[
     ),
     duration(PUBLISH_DURATION, "From publishing to the confirm of the broker."),
     duration(DELIVERY_DELAY, "From the creation of a notification to its 2xx."),
-    counter(
-        DEAD_LETTERS,
-        "Messages moved to their dead-letter queue, by class of the last outcome.",
-    ),
+    counter(DEAD_LETTERS, "Messages moved to their dead-letter queue, by reason."),
     counter(REDELIVERS, "Endpoints made available again by a person or a service."),
     gauge(WORKERS_BUSY, "Delivery queues worked on."),
-    gauge(QUEUES, "Delivery queues known, by state."),
-    gauge(ENDPOINTS, "Endpoints known, by state."),
-    gauge(
-        QUEUES_QUARANTINED,
+    gauge(ENDPOINTS, "Endpoints that are not available, by state."),
+    counter(
+        QUARANTINES,
         "Delivery queues set aside because one of their messages ends connections.",
     ),
-    counter(LEASES, "Leases of delivery queues, by event: taken, freed, lost."),
+    counter(
+        LEASES,
+        "Leases of delivery queues, by event: taken, taken_over (from the dead), lost.",
+    ),
     counter(NUDGES, "Announcements of queues with work, by result: used, dropped."),
     duration(LISTING_DURATION, "Duration of one listing of the broker's queues."),
     gauge(
@@ -130,7 +125,6 @@ pub const METRICS: &[Metric] = &[
         BROKER_BLOCKED,
         "1 while the broker takes no publishes because of an alarm.",
     ),
-    duration(STORE_COMMIT_DURATION, "Duration of a commit of the store."),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

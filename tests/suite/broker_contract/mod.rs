@@ -72,13 +72,13 @@ macro_rules! behaviour {
     };
 }
 
-pub(crate) use {behaviour, broker_contract};
+use behaviour;
 
 /// A behaviour under test.
-pub(crate) type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Makes a bench, runs one behaviour within a bound and takes the bench away.
-pub(crate) async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
+async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
     let bench = start().await;
     tokio::time::timeout(std::time::Duration::from_mins(1), behaviour(&bench))
         .await
