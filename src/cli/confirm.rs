@@ -11,7 +11,7 @@ use crate::wire::plan::PlanShape;
 
 use super::args::Global;
 use super::exit::Failure;
-use super::output::{Output, print, say, shown};
+use super::output::{Output, document, print, say, shown};
 
 /// What the operator decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) fn consent(global: &Global, output: Output, plan: &Plan) -> Result<Co
 
 fn print_plan(output: Output, plan: &Plan) -> io::Result<()> {
     if output.is_json() {
-        return output.document(&PlanShape::from(plan));
+        return document(&PlanShape::from(plan));
     }
     print(format!("{}\n", describe(plan)).as_bytes())
 }

@@ -9,7 +9,7 @@ use crate::wire::plan::{self, Asked, Redelivered};
 
 use super::args::{Endpoint, Endpoints, Redeliver};
 use super::exit::{Exit, Failure};
-use super::output::{Column, number, or_dash};
+use super::output::{Column, document, number, or_dash};
 use super::queues::mismatch;
 use super::when::{relative, relative_or};
 use super::{Session, say};
@@ -159,7 +159,7 @@ pub(super) async fn redeliver(session: &Session<'_>, which: &Redeliver) -> Resul
         return Ok(Exit::Done);
     };
     if session.output.is_json() {
-        session.output.document(&plan::done(&done, asked))?;
+        document(&plan::done(&done, asked))?;
     } else if let Done::Redelivered(list) = &done {
         let rows: Vec<Redelivered> = list.iter().map(Redelivered::from).collect();
         session.output.list(&rows, REDELIVERED, |row| {

@@ -12,7 +12,7 @@ use crate::wire::{input, policy};
 
 use super::args::{Cli, Config, Policy, Sub, Target};
 use super::exit::{Exit, Failure};
-use super::output::{Column, Output, print, say, shown};
+use super::output::{Column, Output, document, print, say, shown};
 
 pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
     match &cli.command {
@@ -82,13 +82,13 @@ fn effective(cli: &Cli, environment: &Environment, output: Output) -> Result<Exi
         print(text.as_bytes())?;
         return Ok(Exit::Done);
     }
-    let document: serde_json::Value = toml::from_str(&text).map_err(|error| {
+    let read: serde_json::Value = toml::from_str(&text).map_err(|error| {
         Failure::new(
             Exit::Failed,
             format!("the configuration cannot be printed as JSON: {error}"),
         )
     })?;
-    output.document(&document)?;
+    document(&read)?;
     Ok(Exit::Done)
 }
 
@@ -159,7 +159,7 @@ const PHASES: &[Column] = &[
 
 fn preview(json: &str, output: Output) -> Result<Exit, Failure> {
     match policy::preview(json) {
-        Ok(preview) if output.is_json() => output.document(&preview)?,
+        Ok(preview) if output.is_json() => document(&preview)?,
         Ok(preview) => {
             output.list(&preview.phases, PHASES, |phase| {
                 let delays: Vec<String> = phase.delays_s.iter().take(40).map(ToString::to_string).collect();
@@ -169,7 +169,7 @@ fn preview(json: &str, output: Output) -> Result<Exit, Failure> {
             print(total.as_bytes())?;
         }
         Err(invalid) => {
-            output.document(&invalid)?;
+            document(&invalid)?;
             return Ok(Exit::Failed);
         }
     }

@@ -44,17 +44,6 @@ impl Output {
         self.json
     }
 
-    /// One document.
-    #[expect(
-        clippy::unused_self,
-        reason = "an output prints; this form of it needs to know nothing"
-    )]
-    pub(super) fn document(self, shape: &impl Serialize) -> io::Result<()> {
-        let mut document = json::pretty(shape);
-        document.push(b'\n');
-        print(&document)
-    }
-
     /// A document for programs, or else a table for people.
     pub(super) fn list<T: Serialize>(
         self,
@@ -63,7 +52,7 @@ impl Output {
         row: impl Fn(&T) -> Vec<String>,
     ) -> io::Result<()> {
         if self.json {
-            return self.document(&items);
+            return document(&items);
         }
         let rows: Vec<Vec<String>> = items.iter().map(row).collect();
         print(table(columns, &rows, self.color).as_bytes())
@@ -72,7 +61,7 @@ impl Output {
     /// A document for programs, or else names and values for people; what is not known is left out.
     pub(super) fn facts<T: Serialize>(self, shape: &T, facts: &[(&str, Option<String>)]) -> io::Result<()> {
         if self.json {
-            return self.document(shape);
+            return document(shape);
         }
         let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let mut lines = String::new();
@@ -91,6 +80,13 @@ pub(super) fn print(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text)?;
     out.flush()
+}
+
+/// One JSON document on standard output.
+pub(super) fn document(shape: &impl Serialize) -> io::Result<()> {
+    let mut text = json::pretty(shape);
+    text.push(b'\n');
+    print(&text)
 }
 
 /// A column: its heading, and whether it holds numbers.

@@ -38,7 +38,7 @@ mod tests {
         let now = Timestamp::from_seconds(1_000_000);
         assert_eq!(relative(now.plus(Duration::from_secs(12)), now), "in 12 s");
         assert_eq!(relative(now.minus(Duration::from_secs(200)), now), "3 min ago");
-        assert_eq!(relative(now.minus(Duration::from_secs(7500)), now), "2 h 5 min ago");
+        assert_eq!(relative(now.minus(Duration::from_mins(125)), now), "2 h 5 min ago");
         assert_eq!(relative(now.minus(Duration::from_secs(200_000)), now), "2 d ago");
         assert_eq!(relative_or(None, now, "never"), "never");
     }

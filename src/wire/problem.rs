@@ -83,8 +83,7 @@ impl From<&EngineError> for Problem {
             EngineError::NotFound { .. } => Self::new(404, detail),
             EngineError::Refused { .. } => Self::new(409, detail),
             EngineError::Unconfirmed { id, .. } => Self::unavailable(detail).with_id(id),
-            EngineError::Broker(_) | EngineError::Store(_) if error.is_unreachable() => Self::unavailable(detail),
-            EngineError::Broker(_) | EngineError::Store(_) => Self::new(502, detail),
+            EngineError::Broker(_) | EngineError::Store(_) => Self::unavailable(detail),
         }
     }
 }
@@ -129,7 +128,6 @@ const fn kind(status: u16) -> (&'static str, &'static str) {
             "The Host header names another server",
         ),
         429 => ("urn:redrive:problem:too-many-requests", "Too many failed logins"),
-        502 => ("urn:redrive:problem:upstream-failed", "Broker or store failed"),
         503 => ("urn:redrive:problem:unavailable", "Not possible at present"),
         _ => ("urn:redrive:problem:failed", "It failed"),
     }

@@ -1,5 +1,7 @@
 //! The HTTP API of a running daemon, over real sockets: who gets in, what is refused, what is answered.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::daemon::{Daemon, Installation};
@@ -29,13 +31,22 @@ fn problem(answer: &Answer, status: u16) -> Value {
     document
 }
 
+/// Ready is not yet delivering: the names on the broker are made in between.
+async fn until_it_delivers(daemon: &Daemon) {
+    wait_until("a daemon that delivers", Duration::from_mins(1), async || {
+        (daemon.get("/readyz").await.json()["delivering"]["ok"] == true).then_some(())
+    })
+    .await;
+}
+
 async fn publish(daemon: &Daemon, body: &Value) -> Answer {
     daemon.post("/v1/notifications", body).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
-    let daemon = Installation::embedded().daemon().await;
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
     problem(&daemon.get("/v1/nothing").await, 404);
     let wrong_method = daemon
         .request("PUT", "/v1/queues")
@@ -100,7 +111,8 @@ async fn what_does_not_exist_or_is_not_json_is_a_problem_document() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_host_or_a_web_page_is_turned_away() {
-    let daemon = Installation::embedded().daemon().await;
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
     for (name, value, status) in [
         ("host", "evil.example", 421),
         ("host", "127.0.0.1.evil.example:80", 421),
@@ -130,7 +142,7 @@ async fn with_tokens_only_healthz_is_open_and_a_read_only_token_changes_nothing(
     let tokens = json!(["operator-token", {"token": "reader-token", "read_only": true}]);
     installation.set("api", "tokens", tokens);
     let mut daemon = installation.spawn_daemon();
-    wait_until("an open healthz", std::time::Duration::from_mins(1), async || {
+    wait_until("an open healthz", Duration::from_mins(1), async || {
         daemon
             .request("GET", "/healthz")
             .try_send()
@@ -150,10 +162,7 @@ async fn with_tokens_only_healthz_is_open_and_a_read_only_token_changes_nothing(
         );
     }
     daemon.token = Some("reader-token".to_owned());
-    wait_until("a ready daemon", std::time::Duration::from_mins(1), async || {
-        (daemon.get("/readyz").await.status == 200).then_some(())
-    })
-    .await;
+    until_it_delivers(&daemon).await;
     let body = json!({"execution_id": "e", "url": DEAD_URL});
     problem(&publish(&daemon, &body).await, 403);
     problem(
@@ -175,7 +184,8 @@ async fn with_tokens_only_healthz_is_open_and_a_read_only_token_changes_nothing(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
-    let daemon = Installation::embedded().daemon().await;
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
     let announced = daemon
         .request("POST", "/v1/notifications")
         .header("content-type", "application/json")
@@ -191,7 +201,9 @@ async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queue_is_seen_paused_planned_and_deleted_through_its_routes() {
-    let daemon = patient().daemon().await;
+    let installation = patient();
+    let daemon = installation.daemon().await;
+    until_it_delivers(&daemon).await;
     let body = json!({"execution_id": "run/ 1", "url": DEAD_URL, "body": {"a": 1}, "id": "n-1"});
     let published = publish(&daemon, &body).await;
     assert_eq!(published.status, 202, "{}", published.text());
@@ -200,14 +212,10 @@ async fn a_queue_is_seen_paused_planned_and_deleted_through_its_routes() {
     assert!(queue.contains("run/ 1"), "{queue}");
     let path = format!("/v1/queues/{}", queue.replace('/', "%2F").replace(' ', "%20"));
 
-    wait_until(
-        "an unavailable endpoint",
-        std::time::Duration::from_mins(1),
-        async || {
-            let answer = daemon.get("/v1/endpoints?unavailable=true").await.json();
-            (answer["items"][0]["state"] == "unavailable").then_some(())
-        },
-    )
+    wait_until("an unavailable endpoint", Duration::from_mins(1), async || {
+        let answer = daemon.get("/v1/endpoints?unavailable=true").await.json();
+        (answer["items"][0]["state"] == "unavailable").then_some(())
+    })
     .await;
     let list = daemon.get("/v1/queues").await.json();
     assert!(
@@ -265,7 +273,8 @@ async fn a_queue_is_seen_paused_planned_and_deleted_through_its_routes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_described_routes_are_served_and_the_daemon_stops_in_order() {
-    let mut daemon = Installation::embedded().daemon().await;
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
     let description = daemon.get("/openapi.json").await.json();
     for (path, methods) in description["paths"].as_object().unwrap() {
         for method in methods.as_object().unwrap().keys() {
@@ -300,7 +309,7 @@ async fn healthz_answers_and_publishing_says_503_with_the_id_while_the_broker_is
     installation.set("broker", "url", "amqp://guest:guest@127.0.0.1:1");
     installation.set("broker", "management_url", "http://127.0.0.1:1");
     let mut daemon = installation.spawn_daemon();
-    wait_until("healthz", std::time::Duration::from_mins(1), async || {
+    wait_until("healthz", Duration::from_mins(1), async || {
         daemon
             .request("GET", "/healthz")
             .try_send()

@@ -1,11 +1,14 @@
 //! The command line from outside: what is typed → what is printed, and the exit code.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::support::daemon::Installation;
+use crate::support::wait::wait_until;
 
 /// The program with nothing of this machine around it: its own home, no variables of ours.
 struct Program {
@@ -233,81 +236,94 @@ fn a_read_only_process_changes_nothing_and_says_so_before_anything_is_opened() {
     assert!(!program.path().join("data").exists());
 }
 
-#[test]
-fn a_notification_is_published_seen_and_purged_only_when_confirmed() {
-    let program = Program::new();
-    let mut child = program
-        .command(&publish(&[
-            "--json",
-            "--body-file",
-            "-",
-            "--header",
-            "Content-Type: text/plain",
-            "--id",
-            "n-1",
-        ]))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(b"hello \x1b[2J").unwrap();
-    let receipt = Ran::of(&child.wait_with_output().unwrap()).ends(0).json();
+/// An installation whose names exist, as after the first start of a daemon, and nobody who delivers.
+async fn prepared() -> Installation {
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
+    wait_until("a daemon that delivers", Duration::from_mins(1), async || {
+        (daemon.get("/readyz").await.json()["delivering"]["ok"] == true).then_some(())
+    })
+    .await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    installation
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notification_is_published_seen_and_purged_only_when_confirmed() {
+    let at = prepared().await;
+    let arguments = publish(&[
+        "--json",
+        "--body-file",
+        "-",
+        "--header",
+        "Content-Type: text/plain",
+        "--id",
+        "n-1",
+    ]);
+    let receipt = at
+        .run_with_input(&arguments, b"hello \x1b[2J")
+        .await
+        .expect_code(0)
+        .json();
     assert_eq!(receipt["id"], "n-1");
     let queue = receipt["queue"].as_str().unwrap();
 
-    let listed = program.run(&["queues", "--json"]).ends(0).json();
-    let row = listed
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|row| row["name"] == queue)
-        .unwrap();
+    let listed = at.run(&["queues", "--json"]).await.expect_code(0).json();
+    let row = listed.as_array().unwrap().iter().find(|row| row["name"] == queue);
+    let row = row.unwrap_or_else(|| panic!("{queue} is not in {listed}"));
     assert_eq!(
         (row["kind"].as_str(), row["ready"].as_u64()),
         (Some("delivery"), Some(1))
     );
     assert_eq!(row["url"], "http://example.com/hook");
 
-    let browsed = program.run(&["queue", "browse", queue, "--json"]).ends(0).json();
+    let browsed = at
+        .run(&["queue", "browse", queue, "--json"])
+        .await
+        .expect_code(0)
+        .json();
     assert_eq!(browsed[0]["message_id"], "n-1");
     assert_eq!(browsed[0]["body"], "hello \u{1b}[2J");
-    let table = program.run(&["queue", "browse", queue]).ends(0);
+    let table = at.run(&["queue", "browse", queue]).await.expect_code(0);
     assert!(
-        table.out.contains("hello \\x1b[2J") && !table.out.contains('\u{1b}'),
+        table.stdout.contains("hello \\x1b[2J") && !table.stdout.contains('\u{1b}'),
         "{table:?}"
     );
 
-    let refused = program.run(&["queue", "purge", queue]).ends(5);
-    assert!(refused.err.contains("--yes"), "{refused:?}");
-    let plan = program
+    let refused = at.run(&["queue", "purge", queue]).await.expect_code(5);
+    assert!(refused.stderr.contains("--yes"), "{refused:?}");
+    let plan = at
         .run(&["queue", "purge", queue, "--dry-run", "--json"])
-        .ends(0)
+        .await
+        .expect_code(0)
         .json();
     assert_eq!(
         (plan["destroys"].as_bool(), plan["messages"].as_u64()),
         (Some(true), Some(1))
     );
-    let purged = program
-        .run(&["queue", "purge", queue, "--yes", "--reason", "test", "--json"])
-        .ends(0)
-        .json();
+    let purge = ["queue", "purge", queue, "--yes", "--reason", "test", "--json"];
+    let purged = at.run(&purge).await.expect_code(0).json();
     assert_eq!(purged["messages"], 1);
-    let audit = program.run(&["audit", "--json"]).ends(0).json();
+    let audit = at.run(&["audit", "--json"]).await.expect_code(0).json();
     assert!(
         audit.as_array().unwrap().iter().any(|line| line["reason"] == "test"),
         "{audit}"
     );
 }
 
-#[test]
-fn what_is_not_there_ends_with_4_and_an_end_without_a_queue_with_0() {
-    let program = Program::new();
-    program.run(&["endpoint", "show", "http://example.com/never"]).ends(4);
-    program
-        .run(&["queue", "why", "redrive.none.00000000000000000000000000000000"])
-        .ends(4);
-    let ended = program.run(&[&["end", "--json"], &TARGET[..]].concat()).ends(0).json();
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_ends_with_4_and_an_end_without_a_queue_with_0() {
+    let at = prepared().await;
+    at.run(&["endpoint", "show", "http://example.com/never"])
+        .await
+        .expect_code(4);
+    let missing = "redrive.none.00000000000000000000000000000000";
+    at.run(&["queue", "why", missing]).await.expect_code(4);
+    let ended = at
+        .run(&[&["end", "--json"], &TARGET[..]].concat())
+        .await
+        .expect_code(0)
+        .json();
     assert!(ended["id"].is_null(), "{ended}");
 }
 
