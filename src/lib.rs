@@ -61,6 +61,7 @@ pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod delivery;
+pub mod demo;
 pub mod domain;
 pub mod engine;
 pub mod sqlite;

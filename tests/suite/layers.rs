@@ -38,8 +38,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 
 const FRONT: &[&str] = &["engine", "domain", "config", "ambient", "telemetry", "wire"];
 
-/// The composition root and the files of the crate's root name everything.
-const MAY_NAME_ALL: &[&str] = &["app", "lib", "main"];
+/// The composition roots (the demo is one of its own) and the files of the crate's root name everything.
+const MAY_NAME_ALL: &[&str] = &["app", "demo", "lib", "main"];
 
 /// Drivers behind a seam: the rest of the program sees the trait.
 const DRIVERS: &[(&str, &[&str])] = &[

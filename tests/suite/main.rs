@@ -15,6 +15,7 @@
 mod api;
 mod broker_contract;
 mod cli;
+mod demo;
 mod embedded;
 mod engine;
 mod layers;
