@@ -18,6 +18,7 @@ mod cli;
 mod embedded;
 mod engine;
 mod layers;
+mod protocols;
 mod rabbitmq;
 mod sender;
 mod source;
