@@ -19,6 +19,7 @@ mod demo;
 mod embedded;
 mod engine;
 mod layers;
+mod protocols;
 mod rabbitmq;
 mod sender;
 mod source;

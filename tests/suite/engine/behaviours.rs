@@ -96,7 +96,7 @@ pub(super) async fn a_refused_message_becomes_a_dead_letter_and_the_next_goes_on
     let refused = stage.publish("a", "/hook").await;
     stage.publish("a", "/hook").await;
     stage.delivered(2).await;
-    let dead = dead_letters(&stage, 1).await;
+    let dead = stage.dead_letters(1).await;
     assert_eq!(dead[0].message_id.as_deref(), Some(refused.id.as_str()));
     assert_eq!(dead[0].header_text("x-redrive-dead-reason"), Some("refused"));
     assert_eq!(
@@ -165,7 +165,7 @@ pub(super) async fn an_exhausted_schedule_dead_letters_when_the_policy_says_so(m
     });
     let exhausted = stage.publish("a", "/hook").await;
     stage.publish("a", "/hook").await;
-    let dead = dead_letters(&stage, 1).await;
+    let dead = stage.dead_letters(1).await;
     assert_eq!(dead[0].message_id.as_deref(), Some(exhausted.id.as_str()));
     assert_eq!(dead[0].header_text("x-redrive-dead-reason"), Some("exhausted"));
     stage.delivered(1).await;
@@ -227,7 +227,7 @@ pub(super) async fn a_message_that_is_not_ours_is_kept_among_the_dead_letters(mu
     stage.broker.publish(&stage.queue("a", "/ok"), &foreign).await.unwrap();
     stage.publish("a", "/ok").await;
     stage.delivered(2).await;
-    let dead = dead_letters(&stage, 1).await;
+    let dead = stage.dead_letters(1).await;
     assert_eq!(dead[0].body, foreign.body);
     assert_eq!(dead[0].header_text("x-redrive-dead-reason"), Some("undecodable"));
     assert!(
@@ -276,14 +276,4 @@ pub(super) async fn unavailability_survives_a_restart(mut stage: Stage) {
     stage.delivered(2).await;
     stage.stop().await;
     stage.assert_kept();
-}
-
-/// The dead-letter queue, once it has that many.
-async fn dead_letters(stage: &Stage, count: usize) -> Vec<Message> {
-    let queue = redrive::domain::id::QueueName::parse(&stage.settings.naming.dead_letter_queue()).unwrap();
-    wait_until(&format!("{count} dead letters"), BOUND, async || {
-        let seen = stage.broker.browse(&queue, 100).await.unwrap();
-        (seen.len() >= count).then(|| seen.into_iter().map(|one| one.message).collect())
-    })
-    .await
 }

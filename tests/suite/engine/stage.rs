@@ -1,6 +1,7 @@
 //! A stage: an engine over one pairing, a receiver, and what was published.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use redrive::delivery::SenderHandle;
 use redrive::delivery::http::{HttpSender, SenderSettings};
 use redrive::domain::egress::AddressRules;
 use redrive::domain::id::{ExecutionId, QueueName};
+use redrive::domain::message::Message;
 use redrive::domain::naming::{Naming, QueueType};
 use redrive::domain::policy::RetryPolicy;
 use redrive::domain::url::EndpointUrl;
@@ -35,7 +37,7 @@ use crate::support::wait::wait_until;
 pub(crate) const BOUND: Duration = Duration::from_secs(30);
 
 /// What a pairing stands on; dropped last.
-enum Ground {
+pub(crate) enum Ground {
     Embedded { directory: TempDir },
     RabbitSqlite { directory: TempDir, vhost: Vhost },
     RabbitPostgres { vhost: Vhost, database: Database },
@@ -52,7 +54,7 @@ pub(crate) struct Stage {
     stop: CancellationToken,
     running: Option<JoinHandle<()>>,
     numbers: HashMap<String, u32>,
-    ground: Ground,
+    pub(crate) ground: Ground,
 }
 
 fn settings(vhost: &str) -> EngineSettings {
@@ -85,43 +87,47 @@ fn settings(vhost: &str) -> EngineSettings {
     }
 }
 
+/// A notification with its number as a header.
+pub(crate) fn notification(execution: &str, url: EndpointUrl, number: u32, body: &str) -> NewNotification {
+    NewNotification {
+        id: None,
+        execution: ExecutionId::parse(execution).unwrap(),
+        url,
+        headers: vec![("x-number".to_owned(), number.to_string())],
+        content_type: Some("text/plain".to_owned()),
+        body: Bytes::from(body.to_owned()),
+        polling_time_s: None,
+        restart_count: None,
+    }
+}
+
 impl Stage {
     pub(crate) async fn embedded() -> Self {
-        Self::on(Ground::Embedded {
-            directory: scratch_directory(),
-        })
-        .await
+        Self::on(Ground::embedded(), |_| {}).await
     }
 
     pub(crate) async fn rabbit_sqlite() -> Self {
-        let vhost = Vhost::create().await;
-        Self::on(Ground::RabbitSqlite {
-            directory: scratch_directory(),
-            vhost,
-        })
-        .await
+        Self::on(Ground::rabbit_sqlite().await, |_| {}).await
     }
 
     pub(crate) async fn rabbit_postgres() -> Self {
-        let vhost = Vhost::create().await;
-        Self::on(Ground::RabbitPostgres {
-            vhost,
-            database: Database::create().await,
-        })
-        .await
+        Self::on(Ground::rabbit_postgres().await, |_| {}).await
     }
 
-    async fn on(ground: Ground) -> Self {
-        let settings = settings(ground.vhost());
+    /// On `ground`, with other settings than usual.
+    pub(crate) async fn on(ground: Ground, change: impl FnOnce(&mut EngineSettings)) -> Self {
+        let mut stage = Self::quiet(ground, change).await;
+        stage.start();
+        stage
+    }
+
+    /// Everything is there and ready, and nobody delivers.
+    pub(crate) async fn quiet(ground: Ground, change: impl FnOnce(&mut EngineSettings)) -> Self {
+        let mut settings = settings(ground.vhost());
+        change(&mut settings);
         let (store, broker) = ground.open(&settings.naming).await;
         let mut stage = Self {
-            engine: Engine::new(
-                Arc::clone(&store),
-                Arc::clone(&broker),
-                sender(&settings),
-                settings.clone(),
-                Clock::system(),
-            ),
+            engine: Engine::new(Arc::clone(&store), Arc::clone(&broker), sender(&settings), settings.clone(), Clock::system()),
             receiver: Receiver::start().await,
             history: History::default(),
             settings,
@@ -132,13 +138,13 @@ impl Stage {
             numbers: HashMap::new(),
             ground,
         };
-        stage.history.prefetch = 1;
+        stage.history.prefetch = u32::from(stage.settings.prefetch);
         stage.broker.prepare().await.unwrap();
-        stage.start();
         stage
     }
 
-    fn start(&mut self) {
+    /// Begins to deliver.
+    pub(crate) fn start(&mut self) {
         let (engine, stop) = (self.engine.clone(), self.stop.clone());
         self.running = Some(tokio::spawn(async move { engine.run(stop).await.unwrap() }));
     }
@@ -159,13 +165,7 @@ impl Stage {
         let (store, broker) = self.ground.open(&self.settings.naming).await;
         (self.store, self.broker) = (Arc::clone(&store), Arc::clone(&broker));
         self.stop = CancellationToken::new();
-        self.engine = Engine::new(
-            store,
-            broker,
-            sender(&self.settings),
-            self.settings.clone(),
-            Clock::system(),
-        );
+        self.engine = Engine::new(store, broker, sender(&self.settings), self.settings.clone(), Clock::system());
         self.start();
     }
 
@@ -185,22 +185,9 @@ impl Stage {
         *counted += 1;
         let number = *counted;
         let body = format!("{execution} {path} {number}");
-        let receipt = self
-            .engine
-            .publish(NewNotification {
-                id: None,
-                execution: ExecutionId::parse(execution).unwrap(),
-                url: self.url(path),
-                headers: vec![("x-number".to_owned(), number.to_string())],
-                content_type: Some("text/plain".to_owned()),
-                body: Bytes::from(body.clone()),
-                polling_time_s: None,
-                restart_count: None,
-            })
-            .await
-            .unwrap();
-        self.history
-            .publish(queue.as_str(), receipt.id.as_str(), body.as_bytes(), Publish::Confirmed);
+        let new = notification(execution, self.url(path), number, &body);
+        let receipt = self.engine.publish(new).await.unwrap();
+        self.history.publish(queue.as_str(), receipt.id.as_str(), body.as_bytes(), Publish::Confirmed);
         receipt
     }
 
@@ -227,9 +214,7 @@ impl Stage {
 
     pub(crate) async fn endpoint_is(&self, path: &str, state: &str) -> EndpointView {
         wait_until(&format!("{path} to be {state}"), BOUND, async || {
-            self.endpoint(path)
-                .await
-                .filter(|view| view.endpoint.state.as_str() == state)
+            self.endpoint(path).await.filter(|view| view.endpoint.state.as_str() == state)
         })
         .await
     }
@@ -243,9 +228,7 @@ impl Stage {
 
     pub(crate) async fn queue_is(&self, execution: &str, path: &str, state: &str) -> QueueView {
         wait_until(&format!("the queue of {execution} to be {state}"), BOUND, async || {
-            self.queue_view(execution, path)
-                .await
-                .filter(|view| view.state.is_some_and(|s| s.as_str() == state))
+            self.queue_view(execution, path).await.filter(|view| view.state.is_some_and(|s| s.as_str() == state))
         })
         .await
     }
@@ -256,6 +239,16 @@ impl Stage {
         self.engine.execute(&plan, &grant).await.unwrap()
     }
 
+    /// The dead-letter queue, once it has that many.
+    pub(crate) async fn dead_letters(&self, count: usize) -> Vec<Message> {
+        let queue = QueueName::parse(&self.settings.naming.dead_letter_queue()).unwrap();
+        wait_until(&format!("{count} dead letters"), BOUND, async || {
+            let seen = self.broker.browse(&queue, 100).await.unwrap();
+            (seen.len() >= count).then(|| seen.into_iter().map(|one| one.message).collect())
+        })
+        .await
+    }
+
     /// Everything kept, in order, with no more repeats than faults allow.
     pub(crate) fn assert_kept(&mut self) {
         self.history.seen = self.receiver.seen();
@@ -264,6 +257,18 @@ impl Stage {
 }
 
 impl Ground {
+    pub(crate) fn embedded() -> Self {
+        Self::Embedded { directory: scratch_directory() }
+    }
+
+    pub(crate) async fn rabbit_sqlite() -> Self {
+        Self::RabbitSqlite { directory: scratch_directory(), vhost: Vhost::create().await }
+    }
+
+    pub(crate) async fn rabbit_postgres() -> Self {
+        Self::RabbitPostgres { vhost: Vhost::create().await, database: Database::create().await }
+    }
+
     fn vhost(&self) -> &str {
         match self {
             Self::Embedded { .. } => "embedded",
@@ -271,49 +276,76 @@ impl Ground {
         }
     }
 
-    async fn open(&self, naming: &Naming) -> (StoreHandle, BrokerHandle) {
-        let clock = Clock::system();
+    /// The virtual host on RabbitMQ.
+    pub(crate) fn rabbit(&self) -> &Vhost {
         match self {
-            Self::Embedded { directory } => {
-                let file = SqliteFile::open(&directory.path().join("redrive.db")).await.unwrap();
-                let store = SqliteStore::open(file.clone(), clock.clone()).await.unwrap();
-                let broker = Embedded::open(file, naming.clone(), clock).await.unwrap();
-                (Arc::new(store), broker)
-            }
-            Self::RabbitSqlite { directory, vhost } => {
-                let file = SqliteFile::open(&directory.path().join("redrive.db")).await.unwrap();
-                (
-                    Arc::new(SqliteStore::open(file, clock.clone()).await.unwrap()),
-                    rabbit(vhost, naming, clock),
-                )
-            }
-            Self::RabbitPostgres { vhost, database } => (
-                Arc::new(PostgresStore::connect(&database.url()).await.unwrap()),
-                rabbit(vhost, naming, clock),
-            ),
+            Self::Embedded { .. } => panic!("the embedded broker has no virtual host"),
+            Self::RabbitSqlite { vhost, .. } | Self::RabbitPostgres { vhost, .. } => vhost,
         }
+    }
+
+    /// Where everything is, so that another process could be started on it.
+    pub(crate) fn place(&self) -> Place {
+        let file = |directory: &TempDir| directory.path().join("redrive.db");
+        match self {
+            Self::Embedded { directory } => Place { file: Some(file(directory)), postgres: None, rabbit: None },
+            Self::RabbitSqlite { directory, vhost } => {
+                Place { file: Some(file(directory)), postgres: None, rabbit: Some((vhost.amqp(), vhost.node.management.clone())) }
+            }
+            Self::RabbitPostgres { vhost, database } => Place {
+                file: None,
+                postgres: Some(database.url()),
+                rabbit: Some((vhost.amqp(), vhost.node.management.clone())),
+            },
+        }
+    }
+
+    async fn open(&self, naming: &Naming) -> (StoreHandle, BrokerHandle) {
+        self.place().open(naming).await
     }
 }
 
-fn rabbit(vhost: &Vhost, naming: &Naming, clock: Clock) -> BrokerHandle {
-    let management = crate::support::servers::variable("REDRIVE_TEST_MANAGEMENT");
-    RabbitMq::connect(
-        RabbitSettings::new(&vhost.amqp(), Some(&management), naming.clone()),
-        clock,
-    )
-    .unwrap()
+/// Where store and broker are.
+#[derive(Clone)]
+pub(crate) struct Place {
+    file: Option<PathBuf>,
+    postgres: Option<String>,
+    rabbit: Option<(String, String)>,
 }
 
-fn sender(settings: &EngineSettings) -> SenderHandle {
+impl Place {
+    pub(crate) async fn open(&self, naming: &Naming) -> (StoreHandle, BrokerHandle) {
+        let clock = Clock::system();
+        let file = match &self.file {
+            Some(path) => Some(SqliteFile::open(path).await.unwrap()),
+            None => None,
+        };
+        let store: StoreHandle = match (&self.postgres, &file) {
+            (Some(url), _) => Arc::new(PostgresStore::connect(url).await.unwrap()),
+            (None, Some(file)) => Arc::new(SqliteStore::open(file.clone(), clock.clone()).await.unwrap()),
+            (None, None) => unreachable!("every ground has a store"),
+        };
+        let broker = match (self.rabbit_settings(naming), file) {
+            (Some(settings), _) => RabbitMq::connect(settings, clock).unwrap(),
+            (None, Some(file)) => Embedded::open(file, naming.clone(), clock).await.unwrap(),
+            (None, None) => unreachable!("every ground has a broker"),
+        };
+        (store, broker)
+    }
+
+    pub(crate) fn rabbit_settings(&self, naming: &Naming) -> Option<RabbitSettings> {
+        let (amqp, management) = self.rabbit.as_ref()?;
+        Some(RabbitSettings::new(amqp, Some(management), naming.clone()))
+    }
+}
+
+pub(crate) fn sender(settings: &EngineSettings) -> SenderHandle {
     let _ = rustls::crypto::ring::default_provider().install_default();
     HttpSender::new(
         SenderSettings {
             timeout: settings.request_timeout,
             response_snippet_bytes: 2048,
-            rules: AddressRules {
-                allow: vec!["127.0.0.0/8".parse().unwrap()],
-                ..AddressRules::default()
-            },
+            rules: AddressRules { allow: vec!["127.0.0.0/8".parse().unwrap()], ..AddressRules::default() },
             endpoints: HashMap::new(),
         },
         Clock::system(),

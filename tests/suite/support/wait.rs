@@ -39,6 +39,11 @@ pub fn wait_until<T>(
     }
 }
 
+/// Lets a race begin at a chosen moment, so that many of them meet each gap; never for a state to come.
+pub async fn at_moment(moment: Duration) {
+    sleep(moment).await;
+}
+
 /// For what must not happen: looks all through `period` and panics at the first value.
 #[track_caller]
 pub fn stays_absent<T: std::fmt::Debug>(

@@ -1,0 +1,68 @@
+//! Rule 6: the broker closes every connection in the middle of deliveries.
+
+use std::time::Duration;
+
+use crate::engine::stage::{BOUND, Ground, Stage};
+use crate::support::receiver::Behaviour;
+use crate::support::wait::wait_until;
+
+async fn connections_are_closed(prefetch: u16) {
+    let mut stage = Stage::quiet(Ground::rabbit_sqlite().await, |settings| settings.prefetch = prefetch).await;
+    stage.receiver.behave("*", Behaviour::Status(200).after(Duration::from_millis(60)));
+    for n in 0..10 {
+        stage.publish_many(&format!("e{n}"), &format!("/{n}"), 80).await;
+    }
+    stage.start();
+    stage.delivered(20).await;
+    let vhost = stage.ground.rabbit();
+    for closed in 1..=2 {
+        let before = stage.receiver.delivered();
+        let arguments = ["close_all_connections", "--vhost", vhost.name.as_str(), "a test"];
+        vhost.node.control(&arguments).await;
+        stage.history.faults_of_all = closed;
+        wait_until("deliveries after the loss", BOUND, async || {
+            (stage.receiver.delivered() > before + 20).then_some(())
+        })
+        .await;
+    }
+    assert!(stage.receiver.delivered() < 800, "the connections were closed too late to disturb anything");
+    stage.delivered(800).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_connections_repeat_at_most_the_message_in_hand_of_each_queue() {
+    connections_are_closed(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_connections_repeat_at_most_prefetch_messages_of_each_queue() {
+    connections_are_closed(8).await;
+}
+
+/// The request is under way when the connection is lost: its 2xx is remembered, and the message that comes
+/// again is acked without a second request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_answered_while_the_connection_was_lost_is_not_sent_again() {
+    let mut stage = Stage::on(Ground::rabbit_sqlite().await, |settings| {
+        settings.request_timeout = Duration::from_secs(20);
+        settings.take_over = Duration::from_secs(80);
+    })
+    .await;
+    stage.receiver.behave_by("/slow", |attempt| match attempt.earlier {
+        0 => Behaviour::Status(200).after(Duration::from_secs(8)),
+        _ => Behaviour::Status(200),
+    });
+    stage.publish_many("a", "/slow", 3).await;
+    wait_until("the request", BOUND, async || (stage.receiver.count() == 1).then_some(())).await;
+    let vhost = stage.ground.rabbit();
+    let arguments = ["close_all_connections", "--vhost", vhost.name.as_str(), "a test"];
+    vhost.node.control(&arguments).await;
+    assert_eq!(stage.receiver.delivered(), 0, "closed too late");
+    stage.delivered(3).await;
+    stage.queue_is("a", "/slow", "empty").await;
+    stage.stop().await;
+    assert_eq!(stage.receiver.count(), 3);
+    stage.assert_kept();
+}

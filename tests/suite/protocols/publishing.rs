@@ -1,0 +1,125 @@
+//! Rules 9 and 10: what a publisher does about a queue that takes nothing, and about a confirm that
+//! does not come.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use redrive::ambient::Clock;
+use redrive::broker::rabbitmq::RabbitMq;
+use redrive::broker::{BrokerError, Look, Signal};
+use redrive::engine::{Engine, EngineError};
+
+use crate::engine::stage::{BOUND, Ground, Stage, notification, sender};
+use crate::support::checker::Publish;
+use crate::support::servers::{PrivateRabbit, scratch_directory};
+use crate::support::wait::wait_until;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_exists_and_takes_nothing_is_an_error_after_ten_seconds_and_is_not_bound() {
+    let stage = Stage::quiet(Ground::rabbit_sqlite().await, |_| {}).await;
+    let queue = stage.queue("a", "/ok");
+    stage.broker.create(&queue).await.unwrap();
+    stage.broker.unbind(&queue).await.unwrap();
+    let began = Instant::now();
+    let error = stage
+        .engine
+        .publish(notification("a", stage.url("/ok"), 1, "x"))
+        .await
+        .unwrap_err();
+    let took = began.elapsed();
+    assert!(took >= Duration::from_secs(9) && took < Duration::from_secs(15), "{took:?}");
+    assert!(error.is_unreachable(), "a status of 503: {error:?}");
+    let EngineError::Broker(BrokerError::Blocked { detail }) = &error else {
+        panic!("{error:?}")
+    };
+    assert!(detail.contains("exists but takes nothing") && detail.contains("queue why"), "{detail}");
+    assert_eq!(stage.broker.look(&queue).await.unwrap(), Look::Present { ready: 0, consumers: 0 });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn publishes_to_one_queue_keep_their_order_while_the_first_is_returned() {
+    let stage = Stage::quiet(Ground::rabbit_sqlite().await, |_| {}).await;
+    let queue = stage.queue("a", "/ok");
+    stage.broker.create(&queue).await.unwrap();
+    stage.broker.unbind(&queue).await.unwrap();
+    let mut signals = stage.broker.signals();
+    stage.broker.listen().await.unwrap();
+    let mut publishing = Vec::new();
+    for number in 1..=6 {
+        let (engine, new) = (stage.engine.clone(), notification("a", stage.url("/ok"), number, &number.to_string()));
+        publishing.push(tokio::spawn(async move { engine.publish(new).await }));
+        if number == 1 {
+            // A returned publish nudges: then the first has its turn, and the others come behind it.
+            tokio::time::timeout(BOUND, async {
+                while !matches!(signals.recv().await, Ok(Signal::Nudged(_))) {}
+            })
+            .await
+            .expect("the first publish is returned and nudges");
+        }
+    }
+    let other = stage.engine.publish(notification("b", stage.url("/ok"), 1, "other")).await;
+    assert!(other.is_ok(), "another queue is not held back");
+    stage.broker.bind(&queue).await.unwrap();
+    for published in publishing {
+        published.await.unwrap().unwrap();
+    }
+    let seen = stage.broker.browse(&queue, 10).await.unwrap();
+    assert_eq!(seen.len(), 6);
+    assert_eq!(seen[0].message.body.as_ref(), b"1", "a later one overtook the returned one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publish_without_a_confirm_holds_back_the_next_ones_of_its_queue_until_it_is_repeated() {
+    let rabbit = PrivateRabbit::start().await;
+    let ground = Ground::RabbitSqlite {
+        directory: scratch_directory(),
+        vhost: rabbit.address.vhost().await,
+    };
+    let mut stage = Stage::quiet(ground, |_| {}).await;
+    let mut settings = stage.ground.place().rabbit_settings(&stage.settings.naming).unwrap();
+    settings.confirm_timeout = Duration::from_secs(2);
+    let broker = RabbitMq::connect(settings, Clock::system()).unwrap();
+    let engine = Engine::new(
+        Arc::clone(&stage.store),
+        broker,
+        sender(&stage.settings),
+        stage.settings.clone(),
+        Clock::system(),
+    );
+    let (url, queue) = (stage.url("/ok"), stage.queue("a", "/ok"));
+    let new = |number: u32| notification("a", url.clone(), number, &number.to_string());
+    let first = engine.publish(new(1)).await.unwrap();
+    rabbit.freeze().await;
+    let error = engine.publish(new(2)).await.unwrap_err();
+    let EngineError::Unconfirmed { id, .. } = error else {
+        panic!("not unconfirmed: {error:?}")
+    };
+    rabbit.thaw().await;
+    let held = engine.publish(new(3)).await.unwrap_err();
+    assert!(held.is_unreachable() && format!("{held:?}").contains(&id), "names what to repeat: {held:?}");
+    engine.publish(notification("b", url.clone(), 1, "other")).await.expect("another queue is not held back");
+    let mut again = new(2);
+    again.id = Some(redrive::domain::id::NotificationId::parse(&id).unwrap());
+    let second = wait_until("the broker to confirm again", BOUND, async || {
+        engine.publish(again.clone()).await.ok()
+    })
+    .await;
+    assert_eq!(second.id.as_str(), id);
+    let third = engine.publish(new(3)).await.unwrap();
+    for (number, receipt) in [(1, first), (2, second), (3, third)] {
+        let body = number.to_string();
+        stage
+            .history
+            .publish(queue.as_str(), receipt.id.as_str(), body.as_bytes(), Publish::Confirmed);
+    }
+    // The frozen broker may have taken the first try, and one may have been repeated.
+    stage.history.published[1].publishes = 8;
+    let other = stage.queue("b", "/ok");
+    let found = stage.broker.browse(&other, 1).await.unwrap();
+    let id = found[0].message.message_id.clone().unwrap();
+    stage.history.publish(other.as_str(), &id, b"other", Publish::Confirmed);
+    stage.start();
+    stage.delivered(4).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
