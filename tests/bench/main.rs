@@ -1,3 +1,81 @@
-//! Benchmarks, run with `cargo bench`.
+//! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
+//!
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`. Each side
+//! (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both
+//! sides of a ratio do the same work on the same broker with the same receiver, by turns. What a number
+//! means, and from when to when it is taken, stands in the module of its section.
+//!
+//! `REDRIVE_BENCH_ROUNDS` sets how often each side runs (5).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a measurement that cannot go on says why by panicking, and its result is what it prints"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::cast_precision_loss,
+    reason = "the measurement's own clock and tasks, outside the program under test; its numbers are small"
+)]
+#![allow(
+    unreachable_pub,
+    reason = "what a module offers to the others of this program is `pub`"
+)]
 
-fn main() {}
+mod bare;
+mod delivering;
+mod ground;
+mod isolation;
+mod latency;
+mod numbers;
+mod process;
+mod receiver;
+mod support;
+mod throughput;
+
+const SECTIONS: [&str; 4] = ["throughput", "one", "latency", "isolation"];
+
+fn main() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    // `cargo bench` says `--bench` to every benchmark.
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let [first, side, rest @ ..] = arguments.as_slice()
+        && first == process::SIDE
+    {
+        return run_side(side, rest);
+    }
+    if let Some(unknown) = arguments.iter().find(|name| !SECTIONS.contains(&name.as_str())) {
+        eprintln!("no section {unknown:?}: possible are {SECTIONS:?}");
+        std::process::exit(2);
+    }
+    let wanted = |section: &str| arguments.is_empty() || arguments.iter().any(|argument| argument == section);
+    runtime().block_on(async {
+        numbers::print_machine();
+        if wanted("throughput") {
+            throughput::many_queues().await;
+        }
+        if wanted("one") {
+            throughput::one_queue().await;
+        }
+        if wanted("latency") {
+            latency::run().await;
+        }
+        if wanted("isolation") {
+            isolation::run().await;
+        }
+    });
+}
+
+fn run_side(side: &str, arguments: &[String]) {
+    match side {
+        "receiver" => receiver::run(),
+        "bare" => runtime().block_on(bare::run(arguments)),
+        "engine" => runtime().block_on(delivering::run(arguments)),
+        other => panic!("no side {other:?}"),
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+}

@@ -1,0 +1,146 @@
+//! Publish to request on idle queues among many, and what a daemon costs that has nothing to do.
+//!
+//! Announced: published through an engine, which nudges. Unannounced: by a foreign publisher that only
+//! publishes to the exchange. The time is from before the publish to the request at the receiver, so it has
+//! the publisher's confirm in it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use redrive::ambient::Clock;
+use redrive::delivery::http::{HttpSender, SenderSettings};
+use redrive::domain::egress::AddressRules;
+use redrive::engine::{Engine, NewNotification};
+
+use crate::delivering;
+use crate::ground::{self, Ground, Queue};
+use crate::numbers::{load, p50_p99_ms};
+use crate::process::Side;
+use crate::receiver::{Receiver, time_us};
+use crate::support::servers::scratch_directory;
+
+const ANNOUNCED: usize = 300;
+const BETWEEN: Duration = Duration::from_millis(50);
+/// How long a daemon with nothing to do is watched.
+const IDLE: Duration = Duration::from_secs(120);
+
+struct Case {
+    queues: usize,
+    /// Unannounced publishes, spread over this time.
+    unannounced: usize,
+    over: Duration,
+    goal: &'static str,
+}
+
+pub async fn run() {
+    for case in [
+        Case { queues: 100, unannounced: 50, over: Duration::from_secs(40), goal: "2 s" },
+        Case { queues: 10_000, unannounced: 100, over: Duration::from_secs(120), goal: "60 s" },
+    ] {
+        measure(&case).await;
+    }
+}
+
+async fn measure(case: &Case) {
+    let (receiver, directory, ground) = (Receiver::start().await, scratch_directory(), Ground::prepare().await);
+    let store = directory.path().join("redrive.db").to_str().unwrap().to_owned();
+    let queue = |n: usize| Queue::new(&ground.naming, &format!("run-{n}"), &receiver.url(&format!("endpoint/{}", n % 100)));
+    let queues: Vec<Queue> = (0..case.queues).map(queue).collect();
+    ground.create(&queues, &[&store]).await;
+    let mut daemon = delivering::start(&ground.naming.vhost, &store, 1).await;
+    // The first sweeps take every queue's arguments in.
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    idle(case, &mut daemon).await;
+    announced(case, &ground, &queues, &store, &receiver).await;
+    unannounced(case, &ground, &queues, &receiver).await;
+    println!("{} idle queues | daemon's memory at the end | {}", case.queues, megabytes(&daemon));
+    daemon.finish().await;
+    receiver.finish().await;
+}
+
+fn megabytes(daemon: &Side) -> String {
+    format!("{:.0} MiB | goal 150", daemon.resident_bytes() as f64 / f64::from(1 << 20))
+}
+
+async fn idle(case: &Case, daemon: &mut Side) {
+    let (listed, used, began) = (listing(daemon).await, daemon.processor_seconds(), time_us());
+    tokio::time::sleep(IDLE).await;
+    let span = (time_us() - began) as f64 / 1_000_000.0;
+    let (listed, used) = (listing(daemon).await - listed, daemon.processor_seconds() - used);
+    println!(
+        "{} idle queues | time spent listing | {:.1} % | goal 10; load {}",
+        case.queues,
+        listed / span * 100.0,
+        load()
+    );
+    println!("{} idle queues | daemon's processor time | {:.2} % of a core | goal 2", case.queues, used / span * 100.0);
+    println!("{} idle queues | daemon's memory | {}", case.queues, megabytes(daemon));
+}
+
+async fn listing(daemon: &mut Side) -> f64 {
+    delivering::number(daemon, "redrive_sweep_seconds_sum").await
+}
+
+/// Queues far from each other, each used once.
+fn chosen(queues: &[Queue], count: usize, offset: usize) -> impl Iterator<Item = &Queue> {
+    (0..count).map(move |n| &queues[(offset + n * 37) % queues.len()])
+}
+
+async fn announced(case: &Case, ground: &Ground, queues: &[Queue], store: &str, receiver: &Receiver) {
+    let publisher = publisher(ground, store).await;
+    receiver.reset().await;
+    for queue in chosen(queues, ANNOUNCED, 0) {
+        let message = queue.message();
+        let new = NewNotification {
+            id: None,
+            execution: queue.execution.clone(),
+            url: queue.url.clone(),
+            headers: Vec::new(),
+            content_type: None,
+            body: Bytes::from(message.body),
+            polling_time_s: None,
+            restart_count: None,
+        };
+        publisher.publish(new).await.unwrap();
+        tokio::time::sleep(BETWEEN).await;
+    }
+    receiver.wait_for(ANNOUNCED, Duration::from_secs(120)).await;
+    let (p50, p99) = p50_p99_ms(&receiver.seen().await.latencies_us);
+    println!("{} idle queues | publish to request, announced | p50 {p50:.1} ms, p99 {p99:.1} ms | goal 50 ms; load {}", case.queues, load());
+    publisher.close().await;
+}
+
+async fn unannounced(case: &Case, ground: &Ground, queues: &[Queue], receiver: &Receiver) {
+    // What was just delivered is held for the time of lingering.
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    receiver.reset().await;
+    let pause = case.over / u32::try_from(case.unannounced).unwrap();
+    for queue in chosen(queues, case.unannounced, 11) {
+        ground.broker.publish(&queue.name, &queue.message()).await.unwrap();
+        tokio::time::sleep(pause).await;
+    }
+    receiver.wait_for(case.unannounced, Duration::from_secs(180)).await;
+    let (p50, p99) = p50_p99_ms(&receiver.seen().await.latencies_us);
+    println!(
+        "{} idle queues | publish to request, unannounced | p50 {:.2} s, p99 {:.2} s | goal {}; load {}",
+        case.queues,
+        p50 / 1000.0,
+        p99 / 1000.0,
+        case.goal,
+        load()
+    );
+}
+
+/// An engine that only publishes.
+async fn publisher(ground: &Ground, store: &str) -> Engine {
+    let settings = ground::engine_settings(ground.naming.clone(), 1);
+    let sender = SenderSettings {
+        timeout: settings.request_timeout,
+        response_snippet_bytes: 2048,
+        rules: AddressRules::default(),
+        endpoints: std::collections::HashMap::new(),
+    };
+    let sender = HttpSender::new(sender, Clock::system()).unwrap();
+    let (store, broker) = (ground::open_store(store).await, ground::broker(&ground.naming));
+    Engine::new(store, broker, sender, settings, Clock::system())
+}
