@@ -11,7 +11,7 @@ use crate::engine::Access;
 use crate::telemetry::{self, LogFormat, LogTarget};
 
 /// What is logged by a command that is not the daemon, where nobody asks for more.
-const LOG_OF_COMMANDS: &str = "error";
+const LOG_OF_COMMANDS: &str = "error,lapin=off";
 
 /// Does what the arguments say.
 #[must_use]

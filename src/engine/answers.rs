@@ -305,7 +305,7 @@ impl Inner {
             .map(|(endpoint, queues)| EndpointView {
                 waiting: waiting
                     .as_ref()
-                    .map(|waiting| waiting.get(&endpoint.url).copied().unwrap_or(0)),
+                    .and_then(|waiting| waiting.get(&endpoint.url).copied().unwrap_or(Some(0))),
                 endpoint,
                 queues,
             })
@@ -318,7 +318,7 @@ impl Inner {
     }
 
     /// Messages that wait for each URL; `None` when the broker cannot list.
-    async fn waiting_by_url(&self) -> Result<Option<HashMap<EndpointUrl, u64>>, EngineError> {
+    async fn waiting_by_url(&self) -> Result<Option<HashMap<EndpointUrl, Option<u64>>>, EngineError> {
         let listed = self.listed_queues().await?;
         if listed.is_empty() {
             return Ok(None);
@@ -334,10 +334,12 @@ impl Inner {
                 break;
             }
         }
-        let mut waiting: HashMap<EndpointUrl, u64> = HashMap::new();
+        // One count that is missing makes the sum of its URL unknown, not smaller.
+        let mut waiting: HashMap<EndpointUrl, Option<u64>> = HashMap::new();
         for queue in listed {
             if let Some(url) = urls.get(&queue.name) {
-                *waiting.entry(url.clone()).or_default() += queue.ready.unwrap_or(0) + queue.unacked.unwrap_or(0);
+                let sum = waiting.entry(url.clone()).or_insert(Some(0));
+                *sum = sum.zip(queue.ready).map(|(sum, ready)| sum + ready + queue.unacked.unwrap_or(0));
             }
         }
         Ok(Some(waiting))
@@ -359,7 +361,7 @@ impl Inner {
         let waiting = self
             .waiting_by_url()
             .await?
-            .map(|waiting| waiting.get(url).copied().unwrap_or(0));
+            .and_then(|waiting| waiting.get(url).copied().unwrap_or(Some(0)));
         Ok(EndpointView {
             endpoint,
             queues: rows.len() as u64,

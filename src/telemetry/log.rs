@@ -14,8 +14,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::TelemetryError;
 
 /// What is logged when nobody says: our own information, and only warnings of what we are built of.
-/// The AMQP client logs returned messages with their bodies as warnings: only its errors are shown.
-const FILTER_DEFAULT: &str = "warn,lapin=error,redrive=info";
+/// The AMQP client logs returned messages with their bodies, and as errors what is found and told here.
+const FILTER_DEFAULT: &str = "warn,lapin=off,redrive=info";
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

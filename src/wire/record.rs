@@ -143,7 +143,7 @@ impl From<&CheckView> for Check {
 /// Whether delivery has what it needs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Readiness {
-    /// Broker and store can be reached.
+    /// Broker and store can be reached, and this process delivers.
     pub ready: bool,
     /// The broker.
     pub broker: Part,
@@ -185,7 +185,7 @@ impl From<&Result<(), String>> for Part {
 impl From<&ReadinessView> for Readiness {
     fn from(view: &ReadinessView) -> Self {
         Self {
-            ready: view.broker.is_ok() && view.store.is_ok(),
+            ready: view.broker.is_ok() && view.store.is_ok() && view.delivering.is_ok(),
             broker: Part::from(&view.broker),
             store: Part::from(&view.store),
             delivering: Part::from(&view.delivering),
