@@ -48,7 +48,8 @@ async fn play(plan: &DemoPlan, api: Option<&Api>, stop: &CancellationToken) -> R
     }
     let mut out = io::stdout();
     let report = demo::run(demo, &mut out, stop.clone()).await.map_err(failure)?;
-    writeln!(out, "\n{}", report.render())?;
+    write!(out, "\n{}", report.render())?;
+    out.flush()?;
     Ok(if report.passed() { Exit::Done } else { Exit::Failed })
 }
 
