@@ -29,6 +29,7 @@
 //! | 2 | `src/engine` | the one API: commands, plans, queries, events; and the daemon's work |
 //! | 3 | `src/wire` | the JSON shapes that command line and HTTP API share |
 //! | 3 | `src/api`, `src/cli` | HTTP and command line |
+//! | 4 | `src/demo` | everything embedded, with its own traffic and endpoints |
 //! | 4 | `src/app` | composition |
 //!
 //! Reading order: `src/domain/verdict.rs`, `src/engine/worker.rs`, `src/engine/attempt.rs`, `src/engine/dispatch.rs`,

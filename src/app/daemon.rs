@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::{self, Clock};
-use crate::api::{self, Backend};
+use crate::api::{self, ApiSettings, Backend};
 use crate::cli::{self, Exit, Failure};
 use crate::config::Config;
 use crate::engine::Engine;
@@ -26,7 +27,7 @@ const METRICS_SWEEP: Duration = Duration::from_secs(5);
 pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
     let stop = CancellationToken::new();
     ambient::spawn("signals", signals(stop.clone())?);
-    let metrics = metrics(&config)?;
+    let metrics = metrics(statsd(&config).as_ref())?;
     let listener = TcpListener::bind(config.api.listen).await.map_err(|error| {
         let why = format!("api.listen {} cannot be bound: {error}", config.api.listen);
         Failure::new(Exit::Configuration, why)
@@ -39,22 +40,26 @@ pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
     }
     cli::notice(&format!("listening on http://{bound}"));
     let backend = Backend::default();
-    let render: api::RenderMetrics = Arc::new(move || metrics.render());
-    let served = ambient::spawn(
-        "http api",
-        api::serve(
-            listener,
-            settings,
-            backend.clone(),
-            render,
-            Clock::system(),
-            stop.clone(),
-        ),
-    );
+    let served = serve_api(listener, settings, &backend, metrics, &stop);
     let result = deliver(&config, bound, &backend, &stop).await;
     stop.cancel();
     let _ = served.await;
     result
+}
+
+pub(super) fn serve_api(
+    listener: TcpListener,
+    settings: ApiSettings,
+    backend: &Backend,
+    metrics: Metrics,
+    stop: &CancellationToken,
+) -> JoinHandle<()> {
+    let render: api::RenderMetrics = Arc::new(move || metrics.render());
+    let (backend, stop) = (backend.clone(), stop.clone());
+    ambient::spawn(
+        "http api",
+        api::serve(listener, settings, backend, render, Clock::system(), stop),
+    )
 }
 
 async fn deliver(
@@ -106,7 +111,7 @@ async fn open(
 }
 
 /// The first signal stops in order, the second at once.
-fn signals(stop: CancellationToken) -> Result<impl Future<Output = ()> + use<>, Failure> {
+pub(super) fn signals(stop: CancellationToken) -> Result<impl Future<Output = ()> + use<>, Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -125,13 +130,13 @@ async fn either(one: &mut Signal, other: &mut Signal) {
     }
 }
 
-fn metrics(config: &Config) -> Result<Metrics, Failure> {
-    let statsd = config
-        .metrics
-        .statsd
-        .clone()
-        .map(|(host, port)| StatsdTarget { host, port });
-    let metrics = Metrics::install(statsd.as_ref()).map_err(|error| Failure::of(Exit::Configuration, &error))?;
+fn statsd(config: &Config) -> Option<StatsdTarget> {
+    let (host, port) = config.metrics.statsd.clone()?;
+    Some(StatsdTarget { host, port })
+}
+
+pub(super) fn metrics(statsd: Option<&StatsdTarget>) -> Result<Metrics, Failure> {
+    let metrics = Metrics::install(statsd).map_err(|error| Failure::of(Exit::Configuration, &error))?;
     let swept = metrics.clone();
     ambient::spawn("metrics sweep", async move {
         loop {

@@ -2,6 +2,7 @@
 
 mod compose;
 mod daemon;
+mod demo;
 
 use std::future::Future;
 
@@ -26,7 +27,10 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
     match mode {
         Mode::Console => Err(Failure::new(Exit::Usage, cli::no_console())),
         Mode::Offline => cli::offline(cli, &environment),
-        Mode::Demo { daemon } => demo(daemon),
+        Mode::Demo { daemon } => {
+            log(&environment, Some(LOG_OF_COMMANDS))?;
+            block_on(|| demo::run(daemon))
+        }
         Mode::Daemon => {
             let config = load(cli, &environment)?;
             if cli.access(access(&config)) == Access::ReadOnly {
@@ -42,11 +46,6 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             block_on(|| command(cli, config))
         }
     }
-}
-
-fn demo(daemon: bool) -> Result<Exit, Failure> {
-    let _ = daemon;
-    Err(Failure::new(Exit::Failed, "the demo is not part of this version"))
 }
 
 async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {

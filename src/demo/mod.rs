@@ -211,10 +211,10 @@ fn endpoint_report(
 
 /// Its state in the store, where it has a row.
 async fn state_of(engine: &Engine, endpoint: &DemoEndpoint) -> Option<EndpointState> {
-    match engine.query(Query::Endpoint(endpoint.url.clone())).await {
-        Ok(Answer::Endpoint(view)) => Some(view.endpoint.state),
-        _ => None,
-    }
+    let Ok(Answer::Endpoint(view)) = engine.query(Query::Endpoint(endpoint.url.clone())).await else {
+        return None;
+    };
+    Some(view.endpoint.state)
 }
 
 /// What is in the queues and among the dead letters, once nobody takes from them.

@@ -18,7 +18,9 @@ use crate::engine::{Answer, Event, Query};
 
 /// Between two looks whether everything is delivered.
 const SETTLED_LOOK: Duration = Duration::from_millis(100);
-const ERROR_WIDTH_MAX: usize = 60;
+const ERROR_WIDTH_MAX: usize = 120;
+/// Dead letters that are told one by one; the lines of numbers count the others.
+const DEAD_TOLD_MAX: u64 = 3;
 
 /// Plays `demo` to the end of its plan, or until `stop`, telling what happens; then stops it.
 ///
@@ -138,6 +140,9 @@ impl<'a> Play<'a> {
             }
             Event::DeadLettered { queue, reason } => {
                 self.dead += 1;
+                if self.dead > DEAD_TOLD_MAX {
+                    return None;
+                }
                 let reason = text::show(&reason, ERROR_WIDTH_MAX);
                 Some(format!("dead letter of {}: {reason}", self.place_of(&queue)))
             }
@@ -156,7 +161,7 @@ impl<'a> Play<'a> {
             .behaviour_of(url)
             .map_or(0, |behaviour| self.demo.ledger.tally(behaviour).waiting);
         match (state, self.demo.engine.query(Query::Endpoint(url.clone())).await) {
-            (EndpointState::Available, _) => format!(" again, {waiting} waiting go on"),
+            (EndpointState::Available, _) => format!(" again, and what waits goes on: {waiting}"),
             (_, Ok(Answer::Endpoint(view))) => {
                 let endpoint = &view.endpoint;
                 let why = endpoint.last_status.map(|status| status.to_string());

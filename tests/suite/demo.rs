@@ -37,7 +37,10 @@ async fn the_demo_shows_every_kind_of_endpoint_and_keeps_its_promises() {
     assert!(report.passed() && report.duplicates == 0, "{page}");
     for behaviour in Behaviour::ALL {
         let endpoint = report.endpoint(behaviour).unwrap();
-        assert!(endpoint.published > 10 && endpoint.attempts > 0, "{behaviour:?}: {page}");
+        assert!(
+            endpoint.published > 10 && endpoint.attempts > 0,
+            "{behaviour:?}: {page}"
+        );
         let accounted = endpoint.delivered + endpoint.waiting + endpoint.dead;
         assert_eq!(endpoint.published, accounted, "{behaviour:?}: {page}");
         if behaviour.recovers() {
@@ -50,9 +53,21 @@ async fn the_demo_shows_every_kind_of_endpoint_and_keeps_its_promises() {
     let down = report.endpoint(Behaviour::Down).unwrap();
     let states: Vec<EndpointState> = down.changes.iter().map(|(_, state)| *state).collect();
     assert_eq!(states, [EndpointState::Unavailable, EndpointState::Available], "{page}");
-    assert_eq!(report.endpoint(Behaviour::Gone).unwrap().state, EndpointState::Disabled, "{page}");
-    assert!(report.endpoint(Behaviour::Failing).unwrap().dead > 0 && report.ended > 0, "{page}");
-    for line in ["down is unavailable", "down is available again", "gone is disabled", "dead letter of failing"] {
+    assert_eq!(
+        report.endpoint(Behaviour::Gone).unwrap().state,
+        EndpointState::Disabled,
+        "{page}"
+    );
+    assert!(
+        report.endpoint(Behaviour::Failing).unwrap().dead > 0 && report.ended > 0,
+        "{page}"
+    );
+    for line in [
+        "down is unavailable",
+        "down is available again",
+        "gone is disabled",
+        "dead letter of failing",
+    ] {
         assert!(told.contains(line), "{line:?} is not told: {page}");
     }
 }
@@ -76,7 +91,11 @@ async fn a_demo_that_is_stopped_early_counts_what_waits_and_leaves_nothing() {
     let report = demo::run(demo, &mut Vec::new(), stop).await.unwrap();
     assert!(report.passed(), "{}", report.render());
     assert!(report.endpoints.iter().map(|endpoint| endpoint.published).sum::<u64>() > 0);
-    assert!(report.endpoints.iter().map(|endpoint| endpoint.waiting).sum::<u64>() > 0, "{}", report.render());
+    assert!(
+        report.endpoints.iter().map(|endpoint| endpoint.waiting).sum::<u64>() > 0,
+        "{}",
+        report.render()
+    );
     drop(scratch);
     assert!(!path.exists());
 }

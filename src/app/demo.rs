@@ -1,0 +1,87 @@
+//! `--demo` on standard output: a minute of it, or with `--daemon` until a signal and with the HTTP API.
+
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::ambient::{self, Clock};
+use crate::api::{ApiSettings, Backend};
+use crate::cli::{self, Exit, Failure};
+use crate::demo::{self, Demo, DemoPlan, ScratchDirectory};
+
+use super::daemon;
+
+/// Where the API listens by default; another port where this one is taken.
+const PORT: u16 = 8470;
+
+pub(super) async fn run(as_daemon: bool) -> Result<Exit, Failure> {
+    let stop = CancellationToken::new();
+    ambient::spawn("signals", daemon::signals(stop.clone())?);
+    let mut plan = DemoPlan::default();
+    let api = if as_daemon {
+        Some(Api::start(&stop).await?)
+    } else {
+        None
+    };
+    if let Some(api) = &api {
+        plan.duration = None;
+        plan.own_sockets.push(api.bound);
+    }
+    let result = play(&plan, api.as_ref(), &stop).await;
+    stop.cancel();
+    if let Some(api) = api {
+        let _ = api.served.await;
+    }
+    result
+}
+
+async fn play(plan: &DemoPlan, api: Option<&Api>, stop: &CancellationToken) -> Result<Exit, Failure> {
+    let scratch = ScratchDirectory::create()?;
+    let demo = Demo::start(scratch.path(), plan, Clock::system())
+        .await
+        .map_err(failure)?;
+    if let Some(api) = api {
+        api.backend.set(demo.engine().clone());
+    }
+    let mut out = io::stdout();
+    let report = demo::run(demo, &mut out, stop.clone()).await.map_err(failure)?;
+    write!(out, "\n{}", report.render())?;
+    out.flush()?;
+    Ok(if report.passed() { Exit::Done } else { Exit::Failed })
+}
+
+/// A reader of our output that went away is told apart from a demo that could not run.
+fn failure(error: anyhow::Error) -> Failure {
+    error
+        .downcast::<io::Error>()
+        .map_or_else(|error| Failure::of(Exit::Failed, error.as_ref()), Failure::from)
+}
+
+struct Api {
+    bound: SocketAddr,
+    backend: Backend,
+    served: JoinHandle<()>,
+}
+
+impl Api {
+    async fn start(stop: &CancellationToken) -> Result<Self, Failure> {
+        let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, PORT)).await {
+            Ok(listener) => listener,
+            Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
+        };
+        let bound = listener.local_addr()?;
+        let settings = ApiSettings {
+            listen: bound,
+            hosts: Vec::new(),
+            tokens: Vec::new(),
+        };
+        let backend = Backend::default();
+        let metrics = daemon::metrics(None)?;
+        let served = daemon::serve_api(listener, settings, &backend, metrics, stop);
+        cli::notice(&format!("listening on http://{bound}"));
+        Ok(Self { bound, backend, served })
+    }
+}
