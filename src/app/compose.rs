@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::ambient::Clock;
 use crate::api::{ApiSettings, ApiToken};
-use crate::broker::{BrokerError, BrokerHandle};
 use crate::broker::embedded::Embedded;
 use crate::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use crate::broker::{BrokerError, BrokerHandle};
 use crate::cli::{Exit, Failure};
 use crate::config::{BrokerKind, Config, StoreConfig};
 use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings};

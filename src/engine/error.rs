@@ -73,7 +73,10 @@ impl EngineError {
         match self {
             Self::Broker(error) => matches!(
                 error,
-                BrokerError::Login { .. } | BrokerError::Vhost { .. } | BrokerError::Rights { .. }
+                BrokerError::Login { .. }
+                    | BrokerError::Vhost { .. }
+                    | BrokerError::Rights { .. }
+                    | BrokerError::OtherArguments { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
             Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,

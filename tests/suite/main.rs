@@ -17,6 +17,7 @@ mod broker_contract;
 mod cli;
 mod embedded;
 mod engine;
+mod faults;
 mod layers;
 mod rabbitmq;
 mod sender;

@@ -5,5 +5,5 @@ mod connections;
 mod events;
 mod outages;
 mod poison;
-mod raw;
+pub(crate) mod raw;
 mod rights;

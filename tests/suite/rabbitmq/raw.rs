@@ -7,7 +7,7 @@ use redrive::domain::id::QueueName;
 use redrive::domain::naming::Naming;
 
 /// A content header for a body of `size` bytes with a content type of any bytes, persistent.
-pub(super) fn header_with_content_type(size: usize, content_type: &[u8]) -> Vec<u8> {
+pub(crate) fn header_with_content_type(size: usize, content_type: &[u8]) -> Vec<u8> {
     let mut properties = vec![u8::try_from(content_type.len()).unwrap()];
     properties.extend(content_type);
     properties.push(2);
@@ -15,7 +15,7 @@ pub(super) fn header_with_content_type(size: usize, content_type: &[u8]) -> Vec<
 }
 
 /// A content header whose only application header `deep` is a table nested `levels` deep.
-pub(super) fn header_with_nesting(size: usize, levels: usize) -> Vec<u8> {
+pub(crate) fn header_with_nesting(size: usize, levels: usize) -> Vec<u8> {
     // A table is its length and its entries; an entry is a short name, a type and the value.
     let mut table = 0_u32.to_be_bytes().to_vec();
     for _ in 0..levels {
@@ -40,7 +40,7 @@ fn header(size: usize, flags: u16, properties: &[u8]) -> Vec<u8> {
 }
 
 /// Publishes `body` with `header` to a queue, through the exchange, and waits for the confirm.
-pub(super) async fn publish(naming: &Naming, queue: &QueueName, header: Vec<u8>, body: &'static [u8]) {
+pub(crate) async fn publish(naming: &Naming, queue: &QueueName, header: Vec<u8>, body: &'static [u8]) {
     let (vhost, exchange, queue) = (naming.vhost.clone(), naming.exchange(), queue.as_str().to_owned());
     let publishing = tokio::task::spawn_blocking(move || {
         let mut raw = Raw::connect(&vhost);
