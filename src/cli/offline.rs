@@ -113,18 +113,22 @@ fn init(file: Option<&Path>, dry_run: bool) -> Result<Exit, Failure> {
 const WAKE_KEY: &str = "wake";
 
 fn queue_name(naming: &Naming, target: &Target, output: Output) -> Result<Exit, Failure> {
-    let queue = naming.delivery_queue(&input::execution(&target.execution)?, &input::url(&target.url)?);
+    let url = input::url(&target.url)?;
+    let queue = naming.delivery_queue(&input::execution(&target.execution)?, &url);
     let arguments = arguments(naming);
     let shape = json!({
         "queue": queue.as_str(),
+        "url": url.as_str(),
         "vhost": naming.vhost,
         "exchange": naming.exchange(),
         "routing_key": queue.as_str(),
         "wake_key": WAKE_KEY,
-        "declare": {"durable": true, "exclusive": false, "auto_delete": false, "arguments": arguments},
+        "declare": {"durable": true, "exclusive": false, "auto_delete": false},
+        "arguments": arguments,
     });
     let facts = [
         ("queue", Some(queue.as_str().to_owned())),
+        ("url", Some(url.as_str().to_owned())),
         ("vhost", Some(naming.vhost.clone())),
         ("exchange", Some(naming.exchange())),
         ("routing key", Some(queue.as_str().to_owned())),

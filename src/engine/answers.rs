@@ -339,7 +339,9 @@ impl Inner {
         for queue in listed {
             if let Some(url) = urls.get(&queue.name) {
                 let sum = waiting.entry(url.clone()).or_insert(Some(0));
-                *sum = sum.zip(queue.ready).map(|(sum, ready)| sum + ready + queue.unacked.unwrap_or(0));
+                *sum = sum
+                    .zip(queue.ready)
+                    .map(|(sum, ready)| sum + ready + queue.unacked.unwrap_or(0));
             }
         }
         Ok(Some(waiting))

@@ -81,13 +81,13 @@ impl Inner {
         abandon: &CancellationToken,
         first: bool,
     ) -> Result<(), EngineError> {
+        if !first {
+            self.prepare(stop).await?;
+        }
         let name = format!("redrive-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let sent = self.clock.uptime();
         let id = self.begin_incarnation(&name, true).await?;
         self.broker.set_name(&name);
-        if !first {
-            self.prepare(stop).await?;
-        }
         let generation = self.fence.begin(id, sent);
         tracing::info!(incarnation = id.0, name = ?name, "delivering");
         let (tell, told) = mpsc::channel(CHANNEL);
@@ -106,9 +106,7 @@ impl Inner {
             let _ = task.await;
         }
         self.recorder.flush(&self.store).await;
-        if stop.is_cancelled()
-            && let Err(error) = self.store.incarnation_end(id).await
-        {
+        if let Err(error) = self.store.incarnation_end(id).await {
             tracing::warn!(error = ?error, "this incarnation is found dead by others");
         }
         tracing::info!(incarnation = id.0, "no longer delivering");

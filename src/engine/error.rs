@@ -77,6 +77,7 @@ impl EngineError {
                     | BrokerError::Vhost { .. }
                     | BrokerError::Rights { .. }
                     | BrokerError::NoExchange { .. }
+                    | BrokerError::OtherArguments { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
             Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,

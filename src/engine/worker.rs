@@ -366,8 +366,12 @@ impl Worker {
         }
     }
 
-    /// The last settled messages may come again: note what they were.
+    /// The last settled messages may come again: note what they were. A connection that is lost again before
+    /// anything was settled changes nothing of that.
     fn remember(&mut self) {
+        if self.delivered.is_empty() {
+            return;
+        }
         self.remembered = self
             .delivered
             .drain(..)

@@ -2,16 +2,18 @@
 //!
 //! Arguments: virtual host's URL, prefetch. Input: a line `QUEUE URL` for each queue, then `go`.
 
+use futures_util::StreamExt;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
 use lapin::{Channel, Connection, ConnectionProperties};
-use futures_util::StreamExt;
 
 /// As many as the engine puts on one connection.
 const QUEUES_PER_CONNECTION: usize = 64;
 
 pub async fn run(arguments: &[String]) {
-    let [amqp, prefetch] = arguments else { panic!("amqp and prefetch") };
+    let [amqp, prefetch] = arguments else {
+        panic!("amqp and prefetch")
+    };
     let mut input = crate::process::input();
     let client = reqwest::Client::builder()
         .no_proxy()
@@ -26,7 +28,9 @@ pub async fn run(arguments: &[String]) {
     }
     let mut connections = Vec::new();
     for part in queues.chunks(QUEUES_PER_CONNECTION) {
-        let connection = Connection::connect(amqp, ConnectionProperties::default()).await.unwrap();
+        let connection = Connection::connect(amqp, ConnectionProperties::default())
+            .await
+            .unwrap();
         for (queue, url) in part {
             let channel = connection.create_channel().await.unwrap();
             let options = BasicQosOptions::default();
@@ -49,7 +53,11 @@ async fn deliver(channel: Channel, queue: String, client: reqwest::Client, url: 
         .await
         .unwrap();
     while let Some(Ok(delivery)) = deliveries.next().await {
-        let id = delivery.properties.message_id().as_ref().map(|id| id.as_str().to_owned());
+        let id = delivery
+            .properties
+            .message_id()
+            .as_ref()
+            .map(|id| id.as_str().to_owned());
         let request = client
             .post(url.clone())
             .header("content-type", "text/plain")

@@ -54,7 +54,10 @@ pub async fn run(arguments: &[String]) {
     let sender = SenderSettings {
         timeout: settings.request_timeout,
         response_snippet_bytes: 2048,
-        rules: AddressRules { allow: vec!["127.0.0.0/8".parse().unwrap()], ..AddressRules::default() },
+        rules: AddressRules {
+            allow: vec!["127.0.0.0/8".parse().unwrap()],
+            ..AddressRules::default()
+        },
         endpoints: std::collections::HashMap::new(),
     };
     let sender = HttpSender::new(sender, Clock::system()).unwrap();

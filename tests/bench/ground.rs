@@ -145,7 +145,10 @@ impl Ground {
                     execution: queue.execution.clone(),
                     url: queue.url.clone(),
                 };
-                store.queues_learn(&part.iter().map(learned).collect::<Vec<_>>()).await.unwrap();
+                store
+                    .queues_learn(&part.iter().map(learned).collect::<Vec<_>>())
+                    .await
+                    .unwrap();
             }
             store.close().await;
         }
@@ -153,7 +156,9 @@ impl Ground {
 
     /// Puts `count` messages into each queue, confirmed.
     pub async fn fill(&self, queues: &[Queue], count: usize) {
-        let connection = Connection::connect(&self.vhost.amqp(), ConnectionProperties::default()).await.unwrap();
+        let connection = Connection::connect(&self.vhost.amqp(), ConnectionProperties::default())
+            .await
+            .unwrap();
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
         let exchange = self.naming.exchange();
@@ -201,7 +206,10 @@ fn properties(message: &Message) -> BasicProperties {
     let mut headers = FieldTable::default();
     for (name, value) in &message.headers {
         if let HeaderValue::Text(text) = value {
-            headers.insert(name.as_str().into(), AMQPValue::LongString(LongString::from(text.to_vec())));
+            headers.insert(
+                name.as_str().into(),
+                AMQPValue::LongString(LongString::from(text.to_vec())),
+            );
         }
     }
     BasicProperties::default()

@@ -30,8 +30,18 @@ struct Case {
 
 pub async fn run() {
     for case in [
-        Case { name: "1 dead and 1 silent of 100", dead: 1, silent: 1, goal: 1.1 },
-        Case { name: "40 silent of 100", dead: 0, silent: 40, goal: 1.5 },
+        Case {
+            name: "1 dead and 1 silent of 100",
+            dead: 1,
+            silent: 1,
+            goal: 1.1,
+        },
+        Case {
+            name: "40 silent of 100",
+            dead: 0,
+            silent: 40,
+            goal: 1.5,
+        },
     ] {
         measure(&case).await;
     }
@@ -46,8 +56,17 @@ async fn measure(case: &Case) {
         }
     }
     let [(p50_without, p99_without), (p50_with, p99_with)] = latencies.each_ref().map(|all| p50_p99_ms(all));
-    println!("{} | the others without them | p50 {p50_without:.1} ms, p99 {p99_without:.1} ms | load {}", case.name, load());
-    println!("{} | the others with them | p50 {p50_with:.1} ms, p99 {p99_with:.1} ms | ratio of p99 {:.2}, goal {}", case.name, p99_with / p99_without, case.goal);
+    println!(
+        "{} | the others without them | p50 {p50_without:.1} ms, p99 {p99_without:.1} ms | load {}",
+        case.name,
+        load()
+    );
+    println!(
+        "{} | the others with them | p50 {p50_with:.1} ms, p99 {p99_with:.1} ms | ratio of p99 {:.2}, goal {}",
+        case.name,
+        p99_with / p99_without,
+        case.goal
+    );
 }
 
 /// The latencies of the others.

@@ -34,8 +34,18 @@ struct Case {
 
 pub async fn run() {
     for case in [
-        Case { queues: 100, unannounced: 50, over: Duration::from_secs(40), goal: "2 s" },
-        Case { queues: 10_000, unannounced: 100, over: Duration::from_secs(120), goal: "60 s" },
+        Case {
+            queues: 100,
+            unannounced: 50,
+            over: Duration::from_secs(40),
+            goal: "2 s",
+        },
+        Case {
+            queues: 10_000,
+            unannounced: 100,
+            over: Duration::from_secs(120),
+            goal: "60 s",
+        },
     ] {
         measure(&case).await;
     }
@@ -44,7 +54,13 @@ pub async fn run() {
 async fn measure(case: &Case) {
     let (receiver, directory, ground) = (Receiver::start().await, scratch_directory(), Ground::prepare().await);
     let store = directory.path().join("redrive.db").to_str().unwrap().to_owned();
-    let queue = |n: usize| Queue::new(&ground.naming, &format!("run-{n}"), &receiver.url(&format!("endpoint/{}", n % 100)));
+    let queue = |n: usize| {
+        Queue::new(
+            &ground.naming,
+            &format!("run-{n}"),
+            &receiver.url(&format!("endpoint/{}", n % 100)),
+        )
+    };
     let queues: Vec<Queue> = (0..case.queues).map(queue).collect();
     ground.create(&queues, &[&store]).await;
     let mut daemon = delivering::start(&ground.naming.vhost, &store, 1).await;
@@ -53,13 +69,20 @@ async fn measure(case: &Case) {
     idle(case, &mut daemon).await;
     announced(case, &ground, &queues, &store, &receiver).await;
     unannounced(case, &ground, &queues, &receiver).await;
-    println!("{} idle queues | daemon's memory at the end | {}", case.queues, megabytes(&daemon));
+    println!(
+        "{} idle queues | daemon's memory at the end | {}",
+        case.queues,
+        megabytes(&daemon)
+    );
     daemon.finish().await;
     receiver.finish().await;
 }
 
 fn megabytes(daemon: &Side) -> String {
-    format!("{:.0} MiB | goal 150", daemon.resident_bytes() as f64 / f64::from(1 << 20))
+    format!(
+        "{:.0} MiB | goal 150",
+        daemon.resident_bytes() as f64 / f64::from(1 << 20)
+    )
 }
 
 async fn idle(case: &Case, daemon: &mut Side) {
@@ -73,7 +96,11 @@ async fn idle(case: &Case, daemon: &mut Side) {
         listed / span * 100.0,
         load()
     );
-    println!("{} idle queues | daemon's processor time | {:.2} % of a core | goal 2", case.queues, used / span * 100.0);
+    println!(
+        "{} idle queues | daemon's processor time | {:.2} % of a core | goal 2",
+        case.queues,
+        used / span * 100.0
+    );
     println!("{} idle queues | daemon's memory | {}", case.queues, megabytes(daemon));
 }
 
@@ -106,7 +133,11 @@ async fn announced(case: &Case, ground: &Ground, queues: &[Queue], store: &str, 
     }
     receiver.wait_for(ANNOUNCED, Duration::from_secs(120)).await;
     let (p50, p99) = p50_p99_ms(&receiver.seen().await.latencies_us);
-    println!("{} idle queues | publish to request, announced | p50 {p50:.1} ms, p99 {p99:.1} ms | goal 50 ms; load {}", case.queues, load());
+    println!(
+        "{} idle queues | publish to request, announced | p50 {p50:.1} ms, p99 {p99:.1} ms | goal 50 ms; load {}",
+        case.queues,
+        load()
+    );
     publisher.close().await;
 }
 

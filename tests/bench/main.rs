@@ -39,7 +39,10 @@ const SECTIONS: [&str; 4] = ["throughput", "one", "latency", "isolation"];
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     // `cargo bench` says `--bench` to every benchmark.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--bench")
+        .collect();
     if let [first, side, rest @ ..] = arguments.as_slice()
         && first == process::SIDE
     {
@@ -77,5 +80,8 @@ fn run_side(side: &str, arguments: &[String]) {
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap()
 }

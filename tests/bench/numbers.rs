@@ -25,7 +25,11 @@ impl Spread {
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = if self.median >= 100.0 { 0 } else { 2 };
-        write!(f, "{:.digits$} ({:.digits$} to {:.digits$})", self.median, self.min, self.max)
+        write!(
+            f,
+            "{:.digits$} ({:.digits$} to {:.digits$})",
+            self.median, self.min, self.max
+        )
     }
 }
 
@@ -48,7 +52,10 @@ pub fn p50_p99_ms(latencies_us: &[u64]) -> (f64, f64) {
 }
 
 pub fn rounds() -> usize {
-    std::env::var("REDRIVE_BENCH_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
+    std::env::var("REDRIVE_BENCH_ROUNDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(5)
 }
 
 pub fn load() -> f64 {
@@ -58,7 +65,10 @@ pub fn load() -> f64 {
 
 pub fn print_machine() {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = processor.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("?");
+    let model = processor
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .unwrap_or("?");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!(
         "machine: {cores} cores, {}; load {} before the run; everything on this one machine",

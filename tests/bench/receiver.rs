@@ -70,7 +70,10 @@ impl Receiver {
     }
 
     async fn ask(&self, what: &str) -> String {
-        Request::new("GET", &self.url(&format!("control/{what}"))).send().await.text()
+        Request::new("GET", &self.url(&format!("control/{what}")))
+            .send()
+            .await
+            .text()
     }
 
     pub async fn finish(self) {
@@ -87,7 +90,10 @@ type Noted = Rc<RefCell<Seen>>;
 
 /// The process.
 pub fn run() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         println!("{}", listener.local_addr().unwrap().port());
@@ -111,7 +117,11 @@ async fn serve(mut stream: TcpStream, noted: Noted) {
     let mut buffer = Vec::with_capacity(8192);
     loop {
         while let Some((head, length)) = request_in(&buffer) {
-            let path = buffer[..head].split(|byte| *byte == b' ').nth(1).unwrap_or_default().to_vec();
+            let path = buffer[..head]
+                .split(|byte| *byte == b' ')
+                .nth(1)
+                .unwrap_or_default()
+                .to_vec();
             if path.starts_with(b"/never/") {
                 // Reading goes on, so that the end of the connection is seen.
                 while stream.read_buf(&mut buffer).await.is_ok_and(|read| read > 0) {
@@ -125,7 +135,11 @@ async fn serve(mut stream: TcpStream, noted: Noted) {
                 return;
             }
             note(&buffer[head..head + length], &noted);
-            if stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.is_err() {
+            if stream
+                .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                .await
+                .is_err()
+            {
                 return;
             }
             buffer.drain(..head + length);
@@ -143,7 +157,8 @@ fn request_in(buffer: &[u8]) -> Option<(usize, usize)> {
         .split(|byte| *byte == b'\n')
         .find_map(|line| {
             let (name, value) = line.split_at_checked(15)?;
-            name.eq_ignore_ascii_case(b"content-length:").then(|| std::str::from_utf8(value).ok()?.trim().parse().ok())?
+            name.eq_ignore_ascii_case(b"content-length:")
+                .then(|| std::str::from_utf8(value).ok()?.trim().parse().ok())?
         })
         .unwrap_or(0);
     (buffer.len() >= head + length).then_some((head, length))
@@ -157,9 +172,12 @@ fn note(body: &[u8], noted: &Noted) {
         seen.first_us = now;
     }
     seen.last_us = now;
-    let published = body
-        .strip_prefix(b"t=")
-        .and_then(|rest| std::str::from_utf8(rest.split(|byte| *byte == b' ').next()?).ok()?.parse::<u64>().ok());
+    let published = body.strip_prefix(b"t=").and_then(|rest| {
+        std::str::from_utf8(rest.split(|byte| *byte == b' ').next()?)
+            .ok()?
+            .parse::<u64>()
+            .ok()
+    });
     if let Some(published) = published {
         seen.latencies_us.push(now.saturating_sub(published));
     }
@@ -175,7 +193,13 @@ fn control(what: &[u8], noted: &Noted) -> Vec<u8> {
         }
         _ => {
             let latencies: Vec<String> = seen.latencies_us.iter().map(u64::to_string).collect();
-            format!("{} {} {} {}", seen.count, seen.first_us, seen.last_us, latencies.join(" "))
+            format!(
+                "{} {} {} {}",
+                seen.count,
+                seen.first_us,
+                seen.last_us,
+                latencies.join(" ")
+            )
         }
     };
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()

@@ -28,13 +28,29 @@ struct Work {
 
 pub async fn many_queues() {
     for one_url in [false, true] {
-        let name = if one_url { "100 queues x 200, one URL" } else { "100 queues x 200" };
-        measure(&Work { name, queues: 100, messages: 200, one_url }).await;
+        let name = if one_url {
+            "100 queues x 200, one URL"
+        } else {
+            "100 queues x 200"
+        };
+        measure(&Work {
+            name,
+            queues: 100,
+            messages: 200,
+            one_url,
+        })
+        .await;
     }
 }
 
 pub async fn one_queue() {
-    measure(&Work { name: "one queue x 5,000", queues: 1, messages: 5_000, one_url: true }).await;
+    measure(&Work {
+        name: "one queue x 5,000",
+        queues: 1,
+        messages: 5_000,
+        one_url: true,
+    })
+    .await;
 }
 
 /// The two stores, kept over the rounds.
@@ -60,7 +76,11 @@ async fn measure(work: &Work) {
     let (receiver, stores) = (Receiver::start().await, Stores::make().await);
     let ground = Ground::prepare().await;
     let queue = |n: usize| {
-        let path = if work.one_url { "all".to_owned() } else { format!("endpoint/{n}") };
+        let path = if work.one_url {
+            "all".to_owned()
+        } else {
+            format!("endpoint/{n}")
+        };
         Queue::new(&ground.naming, &format!("run-{n}"), &receiver.url(&path))
     };
     let queues: Vec<Queue> = (0..work.queues).map(queue).collect();
@@ -89,7 +109,11 @@ fn print(work: &Work, prefetch: u16, stores: &Stores, rates: &[Vec<f64>; 3]) {
     let about = format!("{}, prefetch {prefetch}", work.name);
     println!("{about} | bare loop | {}/s | load {}", Spread::of(&rates[0]), load());
     for (store, engine) in rates[1..].iter().enumerate() {
-        let ratios: Vec<f64> = engine.iter().zip(&rates[0]).map(|(engine, bare)| engine / bare).collect();
+        let ratios: Vec<f64> = engine
+            .iter()
+            .zip(&rates[0])
+            .map(|(engine, bare)| engine / bare)
+            .collect();
         println!(
             "{about} | engine, {} | {}/s | of bare {} | goal 0.90",
             stores.addresses[store].0,
@@ -102,14 +126,22 @@ fn print(work: &Work, prefetch: u16, stores: &Stores, rates: &[Vec<f64>; 3]) {
 async fn bare(ground: &Ground, queues: &[Queue], receiver: &Receiver, work: &Work, prefetch: u16) -> f64 {
     let mut side = Side::start("bare", &[ground.vhost.amqp(), prefetch.to_string()]);
     for queue in queues {
-        side.tell(&format!("{} {}", queue.name.as_str(), queue.url.as_str())).await;
+        side.tell(&format!("{} {}", queue.name.as_str(), queue.url.as_str()))
+            .await;
     }
     side.tell("go").await;
     assert_eq!(side.line().await, "ready");
     rate(side, ground, queues, receiver, work).await
 }
 
-async fn engine(ground: &Ground, queues: &[Queue], receiver: &Receiver, work: &Work, prefetch: u16, store: &str) -> f64 {
+async fn engine(
+    ground: &Ground,
+    queues: &[Queue],
+    receiver: &Receiver,
+    work: &Work,
+    prefetch: u16,
+    store: &str,
+) -> f64 {
     // As their publishers did: the statistics of the broker are behind by some seconds.
     ground.nudge(queues).await;
     let side = delivering::start(&ground.naming.vhost, store, prefetch).await;

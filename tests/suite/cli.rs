@@ -172,13 +172,13 @@ fn a_queue_name_comes_with_everything_that_a_foreign_publisher_needs() {
     assert_eq!(answer["wake_key"], "wake");
     assert_eq!(answer["declare"]["durable"], true);
     let classic = serde_json::json!({"x-queue-type": "classic", "x-single-active-consumer": true});
-    assert_eq!(answer["declare"]["arguments"], classic);
+    assert_eq!(answer["arguments"], classic);
     let quorum = Program::with_config("[broker]\nqueue_type = \"quorum\"\n")
         .run(&arguments)
         .ends(0)
         .json();
     assert_ne!(quorum["exchange"], answer["exchange"]);
-    assert!(quorum["declare"]["arguments"]["x-delivery-limit"].as_u64().unwrap() > 1_000_000);
+    assert!(quorum["arguments"]["x-delivery-limit"].as_u64().unwrap() > 1_000_000);
 }
 
 #[test]

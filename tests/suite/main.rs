@@ -18,6 +18,7 @@ mod cli;
 mod demo;
 mod embedded;
 mod engine;
+mod faults;
 mod layers;
 mod protocols;
 mod rabbitmq;

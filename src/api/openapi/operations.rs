@@ -196,7 +196,11 @@ pub(super) const OPERATIONS: &[Operation] = &[
         )
     },
     get("/healthz", "The process answers; needs no token.", "Alive"),
-    get("/readyz", "Whether broker and store can be reached and this process delivers.", "Readiness"),
+    get(
+        "/readyz",
+        "Whether broker and store can be reached and this process delivers.",
+        "Readiness",
+    ),
     get("/metrics", "Metrics as Prometheus text.", "Text"),
     get("/openapi.json", "This description.", "Any"),
 ];

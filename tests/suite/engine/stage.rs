@@ -127,7 +127,13 @@ impl Stage {
         change(&mut settings);
         let (store, broker) = ground.open(&settings.naming).await;
         let mut stage = Self {
-            engine: Engine::new(Arc::clone(&store), Arc::clone(&broker), sender(&settings), settings.clone(), Clock::system()),
+            engine: Engine::new(
+                Arc::clone(&store),
+                Arc::clone(&broker),
+                sender(&settings),
+                settings.clone(),
+                Clock::system(),
+            ),
             receiver: Receiver::start().await,
             history: History::default(),
             settings,
@@ -165,7 +171,13 @@ impl Stage {
         let (store, broker) = self.ground.open(&self.settings.naming).await;
         (self.store, self.broker) = (Arc::clone(&store), Arc::clone(&broker));
         self.stop = CancellationToken::new();
-        self.engine = Engine::new(store, broker, sender(&self.settings), self.settings.clone(), Clock::system());
+        self.engine = Engine::new(
+            store,
+            broker,
+            sender(&self.settings),
+            self.settings.clone(),
+            Clock::system(),
+        );
         self.start();
     }
 
@@ -187,7 +199,8 @@ impl Stage {
         let body = format!("{execution} {path} {number}");
         let new = notification(execution, self.url(path), number, &body);
         let receipt = self.engine.publish(new).await.unwrap();
-        self.history.publish(queue.as_str(), receipt.id.as_str(), body.as_bytes(), Publish::Confirmed);
+        self.history
+            .publish(queue.as_str(), receipt.id.as_str(), body.as_bytes(), Publish::Confirmed);
         receipt
     }
 
@@ -214,7 +227,9 @@ impl Stage {
 
     pub(crate) async fn endpoint_is(&self, path: &str, state: &str) -> EndpointView {
         wait_until(&format!("{path} to be {state}"), BOUND, async || {
-            self.endpoint(path).await.filter(|view| view.endpoint.state.as_str() == state)
+            self.endpoint(path)
+                .await
+                .filter(|view| view.endpoint.state.as_str() == state)
         })
         .await
     }
@@ -228,7 +243,9 @@ impl Stage {
 
     pub(crate) async fn queue_is(&self, execution: &str, path: &str, state: &str) -> QueueView {
         wait_until(&format!("the queue of {execution} to be {state}"), BOUND, async || {
-            self.queue_view(execution, path).await.filter(|view| view.state.is_some_and(|s| s.as_str() == state))
+            self.queue_view(execution, path)
+                .await
+                .filter(|view| view.state.is_some_and(|s| s.as_str() == state))
         })
         .await
     }
@@ -258,15 +275,23 @@ impl Stage {
 
 impl Ground {
     pub(crate) fn embedded() -> Self {
-        Self::Embedded { directory: scratch_directory() }
+        Self::Embedded {
+            directory: scratch_directory(),
+        }
     }
 
     pub(crate) async fn rabbit_sqlite() -> Self {
-        Self::RabbitSqlite { directory: scratch_directory(), vhost: Vhost::create().await }
+        Self::RabbitSqlite {
+            directory: scratch_directory(),
+            vhost: Vhost::create().await,
+        }
     }
 
     pub(crate) async fn rabbit_postgres() -> Self {
-        Self::RabbitPostgres { vhost: Vhost::create().await, database: Database::create().await }
+        Self::RabbitPostgres {
+            vhost: Vhost::create().await,
+            database: Database::create().await,
+        }
     }
 
     fn vhost(&self) -> &str {
@@ -288,10 +313,16 @@ impl Ground {
     pub(crate) fn place(&self) -> Place {
         let file = |directory: &TempDir| directory.path().join("redrive.db");
         match self {
-            Self::Embedded { directory } => Place { file: Some(file(directory)), postgres: None, rabbit: None },
-            Self::RabbitSqlite { directory, vhost } => {
-                Place { file: Some(file(directory)), postgres: None, rabbit: Some((vhost.amqp(), vhost.node.management.clone())) }
-            }
+            Self::Embedded { directory } => Place {
+                file: Some(file(directory)),
+                postgres: None,
+                rabbit: None,
+            },
+            Self::RabbitSqlite { directory, vhost } => Place {
+                file: Some(file(directory)),
+                postgres: None,
+                rabbit: Some((vhost.amqp(), vhost.node.management.clone())),
+            },
             Self::RabbitPostgres { vhost, database } => Place {
                 file: None,
                 postgres: Some(database.url()),
@@ -345,7 +376,10 @@ pub(crate) fn sender(settings: &EngineSettings) -> SenderHandle {
         SenderSettings {
             timeout: settings.request_timeout,
             response_snippet_bytes: 2048,
-            rules: AddressRules { allow: vec!["127.0.0.0/8".parse().unwrap()], ..AddressRules::default() },
+            rules: AddressRules {
+                allow: vec!["127.0.0.0/8".parse().unwrap()],
+                ..AddressRules::default()
+            },
             endpoints: HashMap::new(),
         },
         Clock::system(),

@@ -8,7 +8,9 @@ use crate::support::wait::wait_until;
 
 async fn connections_are_closed(prefetch: u16) {
     let mut stage = Stage::quiet(Ground::rabbit_sqlite().await, |settings| settings.prefetch = prefetch).await;
-    stage.receiver.behave("*", Behaviour::Status(200).after(Duration::from_millis(60)));
+    stage
+        .receiver
+        .behave("*", Behaviour::Status(200).after(Duration::from_millis(60)));
     for n in 0..10 {
         stage.publish_many(&format!("e{n}"), &format!("/{n}"), 80).await;
     }
@@ -25,7 +27,10 @@ async fn connections_are_closed(prefetch: u16) {
         })
         .await;
     }
-    assert!(stage.receiver.delivered() < 800, "the connections were closed too late to disturb anything");
+    assert!(
+        stage.receiver.delivered() < 800,
+        "the connections were closed too late to disturb anything"
+    );
     stage.delivered(800).await;
     stage.stop().await;
     stage.assert_kept();
@@ -55,7 +60,10 @@ async fn a_message_answered_while_the_connection_was_lost_is_not_sent_again() {
         _ => Behaviour::Status(200),
     });
     stage.publish_many("a", "/slow", 3).await;
-    wait_until("the request", BOUND, async || (stage.receiver.count() == 1).then_some(())).await;
+    wait_until("the request", BOUND, async || {
+        (stage.receiver.count() == 1).then_some(())
+    })
+    .await;
     let vhost = stage.ground.rabbit();
     let arguments = ["close_all_connections", "--vhost", vhost.name.as_str(), "a test"];
     vhost.node.control(&arguments).await;

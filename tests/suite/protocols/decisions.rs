@@ -37,12 +37,21 @@ async fn an_open_decision(ground: Ground, copy: bool) {
     let dead = stage.dead_letters(if copy { 2 } else { 1 }).await;
     for letter in &dead {
         assert_eq!(letter.message_id.as_deref(), Some(doomed.id.as_str()));
-        assert_eq!(letter.header_text("x-redrive-dead-decision"), Some(decision.id.as_str()), "copies collapse by it");
+        assert_eq!(
+            letter.header_text("x-redrive-dead-decision"),
+            Some(decision.id.as_str()),
+            "copies collapse by it"
+        );
     }
     let row = stage.store.queue_get(&doomed.queue).await.unwrap().unwrap();
     assert_eq!((row.decision, row.head), (None, None));
     stage.stop().await;
-    let bodies: Vec<Vec<u8>> = stage.receiver.attempts().into_iter().map(|attempt| attempt.body).collect();
+    let bodies: Vec<Vec<u8>> = stage
+        .receiver
+        .attempts()
+        .into_iter()
+        .map(|attempt| attempt.body)
+        .collect();
     assert_eq!(bodies, [b"a /ok 2"], "what was decided is not attempted again");
     stage.history.left.insert(doomed.id.as_str().to_owned(), Left::Dead);
     stage.assert_kept();
@@ -72,7 +81,10 @@ async fn a_failure_is_on_record_before_the_next_attempt_begins_and_successes_soo
         _ => Behaviour::Status(200),
     });
     let first = stage.publish("a", "/hook").await;
-    wait_until("the second attempt", BOUND, async || (stage.receiver.count() == 2).then_some(())).await;
+    wait_until("the second attempt", BOUND, async || {
+        (stage.receiver.count() == 2).then_some(())
+    })
+    .await;
     let query = AttemptQuery {
         message: Some(first.id.clone()),
         limit: 10,
@@ -80,7 +92,10 @@ async fn a_failure_is_on_record_before_the_next_attempt_begins_and_successes_soo
     };
     let known = stage.store.attempts(&query).await.unwrap();
     assert!(stage.receiver.attempts()[1].end.is_none(), "looked too late");
-    assert_eq!(known.iter().map(|attempt| attempt.status).collect::<Vec<_>>(), [Some(503)]);
+    assert_eq!(
+        known.iter().map(|attempt| attempt.status).collect::<Vec<_>>(),
+        [Some(503)]
+    );
     stage.publish_many("a", "/hook", 9).await;
     stage.delivered(10).await;
     wait_until("ten successes on record", BOUND, async || {

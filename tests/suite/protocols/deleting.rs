@@ -11,8 +11,8 @@ use redrive::domain::queue::Closing;
 use redrive::engine::{Ended, Event};
 use redrive::store::QueueMark;
 
-use super::life::Life;
 use super::lease_of;
+use super::life::Life;
 use crate::engine::stage::{BOUND, Ground, Stage, notification};
 use crate::support::checker::Publish;
 use crate::support::receiver::Behaviour;
@@ -32,7 +32,10 @@ async fn race(stage: &Stage, execution: String, rounds: u32, seed: u64) -> Confi
             .await
             .unwrap();
         confirmed.push((receipt.queue.as_str().to_owned(), receipt.id.as_str().to_owned(), body));
-        engine.end(ExecutionId::parse(&execution).unwrap(), url.clone()).await.unwrap();
+        engine
+            .end(ExecutionId::parse(&execution).unwrap(), url.clone())
+            .await
+            .unwrap();
         // The gaps of a deletion: taken, unbound, a second later looked at, deleted.
         let moment = 900 + (seed * 7_919 + u64::from(round) * 104_729) % 700;
         at_moment(Duration::from_millis(moment)).await;
@@ -71,9 +74,16 @@ async fn nothing_is_lost(queue_type: QueueType, executions: u64, rounds: u32) {
     assert_eq!(total, usize::try_from(executions).unwrap() * rounds as usize);
     stage.delivered(total).await;
     let deleted = deleted.load(Ordering::SeqCst);
-    assert!(deleted >= total / 4, "too few races: {deleted} deletions among {total} publishes");
+    assert!(
+        deleted >= total / 4,
+        "too few races: {deleted} deletions among {total} publishes"
+    );
     wait_until("every ended queue to be gone", BOUND, async || {
-        let page = stage.store.queues_page(&redrive::store::QueueQuery::first(1_000)).await.unwrap();
+        let page = stage
+            .store
+            .queues_page(&redrive::store::QueueQuery::first(1_000))
+            .await
+            .unwrap();
         page.is_empty().then_some(())
     })
     .await;
@@ -122,14 +132,21 @@ async fn a_deletion_that_a_crash_interrupted_is_finished_by_the_next_daemon() {
     let life = Life::start(&stage);
     stage.publish("a", "/ok").await;
     stage.delivered(1).await;
-    stage.engine.end(ExecutionId::parse("a").unwrap(), stage.url("/ok")).await.unwrap();
+    stage
+        .engine
+        .end(ExecutionId::parse("a").unwrap(), stage.url("/ok"))
+        .await
+        .unwrap();
     wait_until("the deletion to begin", BOUND, async || {
         let row = stage.store.queue_get(&queue).await.unwrap();
         row.is_some_and(|row| row.closing == Closing::Closing).then_some(())
     })
     .await;
     life.crash();
-    assert!(matches!(stage.broker.look(&queue).await.unwrap(), Look::Present { .. }), "died too late");
+    assert!(
+        matches!(stage.broker.look(&queue).await.unwrap(), Look::Present { .. }),
+        "died too late"
+    );
     assert!(events.try_recv().is_err());
     stage.start();
     wait_until("the queue to be gone", BOUND, async || {
@@ -147,13 +164,20 @@ async fn a_deletion_that_a_crash_interrupted_is_finished_by_the_next_daemon() {
 async fn messages_behind_an_end_mark_make_it_a_rerun_at_a_higher_prefetch_too() {
     let mut stage = Stage::quiet(Ground::rabbit_sqlite().await, |settings| settings.prefetch = 8).await;
     stage.publish_many("a", "/ok", 3).await;
-    let ended = stage.engine.end(ExecutionId::parse("a").unwrap(), stage.url("/ok")).await.unwrap();
+    let ended = stage
+        .engine
+        .end(ExecutionId::parse("a").unwrap(), stage.url("/ok"))
+        .await
+        .unwrap();
     assert!(matches!(ended, Ended::Marked(_)));
     stage.publish_many("a", "/ok", 3).await;
     stage.start();
     stage.delivered(6).await;
     stage.queue_is("a", "/ok", "empty").await;
-    assert!(matches!(stage.broker.look(&stage.queue("a", "/ok")).await.unwrap(), Look::Present { .. }));
+    assert!(matches!(
+        stage.broker.look(&stage.queue("a", "/ok")).await.unwrap(),
+        Look::Present { .. }
+    ));
     stage.stop().await;
     stage.assert_kept();
 }
@@ -161,9 +185,16 @@ async fn messages_behind_an_end_mark_make_it_a_rerun_at_a_higher_prefetch_too() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_end_mark_for_a_queue_that_does_not_exist_creates_nothing() {
     let stage = Stage::quiet(Ground::rabbit_sqlite().await, |_| {}).await;
-    let ended = stage.engine.end(ExecutionId::parse("a").unwrap(), stage.url("/ok")).await.unwrap();
+    let ended = stage
+        .engine
+        .end(ExecutionId::parse("a").unwrap(), stage.url("/ok"))
+        .await
+        .unwrap();
     assert!(matches!(ended, Ended::NoQueue(_)));
-    assert_eq!(stage.broker.look(&stage.queue("a", "/ok")).await.unwrap(), Look::Missing);
+    assert_eq!(
+        stage.broker.look(&stage.queue("a", "/ok")).await.unwrap(),
+        Look::Missing
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -182,12 +213,17 @@ async fn a_queue_that_nobody_uses_is_deleted_after_its_idle_time_and_a_waiting_o
         (stage.broker.look(&idle).await.unwrap() == Look::Missing).then_some(())
     })
     .await;
-    assert!(matches!(stage.broker.look(&waits).await.unwrap(), Look::Present { ready: 1, .. }));
+    assert!(matches!(
+        stage.broker.look(&waits).await.unwrap(),
+        Look::Present { ready: 1, .. }
+    ));
     stage.publish("idle", "/ok").await;
     stage.delivered(2).await;
     stage.receiver.behave("/down", Behaviour::Status(200));
     stage
-        .execute(redrive::engine::Command::Redeliver(redrive::engine::RedeliverTarget::All))
+        .execute(redrive::engine::Command::Redeliver(
+            redrive::engine::RedeliverTarget::All,
+        ))
         .await;
     stage.delivered(3).await;
     stage.stop().await;

@@ -27,16 +27,24 @@ async fn a_late_failure_does_not_close_what_a_person_just_opened() {
     stage.publish("quick", "/hook").await;
     stage.delivered(2).await;
     // The one hangs until after the redeliver; the other closes the URL.
-    stage.receiver.behave_by("/hook", |attempt| match (attempt.body.starts_with(b"late"), attempt.earlier) {
-        (true, 2..=3) => Behaviour::Status(503).after(Duration::from_secs(3)),
-        (false, 2..=3) => Behaviour::retry_after(503, "3600"),
-        _ => Behaviour::Status(200),
+    stage.receiver.behave_by("/hook", |attempt| {
+        match (attempt.body.starts_with(b"late"), attempt.earlier) {
+            (true, 2..=3) => Behaviour::Status(503).after(Duration::from_secs(3)),
+            (false, 2..=3) => Behaviour::retry_after(503, "3600"),
+            _ => Behaviour::Status(200),
+        }
     });
     stage.publish("late", "/hook").await;
-    wait_until("the slow request", BOUND, async || (stage.receiver.count() == 3).then_some(())).await;
+    wait_until("the slow request", BOUND, async || {
+        (stage.receiver.count() == 3).then_some(())
+    })
+    .await;
     stage.publish("quick", "/hook").await;
     stage.endpoint_is("/hook", "unavailable").await;
-    assert!(stage.receiver.attempts()[2].end.is_none(), "the late failure was not late");
+    assert!(
+        stage.receiver.attempts()[2].end.is_none(),
+        "the late failure was not late"
+    );
     stage
         .execute(Command::Redeliver(RedeliverTarget::Urls(vec![stage.url("/hook")])))
         .await;
@@ -47,7 +55,11 @@ async fn a_late_failure_does_not_close_what_a_person_just_opened() {
     .await;
     stage.delivered(4).await;
     let now = stage.endpoint("/hook").await.unwrap().endpoint;
-    assert_eq!((now.state.as_str(), now.epoch), ("available", epoch), "nothing closed it in between");
+    assert_eq!(
+        (now.state.as_str(), now.epoch),
+        ("available", epoch),
+        "nothing closed it in between"
+    );
     stage.stop().await;
     stage.assert_kept();
 }
@@ -109,7 +121,11 @@ async fn when_no_queue_waits_the_next_published_message_is_the_probe_at_once() {
     let published = std::time::Instant::now();
     stage.publish("b", "/hook").await;
     stage.delivered(1).await;
-    assert!(published.elapsed() < Duration::from_secs(5), "{:?}", published.elapsed());
+    assert!(
+        published.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        published.elapsed()
+    );
     stage.endpoint_is("/hook", "available").await;
     stage.stop().await;
     stage.assert_kept();
@@ -132,7 +148,10 @@ async fn one_poison_message_makes_only_its_queue_wait() {
         stage.publish_many(execution, "/hook", 5).await;
     }
     stage.delivered(19).await;
-    assert_eq!(stage.endpoint("/hook").await.unwrap().endpoint.state.as_str(), "available");
+    assert_eq!(
+        stage.endpoint("/hook").await.unwrap().endpoint.state.as_str(),
+        "available"
+    );
     stage.receiver.behave("/hook", Behaviour::Status(200));
     stage.delivered(21).await;
     stage.stop().await;
@@ -151,7 +170,10 @@ async fn three_queues_that_fail_with_no_success_between_close_the_url() {
         stage.publish(execution, "/hook").await;
         stage.queue_is(execution, "/hook", "waiting_retry").await;
     }
-    assert_eq!(stage.endpoint("/hook").await.unwrap().endpoint.state.as_str(), "available");
+    assert_eq!(
+        stage.endpoint("/hook").await.unwrap().endpoint.state.as_str(),
+        "available"
+    );
     stage.publish("c", "/hook").await;
     stage.endpoint_is("/hook", "unavailable").await;
     stage.publish("d", "/hook").await;

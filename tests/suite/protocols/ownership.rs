@@ -13,21 +13,33 @@ use crate::support::wait::{stays_absent, wait_until};
 /// A daemon dies with messages in hand; another takes its queues over.
 async fn takes_over(ground: Ground, bound: Duration) {
     let mut stage = Stage::quiet(ground, |_| {}).await;
-    stage.receiver.behave("/ok", Behaviour::Status(200).after(Duration::from_millis(30)));
+    stage
+        .receiver
+        .behave("/ok", Behaviour::Status(200).after(Duration::from_millis(30)));
     for n in 0..8 {
         stage.publish_many(&format!("e{n}"), "/ok", 12).await;
     }
     let life = Life::start(&stage);
     stage.delivered(20).await;
     life.crash();
-    let before = stage.receiver.attempts().iter().filter_map(|attempt| attempt.epoch()).max();
+    let before = stage
+        .receiver
+        .attempts()
+        .iter()
+        .filter_map(|attempt| attempt.epoch())
+        .max();
     stage.start();
     wait_until("everything of the dead daemon", bound, async || {
         (stage.receiver.delivered() >= 96).then_some(())
     })
     .await;
     stage.stop().await;
-    let after = stage.receiver.attempts().iter().filter_map(|attempt| attempt.epoch()).max();
+    let after = stage
+        .receiver
+        .attempts()
+        .iter()
+        .filter_map(|attempt| attempt.epoch())
+        .max();
     assert!(after > before, "the new owner has a higher epoch: {after:?} {before:?}");
     stage.history.faults_of_all = 1;
     stage.assert_kept();
@@ -55,7 +67,9 @@ async fn two_daemons_share_the_queues_and_no_queue_has_two_workers() {
         settings.linger = Duration::from_millis(50);
     })
     .await;
-    stage.receiver.behave("*", Behaviour::Status(200).after(Duration::from_millis(10)));
+    stage
+        .receiver
+        .behave("*", Behaviour::Status(200).after(Duration::from_millis(10)));
     let life = Life::start(&stage);
     for _ in 0..10 {
         for n in 0..12 {
@@ -82,7 +96,9 @@ async fn a_daemon_whose_store_does_not_answer_stops_by_itself_and_goes_on_when_i
         settings.request_timeout = Duration::from_secs(1);
     })
     .await;
-    stage.receiver.behave("/ok", Behaviour::Status(200).after(Duration::from_millis(100)));
+    stage
+        .receiver
+        .behave("/ok", Behaviour::Status(200).after(Duration::from_millis(100)));
     for n in 0..4 {
         stage.publish_many(&format!("e{n}"), "/ok", 100).await;
     }
@@ -114,8 +130,14 @@ async fn a_daemon_whose_store_does_not_answer_stops_by_itself_and_goes_on_when_i
     })
     .await;
     postgres.thaw().await;
-    wait_until("it to go on", Duration::from_secs(15), async || (stage.receiver.count() > silent).then_some(())).await;
-    wait_until("all of it", BOUND, async || (stage.receiver.delivered() >= 400).then_some(())).await;
+    wait_until("it to go on", Duration::from_secs(15), async || {
+        (stage.receiver.count() > silent).then_some(())
+    })
+    .await;
+    wait_until("all of it", BOUND, async || {
+        (stage.receiver.delivered() >= 400).then_some(())
+    })
+    .await;
     stage.stop().await;
     stage.history.faults_of_all = 1;
     stage.assert_kept();
@@ -133,7 +155,10 @@ async fn a_daemon_with_other_settings_does_not_begin_and_says_which_must_stay() 
     let EngineError::Refused { why } = &error else {
         panic!("{error:?}")
     };
-    assert!(why.contains("url_hash_key") && why.contains("1 delivery queues"), "{why}");
+    assert!(
+        why.contains("url_hash_key") && why.contains("1 delivery queues"),
+        "{why}"
+    );
     stage.settings = settings;
     stage.publish("a", "/ok").await;
     stage.delivered(2).await;

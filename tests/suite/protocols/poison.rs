@@ -36,7 +36,10 @@ async fn one_queue_of_fifty_is_quarantined_the_others_go_on_and_rescue_mends_it(
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
     let view = stage.queue_is("e17", "/ok", "quarantined").await;
     let why = view.why.unwrap().text;
-    assert!(why.contains("kills every client") && why.contains("queue rescue"), "{why}");
+    assert!(
+        why.contains("kills every client") && why.contains("queue rescue"),
+        "{why}"
+    );
     let Done::Rescued { id, .. } = stage.execute(Command::RescueQueue(bad.clone())).await else {
         panic!("not rescued")
     };
@@ -45,7 +48,10 @@ async fn one_queue_of_fifty_is_quarantined_the_others_go_on_and_rescue_mends_it(
     assert_eq!((kept[0].id, kept[0].body.as_slice()), (id, b"\x00\xffz".as_slice()));
     assert_eq!(kept[0].header_frame, header, "byte for byte");
     stage.delivered(100).await;
-    assert!(matches!(stage.broker.look(&bad).await.unwrap(), Look::Present { ready: 0, .. }));
+    assert!(matches!(
+        stage.broker.look(&bad).await.unwrap(),
+        Look::Present { ready: 0, .. }
+    ));
     stage.stop().await;
     stage.history.faults_of_all = 10;
     stage.assert_kept();
@@ -60,7 +66,10 @@ async fn headers_nested_eighteen_thousand_levels_deep_become_a_dead_letter_and_t
     let header = raw::header_with_nesting(4, 18_000);
     raw::publish(&stage.settings.naming, &queue, header, b"deep").await;
     stage.publish("a", "/ok").await;
-    wait_until("what came behind it", BOUND, async || (stage.receiver.delivered() == 2).then_some(())).await;
+    wait_until("what came behind it", BOUND, async || {
+        (stage.receiver.delivered() == 2).then_some(())
+    })
+    .await;
     let dead = stage.dead_letters(1).await;
     assert_eq!(dead[0].body.as_ref(), b"deep");
     stage.stop().await;

@@ -27,13 +27,22 @@ async fn a_queue_that_exists_and_takes_nothing_is_an_error_after_ten_seconds_and
         .await
         .unwrap_err();
     let took = began.elapsed();
-    assert!(took >= Duration::from_secs(9) && took < Duration::from_secs(15), "{took:?}");
+    assert!(
+        took >= Duration::from_secs(9) && took < Duration::from_secs(15),
+        "{took:?}"
+    );
     assert!(error.is_unreachable(), "a status of 503: {error:?}");
     let EngineError::Broker(BrokerError::Blocked { detail }) = &error else {
         panic!("{error:?}")
     };
-    assert!(detail.contains("exists but takes nothing") && detail.contains("queue why"), "{detail}");
-    assert_eq!(stage.broker.look(&queue).await.unwrap(), Look::Present { ready: 0, consumers: 0 });
+    assert!(
+        detail.contains("exists but takes nothing") && detail.contains("queue why"),
+        "{detail}"
+    );
+    assert_eq!(
+        stage.broker.look(&queue).await.unwrap(),
+        Look::Present { ready: 0, consumers: 0 }
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -46,7 +55,10 @@ async fn publishes_to_one_queue_keep_their_order_while_the_first_is_returned() {
     stage.broker.listen().await.unwrap();
     let mut publishing = Vec::new();
     for number in 1..=6 {
-        let (engine, new) = (stage.engine.clone(), notification("a", stage.url("/ok"), number, &number.to_string()));
+        let (engine, new) = (
+            stage.engine.clone(),
+            notification("a", stage.url("/ok"), number, &number.to_string()),
+        );
         publishing.push(tokio::spawn(async move { engine.publish(new).await }));
         if number == 1 {
             // A returned publish nudges: then the first has its turn, and the others come behind it.
@@ -57,7 +69,10 @@ async fn publishes_to_one_queue_keep_their_order_while_the_first_is_returned() {
             .expect("the first publish is returned and nudges");
         }
     }
-    let other = stage.engine.publish(notification("b", stage.url("/ok"), 1, "other")).await;
+    let other = stage
+        .engine
+        .publish(notification("b", stage.url("/ok"), 1, "other"))
+        .await;
     assert!(other.is_ok(), "another queue is not held back");
     stage.broker.bind(&queue).await.unwrap();
     for published in publishing {
@@ -65,7 +80,11 @@ async fn publishes_to_one_queue_keep_their_order_while_the_first_is_returned() {
     }
     let seen = stage.broker.browse(&queue, 10).await.unwrap();
     assert_eq!(seen.len(), 6);
-    assert_eq!(seen[0].message.body.as_ref(), b"1", "a later one overtook the returned one");
+    assert_eq!(
+        seen[0].message.body.as_ref(),
+        b"1",
+        "a later one overtook the returned one"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,8 +115,14 @@ async fn a_publish_without_a_confirm_holds_back_the_next_ones_of_its_queue_until
     };
     rabbit.thaw().await;
     let held = engine.publish(new(3)).await.unwrap_err();
-    assert!(held.is_unreachable() && format!("{held:?}").contains(&id), "names what to repeat: {held:?}");
-    engine.publish(notification("b", url.clone(), 1, "other")).await.expect("another queue is not held back");
+    assert!(
+        held.is_unreachable() && format!("{held:?}").contains(&id),
+        "names what to repeat: {held:?}"
+    );
+    engine
+        .publish(notification("b", url.clone(), 1, "other"))
+        .await
+        .expect("another queue is not held back");
     let mut again = new(2);
     again.id = Some(redrive::domain::id::NotificationId::parse(&id).unwrap());
     let second = wait_until("the broker to confirm again", BOUND, async || {

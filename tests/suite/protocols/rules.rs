@@ -36,10 +36,16 @@ async fn destroys(definition: Value, names: &str) {
     policy(&stage, Some(definition)).await;
     let warned = wait_until("the warning", BOUND, async || {
         let view = stage.queue_view("a", "/hook").await?;
-        view.warnings.iter().find(|warning| warning.contains("meddling")).cloned()
+        view.warnings
+            .iter()
+            .find(|warning| warning.contains("meddling"))
+            .cloned()
     })
     .await;
-    assert!(warned.contains(names) && warned.contains("takes no publishes"), "{warned}");
+    assert!(
+        warned.contains(names) && warned.contains("takes no publishes"),
+        "{warned}"
+    );
     let error = stage
         .engine
         .publish(notification("a", stage.url("/hook"), 9, "refused"))
@@ -106,7 +112,11 @@ async fn a_queue_with_priorities_is_not_delivered_and_says_why() {
     let vhost = stage.ground.rabbit();
     let declared = json!({"durable": true, "arguments": {"x-single-active-consumer": true, "x-max-priority": 5}});
     vhost
-        .manage("PUT", &format!("/api/queues/{}/{}", vhost.name, queue.as_str()), Some(&declared))
+        .manage(
+            "PUT",
+            &format!("/api/queues/{}/{}", vhost.name, queue.as_str()),
+            Some(&declared),
+        )
         .await;
     assert!(matches!(stage.broker.bind(&queue).await.unwrap(), Look::Present { .. }));
     stage.publish("a", "/ok").await;
@@ -119,6 +129,9 @@ async fn a_queue_with_priorities_is_not_delivered_and_says_why() {
         (stage.receiver.delivered() > 1).then_some(())
     })
     .await;
-    assert!(matches!(stage.broker.look(&queue).await.unwrap(), Look::Present { ready: 1, .. }));
+    assert!(matches!(
+        stage.broker.look(&queue).await.unwrap(),
+        Look::Present { ready: 1, .. }
+    ));
     stage.stop().await;
 }

@@ -27,7 +27,9 @@ fn at_once(attempts: &[Attempt]) -> i64 {
 
 async fn never_more_than_three(ground: Ground) {
     let mut stage = Stage::on(ground, |settings| settings.in_flight_per_endpoint = 3).await;
-    stage.receiver.behave("/slow", Behaviour::Status(200).after(Duration::from_millis(40)));
+    stage
+        .receiver
+        .behave("/slow", Behaviour::Status(200).after(Duration::from_millis(40)));
     for _ in 0..5 {
         for n in 0..10 {
             stage.publish(&format!("e{n}"), "/slow").await;
@@ -61,7 +63,10 @@ async fn a_url_that_does_not_answer_gets_one_request_at_a_time() {
     for n in 0..8 {
         stage.publish(&format!("e{n}"), "/never").await;
     }
-    wait_until("four attempts", BOUND, async || (stage.receiver.count() >= 4).then_some(())).await;
+    wait_until("four attempts", BOUND, async || {
+        (stage.receiver.count() >= 4).then_some(())
+    })
+    .await;
     assert_eq!(at_once(&stage.receiver.attempts_of("/never")), 1);
     stage.receiver.behave("/never", Behaviour::Status(200));
     stage.delivered(8).await;
@@ -72,7 +77,9 @@ async fn a_url_that_does_not_answer_gets_one_request_at_a_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiting_queue_gets_its_turn_while_others_have_long_backlogs() {
     let mut stage = Stage::quiet(Ground::rabbit_sqlite().await, |settings| settings.workers = 2).await;
-    stage.receiver.behave("/busy", Behaviour::Status(200).after(Duration::from_millis(5)));
+    stage
+        .receiver
+        .behave("/busy", Behaviour::Status(200).after(Duration::from_millis(5)));
     let (engine, url) = (stage.engine.clone(), stage.url("/busy"));
     let backlogs = ["a", "b"].map(|execution| {
         let (engine, url) = (engine.clone(), url.clone());
@@ -80,7 +87,10 @@ async fn a_waiting_queue_gets_its_turn_while_others_have_long_backlogs() {
             let mut published = Vec::new();
             for number in 1..=1_000 {
                 let body = number.to_string();
-                let receipt = engine.publish(notification(execution, url.clone(), number, &body)).await.unwrap();
+                let receipt = engine
+                    .publish(notification(execution, url.clone(), number, &body))
+                    .await
+                    .unwrap();
                 published.push((receipt, body));
             }
             published
@@ -96,12 +106,17 @@ async fn a_waiting_queue_gets_its_turn_while_others_have_long_backlogs() {
     stage.publish("d", "/ok").await;
     wait_until("the queues that came later", BOUND, async || {
         let attempts = stage.receiver.attempts();
-        let both = [b"c /busy 1".as_slice(), b"d /ok 1"].iter().all(|body| attempts.iter().any(|one| one.body == *body));
+        let both = [b"c /busy 1".as_slice(), b"d /ok 1"]
+            .iter()
+            .all(|body| attempts.iter().any(|one| one.body == *body));
         both.then_some(())
     })
     .await;
     let done = stage.receiver.delivered();
-    assert!(done < 1_900, "they waited for the backlogs: {done} were delivered first");
+    assert!(
+        done < 1_900,
+        "they waited for the backlogs: {done} were delivered first"
+    );
     stage.delivered(2_002).await;
     stage.stop().await;
     stage.assert_kept();

@@ -1,0 +1,103 @@
+//! RabbitMQ goes away and comes back, in parts and as a whole.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::proxy::Proxy;
+use super::scene::{BOUND, Scene, executions};
+use crate::support::receiver::Behaviour;
+use crate::support::servers::{PrivateRabbit, RabbitAddress};
+use crate::support::wait::wait_until;
+
+const PAUSE: Duration = Duration::from_millis(10);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_stops_or_is_killed_and_comes_back_loses_nothing() {
+    let node = PrivateRabbit::start().await;
+    let scene = Scene::on_rabbit(&node.address).await;
+    scene.receiver.behave("*", Behaviour::Status(200).after(PAUSE));
+    let mut daemon = scene.installation.daemon().await;
+    let faults = async {
+        scene.delivered(150).await;
+        node.stop().await;
+        node.start_again().await;
+        scene.delivered(400).await;
+        node.kill().await;
+        assert!(scene.receiver.delivered() < 600, "the kill came too late");
+        node.start_again().await;
+    };
+    let all = executions(10, 4);
+    tokio::join!(scene.publish_all(&all, 60), faults);
+    scene.finish(&mut [&mut daemon], 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_the_broker_closes_are_opened_again() {
+    let scene = Scene::servers().await;
+    scene.receiver.behave("*", Behaviour::Status(200).after(PAUSE));
+    let mut daemon = scene.installation.daemon().await;
+    let vhost = scene.vhost.as_ref().unwrap();
+    let faults = async {
+        for count in [150, 450] {
+            scene.delivered(count).await;
+            let close = ["close_all_connections", "--vhost", &vhost.name, "a test closes them"];
+            vhost.node.control(&close).await;
+        }
+    };
+    let all = executions(20, 4);
+    tokio::join!(scene.publish_all(&all, 50), faults);
+    scene.finish(&mut [&mut daemon], 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn delivery_goes_on_without_the_management_api_and_numbers_are_unknown() {
+    let mut scene = Scene::servers().await;
+    let management = RabbitAddress::shared().management;
+    let mut proxy = Proxy::to(&management).await;
+    scene
+        .installation
+        .set("broker", "management_url", proxy.through(&management));
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish_all(&executions(5, 2), 3).await;
+    scene.delivered(15).await;
+    proxy.cut().await;
+    // The first five are known, the other five are new.
+    let (known, new) = (executions(5, 2), executions(10, 2).split_off(5));
+    for (execution, path) in &known {
+        scene.publish(execution, path, 4).await;
+    }
+    scene.publish_all(&new, 3).await;
+    scene.delivered(35).await;
+    let queue = scene.queue(&known[0].0, &known[0].1);
+    let listed = scene
+        .installation
+        .run(&["queues", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    let listed = listed.as_array().unwrap().clone();
+    assert_eq!(listed.len(), 10, "{listed:?}");
+    assert!(
+        listed
+            .iter()
+            .all(|row| row["ready"].is_null() && row["unacked"].is_null()),
+        "{listed:?}"
+    );
+    let why = scene.why(&queue).await;
+    assert!(why["why"]["code"].is_string(), "{why}");
+    proxy.mend().await;
+    wait_until("numbers again", BOUND, async || {
+        let listed = scene
+            .installation
+            .run(&["queues", "--json"])
+            .await
+            .expect_code(0)
+            .json();
+        let rows = listed.as_array()?.clone();
+        let known = |row: &Value| row["kind"] != "delivery" || row["ready"] == 0;
+        (rows.len() >= 10 && rows.iter().all(known)).then_some(())
+    })
+    .await;
+    scene.finish(&mut [&mut daemon], 0).await;
+}

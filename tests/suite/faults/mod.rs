@@ -1,0 +1,18 @@
+//! Faults on the real servers, with the built program: what was published arrives, in order, with no
+//! more repeats than the faults explain, and nobody has to lend a hand.
+//!
+//! Each test publishes through the library in this process, which goes on while a daemon is dead, lets
+//! the daemon deliver to a real receiver, and leaves the judgement to the one history checker.
+
+mod brokers;
+mod foreign;
+mod killed;
+mod poison;
+mod proxy;
+mod receivers;
+mod scene;
+mod start;
+mod stopped;
+mod stores;
+mod two_daemons;
+mod unconfirmed;

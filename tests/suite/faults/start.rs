@@ -1,0 +1,227 @@
+//! What keeps the program from starting is a clear error with its exit code: the field and the mend.
+
+use lapin::options::{ConfirmSelectOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use serde_json::json;
+use sqlx::{Connection, PgConnection};
+
+use super::scene::{BOUND, Scene};
+use crate::support::daemon::{Installation, free_port};
+use crate::support::servers::{Database, RabbitAddress, Vhost, unique_name};
+use crate::support::wait::wait_until;
+
+/// A daemon that does not start: its exit code, and words that its last lines contain.
+async fn check(installation: &Installation, code: i32, words: &[&str]) {
+    let mut daemon = installation.spawn_daemon();
+    let ended = daemon.wait().await;
+    let log = daemon.log();
+    assert_eq!(ended.code(), Some(code), "{log}");
+    for word in words {
+        assert!(log.contains(word), "no {word:?} in:\n{log}");
+    }
+}
+
+/// The same for a command.
+async fn check_command(installation: &Installation, code: i32, words: &[&str]) {
+    let outcome = installation
+        .run(&["publish", "--execution", "e", "--url", "http://127.0.0.1:9/"])
+        .await;
+    let outcome = outcome.expect_code(code);
+    for word in words {
+        assert!(outcome.stderr.contains(word), "no {word:?} in {outcome:?}");
+    }
+}
+
+/// `url` with another login.
+fn as_user(url: &str, user: &str) -> String {
+    let mut url = url::Url::parse(url).unwrap();
+    url.set_username(user).unwrap();
+    url.set_password(Some("s3cret")).unwrap();
+    url.to_string()
+}
+
+/// A user without any tag, with all rights on the vhost; removed with the value.
+struct User<'a> {
+    name: String,
+    vhost: &'a Vhost,
+}
+
+impl<'a> User<'a> {
+    async fn create(vhost: &'a Vhost) -> Self {
+        let name = unique_name("user");
+        let login = json!({"password": "s3cret", "tags": ""});
+        vhost.manage("PUT", &format!("/api/users/{name}"), Some(&login)).await;
+        let rights = json!({"configure": ".*", "write": ".*", "read": ".*"});
+        let path = format!("/api/permissions/{}/{name}", vhost.name);
+        vhost.manage("PUT", &path, Some(&rights)).await;
+        Self { name, vhost }
+    }
+
+    fn installation(&self) -> Installation {
+        let mut installation = Installation::on_rabbit(self.vhost);
+        let node = &self.vhost.node;
+        installation.set("broker", "url", as_user(&node.amqp, &self.name));
+        installation.set("broker", "management_url", as_user(&node.management, &self.name));
+        installation
+    }
+}
+
+impl Drop for User<'_> {
+    fn drop(&mut self) {
+        // A node that is gone took its users along.
+        let path = format!("/api/users/{}", self.name);
+        let _ = self.vhost.node.request("DELETE", &path).send_blocking();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_key_names_the_nearest_one() {
+    let mut installation = Installation::embedded();
+    installation.set("delivery", "wrokers", 3);
+    check(&installation, 78, &["delivery.wrokers", "workers"]).await;
+    check_command(&installation, 78, &["delivery.wrokers", "workers"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_credentials_are_a_login_and_never_shown() {
+    let vhost = Vhost::create().await;
+    let mut installation = Installation::on_rabbit(&vhost);
+    installation.set("broker", "url", as_user(&vhost.node.amqp, "nobody"));
+    installation.set("broker", "management_url", as_user(&vhost.node.management, "nobody"));
+    check(&installation, 78, &["nobody", "broker.url"]).await;
+    let told = installation.run(&["queues"]).await;
+    assert!(
+        !told.stderr.contains("s3cret") && !told.stdout.contains("s3cret"),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_without_the_management_tag_delivers_in_a_vhost_that_exists() {
+    let vhost = Vhost::create().await;
+    let user = User::create(&vhost).await;
+    let installation = user.installation();
+    let receiver = crate::support::receiver::Receiver::start().await;
+    let mut daemon = installation.daemon().await;
+    let body = json!({"execution_id": "e", "url": receiver.url("/hook"), "body": "x"});
+    assert_eq!(daemon.post("/v1/notifications", &body).await.status, 202);
+    wait_until("the delivery", BOUND, async || {
+        (receiver.delivered() == 1).then_some(())
+    })
+    .await;
+    let doctor = installation.run(&["doctor", "--json"]).await;
+    assert!(doctor.stdout.contains("set_user_tags"), "{doctor:?}");
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_without_the_management_tag_cannot_make_the_vhost() {
+    let vhost = Vhost::create().await;
+    let user = User::create(&vhost).await;
+    let mut installation = user.installation();
+    installation.set("broker", "vhost", unique_name("missing"));
+    check(&installation, 78, &["set_user_tags", &user.name]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_vhost_that_may_not_be_made_is_named() {
+    let vhost = Vhost::create().await;
+    let mut installation = Installation::on_rabbit(&vhost);
+    let missing = unique_name("missing");
+    installation.set("broker", "vhost", missing.as_str());
+    installation.set("broker", "provision", false);
+    check(&installation, 78, &[&missing, "add_vhost"]).await;
+    check_command(&installation, 78, &[&missing, "add_vhost"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_management_api_is_named_when_the_vhost_has_to_be_made() {
+    let vhost = Vhost::create().await;
+    let mut installation = Installation::on_rabbit(&vhost);
+    installation.set("broker", "vhost", unique_name("missing"));
+    let nowhere = format!("http://guest:guest@127.0.0.1:{}", free_port());
+    installation.set("broker", "management_url", nowhere);
+    check(&installation, 69, &["rabbitmq-plugins enable rabbitmq_management"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_of_a_newer_version_is_refused() {
+    let database = Database::create().await;
+    let mut installation = Installation::on_servers(&Vhost::create().await, &database.url());
+    installation.set("store", "url", database.url());
+    drop(
+        redrive::store::postgres::PostgresStore::connect(&database.url())
+            .await
+            .unwrap(),
+    );
+    let mut connection = PgConnection::connect(&database.url()).await.unwrap();
+    let raise = "UPDATE redrive.schema_version SET version = 99";
+    sqlx::query(raise).execute(&mut connection).await.unwrap();
+    check(&installation, 78, &["99", "newer"]).await;
+    check_command(&installation, 78, &["99", "newer"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_settings_are_refused_while_queues_exist() {
+    let mut scene = Scene::servers().await;
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish("run", "/hook", 1).await;
+    scene.finish(&mut [&mut daemon], 0).await;
+    scene.installation.set("broker", "url_hash_key", "another key");
+    check(&scene.installation, 78, &["1 delivery queue", "broker.url_hash_key"]).await;
+}
+
+/// Declares a queue with one more argument than redrive would.
+async fn declare(vhost: &Vhost, queue: &str, exchange: Option<&str>) {
+    let options = lapin::ConnectionProperties::default();
+    let connection = lapin::Connection::connect(&vhost.amqp(), options).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-priority".into(), AMQPValue::LongInt(5));
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    let queue = ShortString::from(queue);
+    channel.queue_declare(queue.clone(), durable, arguments).await.unwrap();
+    if let Some(exchange) = exchange {
+        let (exchange, options) = (ShortString::from(exchange), lapin::options::QueueBindOptions::default());
+        let binding = channel.queue_bind(queue.clone(), exchange, queue, options, FieldTable::default());
+        binding.await.unwrap();
+    }
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_of_ours_with_other_arguments_is_named_with_the_difference() {
+    let scene = Scene::on_rabbit(&RabbitAddress::shared()).await;
+    let vhost = scene.vhost.as_ref().unwrap();
+    let wake = scene.naming().wake_queue();
+    declare(vhost, &wake, None).await;
+    check(&scene.installation, 78, &[&wake, "x-max-priority"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_queue_whose_arguments_break_order_is_not_delivered_and_says_why() {
+    let scene = Scene::servers().await;
+    let mut daemon = scene.installation.daemon().await;
+    let queue = scene.queue("run", "/hook");
+    declare(
+        scene.vhost.as_ref().unwrap(),
+        queue.as_str(),
+        Some(&scene.naming().exchange()),
+    )
+    .await;
+    scene.publish("run", "/hook", 1).await;
+    scene.publish("other", "/hook", 1).await;
+    scene.delivered(1).await;
+    let why = wait_until("the reason", BOUND, async || {
+        Some(scene.why(&queue).await).filter(|why| why["state"] == "refused")
+    })
+    .await;
+    assert!(why["why"]["text"].as_str().unwrap().contains("priority"), "{why}");
+    assert_eq!(scene.receiver.delivered(), 1);
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    assert_eq!(scene.ready(&queue).await, 1);
+}
