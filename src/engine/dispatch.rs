@@ -32,6 +32,8 @@ const LEASES_AT_ONCE: usize = 64;
 const ASKING_MAX: usize = 4;
 /// A queue that another process holds rests for this long.
 const REST_HELD: Duration = Duration::from_secs(5);
+/// A queue that somebody wants for a moment (to browse it, say) rests for this long.
+const REST_WANTED: Duration = Duration::from_secs(1);
 /// A queue that waits for a time or a person rests for at most this long.
 const REST_STOPPED: Duration = Duration::from_mins(1);
 /// Queues that rest, at most.
@@ -392,7 +394,12 @@ impl Dispatcher {
                     if let Some(url) = &record.url {
                         self.candidates.learn(&queue, url);
                     }
-                    self.rest(&queue, REST_STOPPED);
+                    let rest = if record.pause.is_some() {
+                        REST_STOPPED
+                    } else {
+                        REST_WANTED
+                    };
+                    self.rest(&queue, rest);
                     self.give_up(&queue, ProbeNext::AnyQueue);
                 }
                 LeaseOutcome::Disowned => {
@@ -560,8 +567,13 @@ impl Dispatcher {
                 self.again.insert(queue.clone());
                 self.release(queue, end.epoch, Release::Wait);
             }
-            End::Parked | End::LetGo | End::Refused => {
-                self.rest(&queue, REST_STOPPED);
+            stopped @ (End::Parked | End::LetGo | End::Refused) => {
+                let rest = if stopped == End::LetGo {
+                    REST_WANTED
+                } else {
+                    REST_STOPPED
+                };
+                self.rest(&queue, rest);
                 self.again.remove(&queue);
                 self.release(queue, end.epoch, Release::Wait);
             }
