@@ -112,7 +112,7 @@ pub trait Queues: Send + Sync {
     /// Takes the leases of `queues` for `incarnation` in one transaction with one epoch; a queue not
     /// yet known gets its row. A lease can be taken when it is free or its owner is not alive, and,
     /// for [`Purpose::Deliver`], when the queue is neither paused nor wanted by somebody else.
-    /// Clears `closing` (but not `ended`). Answers in the order asked.
+    /// A `closing` that a crash left becomes `ended` again. Answers in the order asked.
     async fn leases_take(
         &self,
         incarnation: IncarnationId,

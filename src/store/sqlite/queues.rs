@@ -24,7 +24,7 @@ const ROW_MAKE: &str = "INSERT INTO delivery_queues (name, active_at, created_at
 const OWNER: &str = "SELECT name, alive FROM incarnations WHERE id = $1";
 const TAKE: &str = concat!(
     "UPDATE delivery_queues SET owner = $2, epoch = $3, wanted_by = CASE WHEN $4 THEN NULL ELSE wanted_by END, \
-     closing = CASE WHEN closing = 'closing' THEN 'open' ELSE closing END WHERE name = $1 RETURNING ",
+     closing = CASE WHEN closing = 'closing' THEN 'ended' ELSE closing END WHERE name = $1 RETURNING ",
     queue_columns!()
 );
 const FREE: &str = "UPDATE delivery_queues SET owner = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
@@ -45,14 +45,14 @@ const PAGE_OF_URL: &str = concat!(
     queue_columns!(),
     " FROM delivery_queues WHERE name > $1 AND url = $3 ORDER BY name LIMIT $2"
 );
-/// What a crash left open comes first. A head is due only where it could be tried: not while a person or
+/// What a crash left open comes first. A head or an end is due only where it could be tried: not while a person or
 /// a refusal stops its queue, or while its URL is not available.
 const DUE: &str = concat!(
     "SELECT ",
     queue_columns!(),
     " FROM delivery_queues q WHERE (closing = 'closing' \
      OR (decision_id IS NOT NULL AND paused_by IS NULL) \
-     OR (head_next_attempt_at <= $2 AND paused_by IS NULL AND refused IS NULL AND quarantined IS NULL \
+     OR ((head_next_attempt_at <= $2 OR closing = 'ended') AND paused_by IS NULL AND refused IS NULL AND quarantined IS NULL \
          AND NOT EXISTS (SELECT 1 FROM endpoints e WHERE e.url = q.url AND e.state <> 'available'))) \
      AND NOT EXISTS (SELECT 1 FROM incarnations i WHERE i.id = q.owner AND i.alive) \
      ORDER BY COALESCE(head_next_attempt_at, 0), name LIMIT $1"
