@@ -106,11 +106,21 @@ impl Inner {
             let _ = task.await;
         }
         self.recorder.flush(&self.store).await;
-        if let Err(error) = self.store.incarnation_end(id).await {
-            tracing::warn!(error = ?error, "this incarnation is found dead by others");
-        }
+        self.leave(id, stop).await;
         tracing::info!(incarnation = id.0, "no longer delivering");
         Ok(())
+    }
+
+    /// Ends an incarnation whose work has ended: its leases are free for the next one, of this process
+    /// too. A store that is away is waited for, unless the process stops: then others find it dead.
+    async fn leave(&self, id: IncarnationId, stop: &CancellationToken) {
+        while let Err(error) = self.store.incarnation_end(id).await {
+            tracing::warn!(error = ?error, "an incarnation that ended is not yet known to have");
+            if stop.is_cancelled() {
+                return;
+            }
+            wait(stop, Duration::from_secs(1)).await;
+        }
     }
 
     fn start_tasks(

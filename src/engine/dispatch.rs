@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::Inner;
 use super::candidates::Candidates;
@@ -60,6 +60,12 @@ pub(super) enum Tell {
     Compare(Vec<HeldLease>),
     /// Names and URLs read from the store.
     Learned(Vec<(QueueName, EndpointUrl)>),
+    /// A worker on a queue whose URL was not known learned it, and asks for a slot of it.
+    Slot {
+        queue: QueueName,
+        url: EndpointUrl,
+        granted: oneshot::Sender<bool>,
+    },
     /// The answer to a request for leases.
     Leases(Vec<(QueueName, LeaseOutcome)>),
     /// The answer to a claim of a probe.
@@ -207,6 +213,10 @@ impl Dispatcher {
             Tell::Gone(queue) => self.candidates.forget(&queue),
             Tell::Compare(held) => self.compare(held),
             Tell::Learned(rows) => rows.iter().for_each(|(queue, url)| self.candidates.learn(queue, url)),
+            Tell::Slot { queue, url, granted } => {
+                // A worker that is gone needs no answer; its end frees the slot.
+                let _ = granted.send(self.grant_slot(&queue, &url));
+            }
             Tell::Leases(outcomes) => self.leases(outcomes),
             Tell::Probe { url, queue, claimed } => self.probe_claimed(&url, queue, claimed),
             Tell::Ended(end) => self.worker_ended(*end),
@@ -308,16 +318,8 @@ impl Dispatcher {
 
     fn next_candidate(&mut self) -> Option<QueueName> {
         let troubled = self.troubled_workers();
-        let half = (self.engine.settings.workers / 2).max(1);
         let (engine, slots) = (&self.engine, &self.slots);
-        let admits = |url: &EndpointUrl| {
-            let live = engine.endpoints.get(url);
-            if !live.is_available() {
-                return false;
-            }
-            let used = slots.get(url).map_or(0, |slots| slots.used);
-            used < slots_of(engine, &live) && (live.is_proven() || troubled < half)
-        };
+        let admits = |url: &EndpointUrl| has_slot(engine, slots, troubled, url);
         let (queue, url) = match self.candidates.next(admits) {
             Some((queue, url)) => (queue, Some(url)),
             None => (self.candidates.next_unknown()?, None),
@@ -329,6 +331,20 @@ impl Dispatcher {
         self.holdings
             .insert(queue.clone(), Holding::Asking { url, probe: None });
         Some(queue)
+    }
+
+    /// A slot for a worker that holds a queue of `url` and had none; without one it lets go.
+    fn grant_slot(&mut self, queue: &QueueName, url: &EndpointUrl) -> bool {
+        self.candidates.learn(queue, url);
+        if !has_slot(&self.engine, &self.slots, self.troubled_workers(), url) {
+            return false;
+        }
+        match self.holdings.get_mut(queue) {
+            Some(Holding::Working { url: known, .. }) if known.is_none() => *known = Some(url.clone()),
+            Some(Holding::Working { .. } | Holding::Asking { .. } | Holding::Closing) | None => return false,
+        }
+        self.slots.entry(url.clone()).or_default().used += 1;
+        true
     }
 
     /// Workers on endpoints that did not answer last time (or never were asked).
@@ -460,7 +476,7 @@ impl Dispatcher {
             self.slots.entry(endpoint.url.clone()).or_default().used += 1;
         }
         let url = endpoint.as_ref().map(|endpoint| endpoint.url.clone()).or(reserved);
-        let control = Arc::new(Control::default());
+        let control = Arc::new(Control::new(self.tell.clone()));
         self.holdings.insert(
             queue,
             Holding::Working {
@@ -578,10 +594,18 @@ impl Dispatcher {
                 self.release(queue, end.epoch, Release::Wait);
             }
             End::Gone => self.gone(queue, end.epoch),
+            // The lease alone is lost, or the store failed: freeing it is guarded by the epoch.
+            End::Fenced if self.engine.fence.permits(self.incarnation) => {
+                metrics::counter!(names::LEASES, "event" => "lost").increment(1);
+                self.wake_in(queue.clone(), Duration::from_secs(1));
+                self.release(queue, end.epoch, Release::Wait);
+            }
+            // PROTOCOLS.md 4: nothing goes on under this incarnation, even if the fence opened again.
             End::Fenced => {
                 metrics::counter!(names::LEASES, "event" => "lost").increment(1);
                 self.holdings.remove(&queue);
                 self.again.remove(&queue);
+                self.engine.fence.close();
             }
         }
     }
@@ -742,6 +766,17 @@ enum Release {
     More,
     /// It waits for something that is told in another way.
     Wait,
+}
+
+/// Whether one more worker may be on a queue of `url`.
+fn has_slot(engine: &Inner, slots: &HashMap<EndpointUrl, Slots>, troubled: usize, url: &EndpointUrl) -> bool {
+    let live = engine.endpoints.get(url);
+    if !live.is_available() {
+        return false;
+    }
+    let used = slots.get(url).map_or(0, |slots| slots.used);
+    let half = (engine.settings.workers / 2).max(1);
+    used < slots_of(engine, &live) && (live.is_proven() || troubled < half)
 }
 
 /// How many workers may be on queues of one URL.

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
+use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
 use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, Delivery, Lost, Next, QueuePart};
 use crate::domain::id::{Epoch, IncarnationId, NotificationId, QueueName};
@@ -22,6 +23,7 @@ use crate::domain::message::{HeaderValue, Message};
 use crate::domain::naming::hex;
 use crate::domain::notification::{Decoded, Notification, decode};
 use crate::domain::queue::{Closing, Decision, Head, QueueRecord};
+use crate::domain::url::EndpointUrl;
 use crate::domain::verdict::DeadReason;
 use crate::store::{LearnedQueue, Lease, QueueMark, StoreError};
 use crate::telemetry::names;
@@ -31,9 +33,10 @@ const TURN_MESSAGES: u64 = 500;
 /// Time after which a worker lets others have a turn, when others wait.
 const TURN_TIME: Duration = Duration::from_secs(5);
 
-/// How the dispatcher speaks to a worker.
-#[derive(Debug, Default)]
+/// How the dispatcher and a worker speak to each other.
+#[derive(Debug)]
 pub(super) struct Control {
+    tell: mpsc::Sender<Tell>,
     /// A person paused the queue, or somebody wants it: let go after the attempt in hand.
     let_go: AtomicBool,
     /// Somebody waits for a worker or a slot: do not linger, and take turns.
@@ -42,6 +45,15 @@ pub(super) struct Control {
 }
 
 impl Control {
+    pub(super) fn new(tell: mpsc::Sender<Tell>) -> Self {
+        Self {
+            tell,
+            let_go: AtomicBool::new(false),
+            others_wait: AtomicBool::new(false),
+            wake: Notify::new(),
+        }
+    }
+
     pub(super) fn let_go(&self) {
         self.let_go.store(true, Ordering::SeqCst);
         self.wake.notify_one();
@@ -508,8 +520,28 @@ impl Worker {
             Some(stored) => engine.endpoints.update(&stored),
             None => engine.endpoints.get(&url),
         };
-        self.endpoint = Some(Arc::clone(&endpoint));
+        let had_slot = self.endpoint.replace(Arc::clone(&endpoint)).is_some();
+        if !had_slot {
+            self.ask_for_slot(&notification.url).await?;
+        }
         Ok(endpoint)
+    }
+
+    /// PROTOCOLS.md 16: a queue whose URL was not known is attached to learn it; nothing is sent from it
+    /// without a slot of that URL.
+    async fn ask_for_slot(&self, url: &EndpointUrl) -> Result<(), End> {
+        let (granted, answer) = oneshot::channel();
+        let asked = Tell::Slot {
+            queue: self.queue.clone(),
+            url: url.clone(),
+            granted,
+        };
+        let told = self.control.tell.send(asked).await;
+        match (told, answer.await) {
+            (Ok(()), Ok(true)) => Ok(()),
+            (Ok(()), Ok(false)) => Err(End::Yielded),
+            (Err(_), _) | (_, Err(_)) => Err(End::Stopping),
+        }
     }
 
     pub(super) async fn ack(&mut self, attached: &mut dyn Attached, tag: crate::broker::DeliveryTag) -> Flow {

@@ -114,6 +114,7 @@ pub trait Queues: Send + Sync {
     /// for [`Purpose::Deliver`], when the queue is neither paused nor wanted by somebody else.
     /// A `closing` that a crash left becomes `ended`: whoever finds the queue empty starts again at the
     /// unbind. Answers in the order asked.
+    /// A `closing` that a crash left becomes `ended` again. Answers in the order asked.
     async fn leases_take(
         &self,
         incarnation: IncarnationId,

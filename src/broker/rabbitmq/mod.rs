@@ -166,21 +166,23 @@ impl RabbitMq {
         })
     }
 
-    /// Whether a nudge is due, and remembers it.
-    fn nudge_is_due(&self, queue: &QueueName) -> bool {
+    /// How long to wait before the next nudge of `queue`, and remembers it; `None` when one is to come
+    /// already. A nudge too early is sent late and not dropped: the worker that the one before woke may
+    /// have let go in between.
+    fn nudge_after(&self, queue: &QueueName) -> Option<Duration> {
         let now = self.clock.uptime();
         let mut nudges = self.nudges.lock().unwrap_or_else(PoisonError::into_inner);
         if nudges.len() >= NUDGES_MAX {
-            nudges.retain(|_, at| now.saturating_sub(*at) < NUDGE_EVERY);
+            nudges.retain(|_, at| *at + NUDGE_EVERY > now);
         }
-        let due = nudges
-            .get(queue)
-            .is_none_or(|at| now.saturating_sub(*at) >= NUDGE_EVERY)
-            && nudges.len() < NUDGES_MAX;
-        if due {
-            nudges.insert(queue.clone(), now);
-        }
-        due
+        let at = match nudges.get(queue) {
+            Some(last) if *last > now => return None,
+            Some(last) => now.max(*last + NUDGE_EVERY),
+            None if nudges.len() >= NUDGES_MAX => return None,
+            None => now,
+        };
+        nudges.insert(queue.clone(), at);
+        Some(at.saturating_sub(now))
     }
 
     fn is_listening(&self) -> bool {
@@ -273,9 +275,10 @@ impl Broker for RabbitMq {
     }
 
     async fn nudge(&self, queue: &QueueName) {
-        if self.nudge_is_due(queue) {
+        if let Some(wait) = self.nudge_after(queue) {
             let (publisher, queue) = (Arc::clone(&self.publisher), queue.clone());
             ambient::spawn("nudge", async move {
+                tokio::time::sleep(wait).await;
                 publisher.fling(prepare::WAKE, queue.as_str().as_bytes()).await;
             });
         }

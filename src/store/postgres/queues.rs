@@ -64,14 +64,14 @@ const PAGE_OF_URL: &str = concat!(
     " FROM redrive.delivery_queues WHERE name > $1 AND redrive.url_key(url) = redrive.url_key($3) \
      ORDER BY name LIMIT $2"
 );
-/// What a crash left open comes first. A head is due only where it could be tried: not while a person or
+/// What a crash left open comes first. A head or an end is due only where it could be tried: not while a person or
 /// a refusal stops its queue, or while its URL is not available.
 const DUE: &str = concat!(
     "SELECT ",
     queue_columns!(),
     " FROM redrive.delivery_queues q WHERE (closing = 'closing' \
      OR (decision_id IS NOT NULL AND paused_by IS NULL) \
-     OR (head_next_attempt_at <= redrive.store_now() AND paused_by IS NULL AND refused IS NULL \
+     OR ((head_next_attempt_at <= redrive.store_now() OR closing = 'ended') AND paused_by IS NULL AND refused IS NULL \
          AND quarantined IS NULL AND NOT EXISTS (SELECT 1 FROM redrive.endpoints e \
              WHERE e.url_key = redrive.url_key(q.url) AND e.state <> 'available'))) \
      AND NOT EXISTS (SELECT 1 FROM redrive.incarnations i WHERE i.id = q.owner AND i.alive) \

@@ -45,14 +45,14 @@ const PAGE_OF_URL: &str = concat!(
     queue_columns!(),
     " FROM delivery_queues WHERE name > $1 AND url = $3 ORDER BY name LIMIT $2"
 );
-/// What a crash left open comes first. A head is due only where it could be tried: not while a person or
+/// What a crash left open comes first. A head or an end is due only where it could be tried: not while a person or
 /// a refusal stops its queue, or while its URL is not available.
 const DUE: &str = concat!(
     "SELECT ",
     queue_columns!(),
     " FROM delivery_queues q WHERE (closing = 'closing' \
      OR (decision_id IS NOT NULL AND paused_by IS NULL) \
-     OR (head_next_attempt_at <= $2 AND paused_by IS NULL AND refused IS NULL AND quarantined IS NULL \
+     OR ((head_next_attempt_at <= $2 OR closing = 'ended') AND paused_by IS NULL AND refused IS NULL AND quarantined IS NULL \
          AND NOT EXISTS (SELECT 1 FROM endpoints e WHERE e.url = q.url AND e.state <> 'available'))) \
      AND NOT EXISTS (SELECT 1 FROM incarnations i WHERE i.id = q.owner AND i.alive) \
      ORDER BY COALESCE(head_next_attempt_at, 0), name LIMIT $1"

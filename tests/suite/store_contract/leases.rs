@@ -131,10 +131,14 @@ pub(super) async fn delivery_respects_pause_and_wish_and_managing_does_not(place
     taken(store, id, "wanted").await;
 }
 
-pub(super) async fn taking_leaves_an_unfinished_deletion_to_start_again(place: &Place) {
+pub(super) async fn a_closing_that_was_left_is_ended_again_when_taken(place: &Place) {
     let store = &*place.store;
     let id = living(store).await;
-    for (mark, expected) in [(Closing::Closing, Closing::Ended), (Closing::Ended, Closing::Ended)] {
+    for (mark, expected) in [
+        (Closing::Open, Closing::Open),
+        (Closing::Closing, Closing::Ended),
+        (Closing::Ended, Closing::Ended),
+    ] {
         let lease = taken(store, id, "q").await;
         assert!(
             store

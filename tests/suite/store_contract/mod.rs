@@ -2,10 +2,6 @@
 //!
 //! Each test owns its file or its database. A behaviour is written once, against the seam; the list at
 //! the end makes it a test of each driver.
-#![allow(
-    clippy::wildcard_enum_match_arm,
-    reason = "whatever else was answered, the test shows it and stops"
-)]
 
 mod deliveries;
 mod endpoints;
@@ -60,7 +56,7 @@ contract! {
         epochs_never_go_back_and_begin_at_the_clock
         of_two_concurrent_takers_exactly_one_gets_each_queue
         delivery_respects_pause_and_wish_and_managing_does_not
-        taking_leaves_an_unfinished_deletion_to_start_again
+        a_closing_that_was_left_is_ended_again_when_taken
         a_dead_incarnation_gets_no_lease
         a_lease_is_freed_only_under_its_epoch
         the_holder_sees_the_wishes_of_others

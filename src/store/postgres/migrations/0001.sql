@@ -87,7 +87,7 @@ CREATE INDEX ON redrive.delivery_queues (redrive.url_key(url));
 CREATE INDEX ON redrive.delivery_queues (owner) WHERE owner IS NOT NULL;
 CREATE INDEX ON redrive.delivery_queues (head_next_attempt_at) WHERE head_next_attempt_at IS NOT NULL;
 CREATE INDEX ON redrive.delivery_queues (name) WHERE head_parked;
-CREATE INDEX ON redrive.delivery_queues (name) WHERE closing = 'closing';
+CREATE INDEX ON redrive.delivery_queues (name) WHERE closing <> 'open';
 CREATE INDEX ON redrive.delivery_queues (name) WHERE decision_id IS NOT NULL;
 
 CREATE TABLE redrive.endpoints (

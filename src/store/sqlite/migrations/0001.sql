@@ -83,7 +83,7 @@ CREATE INDEX delivery_queues_by_url ON delivery_queues (url);
 CREATE INDEX delivery_queues_by_owner ON delivery_queues (owner) WHERE owner IS NOT NULL;
 CREATE INDEX delivery_queues_by_head_next_attempt_at ON delivery_queues (head_next_attempt_at) WHERE head_next_attempt_at IS NOT NULL;
 CREATE INDEX delivery_queues_parked ON delivery_queues (name) WHERE head_parked;
-CREATE INDEX delivery_queues_closing ON delivery_queues (name) WHERE closing = 'closing';
+CREATE INDEX delivery_queues_closing ON delivery_queues (name) WHERE closing <> 'open';
 CREATE INDEX delivery_queues_decided ON delivery_queues (name) WHERE decision_id IS NOT NULL;
 
 CREATE TABLE endpoints (
