@@ -362,10 +362,10 @@ mod tests {
     fn foreign(change: impl FnOnce(&mut Message)) -> String {
         let mut message = sample().to_message();
         change(&mut message);
-        match decode(&message, &no_fallback) {
-            Decoded::Foreign(why) => why,
-            other => panic!("expected a foreign message, got {other:?}"),
-        }
+        let Decoded::Foreign(why) = decode(&message, &no_fallback) else {
+            panic!("expected a foreign message");
+        };
+        why
     }
 
     #[test]

@@ -8,6 +8,10 @@
     reason = "a test that cannot go on says why by panicking, in helpers too"
 )]
 #![allow(
+    clippy::disallowed_methods,
+    reason = "a test measures with the machine's clock and spawns as it likes"
+)]
+#![allow(
     unreachable_pub,
     reason = "what a module offers to the others of this binary is `pub`"
 )]
