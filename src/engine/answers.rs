@@ -49,6 +49,8 @@ struct World {
     owners: HashMap<i64, String>,
     daemons: usize,
     blocked: Option<String>,
+    /// Why the broker cannot be reached.
+    away: Option<String>,
     now: Timestamp,
 }
 
@@ -76,6 +78,7 @@ impl Inner {
     async fn world(&self) -> Result<World, EngineError> {
         let incarnations = self.store.incarnations().await?;
         let endpoints = self.store.endpoints_not_available().await?;
+        let health = self.broker.health().await;
         Ok(World {
             endpoints: endpoints
                 .into_iter()
@@ -87,7 +90,8 @@ impl Inner {
                 .filter(|one| one.alive)
                 .map(|one: Incarnation| (one.id.0, one.name))
                 .collect(),
-            blocked: self.broker.health().await.blocked,
+            away: (!health.reachable).then(|| health.problem.unwrap_or_else(|| "no answer".to_owned())),
+            blocked: health.blocked,
             now: self.clock.now(),
         })
     }
@@ -103,6 +107,13 @@ impl Inner {
                 message: error.to_string(),
             })?;
         let world = self.world().await?;
+        if let Some(detail) = world.away {
+            return Err(BrokerError::Unreachable {
+                operation: "listing queues",
+                detail,
+            }
+            .into());
+        }
         let mut views = self.all_queues(&world).await?;
         if let Some(filter) = &filter {
             views.retain(|view| filter.matches(view));
