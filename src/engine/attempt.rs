@@ -222,7 +222,7 @@ impl Worker {
         if let Some(created) = hand.notification.created_at {
             metrics::histogram!(names::DELIVERY_DELAY).record(self.engine.clock.now().since(created).as_secs_f64());
         }
-        self.keep_delivered(&hand.notification.id, std::mem::take(&mut hand.message));
+        self.keep_delivered(&hand.message);
         let flow = self.ack(attached, hand.tag).await;
         self.engine.tell_attempt(&attempt);
         self.engine.recorder.push(Success { attempt, settles_head });

@@ -25,6 +25,7 @@ mod publisher;
 pub mod query;
 mod recorder;
 mod rules;
+mod settled;
 pub mod view;
 mod why;
 mod worker;
@@ -48,6 +49,7 @@ use self::fence::Fence;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
 use self::rules::Rules;
+use self::settled::Resting;
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
 use crate::delivery::SenderHandle;
@@ -142,6 +144,7 @@ struct Inner {
     endpoints: EndpointTable,
     recorder: Recorder,
     rules: Rules,
+    settled: Resting,
     delivering: AtomicBool,
     /// Some endpoint changed: the dispatcher looks again.
     endpoints_moved: Notify,
@@ -168,6 +171,7 @@ impl Engine {
             publisher: Publisher::default(),
             recorder: Recorder::default(),
             rules: Rules::default(),
+            settled: Resting::default(),
             delivering: AtomicBool::new(false),
             endpoints_moved: Notify::new(),
             policies_moved: Notify::new(),

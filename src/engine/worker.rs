@@ -5,21 +5,20 @@
 //! whatever is not settled when the worker ends is back in its place, because the channel is closed and
 //! nothing else is ever done to give it back.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
 use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
+use super::settled::{LastSettled, fingerprint};
 use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, Delivery, Lost, Next, QueuePart};
 use crate::domain::id::{Epoch, IncarnationId, NotificationId, QueueName};
-use crate::domain::message::{HeaderValue, Message};
+use crate::domain::message::Message;
 use crate::domain::naming::hex;
 use crate::domain::notification::{Decoded, Notification, decode};
 use crate::domain::queue::{Closing, Decision, Head, QueueRecord};
@@ -125,12 +124,6 @@ pub(super) enum Flow {
     Stop(End),
 }
 
-/// A settled 2xx that the broker may not know of (PROTOCOLS.md 6).
-struct Remembered {
-    id: NotificationId,
-    hash: [u8; 32],
-}
-
 /// A worker.
 pub(super) struct Worker {
     pub(super) engine: Arc<Inner>,
@@ -143,8 +136,7 @@ pub(super) struct Worker {
     pub(super) control: Arc<Control>,
     pub(super) stops: Stops,
     pub(super) sequence: u64,
-    delivered: VecDeque<(NotificationId, Message)>,
-    remembered: VecDeque<Remembered>,
+    settled: LastSettled,
     prefetch: u16,
 }
 
@@ -159,6 +151,7 @@ impl Worker {
         stops: Stops,
     ) -> Self {
         let prefetch = engine.settings.prefetch.max(1);
+        let settled = engine.settled.take(&lease.record.name);
         Self {
             queue: lease.record.name.clone(),
             epoch: lease.epoch,
@@ -170,8 +163,7 @@ impl Worker {
             control,
             stops,
             sequence: 0,
-            delivered: VecDeque::new(),
-            remembered: VecDeque::new(),
+            settled,
             prefetch,
         }
     }
@@ -195,6 +187,7 @@ impl Worker {
                 Flow::Stop(end) => break end,
             }
         };
+        self.engine.settled.put(&self.queue, self.settled);
         WorkerEnd {
             queue: self.queue,
             epoch: self.epoch,
@@ -219,7 +212,10 @@ impl Worker {
         loop {
             self.may_go_on()?;
             match self.engine.broker.attach(&self.queue, options).await {
-                Ok(AttachOutcome::Attached(attached)) => return Ok(attached),
+                Ok(AttachOutcome::Attached(attached)) => {
+                    self.settled.expect_again();
+                    return Ok(attached);
+                }
                 Ok(AttachOutcome::Missing) => return Err(End::Gone),
                 Ok(AttachOutcome::Poison(why)) => return Err(self.quarantine(&why).await),
                 Err(error @ (BrokerError::Unreachable { .. } | BrokerError::Unknown { .. })) => {
@@ -367,7 +363,6 @@ impl Worker {
         match lost {
             Lost::Connection(why) | Lost::Undecodable(why) => {
                 tracing::info!(queue = ?self.queue, why = ?why, "connection lost, attaching again");
-                self.remember();
                 Flow::Reattach
             }
             Lost::Cancelled => match self.engine.broker.look(&self.queue).await {
@@ -378,47 +373,8 @@ impl Worker {
         }
     }
 
-    /// The last settled messages may come again: note what they were. A connection that is lost again before
-    /// anything was settled changes nothing of that.
-    fn remember(&mut self) {
-        if self.delivered.is_empty() {
-            return;
-        }
-        self.remembered = self
-            .delivered
-            .drain(..)
-            .map(|(id, message)| Remembered {
-                id,
-                hash: fingerprint(&message),
-            })
-            .collect();
-    }
-
-    /// PROTOCOLS.md 6: true for a message whose 2xx this worker remembers.
-    fn was_delivered(&mut self, delivery: &Delivery) -> bool {
-        let Some(known) = self.remembered.pop_front() else {
-            return false;
-        };
-        let same = delivery.redelivered
-            && delivery.message.message_id.as_deref() == Some(known.id.as_str())
-            && fingerprint(&delivery.message) == known.hash;
-        if same {
-            return true;
-        }
-        // Those before the first unsettled one were acked: look for it among the rest, in order.
-        while let Some(known) = self.remembered.pop_front() {
-            if delivery.redelivered
-                && delivery.message.message_id.as_deref() == Some(known.id.as_str())
-                && fingerprint(&delivery.message) == known.hash
-            {
-                return true;
-            }
-        }
-        false
-    }
-
     async fn message(&mut self, attached: &mut dyn Attached, delivery: Delivery) -> Flow {
-        if self.was_delivered(&delivery) {
+        if self.settled.came_again(&delivery.message, delivery.redelivered) {
             return self.ack(attached, delivery.tag).await;
         }
         let message = delivery.message;
@@ -547,22 +503,13 @@ impl Worker {
     pub(super) async fn ack(&mut self, attached: &mut dyn Attached, tag: crate::broker::DeliveryTag) -> Flow {
         match attached.ack(tag).await {
             Acked::Sent => Flow::Continue,
-            Acked::Lost => {
-                self.remember();
-                Flow::Reattach
-            }
+            Acked::Lost => Flow::Reattach,
         }
     }
 
-    /// Keeps what was just delivered until the broker is sure to have the ack: until `prefetch` more were.
-    pub(super) fn keep_delivered(&mut self, notification: &NotificationId, message: Message) {
-        if message.message_id.is_none() {
-            return;
-        }
-        if self.delivered.len() >= usize::from(self.prefetch) {
-            self.delivered.pop_front();
-        }
-        self.delivered.push_back((notification.clone(), message));
+    /// Keeps what was just delivered: it may come again.
+    pub(super) fn keep_delivered(&mut self, message: &Message) {
+        self.settled.push(message);
     }
 
     /// PROTOCOLS.md 11: record *ended*, ack the mark; the channel is closed next.
@@ -696,28 +643,6 @@ fn known_of(head: Option<&Head>) -> super::dead_letter::LastAttempt {
         error: head.and_then(|head| head.last_error.clone()),
         ..Default::default()
     }
-}
-
-/// SHA-256 over headers and body.
-fn fingerprint(message: &Message) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    let mut part = |bytes: &[u8]| {
-        digest.update(bytes.len().to_be_bytes());
-        digest.update(bytes);
-    };
-    part(message.kind.as_deref().unwrap_or_default().as_bytes());
-    part(message.content_type.as_deref().unwrap_or_default().as_bytes());
-    for (name, value) in &message.headers {
-        part(name.as_bytes());
-        match value {
-            HeaderValue::Text(bytes) => part(bytes),
-            HeaderValue::Integer(number) => part(&number.to_be_bytes()),
-            HeaderValue::Bool(truth) => part(&[u8::from(*truth)]),
-            HeaderValue::Other(text) => part(text.as_bytes()),
-        }
-    }
-    part(&message.body);
-    digest.finalize().into()
 }
 
 /// The id of a message that came without one: the same at every redelivery.

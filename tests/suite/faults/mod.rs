@@ -3,6 +3,10 @@
 //!
 //! Each test publishes through the library in this process, which goes on while a daemon is dead, lets
 //! the daemon deliver to a real receiver, and leaves the judgement to the one history checker.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the test's own clock and tasks, outside the program under test"
+)]
 
 mod brokers;
 mod foreign;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use url::Url;
@@ -12,18 +13,30 @@ use crate::support::wait::wait_until;
 pub(super) struct Proxy {
     address: SocketAddr,
     server: String,
+    /// Nothing goes on to the server once a client has sent this.
+    stalls_at: &'static [u8],
     task: Option<JoinHandle<()>>,
 }
 
 impl Proxy {
     /// To the host and port of `url`.
     pub(super) async fn to(url: &str) -> Self {
+        Self::stalling_at(b"", url).await
+    }
+
+    /// The same, and a connection falls silent once its client has sent `marker`.
+    pub(super) async fn stalling_at(marker: &'static [u8], url: &str) -> Self {
         let url = Url::parse(url).unwrap();
         let server = format!("{}:{}", url.host_str().unwrap(), url.port().unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let task = Some(tokio::spawn(forward(listener, server.clone())));
-        Self { address, server, task }
+        let task = Some(tokio::spawn(forward(listener, server.clone(), marker)));
+        Self {
+            address,
+            server,
+            stalls_at: marker,
+            task,
+        }
     }
 
     /// `url` with this way instead of its host and port.
@@ -48,7 +61,11 @@ impl Proxy {
         let listener = wait_until("the proxy's port", super::scene::BOUND, async || {
             TcpListener::bind(address).await.ok()
         });
-        self.task = Some(tokio::spawn(forward(listener.await, self.server.clone())));
+        self.task = Some(tokio::spawn(forward(
+            listener.await,
+            self.server.clone(),
+            self.stalls_at,
+        )));
     }
 }
 
@@ -60,15 +77,40 @@ impl Drop for Proxy {
     }
 }
 
-async fn forward(listener: TcpListener, server: String) {
+async fn forward(listener: TcpListener, server: String, marker: &'static [u8]) {
     let mut connections = JoinSet::new();
-    while let Ok((mut near, _)) = listener.accept().await {
+    while let Ok((near, _)) = listener.accept().await {
         let server = server.clone();
         connections.spawn(async move {
-            if let Ok(mut far) = TcpStream::connect(&server).await {
+            if let Ok(far) = TcpStream::connect(&server).await {
                 // Either side may hang up whenever it likes.
-                let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                let _ = pump(near, far, marker).await;
             }
         });
+    }
+}
+
+async fn pump(mut near: TcpStream, mut far: TcpStream, marker: &[u8]) -> std::io::Result<()> {
+    let ((mut from_near, mut to_near), (mut from_far, mut to_far)) = (near.split(), far.split());
+    let up = async {
+        let mut buffer = vec![0; 16_384];
+        let mut sent: Vec<u8> = Vec::new();
+        loop {
+            let length = from_near.read(&mut buffer).await?;
+            if length == 0 {
+                return Ok(());
+            }
+            sent.extend(&buffer[..length]);
+            if !marker.is_empty() && sent.windows(marker.len()).any(|bytes| bytes == marker) {
+                std::future::pending::<()>().await;
+            }
+            // A marker may come in two parts.
+            sent.drain(..sent.len().saturating_sub(marker.len()));
+            to_far.write_all(&buffer[..length]).await?;
+        }
+    };
+    tokio::select! {
+        ended = up => ended,
+        ended = tokio::io::copy(&mut from_far, &mut to_near) => ended.map(drop),
     }
 }

@@ -1,7 +1,7 @@
 //! Receivers that misbehave delay nobody else, and get everything once they recover.
 
 use super::scene::{BOUND, Scene};
-use crate::support::receiver::Behaviour;
+use crate::support::receiver::{Attempt, Behaviour};
 use crate::support::wait::wait_until;
 
 async fn check(scene: &mut Scene, behaviour: Behaviour) {
@@ -29,11 +29,7 @@ async fn check(scene: &mut Scene, behaviour: Behaviour) {
         "{shown}"
     );
     assert!(
-        !scene
-            .receiver
-            .attempts_of("/bad")
-            .iter()
-            .any(|attempt| attempt.succeeded()),
+        !scene.receiver.attempts_of("/bad").iter().any(Attempt::succeeded),
         "the others were delayed"
     );
     scene.receiver.behave("/bad", Behaviour::Status(200));

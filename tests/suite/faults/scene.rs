@@ -59,7 +59,6 @@ struct Line {
 struct Producer {
     engine: Engine,
     broker: BrokerHandle,
-    naming: Naming,
 }
 
 enum StoreAt {
@@ -154,7 +153,7 @@ impl Scene {
         };
         let sender = HttpSender::new(sender, clock.clone()).unwrap();
         let engine = Engine::new(store, Arc::clone(&broker), sender, publishes_only(&naming), clock);
-        Producer { engine, broker, naming }
+        Producer { engine, broker }
     }
 
     pub(super) fn naming(&self) -> Naming {
