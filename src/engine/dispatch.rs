@@ -207,9 +207,15 @@ impl Dispatcher {
             }
             Tell::Closed { queue, ending } => {
                 self.holdings.remove(&queue);
-                self.again.remove(&queue);
+                let again = self.again.remove(&queue);
                 match ending {
-                    Ending::Deleted => self.candidates.forget(&queue),
+                    Ending::Deleted => {
+                        self.candidates.forget(&queue);
+                        // Told of meanwhile: it may exist again.
+                        if again {
+                            self.candidate(queue);
+                        }
+                    }
                     Ending::GoesOn => self.candidate(queue),
                     Ending::Lost => {}
                 }
@@ -408,7 +414,12 @@ impl Dispatcher {
         let endpoint = lease
             .endpoint
             .as_ref()
-            .map(|endpoint| self.engine.endpoints.update(endpoint));
+            .map(|endpoint| self.engine.endpoints.update(endpoint))
+            // A probe is given back to its endpoint even when the queue's row is gone.
+            .or_else(|| {
+                let url = reserved.as_ref().filter(|_| probe.is_some())?;
+                Some(self.engine.endpoints.get(url))
+            });
         if let Some(url) = &lease.record.url {
             self.candidates.learn(&queue, url);
         }
