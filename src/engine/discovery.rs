@@ -172,7 +172,7 @@ impl Inner {
             }
             // A missing count means: look.
             if queue.ready != Some(0) && naming.is_delivery_queue(queue.name.as_str()) {
-                let _ = tell.send(Tell::Candidate(queue.name.clone())).await;
+                let _ = tell.send(Tell::Swept(queue.name.clone())).await;
             }
         }
         Ok((listed.took, listed.more))

@@ -30,6 +30,12 @@ use crate::telemetry::names;
 const LEASES_AT_ONCE: usize = 64;
 /// Requests for leases under way at once.
 const ASKING_MAX: usize = 4;
+/// How long a listing does not bring back a queue that waits for a person.
+const REST: Duration = Duration::from_secs(10);
+/// How long it does not bring back one that another process has.
+const REST_HELD: Duration = Duration::from_secs(1);
+/// Queues that rest, at most.
+const RESTING_MAX: usize = 200_000;
 /// Messages to the dispatcher that wait, at most.
 pub(super) const CHANNEL: usize = 65_536;
 
@@ -38,6 +44,8 @@ pub(super) const CHANNEL: usize = 65_536;
 pub(super) enum Tell {
     /// This queue may have something to do.
     Candidate(QueueName),
+    /// A listing shows that it is not empty.
+    Swept(QueueName),
     /// A row whose own schedule is due, or whose deletion or decision a crash left open.
     Due(Box<QueueRecord>),
     /// Somebody paused it, or wants its lease.
@@ -103,8 +111,11 @@ pub(super) struct Dispatcher {
     holdings: HashMap<QueueName, Holding>,
     /// Told again while held: look at once more after the release.
     again: HashSet<QueueName>,
+    /// Found not to be worked on now, and until when (uptime in microseconds) a listing does not change that.
+    resting: HashMap<QueueName, u64>,
     slots: HashMap<EndpointUrl, Slots>,
     probing: HashSet<EndpointUrl>,
+    unknown_first: bool,
     workers: usize,
     asking: usize,
     /// Local timers: uptime in microseconds.
@@ -121,8 +132,10 @@ impl Dispatcher {
             candidates: Candidates::default(),
             holdings: HashMap::new(),
             again: HashSet::new(),
+            resting: HashMap::new(),
             slots: HashMap::new(),
             probing: HashSet::new(),
+            unknown_first: false,
             workers: 0,
             asking: 0,
             timers: BinaryHeap::new(),
@@ -182,6 +195,7 @@ impl Dispatcher {
     fn told(&mut self, tell: Tell) {
         match tell {
             Tell::Candidate(queue) => self.candidate(queue),
+            Tell::Swept(queue) => self.swept(queue),
             Tell::Due(record) => self.due(*record),
             Tell::LetGo(queue) => {
                 if let Some(Holding::Working { control, .. }) = self.holdings.get(&queue) {
@@ -224,6 +238,7 @@ impl Dispatcher {
     }
 
     fn candidate(&mut self, queue: QueueName) {
+        self.resting.remove(&queue);
         match self.holdings.get(&queue) {
             None => self.candidates.add(queue),
             // Its worker has it, or will: after the release there is one more look.
@@ -231,6 +246,25 @@ impl Dispatcher {
             Some(Holding::Closing) => {
                 self.again.insert(queue);
             }
+        }
+    }
+
+    /// A queue that waits for a person or for its time is not empty either, at every listing.
+    fn swept(&mut self, queue: QueueName) {
+        let now = self.uptime();
+        if self.resting.get(&queue).is_none_or(|until| *until <= now) {
+            self.candidate(queue);
+        }
+    }
+
+    fn rest(&mut self, queue: QueueName, span: Duration) {
+        let now = self.uptime();
+        if self.resting.len() >= RESTING_MAX {
+            self.resting.retain(|_, until| *until > now);
+        }
+        if self.resting.len() < RESTING_MAX {
+            let span = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+            self.resting.insert(queue, now.saturating_add(span));
         }
     }
 
@@ -283,9 +317,15 @@ impl Dispatcher {
         let troubled = self.troubled_workers();
         let (engine, slots) = (&self.engine, &self.slots);
         let admits = |url: &EndpointUrl| has_slot(engine, slots, troubled, url);
-        let (queue, url) = match self.candidates.next(admits) {
-            Some((queue, url)) => (queue, Some(url)),
-            None => (self.candidates.next_unknown()?, None),
+        // Queues whose URL is known and those where it is not take turns: neither starves the other.
+        self.unknown_first = !self.unknown_first;
+        let unknown = self.unknown_first.then(|| self.candidates.next_unknown()).flatten();
+        let (queue, url) = match unknown {
+            Some(queue) => (queue, None),
+            None => match self.candidates.next(admits) {
+                Some((queue, url)) => (queue, Some(url)),
+                None => (self.candidates.next_unknown()?, None),
+            },
         };
         if let Some(url) = &url {
             self.slots.entry(url.clone()).or_default().used += 1;
@@ -365,12 +405,16 @@ impl Dispatcher {
                     self.give_up(&queue, ProbeNext::Same);
                     self.wake_in(queue, Duration::from_secs(1));
                 }
-                LeaseOutcome::Held(_) => self.give_up(&queue, ProbeNext::AnyQueue),
+                LeaseOutcome::Held(_) => {
+                    self.give_up(&queue, ProbeNext::AnyQueue);
+                    self.rest(queue, REST_HELD);
+                }
                 LeaseOutcome::Reserved(record) => {
                     if let Some(url) = &record.url {
                         self.candidates.learn(&queue, url);
                     }
                     self.give_up(&queue, ProbeNext::AnyQueue);
+                    self.rest(queue, REST_HELD);
                 }
                 LeaseOutcome::Disowned => {
                     self.give_up(&queue, ProbeNext::Same);
@@ -468,24 +512,29 @@ impl Dispatcher {
             && !unfinished
         {
             if head.parked {
+                self.rest(record.name.clone(), REST);
                 return false;
             }
             if let Some(at) = head.next_attempt_at {
                 let wait = at.since(self.engine.clock.now());
                 if !wait.is_zero() {
-                    self.wake_in(record.name.clone(), wait);
+                    // The poll tells when it is due; a timer is more exact, and there is one a rest.
+                    self.rest(record.name.clone(), wait.min(REST));
+                    if wait <= REST {
+                        self.wake_in(record.name.clone(), wait);
+                    }
                     return false;
                 }
             }
         }
         let Some(endpoint) = endpoint else { return true };
         if !endpoint.is_available() && !unfinished {
-            self.candidates.add(record.name.clone());
+            self.again.insert(record.name.clone());
             return false;
         }
         let used = self.slots.get(&endpoint.url).map_or(0, |slots| slots.used);
         if reserved.is_none() && used >= slots_of(&self.engine, endpoint) {
-            self.candidates.add(record.name.clone());
+            self.again.insert(record.name.clone());
             return false;
         }
         true
@@ -532,6 +581,7 @@ impl Dispatcher {
             End::Idle => self.release(queue, end.epoch, Release::Look),
             End::Yielded | End::Stopping => self.release(queue, end.epoch, Release::More),
             End::Waits(delay) | End::Trouble(delay) => {
+                self.rest(queue.clone(), delay.min(REST));
                 self.wake_in(queue.clone(), delay);
                 self.release(queue, end.epoch, Release::Wait);
             }
@@ -540,6 +590,8 @@ impl Dispatcher {
                 self.release(queue, end.epoch, Release::Wait);
             }
             End::Parked | End::LetGo | End::Refused => {
+                let span = if end.end == End::LetGo { REST_HELD } else { REST };
+                self.rest(queue.clone(), span);
                 self.again.remove(&queue);
                 self.release(queue, end.epoch, Release::Wait);
             }
