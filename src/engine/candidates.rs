@@ -32,8 +32,9 @@ impl Candidates {
         self.urls.insert(queue.clone(), url.clone());
     }
 
-    /// Forgets a queue that is gone.
+    /// Forgets a queue that is gone, wherever it waits.
     pub(super) fn forget(&mut self, queue: &QueueName) {
+        self.take(queue);
         self.urls.remove(queue);
     }
 
@@ -162,6 +163,14 @@ mod tests {
         let mut candidates = filled();
         assert_eq!(order(&mut candidates, |u| *u == url("b")), ["b1"]);
         assert_eq!(order(&mut candidates, |_| true), ["a1", "a2"]);
+    }
+
+    #[test]
+    fn a_queue_that_is_gone_waits_no_more_and_gives_no_probe() {
+        let mut candidates = filled();
+        candidates.forget(&queue("a1"));
+        assert_eq!(candidates.first_of(&url("a")), Some(&queue("a2")));
+        assert_eq!(order(&mut candidates, |_| true), ["a2", "b1"]);
     }
 
     #[test]

@@ -120,6 +120,7 @@ pub(super) struct Dispatcher {
     resting: HashMap<QueueName, u64>,
     slots: HashMap<EndpointUrl, Slots>,
     probing: HashSet<EndpointUrl>,
+    unknown_first: bool,
     workers: usize,
     asking: usize,
     /// Local timers: uptime in microseconds.
@@ -139,6 +140,7 @@ impl Dispatcher {
             resting: HashMap::new(),
             slots: HashMap::new(),
             probing: HashSet::new(),
+            unknown_first: false,
             workers: 0,
             asking: 0,
             timers: BinaryHeap::new(),
@@ -229,9 +231,15 @@ impl Dispatcher {
             }
             Tell::Closed { queue, ending } => {
                 self.holdings.remove(&queue);
-                self.again.remove(&queue);
+                let again = self.again.remove(&queue);
                 match ending {
-                    Ending::Deleted => self.candidates.forget(&queue),
+                    Ending::Deleted => {
+                        self.candidates.forget(&queue);
+                        // Told of meanwhile: it may exist again.
+                        if again {
+                            self.candidate(queue);
+                        }
+                    }
                     Ending::GoesOn => self.candidate(queue),
                     Ending::Lost => {}
                 }
@@ -240,6 +248,7 @@ impl Dispatcher {
     }
 
     fn candidate(&mut self, queue: QueueName) {
+        self.resting.remove(&queue);
         match self.holdings.get(&queue) {
             None => self.candidates.add(queue),
             // Its worker has it, or will: after the release there is one more look.
@@ -320,9 +329,15 @@ impl Dispatcher {
         let troubled = self.troubled_workers();
         let (engine, slots) = (&self.engine, &self.slots);
         let admits = |url: &EndpointUrl| has_slot(engine, slots, troubled, url);
-        let (queue, url) = match self.candidates.next(admits) {
-            Some((queue, url)) => (queue, Some(url)),
-            None => (self.candidates.next_unknown()?, None),
+        // Queues whose URL is known and those where it is not take turns: neither starves the other.
+        self.unknown_first = !self.unknown_first;
+        let unknown = self.unknown_first.then(|| self.candidates.next_unknown()).flatten();
+        let (queue, url) = match unknown {
+            Some(queue) => (queue, None),
+            None => match self.candidates.next(admits) {
+                Some((queue, url)) => (queue, Some(url)),
+                None => (self.candidates.next_unknown()?, None),
+            },
         };
         if let Some(url) = &url {
             self.slots.entry(url.clone()).or_default().used += 1;
@@ -460,7 +475,12 @@ impl Dispatcher {
         let endpoint = lease
             .endpoint
             .as_ref()
-            .map(|endpoint| self.engine.endpoints.update(endpoint));
+            .map(|endpoint| self.engine.endpoints.update(endpoint))
+            // A probe is given back to its endpoint even when the queue's row is gone.
+            .or_else(|| {
+                let url = reserved.as_ref().filter(|_| probe.is_some())?;
+                Some(self.engine.endpoints.get(url))
+            });
         if let Some(url) = &lease.record.url {
             self.candidates.learn(&queue, url);
         }
@@ -515,20 +535,23 @@ impl Dispatcher {
             if let Some(at) = head.next_attempt_at {
                 let wait = at.since(self.engine.clock.now());
                 if !wait.is_zero() {
+                    // The poll tells when it is due; a timer is more exact, and there is one a rest.
                     self.rest(&record.name, wait.min(REST_STOPPED));
-                    self.wake_in(record.name.clone(), wait);
+                    if wait <= REST_STOPPED {
+                        self.wake_in(record.name.clone(), wait);
+                    }
                     return false;
                 }
             }
         }
         let Some(endpoint) = endpoint else { return true };
         if !endpoint.is_available() && !unfinished {
-            self.candidates.add(record.name.clone());
+            self.again.insert(record.name.clone());
             return false;
         }
         let used = self.slots.get(&endpoint.url).map_or(0, |slots| slots.used);
         if reserved.is_none() && used >= slots_of(&self.engine, endpoint) {
-            self.candidates.add(record.name.clone());
+            self.again.insert(record.name.clone());
             return false;
         }
         true

@@ -3,6 +3,7 @@
 //! A wrong guess closes its channel (404, 406), so none of these shares one with anything (trap 12).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lapin::Channel;
 use lapin::options::{QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
@@ -12,6 +13,11 @@ use super::failure::{CallError, call_error};
 use super::line::{Dialer, Line, Slot};
 use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::naming::{self, Argument, Naming, QueueType};
+
+/// Times that a queue is declared which is gone when it is to be bound.
+const CREATE_TRIES: u32 = 20;
+/// Between two of them.
+const CREATE_PAUSE: Duration = Duration::from_millis(50);
 
 /// The spare connection and what is done on it.
 #[derive(Debug)]
@@ -70,10 +76,25 @@ impl Admin {
     /// Declares a queue with the arguments of a delivery queue and binds it with its own name.
     pub(super) async fn create(&self, queue: &ShortString) -> Result<(), CreateError> {
         let arguments = delivery_arguments(self.queue_type, self.exchange.as_str(), &self.dead_letter_queue);
-        self.declare(queue, arguments).await?;
-        self.bind_on_own(queue)
-            .await
-            .map_err(|error| CreateError::Other(self.error("bind", &error)))
+        let mut tries = 1;
+        // A look finds a queue missing whose deletion is not over; until it is, a declare finds it there
+        // and says that it is not, or the binding does.
+        loop {
+            let vanished = match self.declare(queue, arguments.clone()).await {
+                Ok(()) => match self.bind_on_own(queue).await {
+                    Ok(()) => return Ok(()),
+                    Err(error) if error.no_queue() => self.error("bind", &error),
+                    Err(error) => return Err(CreateError::Other(self.error("bind", &error))),
+                },
+                Err(CreateError::Vanished(error)) => error,
+                Err(error) => return Err(error),
+            };
+            if tries >= CREATE_TRIES {
+                return Err(CreateError::Other(vanished));
+            }
+            tries += 1;
+            tokio::time::sleep(CREATE_PAUSE).await;
+        }
     }
 
     /// Declares a durable queue.
@@ -90,6 +111,7 @@ impl Admin {
         match declared.await {
             Ok(_) => Ok(()),
             Err(error) if error.code() == Some(406) => Err(CreateError::OtherArguments(error.text())),
+            Err(error) if error.no_queue() => Err(CreateError::Vanished(self.error("declare", &error))),
             Err(error) => Err(CreateError::Other(self.error("declare", &error))),
         }
     }
@@ -230,6 +252,8 @@ impl Admin {
 pub(super) enum CreateError {
     /// 406, in the broker's words.
     OtherArguments(String),
+    /// 404: a queue of that name is being deleted.
+    Vanished(BrokerError),
     Other(BrokerError),
 }
 

@@ -115,7 +115,7 @@ async fn bound(broker: &RabbitMq, queue: &ShortString, key: &ShortString) -> Res
 /// Adds to the broker's words, which name one difference, the arguments that the queue really has.
 async fn explained(broker: &RabbitMq, queue: &ShortString, error: CreateError) -> BrokerError {
     let said = match error {
-        CreateError::Other(error) => return error,
+        CreateError::Other(error) | CreateError::Vanished(error) => return error,
         CreateError::OtherArguments(said) => said,
     };
     let name = queue.as_str().to_owned();

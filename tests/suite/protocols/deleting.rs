@@ -72,7 +72,10 @@ async fn nothing_is_lost(queue_type: QueueType, executions: u64, rounds: u32) {
         total += 1;
     }
     assert_eq!(total, usize::try_from(executions).unwrap() * rounds as usize);
-    stage.delivered(total).await;
+    wait_until("nothing to be lost or late", BOUND * 2, async || {
+        (stage.receiver.delivered() >= total).then_some(())
+    })
+    .await;
     let deleted = deleted.load(Ordering::SeqCst);
     assert!(
         deleted >= total / 4,

@@ -113,9 +113,12 @@ async fn a_waiting_queue_gets_its_turn_while_others_have_long_backlogs() {
     })
     .await;
     let done = stage.receiver.delivered();
+    let attempts = stage.receiver.attempts();
+    let place = |body: &[u8]| attempts.iter().position(|one| one.body == body);
+    let (c, d) = (place(b"c /busy 1"), place(b"d /ok 1"));
     assert!(
         done < 1_900,
-        "they waited for the backlogs: {done} were delivered first"
+        "they waited for the backlogs: {done} were delivered first ({c:?}, {d:?})"
     );
     stage.delivered(2_002).await;
     stage.stop().await;
