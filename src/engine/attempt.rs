@@ -21,7 +21,6 @@ use crate::domain::policy::{Override, Phase, RetryPolicy, Schedule};
 use crate::domain::queue::{Decision, Head};
 use crate::domain::verdict::{DeadReason, Scope, Situation, Verdict, decide};
 use crate::store::{Changed, Failure, FailureRecorded, HeadScope, ProbeNext, Success, Tally};
-use crate::telemetry::names;
 
 /// Bytes of an error that are kept.
 const ERROR_MAX: usize = 1024;
@@ -160,9 +159,7 @@ impl Worker {
             },
         };
         let attempt = self.attempt_row(hand, &sent, number);
-        metrics::counter!(names::ATTEMPTS, "class" => attempt.class.as_str()).increment(1);
-        metrics::histogram!(names::ATTEMPT_DURATION, "class" => attempt.class.as_str())
-            .record(sent.duration.as_secs_f64());
+        self.engine.meters.attempted(attempt.class, sent.duration);
         Some(Tried { sent, attempt, epoch })
     }
 
@@ -220,7 +217,7 @@ impl Worker {
         let settles_head = self.record.head.take().is_some() || self.record.refusals_in_row > 0;
         self.record.refusals_in_row = 0;
         if let Some(created) = hand.notification.created_at {
-            metrics::histogram!(names::DELIVERY_DELAY).record(self.engine.clock.now().since(created).as_secs_f64());
+            self.engine.meters.delivered(self.engine.clock.now().since(created));
         }
         self.keep_delivered(&hand.message);
         let flow = self.ack(attached, hand.tag).await;

@@ -1,5 +1,5 @@
-//! Finding work (DESIGN.md, *Finding work*): nudges and created queues as they are told, and a paged
-//! sweep for the rest that never spends more than a tenth of its time listing.
+//! Finding work (DESIGN.md, *Finding work*): nudges and created queues as they are told, and a sweep
+//! for the rest that never spends more than a tenth of its time listing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::dispatch::Tell;
 use super::{Event, Inner};
-use crate::broker::{Look, PageRequest, Signal};
+use crate::broker::{ListedQueue, Look, Signal};
 use crate::store::QueueQuery;
 use crate::telemetry::names;
 
@@ -17,8 +17,6 @@ use crate::telemetry::names;
 const SWEEP_MIN: Duration = Duration::from_millis(100);
 /// The longest time between two sweeps, unless listing itself takes more than a tenth of it.
 const SWEEP_MAX: Duration = Duration::from_secs(50);
-/// Queues on a page of the sweep.
-const PAGE: u32 = 500;
 /// Rows read at once at the start.
 const ROWS: u32 = 1_000;
 
@@ -127,27 +125,13 @@ impl Inner {
     pub(super) async fn sweep(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
         while !generation.is_cancelled() {
             let began = self.clock.uptime();
-            let mut listing = Duration::ZERO;
-            let mut page = 1;
-            loop {
-                match self.sweep_page(page, &tell).await {
-                    Ok((took, more)) => {
-                        listing += took;
-                        if !more || generation.is_cancelled() {
-                            break;
-                        }
-                        page += 1;
-                        if took > SWEEP_MIN {
-                            rest(&generation, took * 9).await;
-                        }
-                    }
-                    Err(error) => {
-                        tracing::debug!(error = ?error, "queues cannot be listed: looking at the known ones");
-                        listing += self.look_at_known(&tell, &generation).await.max(SWEEP_MIN);
-                        break;
-                    }
+            let listing = match self.list(&tell).await {
+                Ok(took) => took,
+                Err(error) => {
+                    tracing::debug!(error = ?error, "queues cannot be listed: looking at the known ones");
+                    self.look_at_known(&tell, &generation).await.max(SWEEP_MIN)
                 }
-            }
+            };
             metrics::histogram!(names::LISTING_DURATION).record(listing.as_secs_f64());
             let spent = self.clock.uptime().saturating_sub(began);
             let pause = (listing * 9)
@@ -187,28 +171,19 @@ impl Inner {
         self.clock.uptime().saturating_sub(began)
     }
 
-    async fn sweep_page(
-        &self,
-        page: u32,
-        tell: &mpsc::Sender<Tell>,
-    ) -> Result<(Duration, bool), crate::broker::BrokerError> {
+    /// Answers how long the broker took.
+    async fn list(&self, tell: &mpsc::Sender<Tell>) -> Result<Duration, crate::broker::BrokerError> {
         let naming = &self.settings.naming;
-        let request = PageRequest {
-            page,
-            size: PAGE,
-            name_contains: Some(naming.prefix.clone()),
-        };
-        let listed = self.broker.queues_page(&request).await?;
-        for queue in &listed.queues {
-            if naming.is_delivery_queue(queue.name.as_str()) {
-                self.rules.learn(&queue.name, &queue.arguments);
-            }
+        let listed = self.broker.queues_all().await?;
+        let ours = |queue: &&ListedQueue| naming.is_delivery_queue(queue.name.as_str());
+        for queue in listed.queues.iter().filter(ours) {
+            self.rules.learn(&queue.name, &queue.arguments);
             // A missing count means: look.
-            if queue.ready != Some(0) && naming.is_delivery_queue(queue.name.as_str()) {
+            if queue.ready != Some(0) {
                 let _ = tell.send(Tell::Listed(queue.name.clone())).await;
             }
         }
-        Ok((listed.took, listed.more))
+        Ok(listed.took)
     }
 }
 

@@ -19,6 +19,7 @@ pub mod event;
 mod fence;
 mod incarnation;
 mod manage;
+mod meters;
 mod plans;
 mod policies;
 mod publisher;
@@ -46,6 +47,7 @@ pub use query::{Answer, Query, QueuesQuery};
 
 use self::endpoints::EndpointTable;
 use self::fence::Fence;
+use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
 use self::rules::Rules;
@@ -143,6 +145,7 @@ struct Inner {
     fence: Fence,
     endpoints: EndpointTable,
     recorder: Recorder,
+    meters: Meters,
     rules: Rules,
     settled: Resting,
     delivering: AtomicBool,
@@ -170,6 +173,7 @@ impl Engine {
             endpoints: EndpointTable::new(settings.rates.clone()),
             publisher: Publisher::default(),
             recorder: Recorder::default(),
+            meters: Meters::default(),
             rules: Rules::default(),
             settled: Resting::default(),
             delivering: AtomicBool::new(false),

@@ -627,7 +627,7 @@ impl Worker {
 }
 
 /// Patience with an empty queue when somebody else waits.
-const HURRY: Duration = Duration::from_millis(20);
+const HURRY: Duration = Duration::from_millis(10);
 
 /// A guarded change that did not happen means that the lease is not ours any more.
 fn guarded(result: Result<bool, ()>) -> Result<(), End> {

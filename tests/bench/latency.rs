@@ -105,7 +105,7 @@ async fn idle(case: &Case, daemon: &mut Side) {
 }
 
 async fn listing(daemon: &mut Side) -> f64 {
-    delivering::number(daemon, "redrive_sweep_seconds_sum").await
+    delivering::number(daemon, &format!("{}_sum", redrive::telemetry::LISTING_DURATION)).await
 }
 
 /// Queues far from each other, each used once.

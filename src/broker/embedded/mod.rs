@@ -235,6 +235,26 @@ impl Broker for Embedded {
         })
     }
 
+    async fn queues_all(&self) -> Result<QueuePage, BrokerError> {
+        let start = self.0.clock.uptime();
+        let mut all = QueuePage::default();
+        let mut page = PageRequest {
+            page: 1,
+            size: 500,
+            name_contains: None,
+        };
+        loop {
+            let next = self.queues_page(&page).await?;
+            all.queues.extend(next.queues);
+            all.total = next.total;
+            if !next.more {
+                all.took = self.0.clock.uptime().saturating_sub(start);
+                return Ok(all);
+            }
+            page.page += 1;
+        }
+    }
+
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {
         let counted = tables::queue_counts(self.0.file.readers(), queue.as_str())
             .await

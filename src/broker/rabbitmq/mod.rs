@@ -315,6 +315,10 @@ impl Broker for RabbitMq {
         self.management()?.queues_page(page, &self.clock).await
     }
 
+    async fn queues_all(&self) -> Result<QueuePage, BrokerError> {
+        self.management()?.queues_all(&self.clock).await
+    }
+
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {
         self.management()?.queue(queue, &self.clock).await
     }

@@ -1,7 +1,10 @@
 //! Attempts, and what follows from them, in a SQLite file.
 
+use std::sync::LazyLock;
+
 use async_trait::async_trait;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::Sqlite;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
 
 use super::error::unread;
 use super::{SqliteStore, endpoints};
@@ -23,19 +26,29 @@ const ATTEMPT_ADD: &str = concat!(
     attempt_columns!(),
     ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
 );
+/// Rows of one statement.
+const ATTEMPTS_AT_ONCE: usize = 50;
+static ATTEMPTS_ADD: LazyLock<String> = LazyLock::new(|| {
+    let row = ["?"; 12].join(", ");
+    let rows = vec![format!("({row})"); ATTEMPTS_AT_ONCE].join(", ");
+    format!(concat!("INSERT INTO attempts (", attempt_columns!(), ") VALUES {}"), rows)
+});
 const HEAD: &str = "UPDATE delivery_queues SET \
     head_first_failed_at = CASE WHEN head_message = $3 THEN head_first_failed_at ELSE $4 END, head_message = $3, \
     head_last_failed_at = $4, head_failures = $5, head_last_status = $6, head_last_error = $7, \
     head_next_attempt_at = $8, head_parked = $9, head_phase = $10, head_attempts_allowed = $11, \
     refusals_in_row = $12, active_at = $4 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
-const DELIVERED: &str = "UPDATE delivery_queues SET delivered = delivered + $2, last_delivered_at = $3, \
-    active_at = $3, refusals_in_row = 0 WHERE name = $1";
+/// One statement for all of a batch: a statement costs more than the row that it changes.
+const DELIVERED: &str = "UPDATE delivery_queues SET delivered = delivered + batch.count, last_delivered_at = $2, \
+    active_at = $2, refusals_in_row = 0 \
+    FROM (SELECT value ->> 0 AS name, value ->> 1 AS count FROM json_each($1)) AS batch \
+    WHERE delivery_queues.name = batch.name";
 const HEAD_SETTLED: &str = concat!(
     "UPDATE delivery_queues SET ",
     head_cleared!(),
     " WHERE name = $1 AND head_message = $2"
 );
-const SUCCEEDED: &str = "UPDATE endpoints SET last_success_at = $2 WHERE url = $1";
+const SUCCEEDED: &str = "UPDATE endpoints SET last_success_at = $2 WHERE url IN (SELECT value FROM json_each($1))";
 const FAILING: &str = "SELECT count(*) AS queues, count(*) FILTER (WHERE head_last_failed_at > \
     max(COALESCE($2, 0), COALESCE((SELECT last_success_at FROM endpoints WHERE url = $1), 0))) \
     AS failing FROM delivery_queues WHERE url = $1";
@@ -278,17 +291,13 @@ async fn record_successes(
     batch: &SuccessBatch<'_>,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
-    for attempt in &batch.attempts {
-        attempt_add(connection, attempt).await?;
-    }
-    for (queue, count) in &batch.queues {
-        sqlx::query(DELIVERED)
-            .bind(queue.as_str())
-            .bind(count)
-            .bind(now.micros())
-            .execute(&mut *connection)
-            .await?;
-    }
+    attempts_add(connection, &batch.attempts).await?;
+    let queues: Vec<_> = batch.queues.iter().map(|(queue, count)| (queue.as_str(), *count)).collect();
+    sqlx::query(DELIVERED)
+        .bind(serde_json::json!(queues).to_string())
+        .bind(now.micros())
+        .execute(&mut *connection)
+        .await?;
     for attempt in &batch.settled {
         sqlx::query(HEAD_SETTLED)
             .bind(attempt.queue.as_str())
@@ -296,18 +305,37 @@ async fn record_successes(
             .execute(&mut *connection)
             .await?;
     }
-    for url in &batch.urls {
-        sqlx::query(SUCCEEDED)
-            .bind(url.as_str())
-            .bind(now.micros())
-            .execute(&mut *connection)
-            .await?;
+    let urls: Vec<_> = batch.urls.iter().map(|url| url.as_str()).collect();
+    sqlx::query(SUCCEEDED)
+        .bind(serde_json::json!(urls).to_string())
+        .bind(now.micros())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn attempts_add(connection: &mut SqliteConnection, attempts: &[&Attempt]) -> Result<(), sqlx::Error> {
+    let (many, rest) = attempts.as_chunks::<ATTEMPTS_AT_ONCE>();
+    for some in many {
+        let query = some.iter().fold(sqlx::query(ATTEMPTS_ADD.as_str()), |query, attempt| values_of(query, attempt));
+        query.execute(&mut *connection).await?;
+    }
+    for attempt in rest {
+        attempt_add(&mut *connection, attempt).await?;
     }
     Ok(())
 }
 
 async fn attempt_add(connection: &mut SqliteConnection, attempt: &Attempt) -> Result<(), sqlx::Error> {
-    sqlx::query(ATTEMPT_ADD)
+    values_of(sqlx::query(ATTEMPT_ADD), attempt).execute(connection).await?;
+    Ok(())
+}
+
+type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
+
+/// Binds the values of one row.
+fn values_of<'q>(query: SqliteQuery<'q>, attempt: &'q Attempt) -> SqliteQuery<'q> {
+    query
         .bind(attempt.message_id.as_str())
         .bind(attempt.queue.as_str())
         .bind(attempt.url.as_str())
@@ -320,7 +348,4 @@ async fn attempt_add(connection: &mut SqliteConnection, attempt: &Attempt) -> Re
         .bind(&attempt.error)
         .bind(&attempt.response)
         .bind(attempt.counted)
-        .execute(connection)
-        .await?;
-    Ok(())
 }

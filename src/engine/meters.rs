@@ -1,0 +1,53 @@
+//! The numbers that every delivery moves, with their handles kept: looking one up by name and label costs
+//! more than all the rest of it. The process's recorder is installed before its first delivery.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use metrics::{Counter, Histogram};
+
+use crate::domain::outcome::OutcomeClass;
+use crate::telemetry::names;
+
+/// Handles, looked up when they are needed first.
+#[derive(Debug, Default)]
+pub(super) struct Meters(OnceLock<Handles>);
+
+struct Handles {
+    delivered: Counter,
+    delivered_duration: Histogram,
+    delay: Histogram,
+}
+
+impl std::fmt::Debug for Handles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handles")
+    }
+}
+
+impl Meters {
+    /// An attempt ended.
+    pub(super) fn attempted(&self, class: OutcomeClass, took: Duration) {
+        if class == OutcomeClass::Delivered {
+            self.handles().delivered.increment(1);
+            self.handles().delivered_duration.record(took.as_secs_f64());
+            return;
+        }
+        metrics::counter!(names::ATTEMPTS, "class" => class.as_str()).increment(1);
+        metrics::histogram!(names::ATTEMPT_DURATION, "class" => class.as_str()).record(took.as_secs_f64());
+    }
+
+    /// A notification of that age was delivered.
+    pub(super) fn delivered(&self, age: Duration) {
+        self.handles().delay.record(age.as_secs_f64());
+    }
+
+    fn handles(&self) -> &Handles {
+        let class = OutcomeClass::Delivered.as_str();
+        self.0.get_or_init(|| Handles {
+            delivered: metrics::counter!(names::ATTEMPTS, "class" => class),
+            delivered_duration: metrics::histogram!(names::ATTEMPT_DURATION, "class" => class),
+            delay: metrics::histogram!(names::DELIVERY_DELAY),
+        })
+    }
+}
