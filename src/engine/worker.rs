@@ -5,6 +5,7 @@
 //! whatever is not settled when the worker ends is back in its place, because the channel is closed and
 //! nothing else is ever done to give it back.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -31,7 +31,10 @@ const ATTEMPTS_AT_ONCE: usize = 50;
 static ATTEMPTS_ADD: LazyLock<String> = LazyLock::new(|| {
     let row = ["?"; 12].join(", ");
     let rows = vec![format!("({row})"); ATTEMPTS_AT_ONCE].join(", ");
-    format!(concat!("INSERT INTO attempts (", attempt_columns!(), ") VALUES {}"), rows)
+    format!(
+        concat!("INSERT INTO attempts (", attempt_columns!(), ") VALUES {}"),
+        rows
+    )
 });
 const HEAD: &str = "UPDATE delivery_queues SET \
     head_first_failed_at = CASE WHEN head_message = $3 THEN head_first_failed_at ELSE $4 END, head_message = $3, \
@@ -292,7 +295,11 @@ async fn record_successes(
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     attempts_add(connection, &batch.attempts).await?;
-    let queues: Vec<_> = batch.queues.iter().map(|(queue, count)| (queue.as_str(), *count)).collect();
+    let queues: Vec<_> = batch
+        .queues
+        .iter()
+        .map(|(queue, count)| (queue.as_str(), *count))
+        .collect();
     sqlx::query(DELIVERED)
         .bind(serde_json::json!(queues).to_string())
         .bind(now.micros())
@@ -317,7 +324,9 @@ async fn record_successes(
 async fn attempts_add(connection: &mut SqliteConnection, attempts: &[&Attempt]) -> Result<(), sqlx::Error> {
     let (many, rest) = attempts.as_chunks::<ATTEMPTS_AT_ONCE>();
     for some in many {
-        let query = some.iter().fold(sqlx::query(ATTEMPTS_ADD.as_str()), |query, attempt| values_of(query, attempt));
+        let query = some.iter().fold(sqlx::query(ATTEMPTS_ADD.as_str()), |query, attempt| {
+            values_of(query, attempt)
+        });
         query.execute(&mut *connection).await?;
     }
     for attempt in rest {
