@@ -2,7 +2,8 @@
 //!
 //! A publisher publishes first and binds only what did not exist. In one delivery queue one publish
 //! is unsettled at a time: a returned or unknown one holds the next ones back, or n+1 would overtake
-//! n. Only creating a queue asks the store, and goes on without it; that a queue was seen is recorded there as well as it goes.
+//! n. Only creating a queue asks the store, and goes on without it; that a queue was seen is recorded
+//! there as well as it goes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
