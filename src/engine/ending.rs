@@ -105,7 +105,8 @@ impl Inner {
             match self.broker.bind(&held.queue).await {
                 Ok(Look::Missing) => return self.forget(held).await.unwrap_or(Ending::Lost),
                 Ok(Look::Present { .. }) => {
-                    return match self.mark(held, QueueMark::Closing(Closing::Open)).await {
+                    // Still ended: a message opens it again, and without one it is tried once more.
+                    return match self.mark(held, QueueMark::Closing(Closing::Ended)).await {
                         Ok(true) => Ending::GoesOn,
                         Ok(false) | Err(()) => Ending::Lost,
                     };

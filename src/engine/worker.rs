@@ -519,11 +519,13 @@ impl Worker {
             url: url.clone(),
             granted,
         };
-        let told = self.control.tell.send(asked).await;
-        match (told, answer.await) {
-            (Ok(()), Ok(true)) => Ok(()),
-            (Ok(()), Ok(false)) => Err(End::Yielded),
-            (Err(_), _) | (_, Err(_)) => Err(End::Stopping),
+        if self.control.tell.send(asked).await.is_err() {
+            return Err(End::Stopping);
+        }
+        match answer.await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(End::Yielded),
+            Err(_) => Err(End::Stopping),
         }
     }
 

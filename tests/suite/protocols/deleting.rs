@@ -1,11 +1,12 @@
 //! Rules 8 and 11, and the deletion of idle queues: a queue that is deleted takes nothing along.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redrive::broker::Look;
-use redrive::domain::id::ExecutionId;
+use redrive::domain::id::{ExecutionId, QueueName};
 use redrive::domain::naming::QueueType;
 use redrive::domain::queue::Closing;
 use redrive::engine::{Ended, Event};
@@ -15,7 +16,7 @@ use super::lease_of;
 use super::life::Life;
 use crate::engine::stage::{BOUND, Ground, Stage, notification};
 use crate::support::checker::Publish;
-use crate::support::receiver::Behaviour;
+use crate::support::receiver::{Attempt, Behaviour};
 use crate::support::wait::{at_moment, wait_until};
 
 /// What one publisher was told: (queue, id, body) of each confirmed notification, in order.
@@ -41,6 +42,31 @@ async fn race(stage: &Stage, execution: String, rounds: u32, seed: u64) -> Confi
         at_moment(Duration::from_millis(moment)).await;
     }
     confirmed
+}
+
+/// What was confirmed and not delivered, each with what its queue is like.
+async fn missing(stage: &Stage) -> Vec<String> {
+    let attempts = stage.receiver.attempts();
+    let delivered: HashSet<&str> = attempts.iter().map(Attempt::id).collect();
+    let mut missing = Vec::new();
+    for published in &stage.history.published {
+        if !delivered.contains(published.id.as_str()) {
+            let queue = QueueName::parse(&published.queue).unwrap();
+            let look = stage.broker.look(&queue).await.unwrap();
+            missing.push(format!(
+                "{} of {}: {look:?}, {:?}",
+                published.id,
+                published.queue,
+                stage
+                    .store
+                    .queue_get(&queue)
+                    .await
+                    .unwrap()
+                    .map(|row| (row.closing, row.owner))
+            ));
+        }
+    }
+    missing
 }
 
 async fn nothing_is_lost(queue_type: QueueType, executions: u64, rounds: u32) {
@@ -72,22 +98,26 @@ async fn nothing_is_lost(queue_type: QueueType, executions: u64, rounds: u32) {
         total += 1;
     }
     assert_eq!(total, usize::try_from(executions).unwrap() * rounds as usize);
-    wait_until("nothing to be lost or late", BOUND * 2, async || {
-        (stage.receiver.delivered() >= total).then_some(())
-    })
-    .await;
+    let settled = async || {
+        let missing = missing(&stage).await;
+        (missing.is_empty() || !missing.iter().any(|one| one.contains("Present"))).then_some(missing)
+    };
+    let lost = wait_until("nothing to be late", BOUND * 2, settled).await;
+    assert!(lost.is_empty(), "{} lost: {lost:#?}", lost.len());
     let deleted = deleted.load(Ordering::SeqCst);
     assert!(
         deleted >= total / 4,
         "too few races: {deleted} deletions among {total} publishes"
     );
+    let names: HashSet<String> = stage.history.published.iter().map(|one| one.queue.clone()).collect();
     wait_until("every ended queue to be gone", BOUND, async || {
-        let page = stage
-            .store
-            .queues_page(&redrive::store::QueueQuery::first(1_000))
-            .await
-            .unwrap();
-        page.is_empty().then_some(())
+        for name in &names {
+            let queue = QueueName::parse(name).unwrap();
+            if stage.broker.look(&queue).await.unwrap() != Look::Missing {
+                return None;
+            }
+        }
+        Some(())
     })
     .await;
     counting.abort();
