@@ -33,6 +33,8 @@ use async_trait::async_trait;
 use lapin::types::ShortString;
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::address::Address;
 use self::admin::Admin;
@@ -57,6 +59,8 @@ const SIGNALS_MAX: usize = 4096;
 const NUDGES_MAX: usize = 10_000;
 /// At most one nudge in this time and queue (PROTOCOLS.md 24).
 const NUDGE_EVERY: Duration = Duration::from_secs(1);
+/// How long a close waits for nudges under way.
+const NUDGED: Duration = Duration::from_secs(1);
 
 /// What the driver is told; `Debug` leaves the logins out.
 #[derive(Clone)]
@@ -120,6 +124,9 @@ pub struct RabbitMq {
     signals: broadcast::Sender<Signal>,
     events: Arc<AtomicBool>,
     nudges: Mutex<HashMap<QueueName, Duration>>,
+    /// Nudges under way; a command that ends at once waits for its own.
+    nudging: TaskTracker,
+    closing: CancellationToken,
     listening: Mutex<Vec<AbortHandle>>,
 }
 
@@ -154,6 +161,8 @@ impl RabbitMq {
             signals,
             events: Arc::default(),
             nudges: Mutex::default(),
+            nudging: TaskTracker::new(),
+            closing: CancellationToken::new(),
             listening: Mutex::default(),
             settings,
         }))
@@ -276,11 +285,15 @@ impl Broker for RabbitMq {
 
     async fn nudge(&self, queue: &QueueName) {
         if let Some(wait) = self.nudge_after(queue) {
-            let (publisher, queue) = (Arc::clone(&self.publisher), queue.clone());
-            ambient::spawn("nudge", async move {
-                tokio::time::sleep(wait).await;
+            let (publisher, queue, closing) = (Arc::clone(&self.publisher), queue.clone(), self.closing.clone());
+            let nudge = async move {
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = closing.cancelled() => {}
+                }
                 publisher.fling(prepare::WAKE, queue.as_str().as_bytes()).await;
-            });
+            };
+            ambient::spawn("nudge", self.nudging.track_future(nudge));
         }
     }
 
@@ -337,6 +350,10 @@ impl Broker for RabbitMq {
 
     async fn close(&self) {
         self.stop_listening();
+        self.closing.cancel();
+        self.nudging.close();
+        // One that does not get through is found by the sweep.
+        let _ = tokio::time::timeout(NUDGED, self.nudging.wait()).await;
         for line in self.pool.lines() {
             line.close().await;
         }

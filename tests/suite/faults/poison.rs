@@ -36,6 +36,9 @@ async fn a_queue_with_an_undecodable_head_is_quarantined_and_rescued_and_the_oth
     let rescue = ["queue", "rescue", poisonous.as_str(), "--yes", "--json"];
     let rescued = scene.installation.run(&rescue).await.expect_code(0).json();
     assert_eq!(rescued["rescued"], true, "{rescued}");
+    // The command says so itself: nobody has to find it.
+    let goes_on = tokio::time::timeout(Duration::from_secs(20), scene.delivered(100)).await;
+    assert!(goes_on.is_ok(), "the rescued queue rests");
     scene.finish(&mut [&mut daemon], 2).await;
 }
 
