@@ -512,7 +512,7 @@ impl Dispatcher {
             endpoint,
             probe,
             control,
-            self.stops.clone(),
+            self.stops.for_worker(),
         );
         self.start(worker);
     }

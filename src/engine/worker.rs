@@ -5,6 +5,7 @@
 //! whatever is not settled when the worker ends is back in its place, because the channel is closed and
 //! nothing else is ever done to give it back.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -76,6 +77,17 @@ pub(super) struct Stops {
     pub(super) generation: CancellationToken,
 }
 
+impl Stops {
+    /// For one worker: asking costs a lock, and all workers ask for every message. A child has its own.
+    pub(super) fn for_worker(&self) -> Self {
+        Self {
+            drain: self.drain.child_token(),
+            abandon: self.abandon.child_token(),
+            generation: self.generation.child_token(),
+        }
+    }
+}
+
 /// Why a worker let go.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum End {
@@ -138,6 +150,8 @@ pub(super) struct Worker {
     pub(super) sequence: u64,
     settled: LastSettled,
     prefetch: u16,
+    /// Fires when the queue may have been empty for long enough.
+    quiet: Pin<Box<tokio::time::Sleep>>,
 }
 
 impl Worker {
@@ -165,6 +179,7 @@ impl Worker {
             sequence: 0,
             settled,
             prefetch,
+            quiet: Box::pin(tokio::time::sleep(Duration::ZERO)),
         }
     }
 
@@ -323,15 +338,8 @@ impl Worker {
 
     /// The next message; lingers on an empty queue, and not when others wait.
     async fn next(&mut self, attached: &mut dyn Attached) -> Result<Next, End> {
-        let linger = self.engine.settings.linger;
         let asked = self.engine.clock.uptime();
         loop {
-            let waited = self.engine.clock.uptime().saturating_sub(asked);
-            let patience = if self.control.others_wait.load(Ordering::SeqCst) {
-                HURRY.min(linger)
-            } else {
-                linger
-            };
             tokio::select! {
                 biased;
                 next = attached.next() => break Ok(next),
@@ -341,9 +349,28 @@ impl Worker {
                     if self.control.let_go.load(Ordering::SeqCst) {
                         break Err(End::LetGo);
                     }
+                    self.quiet = Box::pin(tokio::time::sleep(self.patience()));
                 }
-                () = tokio::time::sleep(patience.saturating_sub(waited)) => break Err(self.nothing_came()),
+                () = self.quiet.as_mut() => {
+                    // It was set for an earlier message: messages do not pay for a timer each.
+                    let waited = self.engine.clock.uptime().saturating_sub(asked);
+                    let left = self.patience().saturating_sub(waited);
+                    if left.is_zero() {
+                        break Err(self.nothing_came());
+                    }
+                    self.quiet = Box::pin(tokio::time::sleep(left));
+                }
             }
+        }
+    }
+
+    /// How long nothing may come.
+    fn patience(&self) -> Duration {
+        let linger = self.engine.settings.linger;
+        if self.control.others_wait.load(Ordering::SeqCst) {
+            HURRY.min(linger)
+        } else {
+            linger
         }
     }
 
