@@ -16,6 +16,9 @@ use crate::store::QueueMark;
 /// How long publishers that passed the binding before it went have to arrive.
 const SETTLE: Duration = Duration::from_secs(1);
 
+/// How long a delete without an answer has to happen.
+const UNKNOWN_DELETE: Duration = Duration::from_secs(5);
+
 /// What became of a queue that was to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -80,14 +83,22 @@ impl Inner {
             Look::Present { ready: 0, .. } => {}
             Look::Present { .. } => return Ok(self.rebind(held).await),
         }
-        match self
-            .broker
-            .delete_empty(&held.queue)
-            .await
-            .map_err(|error| self.note(held, "delete", &error))?
-        {
-            Deleted::Deleted | Deleted::Missing => self.forget(held).await,
-            Deleted::InUse => Ok(self.rebind(held).await),
+        match self.broker.delete_empty(&held.queue).await {
+            Ok(Deleted::Deleted | Deleted::Missing) => self.forget(held).await,
+            Ok(Deleted::InUse) => Ok(self.rebind(held).await),
+            Err(error) => {
+                self.note(held, "delete", &error);
+                self.await_unknown_delete(held).await
+            }
+        }
+    }
+
+    /// The delete was sent, and no answer came: it may still happen, so nobody binds until it had its time.
+    async fn await_unknown_delete(&self, held: &Held) -> Result<Ending, ()> {
+        tokio::time::sleep(UNKNOWN_DELETE).await;
+        match self.broker.look(&held.queue).await {
+            Ok(Look::Missing) => self.forget(held).await,
+            Ok(Look::Present { .. }) | Err(_) => Ok(self.rebind(held).await),
         }
     }
 
@@ -100,7 +111,7 @@ impl Inner {
 
     /// Something came, or a step failed: publishers must be able to reach it again.
     async fn rebind(&self, held: &Held) -> Ending {
-        let mut pause = super::worker::Pause::default();
+        let mut pause = super::insist::Pause::default();
         while self.fence.permits(held.incarnation) {
             match self.broker.bind(&held.queue).await {
                 Ok(Look::Missing) => return self.forget(held).await.unwrap_or(Ending::Lost),

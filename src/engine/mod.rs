@@ -4,7 +4,6 @@
 //! [`Engine::run`]; the daemon does, and delivers.
 
 mod answers;
-mod attempt;
 mod candidates;
 pub mod command;
 mod daemon;
@@ -18,6 +17,7 @@ pub mod error;
 pub mod event;
 mod fence;
 mod incarnation;
+mod insist;
 mod manage;
 mod meters;
 mod plans;

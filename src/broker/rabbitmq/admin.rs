@@ -15,7 +15,7 @@ use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::naming::{self, Argument, Naming, QueueType};
 
 /// Times that a queue is declared which is gone when it is to be bound.
-const CREATE_TRIES: u32 = 20;
+const CREATE_TRIES: u32 = 100;
 /// Between two of them.
 const CREATE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -74,27 +74,38 @@ impl Admin {
     }
 
     /// Declares a queue with the arguments of a delivery queue and binds it with its own name.
+    ///
+    /// A look finds a queue missing from the moment its process begins to end; its record stays a little
+    /// longer. A declare in between finds the record and says that all is well, and a binding made then
+    /// routes to the dying process, whose end the broker confirms. So: declare, look whether a living
+    /// process answers, and bind only then.
     pub(super) async fn create(&self, queue: &ShortString) -> Result<(), CreateError> {
         let arguments = delivery_arguments(self.queue_type, self.exchange.as_str(), &self.dead_letter_queue);
-        let mut tries = 1;
-        // A look finds a queue missing whose deletion is not over; until it is, a declare finds it there
-        // and says that it is not, or the binding does.
-        loop {
-            let vanished = match self.declare(queue, arguments.clone()).await {
-                Ok(()) => match self.bind_on_own(queue).await {
-                    Ok(()) => return Ok(()),
-                    Err(error) if error.no_queue() => self.error("bind", &error),
-                    Err(error) => return Err(CreateError::Other(self.error("bind", &error))),
-                },
-                Err(CreateError::Vanished(error)) => error,
+        let mut vanished = None;
+        for _ in 0..CREATE_TRIES {
+            match self.declare(queue, arguments.clone()).await {
+                Ok(()) => {}
+                Err(CreateError::Vanished(error)) => {
+                    vanished = Some(error);
+                    tokio::time::sleep(CREATE_PAUSE).await;
+                    continue;
+                }
                 Err(error) => return Err(error),
-            };
-            if tries >= CREATE_TRIES {
-                return Err(CreateError::Other(vanished));
             }
-            tries += 1;
-            tokio::time::sleep(CREATE_PAUSE).await;
+            if self.look(queue).await.map_err(CreateError::Other)? == Look::Missing {
+                tokio::time::sleep(CREATE_PAUSE).await;
+                continue;
+            }
+            match self.bind_on_own(queue).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.no_queue() => vanished = Some(self.error("bind", &error)),
+                Err(error) => return Err(CreateError::Other(self.error("bind", &error))),
+            }
         }
+        Err(CreateError::Other(vanished.unwrap_or_else(|| BrokerError::Failed {
+            operation: "declare",
+            detail: "the queue is being deleted and does not go".to_owned(),
+        })))
     }
 
     /// Declares a durable queue.

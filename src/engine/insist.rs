@@ -1,0 +1,49 @@
+//! Patience with a store or broker that is away.
+
+use std::time::Duration;
+
+use super::Inner;
+use crate::domain::id::IncarnationId;
+use crate::store::StoreError;
+
+/// Waits between tries: 50 ms doubling to 2 s, with jitter.
+#[derive(Debug)]
+pub(super) struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(Duration::from_millis(50))
+    }
+}
+
+impl Pause {
+    pub(super) async fn wait(&mut self) {
+        tokio::time::sleep(self.0.mul_f64(0.5 + crate::ambient::roll())).await;
+        self.0 = (self.0 * 2).min(Duration::from_secs(2));
+    }
+}
+
+impl Inner {
+    /// Repeats a store operation while the store is away and the fence permits it. `Err` when it may not
+    /// go on: whatever is in hand goes back.
+    pub(super) async fn insist<T, F, O>(&self, incarnation: IncarnationId, mut operation: O) -> Result<T, ()>
+    where
+        F: Future<Output = Result<T, StoreError>> + Send,
+        O: FnMut() -> F,
+    {
+        let mut pause = Pause::default();
+        loop {
+            match operation().await {
+                Ok(value) => return Ok(value),
+                Err(error @ StoreError::Unreachable { .. }) if self.fence.permits(incarnation) => {
+                    tracing::warn!(error = ?error, "waiting for the store");
+                    pause.wait().await;
+                }
+                Err(error) => {
+                    tracing::error!(error = ?error, "the store failed");
+                    return Err(());
+                }
+            }
+        }
+    }
+}
