@@ -9,15 +9,45 @@ use lapin::Channel;
 use lapin::options::{QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
-use super::failure::{CallError, call_error};
+use super::failure::{CallError, Ended, call_error};
 use super::line::{Dialer, Line, Slot};
 use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::naming::{self, Argument, Naming, QueueType};
 
+/// Times that a step is repeated whose answer went astray.
+pub(super) const ASTRAY_TRIES: u32 = 20;
+/// Times that it is begun where the connection ends meanwhile.
+const LOST_TRIES: u32 = 4;
+/// After an error that closed a channel: the client needs a moment before its number can be used again.
+const ERROR_PAUSE: Duration = Duration::from_millis(2);
 /// Times that a queue is declared which is gone when it is to be bound.
 const CREATE_TRIES: u32 = 100;
 /// Between two of them.
 const CREATE_PAUSE: Duration = Duration::from_millis(50);
+
+/// Repeats a step whose answer was about another queue (see [`CallError::is_astray`]), each time on a new
+/// connection: what else the old one still brings may be astray too. Only for steps that may be done twice.
+macro_rules! answered {
+    ($admin:expr, $queue:expr, |$line:ident| $step:expr) => {{
+        let mut tries = 0;
+        loop {
+            let $line = match $admin.line().await {
+                Ok(line) => line,
+                Err(error) => break Err(CallError::Ended(Ended::Lost(error.to_string()))),
+            };
+            tries += 1;
+            match $step.await {
+                Err(error) if error.is_astray($queue.as_str()) && tries < ASTRAY_TRIES => {
+                    tracing::debug!(queue = ?$queue.as_str(), "an answer went astray: asked again");
+                    $line.abandon("answers went astray");
+                }
+                // Somebody else's answer went astray meanwhile, or the connection was lost.
+                Err(CallError::Ended(_)) if tries < LOST_TRIES => {}
+                answer => break answer,
+            }
+        }
+    }};
+}
 
 /// The spare connection and what is done on it.
 #[derive(Debug)]
@@ -50,27 +80,11 @@ impl Admin {
     }
 
     pub(super) async fn look(&self, queue: &ShortString) -> Result<Look, BrokerError> {
-        let line = self.line().await?;
-        self.look_on(&line, queue).await
+        answered!(self, queue, |line| passive(&line, queue)).map_err(|error| self.error("look", &error))
     }
 
     async fn look_on(&self, line: &Line, queue: &ShortString) -> Result<Look, BrokerError> {
-        let options = QueueDeclareOptions {
-            passive: true,
-            ..QueueDeclareOptions::default()
-        };
-        let looked = on_channel(line, async |channel: &Channel| {
-            line.call(channel.queue_declare(queue.clone(), options, FieldTable::default()))
-                .await
-        });
-        match looked.await {
-            Ok(found) => Ok(Look::Present {
-                ready: found.message_count().into(),
-                consumers: found.consumer_count().into(),
-            }),
-            Err(error) if error.no_queue() => Ok(Look::Missing),
-            Err(error) => Err(self.error("look", &error)),
-        }
+        passive(line, queue).await.map_err(|error| self.error("look", &error))
     }
 
     /// Declares a queue with the arguments of a delivery queue and binds it with its own name.
@@ -98,7 +112,7 @@ impl Admin {
             }
             match self.bind_on_own(queue).await {
                 Ok(()) => return Ok(()),
-                Err(error) if error.no_queue() => vanished = Some(self.error("bind", &error)),
+                Err(error) if error.says_missing(queue.as_str()) => vanished = Some(self.error("bind", &error)),
                 Err(error) => return Err(CreateError::Other(self.error("bind", &error))),
             }
         }
@@ -110,19 +124,20 @@ impl Admin {
 
     /// Declares a durable queue.
     pub(super) async fn declare(&self, queue: &ShortString, arguments: FieldTable) -> Result<(), CreateError> {
-        let line = self.line().await.map_err(CreateError::Other)?;
         let options = QueueDeclareOptions {
             durable: true,
             ..QueueDeclareOptions::default()
         };
-        let declared = on_channel(&line, async |channel: &Channel| {
+        let declared = answered!(self, queue, |line| on_channel(&line, async |channel: &Channel| {
             line.call(channel.queue_declare(queue.clone(), options, arguments.clone()))
                 .await
-        });
-        match declared.await {
+        }));
+        match declared {
             Ok(_) => Ok(()),
             Err(error) if error.code() == Some(406) => Err(CreateError::OtherArguments(error.text())),
-            Err(error) if error.no_queue() => Err(CreateError::Vanished(self.error("declare", &error))),
+            Err(error) if error.says_missing(queue.as_str()) => {
+                Err(CreateError::Vanished(self.error("declare", &error)))
+            }
             Err(error) => Err(CreateError::Other(self.error("declare", &error))),
         }
     }
@@ -133,47 +148,32 @@ impl Admin {
 
     /// Binds a queue to our exchange with a key.
     pub(super) async fn bind_with(&self, queue: &ShortString, key: &ShortString) -> Result<(), CallError> {
-        let line = self
-            .line()
-            .await
-            .map_err(|error| CallError::Ended(super::failure::Ended::Lost(error.to_string())))?;
-        on_channel(&line, async |channel: &Channel| {
+        answered!(self, queue, |line| on_channel(&line, async |channel: &Channel| {
             let options = QueueBindOptions::default();
-            let binding = channel.queue_bind(
-                queue.clone(),
-                self.exchange.clone(),
-                key.clone(),
-                options,
-                FieldTable::default(),
-            );
-            line.call(binding).await
-        })
-        .await
+            let (exchange, key) = (self.exchange.clone(), key.clone());
+            line.call(channel.queue_bind(queue.clone(), exchange, key, options, FieldTable::default()))
+                .await
+        }))
     }
 
     pub(super) async fn bind(&self, queue: &ShortString) -> Result<Look, BrokerError> {
         match self.bind_on_own(queue).await {
             Ok(()) => self.look(queue).await,
-            Err(error) if error.no_queue() => Ok(Look::Missing),
+            Err(error) if error.says_missing(queue.as_str()) => Ok(Look::Missing),
             Err(error) => Err(self.error("bind", &error)),
         }
     }
 
     pub(super) async fn unbind(&self, queue: &ShortString) -> Result<(), BrokerError> {
-        let line = self.line().await?;
-        let unbound = on_channel(&line, async |channel: &Channel| {
-            let unbinding = channel.queue_unbind(
-                queue.clone(),
-                self.exchange.clone(),
-                queue.clone(),
-                FieldTable::default(),
-            );
-            line.call(unbinding).await
-        });
-        match unbound.await {
+        let unbound = answered!(self, queue, |line| on_channel(&line, async |channel: &Channel| {
+            let (exchange, key) = (self.exchange.clone(), queue.clone());
+            line.call(channel.queue_unbind(queue.clone(), exchange, key, FieldTable::default()))
+                .await
+        }));
+        match unbound {
             Ok(()) => Ok(()),
             // Nothing is bound that is not there.
-            Err(error) if error.no_queue() => Ok(()),
+            Err(error) if error.says_missing(queue.as_str()) => Ok(()),
             Err(error) => Err(self.error("unbind", &error)),
         }
     }
@@ -236,13 +236,20 @@ impl Admin {
         queue: &ShortString,
         options: QueueDeleteOptions,
     ) -> Result<Deleted, BrokerError> {
-        let deleted = on_channel(line, async |channel: &Channel| {
-            line.call(channel.queue_delete(queue.clone(), options)).await
-        });
+        let channel = match line.channel().await {
+            Ok(channel) => channel,
+            Err(error) => return Err(self.error("delete", &error)),
+        };
+        // Never repeated: another delete might meet another queue of that name.
+        let deleted = line.call(channel.queue_delete(queue.clone(), options));
         match deleted.await {
             Ok(_) => Ok(Deleted::Deleted),
             Err(error) if error.code() == Some(406) => Ok(Deleted::InUse),
-            Err(error) if error.no_queue() => Ok(Deleted::Missing),
+            Err(error) if error.is_astray(queue.as_str()) => Err(BrokerError::Unknown {
+                operation: "delete",
+                detail: error.text(),
+            }),
+            Err(error) if error.says_missing(queue.as_str()) => Ok(Deleted::Missing),
             Err(error) => Err(self.error("delete", &error)),
         }
     }
@@ -273,8 +280,38 @@ pub(super) async fn on_channel<T>(
     line: &Line,
     step: impl AsyncFnOnce(&Channel) -> Result<T, CallError>,
 ) -> Result<T, CallError> {
+    // One step at a time on a connection: where a channel is opened while another is closed by an error,
+    // the client hands that error to the wrong one.
+    let _turn = line.turn().await;
     let channel = line.channel().await?;
-    step(&channel).await
+    let answer = step(&channel).await;
+    if answer.is_err() {
+        tokio::time::sleep(ERROR_PAUSE).await;
+    }
+    answer
+}
+
+/// An exact look.
+async fn passive(line: &Line, queue: &ShortString) -> Result<Look, CallError> {
+    let options = QueueDeclareOptions {
+        passive: true,
+        ..QueueDeclareOptions::default()
+    };
+    let looked = on_channel(line, async |channel: &Channel| {
+        line.call(channel.queue_declare(queue.clone(), options, FieldTable::default()))
+            .await
+    });
+    match looked.await {
+        Ok(found) if found.name() != queue => Err(CallError::Ended(Ended::Lost(
+            "the answer is about another queue".to_owned(),
+        ))),
+        Ok(found) => Ok(Look::Present {
+            ready: found.message_count().into(),
+            consumers: found.consumer_count().into(),
+        }),
+        Err(error) if error.says_missing(queue.as_str()) => Ok(Look::Missing),
+        Err(error) => Err(error),
+    }
 }
 
 /// The arguments of a delivery queue (trap 13).

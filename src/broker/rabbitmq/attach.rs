@@ -13,6 +13,7 @@ use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, Queu
 use lapin::types::{FieldTable, ShortString};
 use lapin::{Channel, Consumer};
 
+use super::admin::ASTRAY_TRIES;
 use super::failure::{CallError, Ended, call_error, ended};
 use super::line::{CLOSE, Dialer, Line};
 use super::message;
@@ -109,6 +110,16 @@ async fn died(line: &Line, error: &CallError) -> Option<Ended> {
 
 /// A channel that consumes the queue; `None` when there is no such queue.
 async fn consume(line: &Line, wanted: &Wanted) -> Result<Option<(Channel, Consumer)>, CallError> {
+    let mut tries = 0;
+    loop {
+        match try_consume(line, wanted).await {
+            Err(error) if error.is_astray(wanted.queue.as_str()) && tries < ASTRAY_TRIES => tries += 1,
+            answer => return answer,
+        }
+    }
+}
+
+async fn try_consume(line: &Line, wanted: &Wanted) -> Result<Option<(Channel, Consumer)>, CallError> {
     let channel = line.channel().await?;
     let consuming = async {
         if let Some(exchange) = &wanted.bind {
@@ -127,7 +138,7 @@ async fn consume(line: &Line, wanted: &Wanted) -> Result<Option<(Channel, Consum
     };
     match consuming.await {
         Ok(consumer) => Ok(Some((channel, consumer))),
-        Err(error) if error.no_queue() => Ok(None),
+        Err(error) if error.says_missing(wanted.queue.as_str()) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -74,8 +74,25 @@ impl CallError {
 
     /// Whether the broker says that there is no such queue. A 404 alone does not say that: a classic
     /// queue whose node is down is `NOT_FOUND - home node … is down or inaccessible` (trap 35).
-    pub(super) fn no_queue(&self) -> bool {
+    fn no_queue(&self) -> bool {
         self.code() == Some(404) && self.text().starts_with("NOT_FOUND - no queue ")
+    }
+
+    /// Whether the broker speaks of another queue than the one asked for: the client handed the answer to
+    /// one channel's question to another's (measured with lapin 4.12.3: a few in 10,000 where channels
+    /// are opened and closed side by side). It says nothing of this queue.
+    pub(super) fn is_astray(&self, queue: &str) -> bool {
+        // The broker's text is at most 255 bytes: a long name may be cut.
+        let mut end = queue.len().min(180);
+        while !queue.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.no_queue() && !self.text().contains(&queue[..end])
+    }
+
+    /// Whether the broker says that there is no queue of this very name.
+    pub(super) fn says_missing(&self, queue: &str) -> bool {
+        self.no_queue() && !self.is_astray(queue)
     }
 
     /// Whether the broker says that there is no such exchange.

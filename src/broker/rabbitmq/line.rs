@@ -95,6 +95,7 @@ pub(super) struct Line {
     connection: Connection,
     end: Arc<watch::Sender<Option<Ended>>>,
     watcher: AbortHandle,
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl std::fmt::Debug for Line {
@@ -136,6 +137,7 @@ impl Line {
             connection,
             end,
             watcher: watcher.abort_handle(),
+            turn: tokio::sync::Mutex::new(()),
         })
     }
 
@@ -168,6 +170,16 @@ impl Line {
     pub(super) fn limits(&self) -> (u16, u32) {
         let configuration = self.connection.configuration();
         (configuration.channel_max(), configuration.frame_max())
+    }
+
+    /// Nothing more is asked on it.
+    pub(super) fn abandon(&self, why: &str) {
+        self.note(Ended::Lost(why.to_owned()));
+    }
+
+    /// The turn of a step that opens and closes a channel.
+    pub(super) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
     /// A new channel.
