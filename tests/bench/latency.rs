@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use redrive::ambient::Clock;
 use redrive::delivery::http::{HttpSender, SenderSettings};
 use redrive::domain::egress::AddressRules;
@@ -124,7 +123,7 @@ async fn announced(case: &Case, ground: &Ground, queues: &[Queue], store: &str, 
             url: queue.url.clone(),
             headers: Vec::new(),
             content_type: None,
-            body: Bytes::from(message.body),
+            body: message.body,
             polling_time_s: None,
             restart_count: None,
         };

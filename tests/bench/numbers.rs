@@ -15,7 +15,7 @@ impl Spread {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         Self {
-            median: share(&sorted, 0.5),
+            median: f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]),
             min: sorted[0],
             max: sorted[sorted.len() - 1],
         }
