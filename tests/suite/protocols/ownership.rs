@@ -6,7 +6,7 @@ use redrive::engine::EngineError;
 
 use super::life::Life;
 use crate::engine::stage::{BOUND, Ground, Stage};
-use crate::support::receiver::Behaviour;
+use crate::support::receiver::{Attempt, Behaviour};
 use crate::support::servers::{Database, PrivatePostgres, Vhost};
 use crate::support::wait::{stays_absent, wait_until};
 
@@ -22,24 +22,14 @@ async fn takes_over(ground: Ground, bound: Duration) {
     let life = Life::start(&stage);
     stage.delivered(20).await;
     life.crash();
-    let before = stage
-        .receiver
-        .attempts()
-        .iter()
-        .filter_map(|attempt| attempt.epoch())
-        .max();
+    let before = stage.receiver.attempts().iter().filter_map(Attempt::epoch).max();
     stage.start();
     wait_until("everything of the dead daemon", bound, async || {
         (stage.receiver.delivered() >= 96).then_some(())
     })
     .await;
     stage.stop().await;
-    let after = stage
-        .receiver
-        .attempts()
-        .iter()
-        .filter_map(|attempt| attempt.epoch())
-        .max();
+    let after = stage.receiver.attempts().iter().filter_map(Attempt::epoch).max();
     assert!(after > before, "the new owner has a higher epoch: {after:?} {before:?}");
     stage.history.faults_of_all = 1;
     stage.assert_kept();
