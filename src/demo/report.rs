@@ -252,7 +252,7 @@ mod tests {
 What happened in 1:00
 
 endpoint  behaviour   published  delivered  waiting  dead  attempts  state      last answer
-down      comes back        120        118        2     0       131  available  200
+down      comes back        120        118        2     0       131  available          200
 total                       120        118        2     0       131
 
 States

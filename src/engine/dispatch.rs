@@ -417,9 +417,12 @@ impl Dispatcher {
                     self.give_up(&queue, ProbeNext::Same);
                     self.wake_in(queue, Duration::from_secs(1));
                 }
-                LeaseOutcome::Held(_) => {
+                LeaseOutcome::Held(owner) => {
                     self.rest(&queue, REST_HELD);
                     self.give_up(&queue, ProbeNext::AnyQueue);
+                    if owner == self.incarnation {
+                        self.compare_soon();
+                    }
                 }
                 LeaseOutcome::Reserved(record) => {
                     if let Some(url) = &record.url {
@@ -664,6 +667,17 @@ impl Dispatcher {
                 })
                 .await;
             let _ = tell.send(Tell::Closed { queue, ending }).await;
+        }));
+    }
+
+    /// The store says that a queue is held here, and nothing here knows of it (an answer was lost): the
+    /// comparison of housekeeping comes at once.
+    fn compare_soon(&self) {
+        let (engine, tell, incarnation) = (Arc::clone(&self.engine), self.tell.clone(), self.incarnation);
+        drop(ambient::spawn("compare leases", async move {
+            if let Ok(held) = engine.store.leases_held(incarnation).await {
+                let _ = tell.send(Tell::Compare(held)).await;
+            }
         }));
     }
 
