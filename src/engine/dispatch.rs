@@ -610,12 +610,13 @@ impl Dispatcher {
                 self.release(queue, end.epoch, Release::Wait);
             }
             stopped @ (End::Parked | End::LetGo | End::Refused) => {
-                let rest = if stopped == End::LetGo {
-                    REST_WANTED
+                // Whoever asked for it may be done soon, or a changed policy asks for a new look.
+                if stopped == End::LetGo {
+                    self.rest(&queue, REST_WANTED);
+                    self.wake_in(queue.clone(), REST_WANTED);
                 } else {
-                    REST_STOPPED
-                };
-                self.rest(&queue, rest);
+                    self.rest(&queue, REST_STOPPED);
+                }
                 self.again.remove(&queue);
                 self.release(queue, end.epoch, Release::Wait);
             }
