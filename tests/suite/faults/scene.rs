@@ -283,10 +283,25 @@ impl Scene {
         history.assert_kept();
     }
 
+    /// Until nothing is ready in any queue that was published to: what a fault brings again is settled too.
+    async fn drained(&self) {
+        let mut names: Vec<String> = self.log.lock().unwrap().iter().map(|line| line.queue.clone()).collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            let queue = QueueName::parse(&name).unwrap();
+            wait_until(format!("{name} to be empty"), BOUND, async || {
+                (self.ready(&queue).await == 0).then_some(())
+            })
+            .await;
+        }
+    }
+
     /// [`Scene::finish`] without the judgement.
     pub(super) async fn end(&self, daemons: &mut [&mut Daemon], faults: u32) -> History {
         let published = self.log.lock().unwrap().len();
         self.delivered(published).await;
+        self.drained().await;
         for daemon in daemons {
             assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
         }
