@@ -50,14 +50,6 @@ pub enum SqliteError {
     },
 }
 
-impl SqliteError {
-    /// Whether trying the same again later may help.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Busy)
-    }
-}
-
 /// Whether SQLite says that somebody else holds a lock (any of its extended codes).
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     const SQLITE_BUSY: u32 = 5;

@@ -190,7 +190,7 @@ impl Worker {
         if let Some(created) = hand.notification.created_at {
             self.engine.meters.delivered(self.engine.clock.now().since(created));
         }
-        self.keep_delivered(&hand.message);
+        self.settled.push(&hand.message);
         let flow = self.ack(attached, hand.tag).await;
         self.engine.tell_attempt(&attempt);
         self.engine.recorder.push(Success { attempt, settles_head });

@@ -24,7 +24,6 @@ use super::insist::Pause;
 use super::settled::LastSettled;
 use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, Lost, Next, QueuePart};
 use crate::domain::id::{Epoch, IncarnationId, NotificationId, QueueName};
-use crate::domain::message::Message;
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::store::{Lease, QueueMark};
 use crate::telemetry::names;
@@ -406,11 +405,6 @@ impl Worker {
             Acked::Sent => Flow::Continue,
             Acked::Lost => Flow::Reattach,
         }
-    }
-
-    /// Keeps what was just delivered: it may come again.
-    pub(super) fn keep_delivered(&mut self, message: &Message) {
-        self.settled.push(message);
     }
 
     pub(super) async fn mark(&self, mark: QueueMark) -> Result<(), End> {
