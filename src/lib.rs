@@ -61,6 +61,7 @@ pub mod app;
 pub mod broker;
 pub mod cli;
 pub mod config;
+pub mod console;
 pub mod delivery;
 pub mod demo;
 pub mod domain;

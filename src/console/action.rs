@@ -1,0 +1,131 @@
+//! The one table of actions: keys, hint bar, help, key documentation and the tests that enumerate
+//! mutations are made from it.
+//!
+//! A key that changes something is a capital letter, never Ctrl with R, D, K or W, and never a key
+//! that scrolls somewhere else. An action that is not possible at present stays visible with the reason.
+
+use std::borrow::Cow;
+
+use super::state::{State, View};
+
+/// What an operator can do with a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ActionId {
+    /// Go to the overview.
+    Overview,
+    /// Go to the queues.
+    Queues,
+    /// Go to the endpoints.
+    Endpoints,
+    /// Go to what is tried when.
+    Retries,
+    /// Go to the action log.
+    Log,
+    /// Go to the next view.
+    NextView,
+    /// Go to the view before.
+    PreviousView,
+    /// Move the selection up.
+    Up,
+    /// Move the selection down.
+    Down,
+    /// A page up.
+    PageUp,
+    /// A page down.
+    PageDown,
+    /// To the first row.
+    First,
+    /// To the last row.
+    Last,
+    /// Columns to the left.
+    Left,
+    /// Columns to the right.
+    Right,
+    /// Open the detail of the selected row.
+    Open,
+    /// Close what is in front; else clear filter, else marks.
+    Back,
+    /// Type a filter.
+    Filter,
+    /// Sort by the next column.
+    SortNext,
+    /// Turn the order round.
+    SortReverse,
+    /// Mark or unmark the selected row.
+    Mark,
+    /// Mark from the last mark to here.
+    MarkRange,
+    /// Mark every row that is shown.
+    MarkShown,
+    /// Remove all marks.
+    Unmark,
+    /// Look now.
+    Refresh,
+    /// Keep what is shown until pressed again.
+    Freeze,
+    /// Look at the first messages of a queue.
+    Browse,
+    /// Copy the name or URL of the selected row.
+    Copy,
+    /// Every key and action.
+    Help,
+    /// Give the terminal back for a while.
+    Suspend,
+    /// Leave.
+    Quit,
+    /// Make endpoints available and go on: the selected or the marked.
+    Redeliver,
+    /// The same for every row that the filter shows.
+    RedeliverShown,
+    /// Stop delivering from a queue.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Send a test request to an endpoint.
+    Test,
+    /// Send nothing to an endpoint until somebody redelivers.
+    Disable,
+}
+
+/// How much an action can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// Nothing.
+    Nothing,
+    /// Something that can be undone: planned, confirmed, executed.
+    Reversible,
+    /// Messages are lost.
+    Destroys,
+}
+
+/// Where an action is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// Everywhere.
+    Everywhere,
+    /// In these views and in the details of their rows.
+    Views(&'static [View]),
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct ActionSpec {
+    /// Which action.
+    pub id: ActionId,
+    /// Its name in the configuration (`console.keys`) and in the documentation.
+    pub name: &'static str,
+    /// Two or three words for the hint bar.
+    pub title: &'static str,
+    /// One sentence for the help.
+    pub help: &'static str,
+    /// Keys as the configuration writes them (`R`, `Ctrl+z`, `PageUp`); the first is the one shown.
+    pub keys: &'static [&'static str],
+    /// Where it is offered.
+    pub context: Context,
+    /// What it changes.
+    pub changes: Changes,
+    /// Whether the hint bar has it.
+    pub hinted: bool,
+    /// Whether it is possible now, or why not.
+    pub enabled: fn(&State) -> Result<(), Cow<'static, str>>,
+}

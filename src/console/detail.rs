@@ -1,0 +1,101 @@
+//! The detail of a row: why it is not moving, its attempts, the head of the queue, the payload.
+
+use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
+
+/// What the detail is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// A queue.
+    Queue(QueueName),
+    /// An endpoint.
+    Endpoint(EndpointUrl),
+}
+
+/// What is looked up for a detail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DetailQuery {
+    /// Of what.
+    pub subject: Subject,
+    /// Also the first messages of the queue. They are taken into view and given back, which needs
+    /// the queue's lease and marks them as redelivered on the broker: only when a key asked for it.
+    pub browse: bool,
+}
+
+/// A detail as it was found; each part for itself, since each can fail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetailAnswer {
+    /// Of what.
+    pub subject: Subject,
+    /// When it was looked up.
+    pub taken_at: Timestamp,
+    /// The queue, when the subject is one (errors are from outside).
+    pub queue: Option<Result<QueueView, String>>,
+    /// The endpoint: the subject, or the one that the queue delivers to.
+    pub endpoint: Option<Result<EndpointView, String>>,
+    /// The last attempts, newest first.
+    pub attempts: Result<Vec<AttemptView>, String>,
+    /// The first messages, when they were asked for.
+    pub messages: Option<Result<Vec<BrowsedMessage>, String>>,
+}
+
+/// Which part of a detail is in front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DetailTab {
+    /// Why it moves or does not, with its numbers.
+    #[default]
+    Why,
+    /// Its attempts.
+    Attempts,
+    /// The first messages, with headers and payload.
+    Messages,
+}
+
+impl DetailTab {
+    /// In the order of the screen.
+    pub const ALL: [Self; 3] = [Self::Why, Self::Attempts, Self::Messages];
+
+    /// As written on the screen.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Why => "Why",
+            Self::Attempts => "Attempts",
+            Self::Messages => "Messages",
+        }
+    }
+}
+
+/// An open detail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Detail {
+    /// Of what.
+    pub subject: Subject,
+    /// Which part is in front.
+    pub tab: DetailTab,
+    /// The newest answer; `None`: still being looked up for the first time.
+    pub answer: Option<DetailAnswer>,
+    /// A query is under way since then.
+    pub asked_at: Option<Timestamp>,
+    /// Which attempt or message is selected.
+    pub selected: usize,
+    /// First line of the payload that is shown, and of the text of the tab.
+    pub scroll: usize,
+}
+
+impl Detail {
+    /// A detail whose content is not there yet.
+    #[must_use]
+    pub const fn new(subject: Subject, asked_at: Timestamp) -> Self {
+        Self {
+            subject,
+            tab: DetailTab::Why,
+            answer: None,
+            asked_at: Some(asked_at),
+            selected: 0,
+            scroll: 0,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The confirmation of a mutation: what it touches, how much, and what has to be done to go on.
+//!
+//! Cancel is in front, and Enter does what is in front. The accepting key is never the one that
+//! opened the dialog; repeats and pasted text are ignored; it is armed only after [`ARMED_AFTER`],
+//! so that keys typed ahead do nothing. Friction grows with what can be lost.
+
+use std::time::Duration;
+
+use crossterm::event::KeyCode;
+
+use super::action::ActionId;
+use crate::domain::time::Timestamp;
+use crate::engine::{Command, Danger, Plan};
+
+/// Commands of one request, at most: more marks are refused with the number.
+pub const COMMANDS_MAX: usize = 1_000;
+/// A dialog takes no answer before.
+pub const ARMED_AFTER: Duration = Duration::from_millis(400);
+/// From this many targets on, their number has to be typed.
+pub const TYPED_FROM: usize = 11;
+
+/// What the operator pointed at when he pressed the key, frozen into ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// One row, the marked ones, or all that the filter shows.
+    pub kind: ScopeKind,
+    /// How many of the targets are on the list as it is filtered.
+    pub shown: usize,
+    /// How many marked ones the filter hides.
+    pub hidden: usize,
+    /// How many marked ones are gone since they were marked.
+    pub gone: usize,
+    /// How many were left out because the action does not apply to them, with the reason of the first.
+    pub skipped: usize,
+    /// The reason.
+    pub skipped_because: Option<String>,
+}
+
+/// Where the targets come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScopeKind {
+    /// The selected row.
+    One,
+    /// The marked rows.
+    Marked,
+    /// Every row that the filter shows.
+    Filtered,
+}
+
+/// What has to be done to accept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Friction {
+    /// Press this key (never the one that opened the dialog).
+    Key(char),
+    /// Type this, and press Enter.
+    Type {
+        /// `number of endpoints`, `name of the queue`.
+        what: &'static str,
+        /// What to type.
+        word: String,
+    },
+}
+
+/// A confirmation that waits for an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dialog {
+    /// Which action asked.
+    pub action: ActionId,
+    /// The key that opened it.
+    pub trigger: KeyCode,
+    /// What it is about.
+    pub scope: Scope,
+    /// What would be done; `None` while it is being planned.
+    pub plans: Option<Vec<Plan>>,
+    /// The request under which it was planned.
+    pub request: u64,
+    /// When the plans came: it is armed [`ARMED_AFTER`] later.
+    pub ready_at: Option<Timestamp>,
+    /// What has to be done.
+    pub friction: Friction,
+    /// What was typed so far.
+    pub typed: String,
+    /// First line of the targets that is shown.
+    pub scroll: usize,
+}
+
+impl Dialog {
+    /// Whether it takes an answer.
+    #[must_use]
+    pub fn is_armed(&self, now: Timestamp) -> bool {
+        self.ready_at.is_some_and(|at| now.since(at) >= ARMED_AFTER)
+    }
+
+    /// Targets over all plans.
+    #[must_use]
+    pub fn targets(&self) -> usize {
+        self.plans.iter().flatten().map(|plan| plan.lines.len()).sum()
+    }
+
+    /// Whether any plan loses messages.
+    #[must_use]
+    pub fn destroys(&self) -> bool {
+        self.plans.iter().flatten().any(|plan| plan.danger == Danger::Destroys)
+    }
+}
+
+/// Something that was asked of the engine and has not ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its request.
+    pub request: u64,
+    /// Which action.
+    pub action: ActionId,
+    /// The commands, as they were planned or are being planned.
+    pub commands: Vec<Command>,
+    /// Since when.
+    pub since: Timestamp,
+    /// Plans that ended well, and badly, so far; `None` while it is being planned.
+    pub ended: Option<(usize, usize)>,
+}

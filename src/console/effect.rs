@@ -1,0 +1,36 @@
+//! Everything the console can ask of the world, as data. Only the runtime carries it out.
+
+use super::detail::DetailQuery;
+use super::table::ArrangeJob;
+use crate::engine::{Command, Plan};
+
+/// Something to do. None of them waits: what comes of it comes back as an [`super::Event`].
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Make a snapshot now.
+    Refresh,
+    /// Sort and filter a large list beside the screen's task. A newer job for the same list replaces it.
+    Arrange(ArrangeJob),
+    /// Look a detail up. A newer query replaces an older one that has not answered.
+    Look(DetailQuery),
+    /// Plan these commands, in order.
+    Plan {
+        /// Comes back with the answer.
+        request: u64,
+        /// What to plan; at most [`super::dialog::COMMANDS_MAX`].
+        commands: Vec<Command>,
+    },
+    /// Carry out what was confirmed, in order; each answers for itself.
+    Execute {
+        /// Comes back with the answers.
+        request: u64,
+        /// What was confirmed.
+        plans: Vec<Plan>,
+    },
+    /// Put a text, already made safe to show, on the clipboard (OSC 52).
+    Copy(String),
+    /// Give the terminal back and stop until the shell continues us.
+    Suspend,
+    /// Leave.
+    Quit,
+}

@@ -1,0 +1,68 @@
+//! Everything that can happen to the console, as data.
+
+use std::sync::Arc;
+
+use crossterm::event::KeyEvent;
+
+use super::detail::DetailAnswer;
+use super::table::Arranged;
+use crate::domain::time::Timestamp;
+use crate::engine::snapshot::Snapshot;
+use crate::engine::{self, Done, Plan};
+
+/// Something happened. [`super::update`] is told the time beside it.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A key went down or repeats; releases are dropped before.
+    Key(KeyEvent),
+    /// Text was pasted (from outside, bounded).
+    Paste(String),
+    /// The terminal has another size.
+    Resize {
+        /// Its width in cells.
+        columns: u16,
+        /// Its height in cells.
+        rows: u16,
+    },
+    /// The terminal's window got or lost the focus.
+    Focus(bool),
+    /// A second passed, or a moment that [`super::State::wake_at`] named.
+    Tick,
+    /// Store and broker are being opened.
+    Connecting {
+        /// Why the last try failed (from outside).
+        problem: Option<String>,
+        /// Number of the next try, from 1.
+        attempt: u32,
+        /// When it is made.
+        next_at: Timestamp,
+    },
+    /// They are open: there is an engine to ask.
+    Connected,
+    /// This process began (or ceased) to deliver.
+    Delivering(bool),
+    /// A newer snapshot.
+    Snapshot(Arc<Snapshot>),
+    /// The engine of this process did something.
+    Engine(engine::Event),
+    /// A large list was sorted and filtered.
+    Arranged(Arranged),
+    /// A detail that was asked for.
+    Detail(Box<DetailAnswer>),
+    /// Plans that were asked for: all of them or the reason.
+    Planned {
+        /// Which request.
+        request: u64,
+        /// The plans, in the order of the commands; or why there are none (from outside).
+        result: Result<Vec<Plan>, String>,
+    },
+    /// One plan of a confirmed request was carried out.
+    Executed {
+        /// Which request.
+        request: u64,
+        /// Which of its plans.
+        item: usize,
+        /// What came of it, or why not (from outside).
+        result: Result<Box<Done>, String>,
+    },
+}

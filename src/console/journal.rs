@@ -1,0 +1,66 @@
+//! What was done and what happened: toasts that pass, and the action log that stays.
+
+use std::collections::VecDeque;
+
+use crate::domain::time::Timestamp;
+
+/// Entries of the log, at most: the oldest go.
+pub const ENTRIES_MAX: usize = 500;
+
+/// How an entry is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Something to know.
+    Note,
+    /// It worked.
+    Good,
+    /// It should be looked at.
+    Warning,
+    /// It failed.
+    Bad,
+}
+
+/// One line: an action of this operator, or something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub at: Timestamp,
+    /// How it is meant.
+    pub tone: Tone,
+    /// Whether the operator did it here.
+    pub own: bool,
+    /// One sentence, safe to show.
+    pub text: String,
+}
+
+/// The log of this session, newest last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Journal {
+    entries: VecDeque<Entry>,
+}
+
+impl Journal {
+    /// Adds an entry; the oldest goes where there are too many.
+    pub fn push(&mut self, entry: Entry) {
+        if self.entries.len() == ENTRIES_MAX {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    /// Newest first.
+    pub fn newest_first(&self) -> impl ExactSizeIterator<Item = &Entry> + DoubleEndedIterator {
+        self.entries.iter().rev()
+    }
+}
+
+/// A sentence in a corner that goes by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Toast {
+    /// How it is meant.
+    pub tone: Tone,
+    /// What it says, safe to show.
+    pub text: String,
+    /// When it goes.
+    pub until: Timestamp,
+}

@@ -1,0 +1,36 @@
+//! The console: what the operator on call opens at three in the morning.
+//!
+//! Events in, effects out. [`State`] is everything the screen shows; [`update`] is the only thing
+//! that changes it, and is pure: it is told the time and answers with [`Effect`]s, which only the
+//! runtime carries out. `view` paints a `State` into a buffer and changes nothing. So a session is a
+//! list of events that can be written down and played again.
+//!
+//! What it shows are [`Snapshot`](crate::engine::snapshot::Snapshot)s of the engine: immutable,
+//! shared, with a generation and an age. What it changes goes through the engine's `plan` →
+//! confirmation → `execute`, and needs a grant that read-only access cannot make.
+//!
+//! Left out on purpose: no knowledge of store, broker or sender, no log on the screen's terminal, no
+//! colour outside the theme, no file written that was not asked for.
+
+pub mod action;
+pub mod detail;
+pub mod dialog;
+pub mod effect;
+pub mod event;
+pub mod history;
+pub mod journal;
+pub mod keymap;
+pub mod settings;
+pub mod state;
+pub mod table;
+pub mod theme;
+mod update;
+mod view;
+
+pub use effect::Effect;
+pub use event::Event;
+pub use settings::{Connect, ConnectProblem, ConsoleSettings, Deliver};
+pub use state::State;
+pub use theme::Theme;
+pub use update::update;
+pub use view::view;

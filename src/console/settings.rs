@@ -1,0 +1,81 @@
+//! What the console is told at its start.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::state::Place;
+use crate::engine::{Access, Engine};
+
+/// What the console is told at its start.
+#[derive(Clone, Debug)]
+pub struct ConsoleSettings {
+    /// Where this console is.
+    pub place: Place,
+    /// Name of the theme; `None`: chosen by what the terminal can show.
+    pub theme: Option<String>,
+    /// Keys by the names of their actions, over the table's own.
+    pub keys: BTreeMap<String, String>,
+    /// How often a snapshot is due.
+    pub refresh: Duration,
+    /// Whether anything may be changed.
+    pub access: Access,
+    /// Who, for the audit.
+    pub actor: String,
+    /// Why, for the audit (`--reason`).
+    pub reason: Option<String>,
+    /// Whether this process delivers.
+    pub deliver: Deliver,
+}
+
+/// When the process of a console delivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deliver {
+    /// It observes and commands.
+    Never,
+    /// From the start (`--work`).
+    Always,
+    /// While no other process delivers (embedded).
+    WhenAlone,
+    /// Somebody else in this process runs the engine (the demo).
+    Elsewhere,
+}
+
+/// Why store and broker could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectProblem {
+    /// The whole chain in one line (from outside).
+    pub text: String,
+    /// Whether it can mend itself; what cannot ends the console with this text.
+    pub waiting_helps: bool,
+}
+
+/// Opens store and broker; called again as long as waiting helps.
+pub struct Connect(Box<dyn FnMut() -> Connecting + Send>);
+
+/// One try.
+pub type Connecting = Pin<Box<dyn Future<Output = Result<Engine, ConnectProblem>> + Send>>;
+
+impl Connect {
+    /// From a function that begins a try.
+    pub fn new<F, T>(mut open: F) -> Self
+    where
+        F: FnMut() -> T + Send + 'static,
+        T: Future<Output = Result<Engine, ConnectProblem>> + Send + 'static,
+    {
+        Self(Box::new(move || Box::pin(open())))
+    }
+
+    /// Begins a try.
+    pub fn open(&mut self) -> Connecting {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connect")
+    }
+}

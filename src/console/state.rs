@@ -1,0 +1,177 @@
+//! Everything the screen shows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tui_input::Input;
+
+use super::detail::Detail;
+use super::dialog::{Dialog, Task};
+use super::history::History;
+use super::journal::{Journal, Toast};
+use super::table::Table;
+use crate::domain::time::Timestamp;
+use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
+use crate::engine::view::Retry;
+
+/// The least size that anything is shown at.
+pub const SIZE_MIN: (u16, u16) = (40, 10);
+
+/// One screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum View {
+    /// Is anything stuck, since when, how much, better or worse, what next.
+    #[default]
+    Overview,
+    /// Every queue.
+    Queues,
+    /// Every endpoint, those that are not available first.
+    Endpoints,
+    /// What is tried when.
+    Retries,
+    /// What was done here and what happened.
+    Log,
+}
+
+impl View {
+    /// In the order of the tabs.
+    pub const ALL: [Self; 5] = [Self::Overview, Self::Queues, Self::Endpoints, Self::Retries, Self::Log];
+
+    /// As written on its tab.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Overview => "Overview",
+            Self::Queues => "Queues",
+            Self::Endpoints => "Endpoints",
+            Self::Retries => "Retries",
+            Self::Log => "Log",
+        }
+    }
+}
+
+/// What takes the keys.
+#[derive(Clone, Debug, Default)]
+pub enum Mode {
+    /// The view, or the detail when one is open.
+    #[default]
+    Browse,
+    /// The filter line of the view.
+    Filter(Input),
+    /// A confirmation.
+    Dialog(Box<Dialog>),
+    /// The list of keys.
+    Help {
+        /// First line that is shown.
+        scroll: usize,
+    },
+}
+
+/// Whether store and broker are open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Being opened.
+    Connecting {
+        /// Since when.
+        since: Timestamp,
+        /// Why the last try failed, safe to show.
+        problem: Option<String>,
+        /// Number of the next try.
+        attempt: u32,
+        /// When it is made.
+        next_at: Timestamp,
+    },
+    /// Open: the snapshot says how they are.
+    Open,
+}
+
+/// Who delivers, as far as this process has a part in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// This console only observes and commands.
+    Observes,
+    /// It would deliver and does not at present (another process does, or nothing is open yet).
+    StandsBy,
+    /// This process delivers.
+    Delivers,
+}
+
+/// Where this console is: always on the screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The profile's label or name; empty without one. Safe to show.
+    pub label: String,
+    /// The label's colour, as configured: a name or `#rrggbb`.
+    pub colour: Option<String>,
+    /// `rabbitmq host/vhost`, `embedded`: without credentials, safe to show.
+    pub broker: String,
+    /// `postgres host/db`, `sqlite path`: without credentials, safe to show.
+    pub store: String,
+    /// Why nothing can be changed here; `None`: it can.
+    pub read_only: Option<String>,
+}
+
+/// Everything the screen shows. Only [`super::update`] changes it.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Width and height of the terminal in cells.
+    pub size: (u16, u16),
+    /// The time of the last event.
+    pub now: Timestamp,
+    /// Where this console is.
+    pub place: Place,
+    /// How often a snapshot is due.
+    pub refresh: Duration,
+    /// Whether store and broker are open.
+    pub link: Link,
+    /// Who delivers.
+    pub work: Work,
+    /// The newest snapshot; while frozen the one that is kept.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// Frozen since then: newer snapshots are counted in the history and not shown.
+    pub frozen_at: Option<Timestamp>,
+    /// A newer snapshot that came while frozen.
+    pub held: Option<Arc<Snapshot>>,
+    /// The last hour.
+    pub history: History,
+    /// Which screen.
+    pub view: View,
+    /// What takes the keys.
+    pub mode: Mode,
+    /// The queues.
+    pub queues: Table<QueueRow>,
+    /// The endpoints.
+    pub endpoints: Table<EndpointRow>,
+    /// The retries.
+    pub retries: Table<Retry>,
+    /// First entry of the log that is shown.
+    pub log_scroll: usize,
+    /// Open details, the innermost last; empty: the view is in front.
+    pub details: Vec<Detail>,
+    /// What was asked of the engine and has not ended.
+    pub tasks: Vec<Task>,
+    /// The number of the next request.
+    pub next_request: u64,
+    /// Sentences that pass.
+    pub toasts: Vec<Toast>,
+    /// Sentences that stay.
+    pub journal: Journal,
+    /// The keys in use.
+    pub keymap: Arc<super::keymap::Keymap>,
+    /// Keys of a sequence that has begun.
+    pub pending_keys: Vec<keybinds::KeyInput>,
+    /// Whether the terminal's window has the focus.
+    pub focused: bool,
+    /// When the last key came: keys that come faster than a person types change nothing.
+    pub last_key_at: Option<Timestamp>,
+    /// How many came like that in a row.
+    pub burst: u32,
+}
+
+impl Place {
+    /// Whether anything can be changed from here.
+    #[must_use]
+    pub const fn can_write(&self) -> bool {
+        self.read_only.is_none()
+    }
+}

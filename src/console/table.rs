@@ -1,0 +1,231 @@
+//! The one list: sorted, filtered, windowed, with its selection and marks by id.
+//!
+//! A [`Table`] holds the rows of one snapshot and their order; only the visible slice is ever made
+//! into text. Small lists are arranged at once, large ones beside the screen's task: until that
+//! answer comes, the list shows the rows it had. Selection and marks are ids, so a refresh moves
+//! neither; a mark that the filter hides or that is gone is counted, never forgotten silently.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use crate::domain::filter::{Field, FieldValue, Filter, FilterError};
+use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::engine::snapshot::{self, EndpointRow, QueueRow};
+use crate::engine::view::Retry;
+
+/// Lists up to this long are arranged at once.
+pub const INLINE_MAX: usize = 2_000;
+
+/// Something that can be a row.
+pub trait Row: Debug + Send + Sync + Sized + 'static {
+    /// What it is known by over all snapshots.
+    type Id: Clone + Debug + Eq + Hash + Send + Sync + 'static;
+
+    /// The columns, in the order of the screen.
+    const COLUMNS: &'static [Column<Self>];
+
+    /// The fields that a filter may name.
+    const FIELDS: &'static [Field];
+
+    /// Its id.
+    fn id(&self) -> Self::Id;
+
+    /// The value of a field at this time; anything unknown is missing.
+    fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_>;
+}
+
+/// A column of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct Column<R> {
+    /// As in filters and in the command line's `--sort`.
+    pub name: &'static str,
+    /// As written above it.
+    pub title: &'static str,
+    /// How wide it is.
+    pub width: ColumnWidth,
+    /// Whether its text is on the right.
+    pub right: bool,
+    /// The lower, the longer it stays when the terminal is narrow (0: always).
+    pub drop_rank: u8,
+    /// The order of two rows; unknown values come last either way.
+    pub compare: fn(&R, &R) -> Ordering,
+}
+
+/// How wide a column is, in cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnWidth {
+    /// Always this.
+    Fixed(u16),
+    /// A share of what is left, at least `min`.
+    Fill {
+        /// Its least width.
+        min: u16,
+        /// Its share.
+        weight: u16,
+    },
+}
+
+/// By which column, and in which direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sort {
+    /// Index into [`Row::COLUMNS`].
+    pub column: usize,
+    /// Greatest first.
+    pub descending: bool,
+}
+
+/// The filter of a list while it is typed and after.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ListFilter {
+    /// As typed.
+    pub text: String,
+    /// The last text that could be read; what the list is filtered by.
+    pub applied: Option<Filter>,
+    /// Why the text cannot be read, with the place.
+    pub error: Option<FilterError>,
+}
+
+/// A list.
+#[derive(Clone, Debug)]
+pub struct Table<R: Row> {
+    /// The rows of the snapshot that is shown.
+    pub rows: Arc<Vec<Arc<R>>>,
+    /// Which of them are shown, in order: indices into `rows`.
+    pub order: Arc<Vec<u32>>,
+    /// When `rows` were read; `None`: never.
+    pub taken_at: Option<Timestamp>,
+    /// The filter.
+    pub filter: ListFilter,
+    /// The order.
+    pub sort: Sort,
+    /// The selected row.
+    pub selected: Option<R::Id>,
+    /// Where the selection is in `order`, or where it was when its row went.
+    pub cursor: usize,
+    /// The first position on the screen.
+    pub offset: usize,
+    /// Rows on the screen when it was last laid out.
+    pub page: usize,
+    /// First column on the screen behind those that always stay.
+    pub column_offset: usize,
+    /// Marked rows.
+    pub marks: HashSet<R::Id>,
+    /// The row marked last: where a range begins.
+    pub anchor: Option<R::Id>,
+    /// The newest job for this list; an answer to an older one is dropped.
+    pub ticket: u64,
+}
+
+/// Sort and filter one list.
+#[derive(Clone, Debug)]
+pub struct Job<R: Row> {
+    /// Which job of its list.
+    pub ticket: u64,
+    /// The rows of the newest snapshot.
+    pub rows: Arc<Vec<Arc<R>>>,
+    /// When they were read.
+    pub taken_at: Timestamp,
+    /// The filter.
+    pub filter: Option<Filter>,
+    /// The order.
+    pub sort: Sort,
+    /// The time for ages.
+    pub now: Timestamp,
+}
+
+/// A job for one of the lists.
+#[derive(Clone, Debug)]
+pub enum ArrangeJob {
+    /// The queues.
+    Queues(Job<QueueRow>),
+    /// The endpoints.
+    Endpoints(Job<EndpointRow>),
+    /// The retries.
+    Retries(Job<Retry>),
+}
+
+/// The order that a job found, with the rows it is about.
+#[derive(Clone, Debug)]
+pub struct Order<R: Row> {
+    /// Of which job.
+    pub ticket: u64,
+    /// The rows.
+    pub rows: Arc<Vec<Arc<R>>>,
+    /// When they were read.
+    pub taken_at: Timestamp,
+    /// Indices into `rows`.
+    pub order: Arc<Vec<u32>>,
+}
+
+/// What came of an [`ArrangeJob`].
+#[derive(Clone, Debug)]
+pub enum Arranged {
+    /// The queues.
+    Queues(Order<QueueRow>),
+    /// The endpoints.
+    Endpoints(Order<EndpointRow>),
+    /// The retries.
+    Retries(Order<Retry>),
+}
+
+/// A retry is known by the queue whose head is tried, else by its URL.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RetryId {
+    /// The head of this queue.
+    Queue(QueueName),
+    /// Whatever comes next for this URL.
+    Url(EndpointUrl),
+    /// Neither is known.
+    Unknown,
+}
+
+impl Row for QueueRow {
+    type Id = QueueName;
+    const COLUMNS: &'static [Column<Self>] = &[];
+    const FIELDS: &'static [Field] = snapshot::QUEUE_FIELDS;
+
+    fn id(&self) -> QueueName {
+        self.name.clone()
+    }
+
+    fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
+        Self::field(self, name, now)
+    }
+}
+
+impl Row for EndpointRow {
+    type Id = EndpointUrl;
+    const COLUMNS: &'static [Column<Self>] = &[];
+    const FIELDS: &'static [Field] = snapshot::ENDPOINT_FIELDS;
+
+    fn id(&self) -> EndpointUrl {
+        self.endpoint.url.clone()
+    }
+
+    fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
+        Self::field(self, name, now)
+    }
+}
+
+impl Row for Retry {
+    type Id = RetryId;
+    const COLUMNS: &'static [Column<Self>] = &[];
+    const FIELDS: &'static [Field] = snapshot::RETRY_FIELDS;
+
+    fn id(&self) -> RetryId {
+        match (&self.queue, &self.url) {
+            (Some(queue), _) => RetryId::Queue(queue.clone()),
+            (None, Some(url)) => RetryId::Url(url.clone()),
+            (None, None) => RetryId::Unknown,
+        }
+    }
+
+    fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
+        Self::field(self, name, now)
+    }
+}

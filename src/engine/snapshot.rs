@@ -1,0 +1,205 @@
+//! What a screen shows, read in one go: an immutable value that is shared, never copied.
+//!
+//! Rows that did not change since the last snapshot are the same allocation (`Arc::ptr_eq`), so that
+//! a hundred thousand queues are held once. Text that came from outside is still raw here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::id::{ExecutionId, QueueName};
+use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+
+use crate::domain::filter::{Field, FieldValue};
+
+use super::query::Incarnation;
+use super::view::Retry;
+
+/// Queues, endpoints, retries and daemons at one time.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Raised by one with every snapshot of an observer.
+    pub generation: u64,
+    /// When reading ended.
+    pub taken_at: Timestamp,
+    /// How long reading took.
+    pub took: Duration,
+    /// Whether each part could be read this time. What could not keeps its last content and time.
+    pub broker: Part,
+    /// The store.
+    pub store: Part,
+    /// Every queue of the vhost and of the store, by name.
+    pub queues: Arc<Vec<Arc<QueueRow>>>,
+    /// Every endpoint; not ordered.
+    pub endpoints: Arc<Vec<Arc<EndpointRow>>>,
+    /// What is tried when, soonest first; those that wait for a person last. At most 1,000.
+    pub retries: Arc<Vec<Arc<Retry>>>,
+    /// Processes that take messages.
+    pub incarnations: Arc<Vec<Incarnation>>,
+    /// Sums over the rows.
+    pub totals: Totals,
+}
+
+/// How a part answered when the snapshot was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Why it could not be read this time (from outside); `None`: it was.
+    pub problem: Option<String>,
+    /// When what is shown of it was read; `None`: never yet.
+    pub taken_at: Option<Timestamp>,
+}
+
+/// A queue in a list: the detail is asked for with [`super::Query::Queue`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueRow {
+    /// Its name on the broker.
+    pub name: QueueName,
+    /// Its URL, when it is a delivery queue and that is known; one allocation for all queues of a URL.
+    pub url: Option<Arc<EndpointUrl>>,
+    /// Its execution, when it is a delivery queue and that is known.
+    pub execution: Option<ExecutionId>,
+    /// Messages ready.
+    pub ready: Option<u64>,
+    /// Messages in somebody's hand.
+    pub unacked: Option<u64>,
+    /// Notifications delivered (2xx) from it, where that is recorded.
+    pub delivered: Option<u64>,
+    /// When its oldest message was published, where that is known.
+    pub oldest_at: Option<Timestamp>,
+    /// When its head is tried next.
+    pub next_attempt_at: Option<Timestamp>,
+    /// Name of the incarnation that holds it; shared.
+    pub owner: Option<Arc<str>>,
+    /// Why it moves or does not, one sentence; shared. Empty where it is not ours to deliver.
+    pub why: Arc<str>,
+    /// What an operator should mend.
+    pub warnings: Option<Arc<[String]>>,
+    /// Failed attempts of its head, and how many the schedule allows; `None`: it did not fail.
+    pub attempts: Option<(u32, u32)>,
+    /// What it is for.
+    pub kind: QueueKind,
+    /// Its state; `None` for queues that are not ours to deliver.
+    pub state: Option<QueueState>,
+    /// A person paused it.
+    pub paused: bool,
+}
+
+impl QueueRow {
+    /// Messages ready and in hand, where both or the first are known.
+    #[must_use]
+    pub fn depth(&self) -> Option<u64> {
+        self.ready.map(|ready| ready.saturating_add(self.unacked.unwrap_or(0)))
+    }
+}
+
+/// An endpoint in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointRow {
+    /// As it is stored.
+    pub endpoint: Endpoint,
+    /// Its queues.
+    pub queues: u64,
+    /// Messages that wait for it, where known.
+    pub waiting: Option<u64>,
+    /// When the oldest message that waits for it was published, where known.
+    pub oldest_at: Option<Timestamp>,
+}
+
+/// Sums of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Messages in delivery queues, ready and in hand; `None` where one count is missing.
+    pub waiting: Option<u64>,
+    /// Of those, in queues whose state needs a person or a time: everything but delivering and empty.
+    pub stuck: Option<u64>,
+    /// Messages in the dead-letter queue of our family.
+    pub dead: Option<u64>,
+    /// Notifications delivered since this observer began; queues that ended meanwhile are counted.
+    pub delivered: u64,
+    /// Delivery queues by state, in the order of [`QUEUE_STATES`].
+    pub queues_by_state: [u64; QUEUE_STATES.len()],
+    /// Endpoints by state, in the order of [`ENDPOINT_STATES`].
+    pub endpoints_by_state: [u64; ENDPOINT_STATES.len()],
+    /// When the oldest waiting message was published, where known.
+    pub oldest_at: Option<Timestamp>,
+}
+
+/// The states of a delivery queue, worst first: what needs a person, what waits for a time, the rest.
+pub const QUEUE_STATES: [QueueState; 13] = [
+    QueueState::Quarantined,
+    QueueState::Refused,
+    QueueState::Parked,
+    QueueState::EndpointDisabled,
+    QueueState::BrokerBlocked,
+    QueueState::Unowned,
+    QueueState::EndpointUnavailable,
+    QueueState::WaitingRetry,
+    QueueState::Paused,
+    QueueState::RateLimited,
+    QueueState::Delivering,
+    QueueState::Ended,
+    QueueState::Empty,
+];
+
+/// The states of an endpoint, worst first.
+pub const ENDPOINT_STATES: [EndpointState; 4] = [
+    EndpointState::Disabled,
+    EndpointState::Parked,
+    EndpointState::Unavailable,
+    EndpointState::Available,
+];
+
+impl Totals {
+    /// Delivery queues in `state`.
+    #[must_use]
+    pub fn queues_in(&self, state: QueueState) -> u64 {
+        QUEUE_STATES
+            .iter()
+            .zip(self.queues_by_state)
+            .find_map(|(one, count)| (*one == state).then_some(count))
+            .unwrap_or(0)
+    }
+
+    /// Endpoints in `state`.
+    #[must_use]
+    pub fn endpoints_in(&self, state: EndpointState) -> u64 {
+        ENDPOINT_STATES
+            .iter()
+            .zip(self.endpoints_by_state)
+            .find_map(|(one, count)| (*one == state).then_some(count))
+            .unwrap_or(0)
+    }
+}
+
+/// The fields that a filter over queues may name.
+pub const QUEUE_FIELDS: &[Field] = &[];
+/// The fields that a filter over endpoints may name.
+pub const ENDPOINT_FIELDS: &[Field] = &[];
+/// The fields that a filter over retries may name.
+pub const RETRY_FIELDS: &[Field] = &[];
+
+impl QueueRow {
+    /// The value of a field at `now`; anything unknown is missing.
+    #[must_use]
+    pub fn field(&self, _name: &str, _now: Timestamp) -> FieldValue<'_> {
+        FieldValue::Missing
+    }
+}
+
+impl EndpointRow {
+    /// The value of a field at `now`; anything unknown is missing.
+    #[must_use]
+    pub fn field(&self, _name: &str, _now: Timestamp) -> FieldValue<'_> {
+        FieldValue::Missing
+    }
+}
+
+impl Retry {
+    /// The value of a field at `now`; anything unknown is missing.
+    #[must_use]
+    pub fn field(&self, _name: &str, _now: Timestamp) -> FieldValue<'_> {
+        FieldValue::Missing
+    }
+}
