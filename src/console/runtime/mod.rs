@@ -17,6 +17,8 @@ mod input;
 mod link;
 mod screen;
 mod signals;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write as _};
 use std::sync::{Arc, OnceLock};

@@ -14,7 +14,7 @@ mod killed;
 mod poison;
 mod proxy;
 mod receivers;
-mod scene;
+pub(crate) mod scene;
 mod start;
 mod stopped;
 mod stores;
