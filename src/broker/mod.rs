@@ -175,7 +175,7 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// A page of queues with counts as the broker's statistics have them (they lag some seconds).
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError>;
 
-    /// All queues in one answer, for finding work: names, arguments and messages ready, exact where the
+    /// All queues in one answer: names, states, arguments and messages, ready and in hand, exact where the
     /// broker says so (its statistics lag some seconds), and nothing else.
     async fn queues_all(&self) -> Result<QueuePage, BrokerError>;
 

@@ -2,7 +2,6 @@
 //! one is disowned. Nobody has to restart it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -97,10 +96,10 @@ impl Inner {
             generation: generation.clone(),
         };
         let tasks = self.start_tasks(id, &tell, &generation);
-        self.delivering.store(true, Ordering::SeqCst);
+        self.delivering.send_replace(true);
         let dispatcher = Dispatcher::new(Arc::clone(self), id, stops, tell);
         dispatcher.run(told).await;
-        self.delivering.store(false, Ordering::SeqCst);
+        self.delivering.send_replace(false);
         self.fence.close();
         for task in tasks {
             let _ = task.await;
