@@ -204,6 +204,13 @@ pub trait Attached: Send {
     /// Settles a message. `Lost` means that nothing was sent: do not go on.
     async fn ack(&mut self, tag: DeliveryTag) -> Acked;
 
+    /// Settles a message and does not wait until the socket has it: it goes out before all that is done after
+    /// it here, and the next settlement waits for it. `Lost` as with [`Attached::ack`]; what is lost later
+    /// comes again, like everything unsettled.
+    async fn ack_soon(&mut self, tag: DeliveryTag) -> Acked {
+        self.ack(tag).await
+    }
+
     /// Closes the channel and waits until the broker has it: everything not acked is back in its place.
     async fn close(self: Box<Self>);
 }

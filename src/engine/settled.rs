@@ -88,8 +88,8 @@ impl LastSettled {
 
 fn mark(message: &Message) -> Option<Mark> {
     let mut digest = Sha256::new();
-    digest.update(message.message_id.as_deref()?.as_bytes());
-    digest.update(fingerprint(message));
+    part(&mut digest, message.message_id.as_deref()?.as_bytes());
+    headers_and_body(&mut digest, message);
     let mut mark = Mark::default();
     mark.copy_from_slice(&digest.finalize()[..16]);
     Some(mark)
@@ -134,23 +134,29 @@ impl Resting {
 /// SHA-256 over headers and body.
 pub(super) fn fingerprint(message: &Message) -> [u8; 32] {
     let mut digest = Sha256::new();
-    let mut part = |bytes: &[u8]| {
-        digest.update(bytes.len().to_be_bytes());
-        digest.update(bytes);
-    };
-    part(message.kind.as_deref().unwrap_or_default().as_bytes());
-    part(message.content_type.as_deref().unwrap_or_default().as_bytes());
+    headers_and_body(&mut digest, message);
+    digest.finalize().into()
+}
+
+fn headers_and_body(digest: &mut Sha256, message: &Message) {
+    part(digest, message.kind.as_deref().unwrap_or_default().as_bytes());
+    part(digest, message.content_type.as_deref().unwrap_or_default().as_bytes());
     for (name, value) in &message.headers {
-        part(name.as_bytes());
+        part(digest, name.as_bytes());
         match value {
-            HeaderValue::Text(bytes) => part(bytes),
-            HeaderValue::Integer(number) => part(&number.to_be_bytes()),
-            HeaderValue::Bool(truth) => part(&[u8::from(*truth)]),
-            HeaderValue::Other(text) => part(text.as_bytes()),
+            HeaderValue::Text(bytes) => part(digest, bytes),
+            HeaderValue::Integer(number) => part(digest, &number.to_be_bytes()),
+            HeaderValue::Bool(truth) => part(digest, &[u8::from(*truth)]),
+            HeaderValue::Other(text) => part(digest, text.as_bytes()),
         }
     }
-    part(&message.body);
-    digest.finalize().into()
+    part(digest, &message.body);
+}
+
+/// Bytes with their length before them, so that no two lists of parts read alike.
+fn part(digest: &mut Sha256, bytes: &[u8]) {
+    digest.update(bytes.len().to_be_bytes());
+    digest.update(bytes);
 }
 
 #[cfg(test)]

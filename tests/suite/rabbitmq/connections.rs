@@ -46,12 +46,13 @@ async fn a_lost_connection_is_noticed_and_everything_works_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ack_on_a_lost_connection_says_lost_without_a_look_at_the_stream() {
     let bench = bench::classic().await;
-    let queue = bench.filled("q", 1).await;
-    let mut attached = bench.attached(&queue, 1).await;
-    let delivery = next(&mut attached).await;
+    let queue = bench.filled("q", 2).await;
+    let mut attached = bench.attached(&queue, 2).await;
+    let (first, second) = (next(&mut attached).await, next(&mut attached).await);
     close_all(&bench, 3).await;
-    bench.wait_ready(&queue, 1).await;
-    assert_eq!(attached.ack(delivery.tag).await, Acked::Lost);
+    bench.wait_ready(&queue, 2).await;
+    assert_eq!(attached.ack_soon(first.tag).await, Acked::Lost);
+    assert_eq!(attached.ack(second.tag).await, Acked::Lost);
     attached.close().await;
     bench.finish().await;
 }
