@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::dispatch::{CHANNEL, Dispatcher, Tell};
+use super::incarnation::Part;
 use super::worker::Stops;
 use super::{EngineError, Inner};
 use crate::ambient;
@@ -34,7 +35,8 @@ impl Inner {
         while !stop.is_cancelled() {
             match self.live_once(&stop, &abandon, first).await {
                 Ok(()) => first = false,
-                Err(error) if !first || error.is_unreachable() => {
+                // What the store refuses to this program or its settings, no waiting mends.
+                Err(error) if error.is_unreachable() || (!first && !matches!(error, EngineError::Refused { .. })) => {
                     tracing::warn!(error = ?error, "cannot begin to deliver yet");
                     wait(&stop, Duration::from_secs(1)).await;
                 }
@@ -85,7 +87,8 @@ impl Inner {
         }
         let name = format!("redrive-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let sent = self.clock.uptime();
-        let id = self.begin_incarnation(&name, true).await?;
+        let part = if first { Part::Delivers } else { Part::DeliversAgain };
+        let id = self.begin_incarnation(&name, part).await?;
         self.broker.set_name(&name);
         let generation = self.fence.begin(id, sent);
         tracing::info!(incarnation = id.0, name = ?name, "delivering");

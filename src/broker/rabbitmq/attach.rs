@@ -48,8 +48,9 @@ pub(super) struct Wanted {
 /// Attaches, going on with the hunt for a poisonous queue as long as connections die under it.
 pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -> Result<AttachOutcome, BrokerError> {
     let mut lost_before = false;
+    let mut astray = 0;
     let mut last = CallError::Ended(Ended::Lost("connections keep ending".to_owned()));
-    for _ in 0..ROUNDS {
+    for _ in 0..ROUNDS + ASTRAY_TRIES {
         let place = match pool.reserve(wanted.queue.as_str()) {
             Ok(place) => place,
             Err(reason) => return Ok(AttachOutcome::Poison(reason)),
@@ -66,6 +67,13 @@ pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -
                 ))));
             }
             Ok(None) => return Ok(AttachOutcome::Missing),
+            // The client handed us somebody else's answer: asked again, on a connection that did not.
+            Err(error) if error.is_astray(wanted.queue.as_str()) && astray < ASTRAY_TRIES => {
+                tracing::debug!(queue = ?wanted.queue.as_str(), "an answer went astray: asked again");
+                place.retire();
+                astray += 1;
+                last = error;
+            }
             Err(error) => {
                 last = error;
                 match died(&line, &last).await {
@@ -114,16 +122,6 @@ async fn died(line: &Line, error: &CallError) -> Option<Ended> {
 
 /// A channel that consumes the queue; `None` when there is no such queue.
 async fn consume(line: &Line, wanted: &Wanted) -> Result<Option<(Channel, Consumer)>, CallError> {
-    let mut tries = 0;
-    loop {
-        match try_consume(line, wanted).await {
-            Err(error) if error.is_astray(wanted.queue.as_str()) && tries < ASTRAY_TRIES => tries += 1,
-            answer => return answer,
-        }
-    }
-}
-
-async fn try_consume(line: &Line, wanted: &Wanted) -> Result<Option<(Channel, Consumer)>, CallError> {
     let channel = line.channel().await?;
     let consuming = async {
         if let Some(exchange) = &wanted.bind {
