@@ -5,6 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::num::NonZeroU16;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +57,7 @@ impl Pty {
         let pair = native_pty_system().openpty(pty_size(columns, rows)).unwrap();
         let child = pair.slave.spawn_command(builder(command)).unwrap();
         let seen = Arc::new(Mutex::new(Seen {
-            parser: vt100::Parser::new(rows, columns, 0),
+            parser: vt100::Parser::new(cells(rows), cells(columns), 0),
             bytes: Vec::new(),
             ended: false,
         }));
@@ -90,7 +91,7 @@ impl Pty {
     }
 
     pub(super) fn resize(&self, columns: u16, rows: u16) {
-        self.seen().parser.screen_mut().set_size(rows, columns);
+        self.seen().parser.screen_mut().set_size(cells(rows), cells(columns));
         self.master.resize(pty_size(columns, rows)).unwrap();
     }
 
@@ -258,6 +259,10 @@ fn builder(command: &Command) -> CommandBuilder {
         builder.cwd(directory);
     }
     builder
+}
+
+fn cells(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).expect("a terminal has cells")
 }
 
 const fn pty_size(cols: u16, rows: u16) -> PtySize {
