@@ -73,8 +73,8 @@ async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHan
             (Some(file), Arc::new(store))
         }
         StoreConfig::Postgres { url } => {
-            let store = PostgresStore::connect(url.expose()).await.map_err(EngineError::from)?;
-            (None, Arc::new(store))
+            let store = PostgresStore::connect_with_patience(url.expose(), patience(config.delivery.take_over)).await;
+            (None, Arc::new(store.map_err(EngineError::from)?))
         }
     };
     let broker = match (&config.broker.kind, file) {
@@ -98,6 +98,12 @@ async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHan
         }
     };
     Ok((store, broker.map_err(EngineError::from)?))
+}
+
+/// How long a call of a database may take: a daemon whose network is split has given it up long before others
+/// take over, and a busy server is not taken for one that is away.
+fn patience(take_over: Duration) -> Duration {
+    (take_over / 2).clamp(Duration::from_secs(2), Duration::from_secs(5))
 }
 
 /// The embedded pair needs no set-up: whoever comes first prepares it.

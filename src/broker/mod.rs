@@ -175,7 +175,7 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// A page of queues with counts as the broker's statistics have them (they lag some seconds).
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError>;
 
-    /// All queues in one answer, for finding work: names, arguments and messages ready, exact where the
+    /// All queues in one answer: names, states, arguments and messages, ready and in hand, exact where the
     /// broker says so (its statistics lag some seconds), and nothing else.
     async fn queues_all(&self) -> Result<QueuePage, BrokerError>;
 
@@ -203,6 +203,13 @@ pub trait Attached: Send {
 
     /// Settles a message. `Lost` means that nothing was sent: do not go on.
     async fn ack(&mut self, tag: DeliveryTag) -> Acked;
+
+    /// Settles a message and does not wait until the socket has it: it goes out before all that is done after
+    /// it here, and the next settlement waits for it. `Lost` as with [`Attached::ack`]; what is lost later
+    /// comes again, like everything unsettled.
+    async fn ack_soon(&mut self, tag: DeliveryTag) -> Acked {
+        self.ack(tag).await
+    }
 
     /// Closes the channel and waits until the broker has it: everything not acked is back in its place.
     async fn close(self: Box<Self>);

@@ -13,22 +13,28 @@
 //! colour outside the theme, no file written that was not asked for.
 
 pub mod action;
+pub mod clipboard;
 pub mod detail;
 pub mod dialog;
 pub mod effect;
+pub mod effects;
 pub mod event;
 pub mod history;
 pub mod journal;
 pub mod keymap;
+pub mod painter;
+pub mod runtime;
 pub mod settings;
 pub mod state;
 pub mod table;
+pub mod terminal;
 pub mod theme;
 mod update;
 mod view;
 
 pub use effect::Effect;
 pub use event::Event;
+pub use runtime::{ConsoleError, run};
 pub use settings::{Connect, ConnectProblem, ConsoleSettings, Deliver};
 pub use state::State;
 pub use theme::Theme;

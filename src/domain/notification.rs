@@ -225,8 +225,14 @@ pub fn end_mark(id: &NotificationId, execution: &ExecutionId, url: &EndpointUrl,
 /// it must be the same at every redelivery of that message.
 #[must_use]
 pub fn decode(message: &Message, fallback_id: &dyn Fn() -> NotificationId) -> Decoded {
+    decode_from(message, None, fallback_id)
+}
+
+/// [`decode`] of a message from the queue of `url`, where that is known: the same URL is not parsed again.
+#[must_use]
+pub fn decode_from(message: &Message, url: Option<&EndpointUrl>, fallback_id: &dyn Fn() -> NotificationId) -> Decoded {
     match message.kind.as_deref() {
-        None | Some("notification") => match decode_notification(message, fallback_id) {
+        None | Some("notification") => match decode_notification(message, url, fallback_id) {
             Ok(notification) => Decoded::Notification(Box::new(notification)),
             Err(error) => Decoded::Foreign(error.to_string()),
         },
@@ -237,9 +243,14 @@ pub fn decode(message: &Message, fallback_id: &dyn Fn() -> NotificationId) -> De
 
 fn decode_notification(
     message: &Message,
+    known: Option<&EndpointUrl>,
     fallback_id: &dyn Fn() -> NotificationId,
 ) -> Result<Notification, NotificationError> {
-    let url = EndpointUrl::parse(required(message, HEADER_URL)?)?;
+    let url = required(message, HEADER_URL)?;
+    let url = match known.filter(|known| known.as_str() == url) {
+        Some(known) => known.clone(),
+        None => EndpointUrl::parse(url)?,
+    };
     let execution = ExecutionId::parse(required(message, HEADER_EXECUTION)?)?;
     let id = match message.message_id.as_deref() {
         Some(text) => NotificationId::parse(text)?,

@@ -88,6 +88,27 @@ impl QueueState {
             Self::Ended => "ended",
         }
     }
+
+    /// What a filter may call it, the printed word first: a queue that waits for its endpoint also goes by
+    /// the endpoint's state.
+    #[must_use]
+    pub const fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Delivering => &["delivering"],
+            Self::Empty => &["empty"],
+            Self::WaitingRetry => &["waiting_retry"],
+            Self::EndpointUnavailable => &["endpoint_unavailable", "unavailable"],
+            Self::Parked => &["parked"],
+            Self::EndpointDisabled => &["endpoint_disabled", "disabled"],
+            Self::Paused => &["paused"],
+            Self::RateLimited => &["rate_limited"],
+            Self::Unowned => &["unowned"],
+            Self::BrokerBlocked => &["broker_blocked"],
+            Self::Refused => &["refused"],
+            Self::Quarantined => &["quarantined"],
+            Self::Ended => &["ended"],
+        }
+    }
 }
 
 /// Why a queue moves or does not: one code, one sentence, and until when where that is known.

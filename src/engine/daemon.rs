@@ -2,7 +2,6 @@
 //! one is disowned. Nobody has to restart it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -10,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::dispatch::{CHANNEL, Dispatcher, Tell};
+use super::incarnation::Part;
 use super::worker::Stops;
 use super::{EngineError, Inner};
 use crate::ambient;
@@ -35,7 +35,8 @@ impl Inner {
         while !stop.is_cancelled() {
             match self.live_once(&stop, &abandon, first).await {
                 Ok(()) => first = false,
-                Err(error) if !first || error.is_unreachable() => {
+                // What the store refuses to this program or its settings, no waiting mends.
+                Err(error) if error.is_unreachable() || (!first && !matches!(error, EngineError::Refused { .. })) => {
                     tracing::warn!(error = ?error, "cannot begin to deliver yet");
                     wait(&stop, Duration::from_secs(1)).await;
                 }
@@ -86,7 +87,8 @@ impl Inner {
         }
         let name = format!("redrive-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let sent = self.clock.uptime();
-        let id = self.begin_incarnation(&name, true).await?;
+        let part = if first { Part::Delivers } else { Part::DeliversAgain };
+        let id = self.begin_incarnation(&name, part).await?;
         self.broker.set_name(&name);
         let generation = self.fence.begin(id, sent);
         tracing::info!(incarnation = id.0, name = ?name, "delivering");
@@ -97,10 +99,10 @@ impl Inner {
             generation: generation.clone(),
         };
         let tasks = self.start_tasks(id, &tell, &generation);
-        self.delivering.store(true, Ordering::SeqCst);
+        self.delivering.send_replace(true);
         let dispatcher = Dispatcher::new(Arc::clone(self), id, stops, tell);
         dispatcher.run(told).await;
-        self.delivering.store(false, Ordering::SeqCst);
+        self.delivering.send_replace(false);
         self.fence.close();
         for task in tasks {
             let _ = task.await;

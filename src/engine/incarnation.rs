@@ -30,25 +30,36 @@ pub(super) fn version() -> i64 {
     part() * 1_000_000 + part() * 1_000 + part()
 }
 
+/// What an incarnation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The first of a process that takes part in delivery.
+    Delivers,
+    /// A later one of it.
+    DeliversAgain,
+    /// Holds leases for a moment, for somebody's command.
+    Manages,
+}
+
 impl Inner {
-    /// Begins an incarnation of this process; `delivers` says whether it takes part in delivery.
-    pub(super) async fn begin_incarnation(&self, name: &str, delivers: bool) -> Result<IncarnationId, EngineError> {
+    /// Begins an incarnation of this process.
+    ///
+    /// PROTOCOLS.md 7: one that was disowned because others settled on other settings, or on a newer program, is
+    /// refused, and does not put its own in their place.
+    pub(super) async fn begin_incarnation(&self, name: &str, part: Part) -> Result<IncarnationId, EngineError> {
         let new = NewIncarnation {
             name: name.to_owned(),
             host: host(),
             pid: std::process::id(),
             take_over: self.settings.take_over,
             version: version(),
-            fingerprint: delivers.then(|| self.settings.naming.fingerprint()),
+            fingerprint: (part != Part::Manages).then(|| self.settings.naming.fingerprint()),
+            replaces_settings: part == Part::Delivers,
         };
         match self.store.incarnation_begin(new).await? {
             Begun::Alive(id) => Ok(id),
             Begun::OtherSettings { found, queues } => Err(EngineError::Refused {
-                why: format!(
-                    "{queues} delivery queues exist under other settings (fingerprint {found}, this configuration has {}): \
-                     broker.queue_prefix, broker.url_hash_key and broker.queue_type must stay as they are while queues exist",
-                    self.settings.naming.fingerprint()
-                ),
+                why: other_settings(&found, queues, &self.settings.naming.fingerprint()),
             }),
             Begun::TooOld { minimum } => Err(EngineError::Refused {
                 why: format!(
@@ -68,7 +79,7 @@ impl Inner {
                 Ok(Beat::Disowned) => {
                     tracing::error!(
                         incarnation = id.0,
-                        "disowned: another process took over; starting a new incarnation"
+                        "disowned: taken for dead, or the store's settings or minimum version changed; beginning anew"
                     );
                     self.fence.close();
                     return;
@@ -220,6 +231,20 @@ impl Inner {
 /// Counters seen last, and since when (uptime) they stand still.
 #[derive(Default)]
 struct Watched(HashMap<IncarnationId, (i64, Duration)>);
+
+fn other_settings(found: &str, queues: u64, own: &str) -> String {
+    let keys = "broker.queue_prefix, broker.url_hash_key and broker.queue_type";
+    if queues == 0 {
+        return format!(
+            "other daemons of this store use other settings now (fingerprint {found}, this configuration has {own}): \
+             {keys} must be the same for all of them"
+        );
+    }
+    format!(
+        "{queues} delivery queues exist under other settings (fingerprint {found}, this configuration has {own}): \
+         {keys} must stay as they are while queues exist"
+    )
+}
 
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::incarnation::Part;
 use super::{EngineError, Inner};
 use crate::ambient;
 use crate::domain::id::QueueName;
@@ -33,7 +34,7 @@ impl Inner {
         W: FnOnce(Lease) -> F,
     {
         let name = format!("{what}-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
-        let me = self.begin_incarnation(&name, false).await?;
+        let me = self.begin_incarnation(&name, Part::Manages).await?;
         let done = CancellationToken::new();
         let beats = self.beat_until(me, done.clone());
         let lease = self.wait_for_lease(me, queue, &name).await;

@@ -16,6 +16,7 @@ mod endpoints;
 pub mod error;
 pub mod event;
 mod fence;
+mod fields;
 mod incarnation;
 mod insist;
 mod manage;
@@ -26,6 +27,7 @@ mod policies;
 mod publisher;
 pub mod query;
 mod recorder;
+mod row;
 mod rules;
 mod settled;
 pub mod snapshot;
@@ -35,11 +37,10 @@ mod worker;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
@@ -47,6 +48,7 @@ pub use error::EngineError;
 pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
 
+use self::answers::WaitingCache;
 use self::endpoints::EndpointTable;
 use self::fence::Fence;
 use self::meters::Meters;
@@ -150,7 +152,10 @@ struct Inner {
     meters: Meters,
     rules: Rules,
     settled: Resting,
-    delivering: AtomicBool,
+    /// Whether this process delivers at present.
+    delivering: watch::Sender<bool>,
+    /// Of the last listing of endpoints.
+    waiting: WaitingCache,
     /// Some endpoint changed: the dispatcher looks again.
     endpoints_moved: Notify,
     /// The broker's policies changed.
@@ -178,7 +183,8 @@ impl Engine {
             meters: Meters::default(),
             rules: Rules::default(),
             settled: Resting::default(),
-            delivering: AtomicBool::new(false),
+            delivering: watch::Sender::new(false),
+            waiting: WaitingCache::default(),
             endpoints_moved: Notify::new(),
             policies_moved: Notify::new(),
             sweep_now: Notify::new(),
@@ -240,6 +246,12 @@ impl Engine {
     /// a broker or store that goes away later is waited for.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), EngineError> {
         self.0.run(stop).await
+    }
+
+    /// Whether this process delivers at present, and each change of it.
+    #[must_use]
+    pub fn delivering(&self) -> watch::Receiver<bool> {
+        self.0.delivering.subscribe()
     }
 
     /// Closes connections in order; for a process that ends.

@@ -6,7 +6,10 @@
 //! last ones of a queue are remembered, over its workers, in memory alone: what a crash of this process
 //! forgets, and what is older than the list, is sent again.
 //!
-//! Nothing is taken for settled by its id alone: headers and body must be the same.
+//! Nothing is taken for settled by its id alone: headers and body must be the same. And the first delivery after
+//! an attach that is none of them forgets them: they were before it in the queue, so the broker has their acks,
+//! and an equal message that comes later was published again. Only a list that is full does not say that:
+//! what comes then may be older than it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,6 +33,8 @@ type Mark = [u8; 16];
 #[derive(Debug, Default)]
 pub(super) struct LastSettled {
     settled: VecDeque<Mark>,
+    /// Older ones were pushed out of it.
+    is_full: bool,
     /// While set, all that came since the channel was opened was redelivered.
     again: Option<Again>,
 }
@@ -56,31 +61,31 @@ impl LastSettled {
         let most = if self.again.is_some() { QUEUE_MAX * 2 } else { QUEUE_MAX };
         while self.settled.len() > most {
             self.settled.pop_front();
+            self.is_full = true;
         }
     }
 
     /// Whether this delivery is one of the first after the attach and was settled before. They come in
-    /// their order; once one of the list came, the first that is another ends the question.
+    /// their order.
     pub(super) fn came_again(&mut self, message: &Message, redelivered: bool) -> bool {
-        let Some(again) = self.again.take().filter(|_| redelivered) else {
-            return false;
-        };
-        let Some(mark) = mark(message) else { return false };
-        let found = self
-            .settled
-            .iter()
-            .skip(again.from)
-            .position(|settled| *settled == mark);
+        let Some(again) = self.again.take() else { return false };
+        let found = mark(message)
+            .filter(|_| redelivered)
+            .and_then(|mark| self.settled.iter().skip(again.from).position(|settled| *settled == mark));
         self.again = match found {
             Some(at) => Some(Again {
                 from: again.from + at + 1,
                 ..again
             }),
-            None if again.from == 0 && again.older < OLDER_MAX => Some(Again {
+            None if redelivered && self.is_full && again.from == 0 && again.older < OLDER_MAX => Some(Again {
                 older: again.older + 1,
                 ..again
             }),
-            None => None,
+            None => {
+                self.settled.clear();
+                self.is_full = false;
+                None
+            }
         };
         found.is_some()
     }
@@ -88,8 +93,8 @@ impl LastSettled {
 
 fn mark(message: &Message) -> Option<Mark> {
     let mut digest = Sha256::new();
-    digest.update(message.message_id.as_deref()?.as_bytes());
-    digest.update(fingerprint(message));
+    part(&mut digest, message.message_id.as_deref()?.as_bytes());
+    headers_and_body(&mut digest, message);
     let mut mark = Mark::default();
     mark.copy_from_slice(&digest.finalize()[..16]);
     Some(mark)
@@ -134,23 +139,29 @@ impl Resting {
 /// SHA-256 over headers and body.
 pub(super) fn fingerprint(message: &Message) -> [u8; 32] {
     let mut digest = Sha256::new();
-    let mut part = |bytes: &[u8]| {
-        digest.update(bytes.len().to_be_bytes());
-        digest.update(bytes);
-    };
-    part(message.kind.as_deref().unwrap_or_default().as_bytes());
-    part(message.content_type.as_deref().unwrap_or_default().as_bytes());
+    headers_and_body(&mut digest, message);
+    digest.finalize().into()
+}
+
+fn headers_and_body(digest: &mut Sha256, message: &Message) {
+    part(digest, message.kind.as_deref().unwrap_or_default().as_bytes());
+    part(digest, message.content_type.as_deref().unwrap_or_default().as_bytes());
     for (name, value) in &message.headers {
-        part(name.as_bytes());
+        part(digest, name.as_bytes());
         match value {
-            HeaderValue::Text(bytes) => part(bytes),
-            HeaderValue::Integer(number) => part(&number.to_be_bytes()),
-            HeaderValue::Bool(truth) => part(&[u8::from(*truth)]),
-            HeaderValue::Other(text) => part(text.as_bytes()),
+            HeaderValue::Text(bytes) => part(digest, bytes),
+            HeaderValue::Integer(number) => part(digest, &number.to_be_bytes()),
+            HeaderValue::Bool(truth) => part(digest, &[u8::from(*truth)]),
+            HeaderValue::Other(text) => part(digest, text.as_bytes()),
         }
     }
-    part(&message.body);
-    digest.finalize().into()
+    part(digest, &message.body);
+}
+
+/// Bytes with their length before them, so that no two lists of parts read alike.
+fn part(digest: &mut Sha256, bytes: &[u8]) {
+    digest.update(bytes.len().to_be_bytes());
+    digest.update(bytes);
 }
 
 #[cfg(test)]
@@ -174,31 +185,55 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_again_after_an_attach_is_known_until_the_first_that_is_another() {
+    fn what_comes_again_after_an_attach_is_known_in_its_order_and_once() {
         let mut list = settled(5);
         assert!(!list.came_again(&message(3), true), "nobody attached");
         list.expect_again();
         assert!(list.came_again(&message(3), true));
         assert!(list.came_again(&message(4), true));
-        assert!(!list.came_again(&message(6), true));
-        assert!(!list.came_again(&message(5), true), "it is over");
         list.expect_again();
         assert!(list.came_again(&message(5), true));
         assert!(!list.came_again(&message(5), true), "once");
     }
 
+    /// `first` came after an attach, and is none of the list.
+    fn check_forgotten(first: &Message, redelivered: bool) {
+        let mut list = settled(5);
+        list.expect_again();
+        assert!(!list.came_again(first, redelivered));
+        assert!(!list.came_again(&message(5), true), "the question is over");
+        list.expect_again();
+        assert!(!list.came_again(&message(5), true), "published again, with the same id and body");
+        list.push(&message(6));
+        list.expect_again();
+        assert!(list.came_again(&message(6), true), "what is settled from then on is remembered");
+    }
+
     #[test]
-    fn a_delivery_that_is_not_flagged_or_differs_is_sent() {
-        let mut list = settled(2);
-        list.expect_again();
-        assert!(!list.came_again(&message(1), false));
-        assert!(!list.came_again(&message(2), true), "it is over");
-        list.expect_again();
+    fn the_first_delivery_that_is_another_forgets_the_list() {
+        check_forgotten(&message(6), true);
+        check_forgotten(&message(6), false);
+        check_forgotten(&message(1), false);
         let other = Message {
             body: bytes::Bytes::from_static(b"other"),
             ..message(1)
         };
-        assert!(!list.came_again(&other, true));
+        check_forgotten(&other, true);
+        let unnamed = Message {
+            message_id: None,
+            ..message(1)
+        };
+        check_forgotten(&unnamed, true);
+    }
+
+    #[test]
+    fn the_first_that_is_another_behind_known_ones_forgets_the_list() {
+        let mut list = settled(5);
+        list.expect_again();
+        assert!(list.came_again(&message(4), true));
+        assert!(!list.came_again(&message(6), true));
+        list.expect_again();
+        assert!(!list.came_again(&message(5), true));
     }
 
     #[test]

@@ -6,16 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::endpoint::{Endpoint, EndpointState};
-use crate::domain::id::{ExecutionId, QueueName};
-use crate::domain::queue::{QueueKind, QueueState};
-use crate::domain::time::Timestamp;
-use crate::domain::url::EndpointUrl;
-
-use crate::domain::filter::{Field, FieldValue};
-
 use super::query::Incarnation;
 use super::view::Retry;
+use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::queue::QueueState;
+use crate::domain::time::Timestamp;
+
+pub use super::fields::{ENDPOINT_FIELDS, QUEUE_FIELDS, RETRY_FIELDS};
+pub use super::row::{QueueFacts, QueueRow};
 
 /// Queues, endpoints, retries and daemons at one time.
 #[derive(Clone, Debug, Default)]
@@ -49,49 +47,6 @@ pub struct Part {
     pub problem: Option<String>,
     /// When what is shown of it was read; `None`: never yet.
     pub taken_at: Option<Timestamp>,
-}
-
-/// A queue in a list: the detail is asked for with [`super::Query::Queue`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct QueueRow {
-    /// Its name on the broker.
-    pub name: QueueName,
-    /// Its URL, when it is a delivery queue and that is known; one allocation for all queues of a URL.
-    pub url: Option<Arc<EndpointUrl>>,
-    /// Its execution, when it is a delivery queue and that is known.
-    pub execution: Option<ExecutionId>,
-    /// Messages ready.
-    pub ready: Option<u64>,
-    /// Messages in somebody's hand.
-    pub unacked: Option<u64>,
-    /// Notifications delivered (2xx) from it, where that is recorded.
-    pub delivered: Option<u64>,
-    /// When its oldest message was published, where that is known.
-    pub oldest_at: Option<Timestamp>,
-    /// When its head is tried next.
-    pub next_attempt_at: Option<Timestamp>,
-    /// Name of the incarnation that holds it; shared.
-    pub owner: Option<Arc<str>>,
-    /// Why it moves or does not, one sentence; shared. Empty where it is not ours to deliver.
-    pub why: Arc<str>,
-    /// What an operator should mend.
-    pub warnings: Option<Arc<[String]>>,
-    /// Failed attempts of its head, and how many the schedule allows; `None`: it did not fail.
-    pub attempts: Option<(u32, u32)>,
-    /// What it is for.
-    pub kind: QueueKind,
-    /// Its state; `None` for queues that are not ours to deliver.
-    pub state: Option<QueueState>,
-    /// A person paused it.
-    pub paused: bool,
-}
-
-impl QueueRow {
-    /// Messages ready and in hand, where both or the first are known.
-    #[must_use]
-    pub fn depth(&self) -> Option<u64> {
-        self.ready.map(|ready| ready.saturating_add(self.unacked.unwrap_or(0)))
-    }
 }
 
 /// An endpoint in a list.
@@ -170,36 +125,5 @@ impl Totals {
             .zip(self.endpoints_by_state)
             .find_map(|(one, count)| (*one == state).then_some(count))
             .unwrap_or(0)
-    }
-}
-
-/// The fields that a filter over queues may name.
-pub const QUEUE_FIELDS: &[Field] = &[];
-/// The fields that a filter over endpoints may name.
-pub const ENDPOINT_FIELDS: &[Field] = &[];
-/// The fields that a filter over retries may name.
-pub const RETRY_FIELDS: &[Field] = &[];
-
-impl QueueRow {
-    /// The value of a field at `now`; anything unknown is missing.
-    #[must_use]
-    pub fn field(&self, _name: &str, _now: Timestamp) -> FieldValue<'_> {
-        FieldValue::Missing
-    }
-}
-
-impl EndpointRow {
-    /// The value of a field at `now`; anything unknown is missing.
-    #[must_use]
-    pub fn field(&self, _name: &str, _now: Timestamp) -> FieldValue<'_> {
-        FieldValue::Missing
-    }
-}
-
-impl Retry {
-    /// The value of a field at `now`; anything unknown is missing.
-    #[must_use]
-    pub fn field(&self, _name: &str, _now: Timestamp) -> FieldValue<'_> {
-        FieldValue::Missing
     }
 }

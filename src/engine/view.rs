@@ -51,6 +51,14 @@ pub struct QueueView {
     pub taken_at: Timestamp,
 }
 
+impl QueueView {
+    /// Messages ready and in hand, where the first is known.
+    #[must_use]
+    pub fn depth(&self) -> Option<u64> {
+        self.ready.map(|ready| ready.saturating_add(self.unacked.unwrap_or(0)))
+    }
+}
+
 /// An endpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointView {

@@ -24,6 +24,9 @@ pub struct NewIncarnation {
     pub version: i64,
     /// Fingerprint of the settings that all must share; `None` for a process that delivers nothing.
     pub fingerprint: Option<String>,
+    /// Whether it may put its settings in the place of others while no queue exists: not a process that they
+    /// disowned, or the two would take turns for ever.
+    pub replaces_settings: bool,
 }
 
 /// The result of beginning.
@@ -31,7 +34,7 @@ pub struct NewIncarnation {
 pub enum Begun {
     /// It lives.
     Alive(IncarnationId),
-    /// Queues exist under other settings.
+    /// Other settings are in use.
     OtherSettings {
         /// The fingerprint in use.
         found: String,

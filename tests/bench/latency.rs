@@ -13,7 +13,7 @@ use redrive::engine::{Engine, NewNotification};
 
 use crate::delivering;
 use crate::ground::{self, Ground, Queue};
-use crate::numbers::{load, p50_p99_ms};
+use crate::numbers::{p50_p99_ms, row};
 use crate::process::Side;
 use crate::receiver::{Receiver, time_us};
 use crate::support::servers::scratch_directory;
@@ -25,6 +25,7 @@ const IDLE: Duration = Duration::from_secs(120);
 
 struct Case {
     queues: usize,
+    shown: &'static str,
     /// Unannounced publishes, spread over this time.
     unannounced: usize,
     over: Duration,
@@ -35,12 +36,14 @@ pub async fn run() {
     for case in [
         Case {
             queues: 100,
+            shown: "100",
             unannounced: 50,
             over: Duration::from_secs(40),
             goal: "2 s",
         },
         Case {
             queues: 10_000,
+            shown: "10,000",
             unannounced: 100,
             over: Duration::from_secs(120),
             goal: "60 s",
@@ -68,20 +71,18 @@ async fn measure(case: &Case) {
     idle(case, &mut daemon).await;
     announced(case, &ground, &queues, &store, &receiver).await;
     unannounced(case, &ground, &queues, &receiver).await;
-    println!(
-        "{} idle queues | daemon's memory at the end | {}",
-        case.queues,
-        megabytes(&daemon)
-    );
+    memory(case, "at the end", &daemon);
     daemon.finish().await;
     receiver.finish().await;
 }
 
-fn megabytes(daemon: &Side) -> String {
-    format!(
-        "{:.0} MiB | goal 150",
-        daemon.resident_bytes() as f64 / f64::from(1 << 20)
-    )
+fn memory(case: &Case, when: &str, daemon: &Side) {
+    let mebibytes = daemon.resident_bytes() as f64 / f64::from(1 << 20);
+    row(
+        &format!("daemon's memory at {} queues, {when}", case.shown),
+        &format!("{mebibytes:.0} MiB"),
+        "150 MiB",
+    );
 }
 
 async fn idle(case: &Case, daemon: &mut Side) {
@@ -89,18 +90,17 @@ async fn idle(case: &Case, daemon: &mut Side) {
     tokio::time::sleep(IDLE).await;
     let span = (time_us() - began) as f64 / 1_000_000.0;
     let (listed, used) = (listing(daemon).await - listed, daemon.processor_seconds() - used);
-    println!(
-        "{} idle queues | time spent listing | {:.1} % | goal 10; load {}",
-        case.queues,
-        listed / span * 100.0,
-        load()
+    row(
+        &format!("share of time spent listing, {} queues", case.shown),
+        &format!("{:.1} %", listed / span * 100.0),
+        "10 %",
     );
-    println!(
-        "{} idle queues | daemon's processor time | {:.2} % of a core | goal 2",
-        case.queues,
-        used / span * 100.0
+    row(
+        &format!("daemon's idle CPU at {} queues", case.shown),
+        &format!("{:.1} % of a core", used / span * 100.0),
+        "2 %",
     );
-    println!("{} idle queues | daemon's memory | {}", case.queues, megabytes(daemon));
+    memory(case, "idle", daemon);
 }
 
 async fn listing(daemon: &mut Side) -> f64 {
@@ -132,10 +132,10 @@ async fn announced(case: &Case, ground: &Ground, queues: &[Queue], store: &str, 
     }
     receiver.wait_for(ANNOUNCED, Duration::from_secs(120)).await;
     let (p50, p99) = p50_p99_ms(&receiver.seen().await.latencies_us);
-    println!(
-        "{} idle queues | publish to request, announced | p50 {p50:.1} ms, p99 {p99:.1} ms | goal 50 ms; load {}",
-        case.queues,
-        load()
+    row(
+        &format!("publish → POST among {} idle queues, announced, p99", case.shown),
+        &format!("{p99:.0} ms (p50 {p50:.1} ms)"),
+        "50 ms",
     );
     publisher.close().await;
 }
@@ -151,13 +151,10 @@ async fn unannounced(case: &Case, ground: &Ground, queues: &[Queue], receiver: &
     }
     receiver.wait_for(case.unannounced, Duration::from_secs(180)).await;
     let (p50, p99) = p50_p99_ms(&receiver.seen().await.latencies_us);
-    println!(
-        "{} idle queues | publish to request, unannounced | p50 {:.2} s, p99 {:.2} s | goal {}; load {}",
-        case.queues,
-        p50 / 1000.0,
-        p99 / 1000.0,
+    row(
+        &format!("publish → POST among {} idle queues, unannounced, p99", case.shown),
+        &format!("{:.1} s (p50 {:.1} s)", p99 / 1000.0, p50 / 1000.0),
         case.goal,
-        load()
     );
 }
 

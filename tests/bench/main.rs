@@ -5,6 +5,7 @@
 //! sides of a ratio do the same work on the same broker with the same receiver, by turns. What a number
 //! means, and from when to when it is taken, stands in the module of its section.
 //!
+//! Prints the rows of the README's table; single rounds go to the standard error stream.
 //! `REDRIVE_BENCH_ROUNDS` sets how often each side runs (5).
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What is said of a series of numbers, and of the machine they come from.
+//! What is said of a series of numbers and of the machine they come from, and the rows of the table.
 
 use std::fmt;
 
@@ -20,17 +20,28 @@ impl Spread {
             max: sorted[sorted.len() - 1],
         }
     }
+
+    /// Of what `part` is of `whole`, round by round.
+    pub fn of_ratios(part: &[f64], whole: &[f64]) -> Self {
+        let ratios: Vec<f64> = part.iter().zip(whole).map(|(part, whole)| part / whole).collect();
+        Self::of(&ratios)
+    }
 }
 
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = if self.median >= 100.0 { 0 } else { 2 };
-        write!(
-            f,
-            "{:.digits$} ({:.digits$} to {:.digits$})",
-            self.median, self.min, self.max
-        )
+        write!(f, "{:.2} ({:.2} to {:.2})", self.median, self.min, self.max)
     }
+}
+
+/// A row of the table, as the README has it.
+pub fn row(what: &str, measured: &str, goal: &str) {
+    println!("| {what} | {measured} | {goal} |");
+}
+
+/// What is not in the table: single rounds, while they are measured.
+pub fn aside(text: &str) {
+    eprintln!("    {text}; load {}", load());
 }
 
 /// The value below which `share` of the sorted series lies.
@@ -71,8 +82,10 @@ pub fn print_machine() {
         .unwrap_or("?");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     println!(
-        "machine: {cores} cores, {}; load {} before the run; everything on this one machine",
+        "{cores} cores, {}, everything on this one machine; {} rounds; load {} before the run\n\n\
+         | what | measured | goal |\n|---|---|---|",
         model.trim_start_matches(['\t', ' ', ':']),
+        rounds(),
         load()
     );
 }

@@ -2,7 +2,8 @@
 //!
 //! The time is from the first request at the receiver to the last one; afterwards every queue is found
 //! empty, so every ack was sent within moments of its request. The sides take turns, each round begins with
-//! another one, and the ratio is taken within a round.
+//! another one, and the ratio is taken within a round. The processor time is that of the side's own process, from
+//! its start on: it hardly depends on what else the machine does.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::delivering;
 use crate::ground::{Ground, Queue};
-use crate::numbers::{Spread, load, rounds};
+use crate::numbers::{Spread, aside, rounds, row};
 use crate::process::Side;
 use crate::receiver::Receiver;
 use crate::support::servers::{Database, scratch_directory};
@@ -29,9 +30,9 @@ struct Work {
 pub async fn many_queues() {
     for one_url in [false, true] {
         let name = if one_url {
-            "100 queues x 200, one URL"
+            "100 queues × 200, one URL"
         } else {
-            "100 queues x 200"
+            "100 queues × 200"
         };
         measure(&Work {
             name,
@@ -45,7 +46,7 @@ pub async fn many_queues() {
 
 pub async fn one_queue() {
     measure(&Work {
-        name: "one queue x 5,000",
+        name: "one queue × 5,000",
         queues: 1,
         messages: 5_000,
         one_url: true,
@@ -72,6 +73,14 @@ impl Stores {
     }
 }
 
+/// What one run of one side came to.
+#[derive(Clone, Copy)]
+struct Ran {
+    per_second: f64,
+    /// Of its own process, in microseconds per message.
+    processor_us: f64,
+}
+
 async fn measure(work: &Work) {
     let (receiver, stores) = (Receiver::start().await, Stores::make().await);
     let ground = Ground::prepare().await;
@@ -87,43 +96,47 @@ async fn measure(work: &Work) {
     let addresses = stores.addresses.each_ref().map(|(_, address)| address.as_str());
     ground.create(&queues, &addresses).await;
     for prefetch in [1, 32] {
-        let mut rates: [Vec<f64>; 3] = Default::default();
+        let mut ran: [Vec<Ran>; 3] = Default::default();
         for round in 0..rounds() {
             for turn in 0..3 {
                 let side = (round + turn) % 3;
                 ground.fill(&queues, work.messages).await;
                 receiver.reset().await;
-                let rate = match side {
+                let one = match side {
                     0 => bare(&ground, &queues, &receiver, work, prefetch).await,
                     store => engine(&ground, &queues, &receiver, work, prefetch, addresses[store - 1]).await,
                 };
-                rates[side].push(rate);
+                let name = if side == 0 { "bare" } else { stores.addresses[side - 1].0 };
+                aside(&format!(
+                    "{}, prefetch {prefetch}, {name}: {:.0}/s, {:.0} µs",
+                    work.name, one.per_second, one.processor_us
+                ));
+                ran[side].push(one);
             }
         }
-        print(work, prefetch, &stores, &rates);
+        print(work, prefetch, &stores, &ran);
     }
     receiver.finish().await;
 }
 
-fn print(work: &Work, prefetch: u16, stores: &Stores, rates: &[Vec<f64>; 3]) {
-    let about = format!("{}, prefetch {prefetch}", work.name);
-    println!("{about} | bare loop | {}/s | load {}", Spread::of(&rates[0]), load());
-    for (store, engine) in rates[1..].iter().enumerate() {
-        let ratios: Vec<f64> = engine
-            .iter()
-            .zip(&rates[0])
-            .map(|(engine, bare)| engine / bare)
-            .collect();
-        println!(
-            "{about} | engine, {} | {}/s | of bare {} | goal 0.90",
-            stores.addresses[store].0,
-            Spread::of(engine),
-            Spread::of(&ratios)
+fn print(work: &Work, prefetch: u16, stores: &Stores, ran: &[Vec<Ran>; 3]) {
+    let rates = |side: usize| ran[side].iter().map(|ran| ran.per_second).collect::<Vec<_>>();
+    let processor = |side: usize| ran[side].iter().map(|ran| ran.processor_us).collect::<Vec<_>>();
+    for (side, (store, _)) in stores.addresses.iter().enumerate().map(|(at, store)| (at + 1, store)) {
+        let measured = format!(
+            "{}; {:.0}/s of {:.0}/s; processor {:.0} µs of {:.0} µs a message",
+            Spread::of_ratios(&rates(side), &rates(0)),
+            Spread::of(&rates(side)).median,
+            Spread::of(&rates(0)).median,
+            Spread::of(&processor(side)).median,
+            Spread::of(&processor(0)).median,
         );
+        let what = format!("{}, prefetch {prefetch}, {store}: of the bare loop", work.name);
+        row(&what, &measured, "0.90");
     }
 }
 
-async fn bare(ground: &Ground, queues: &[Queue], receiver: &Receiver, work: &Work, prefetch: u16) -> f64 {
+async fn bare(ground: &Ground, queues: &[Queue], receiver: &Receiver, work: &Work, prefetch: u16) -> Ran {
     let mut side = Side::start("bare", &[ground.vhost.amqp(), prefetch.to_string()]);
     for queue in queues {
         side.tell(&format!("{} {}", queue.name.as_str(), queue.url.as_str()))
@@ -131,7 +144,7 @@ async fn bare(ground: &Ground, queues: &[Queue], receiver: &Receiver, work: &Wor
     }
     side.tell("go").await;
     assert_eq!(side.line().await, "ready");
-    rate(side, ground, queues, receiver, work).await
+    watch(side, ground, queues, receiver, work).await
 }
 
 async fn engine(
@@ -141,19 +154,23 @@ async fn engine(
     work: &Work,
     prefetch: u16,
     store: &str,
-) -> f64 {
+) -> Ran {
     // As their publishers did: the statistics of the broker are behind by some seconds.
     ground.nudge(queues).await;
     let side = delivering::start(&ground.naming.vhost, store, prefetch).await;
-    rate(side, ground, queues, receiver, work).await
+    watch(side, ground, queues, receiver, work).await
 }
 
-async fn rate(side: Side, ground: &Ground, queues: &[Queue], receiver: &Receiver, work: &Work) -> f64 {
+async fn watch(side: Side, ground: &Ground, queues: &[Queue], receiver: &Receiver, work: &Work) -> Ran {
     let count = work.queues * work.messages;
     receiver.wait_for(count, BOUND).await;
+    let processor_us = side.processor_seconds() * 1_000_000.0 / count as f64;
     side.finish().await;
     ground.assert_empty(queues).await;
     let seen = receiver.seen().await;
     assert_eq!(seen.count, count, "something was delivered twice");
-    count as f64 / ((seen.last_us - seen.first_us) as f64 / 1_000_000.0)
+    Ran {
+        per_second: count as f64 / ((seen.last_us - seen.first_us) as f64 / 1_000_000.0),
+        processor_us,
+    }
 }

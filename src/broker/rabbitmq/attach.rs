@@ -2,12 +2,16 @@
 //!
 //! Promises: `next` may be dropped at any point; whatever ends is ended by closing the *channel*, never by
 //! `basic.cancel` (trap 5); a stream that ends and an ack that was not sent say *lost* (trap 29).
+//!
+//! Acks are sent on the channel and not through the client's `Acker`: that one spawns a task for each ack and
+//! wakes two more, which costs as much as the rest of a message.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions, QueueBindOptions};
 use lapin::types::{FieldTable, ShortString};
@@ -44,8 +48,9 @@ pub(super) struct Wanted {
 /// Attaches, going on with the hunt for a poisonous queue as long as connections die under it.
 pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -> Result<AttachOutcome, BrokerError> {
     let mut lost_before = false;
+    let mut astray = 0;
     let mut last = CallError::Ended(Ended::Lost("connections keep ending".to_owned()));
-    for _ in 0..ROUNDS {
+    for _ in 0..ROUNDS + ASTRAY_TRIES {
         let place = match pool.reserve(wanted.queue.as_str()) {
             Ok(place) => place,
             Err(reason) => return Ok(AttachOutcome::Poison(reason)),
@@ -62,6 +67,13 @@ pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -
                 ))));
             }
             Ok(None) => return Ok(AttachOutcome::Missing),
+            // The client handed us somebody else's answer: asked again, on a connection that did not.
+            Err(error) if error.is_astray(wanted.queue.as_str()) && astray < ASTRAY_TRIES => {
+                tracing::debug!(queue = ?wanted.queue.as_str(), "an answer went astray: asked again");
+                place.retire();
+                astray += 1;
+                last = error;
+            }
             Err(error) => {
                 last = error;
                 match died(&line, &last).await {
@@ -110,16 +122,6 @@ async fn died(line: &Line, error: &CallError) -> Option<Ended> {
 
 /// A channel that consumes the queue; `None` when there is no such queue.
 async fn consume(line: &Line, wanted: &Wanted) -> Result<Option<(Channel, Consumer)>, CallError> {
-    let mut tries = 0;
-    loop {
-        match try_consume(line, wanted).await {
-            Err(error) if error.is_astray(wanted.queue.as_str()) && tries < ASTRAY_TRIES => tries += 1,
-            answer => return answer,
-        }
-    }
-}
-
-async fn try_consume(line: &Line, wanted: &Wanted) -> Result<Option<(Channel, Consumer)>, CallError> {
     let channel = line.channel().await?;
     let consuming = async {
         if let Some(exchange) = &wanted.bind {
@@ -147,12 +149,15 @@ async fn try_consume(line: &Line, wanted: &Wanted) -> Result<Option<(Channel, Co
 struct Consuming {
     place: Arc<Place>,
     line: Arc<Line>,
-    channel: Channel,
+    channel: Arc<Channel>,
     /// Taken out only at the end: dropping it would send `basic.cancel` on an open channel.
     consumer: Option<Consumer>,
     /// Deliveries that came while an ack looked whether the attachment still stands.
     early: VecDeque<lapin::message::Delivery>,
-    unsettled: HashMap<u64, lapin::Acker>,
+    /// Tags in the order of their deliveries.
+    unsettled: VecDeque<u64>,
+    /// The last ack, until it is known to be on its way.
+    sending: Option<BoxFuture<'static, lapin::Result<()>>>,
     lost: Option<Lost>,
     proven: bool,
 }
@@ -174,10 +179,11 @@ impl Consuming {
         Self {
             place,
             line,
-            channel,
+            channel: Arc::new(channel),
             consumer: Some(consumer),
             early: VecDeque::new(),
-            unsettled: HashMap::new(),
+            unsettled: VecDeque::new(),
+            sending: None,
             lost: None,
             proven: false,
         }
@@ -189,7 +195,7 @@ impl Consuming {
             self.place.cleared();
         }
         let tag = delivery.delivery_tag;
-        self.unsettled.insert(tag, delivery.acker);
+        self.unsettled.push_back(tag);
         let mut message = message::received(delivery.properties, delivery.data);
         message.headers.retain(|(name, _)| !COUNTED.contains(&name.as_str()));
         Next::Message(Box::new(Delivery {
@@ -219,6 +225,37 @@ impl Consuming {
         };
         self.lost = Some(lost.clone());
         lost
+    }
+
+    /// Gives an ack to the connection, once the one before is on its way; false when it is lost.
+    async fn hand_over(&mut self, tag: DeliveryTag) -> bool {
+        let Some(at) = self.unsettled.iter().position(|unsettled| *unsettled == tag.0) else {
+            return false;
+        };
+        self.unsettled.remove(at);
+        // A stream that has ended means that the broker gave the message to somebody else.
+        self.glance().await;
+        if self.lost.is_some() || !self.handed_over().await || !self.channel.status().connected() {
+            return false;
+        }
+        let channel = Arc::clone(&self.channel);
+        let mut sending = async move { channel.basic_ack(tag.0, BasicAckOptions::default()).await }.boxed();
+        // The first poll puts it in line before whatever is sent after it; the rest is the socket's.
+        match (&mut sending).now_or_never() {
+            Some(sent) => sent.is_ok(),
+            None => {
+                self.sending = Some(sending);
+                true
+            }
+        }
+    }
+
+    /// Waits until the last ack was written to the socket; false when it was not.
+    async fn handed_over(&mut self) -> bool {
+        match self.sending.take() {
+            Some(sending) => self.line.call(sending).await.is_ok(),
+            None => true,
+        }
     }
 
     /// Looks without waiting whether the stream has ended.
@@ -260,17 +297,18 @@ impl Attached for Consuming {
     }
 
     async fn ack(&mut self, tag: DeliveryTag) -> Acked {
-        let Some(acker) = self.unsettled.remove(&tag.0) else {
-            return Acked::Lost;
-        };
-        // A stream that has ended means that the broker gave the message to somebody else.
-        self.glance().await;
-        if self.lost.is_some() || !self.channel.status().connected() {
-            return Acked::Lost;
+        if self.hand_over(tag).await && self.handed_over().await {
+            Acked::Sent
+        } else {
+            Acked::Lost
         }
-        match self.line.call(acker.ack(BasicAckOptions::default())).await {
-            Ok(true) => Acked::Sent,
-            Ok(false) | Err(_) => Acked::Lost,
+    }
+
+    async fn ack_soon(&mut self, tag: DeliveryTag) -> Acked {
+        if self.hand_over(tag).await {
+            Acked::Sent
+        } else {
+            Acked::Lost
         }
     }
 
@@ -287,7 +325,7 @@ impl Drop for Consuming {
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
-        let (line, channel, place) = (Arc::clone(&self.line), self.channel.clone(), Arc::clone(&self.place));
+        let (line, channel, place) = (Arc::clone(&self.line), Arc::clone(&self.channel), Arc::clone(&self.place));
         ambient::spawn("detach", async move {
             close(&line, &channel).await;
             drop((consumer, place));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use lapin::{Channel, Connection, ConnectionProperties, Event};
 use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
@@ -198,15 +198,15 @@ impl Line {
         bound: Duration,
         call: impl Future<Output = lapin::Result<T>>,
     ) -> Result<T, CallError> {
+        let mut call = std::pin::pin!(call);
+        // An answer that is there already needs neither a watch nor a timer.
+        if let Some(answer) = call.as_mut().now_or_never() {
+            return self.answer(answer);
+        }
         let mut end = self.end.subscribe();
         tokio::select! {
             biased;
-            answer = call => answer.map_err(|error| {
-                if let Some(ended) = ended(&error) {
-                    self.note(ended);
-                }
-                CallError::Amqp(error)
-            }),
+            answer = call => self.answer(answer),
             ended = end.wait_for(Option::is_some) => {
                 Err(CallError::Ended(ended.ok().and_then(|ended| ended.clone()).unwrap_or_else(unexplained)))
             }
@@ -215,6 +215,15 @@ impl Line {
                 Err(CallError::Silent(bound))
             }
         }
+    }
+
+    fn answer<T>(&self, answer: lapin::Result<T>) -> Result<T, CallError> {
+        answer.map_err(|error| {
+            if let Some(ended) = ended(&error) {
+                self.note(ended);
+            }
+            CallError::Amqp(error)
+        })
     }
 
     /// Closes the connection in order, within a bound.

@@ -46,6 +46,8 @@ struct Group {
     capacity: usize,
     /// Whether its members were already made suspects.
     judged: bool,
+    /// Whether nobody joins it any more.
+    retired: bool,
 }
 
 impl Group {
@@ -87,6 +89,14 @@ impl Place {
         self.pool.lock().suspects.remove(&self.queue);
     }
 
+    /// Nobody joins the group any more: what is asked on its connection is not answered truly. Those who are
+    /// on it stay, as deliveries and acks ask nothing; it is closed when the last one leaves.
+    pub(super) fn retire(&self) {
+        if let Some(group) = self.pool.lock().groups.get_mut(&self.group) {
+            group.retired = true;
+        }
+    }
+
     /// The connection takes no more than this.
     pub(super) fn limit(&self, capacity: usize) {
         if let Some(group) = self.pool.lock().groups.get_mut(&self.group) {
@@ -98,12 +108,14 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.pool.lock();
+        let others = state.groups.iter().any(|(id, group)| *id != self.group && !group.retired);
         // The members of a dead group stand: they are its evidence.
         let Some(group) = state.groups.get_mut(&self.group) else {
             return;
         };
         group.members.remove(&self.member);
-        if group.members.is_empty() && state.groups.len() > 1 {
+        // One connection stays open for who comes next.
+        if group.members.is_empty() && (group.retired || others) {
             state.groups.remove(&self.group);
         }
     }
@@ -190,6 +202,7 @@ impl State {
             members: HashMap::new(),
             capacity,
             judged: false,
+            retired: false,
         };
         self.groups.insert(id, group);
         id
@@ -202,7 +215,7 @@ impl State {
             .values()
             .map(|queue| self.suspects.get(queue).copied())
             .collect();
-        let room = group.members.len() < group.capacity;
+        let room = group.members.len() < group.capacity && !group.retired;
         match limit {
             None => room && limits.iter().all(Option::is_none),
             Some(limit) => {
@@ -321,6 +334,30 @@ mod tests {
         drop(first);
         second.died(&undecodable());
         assert!(pool.reserve("a").unwrap().suspect && pool.reserve("b").unwrap().suspect);
+    }
+
+    #[test]
+    fn a_retired_group_keeps_its_members_until_they_leave_and_takes_no_more() {
+        let pool = Arc::new(Pool::new(64));
+        let (stays, asks) = (pool.reserve("a").unwrap(), pool.reserve("b").unwrap());
+        assert_eq!(stays.group, asks.group);
+        asks.retire();
+        drop(asks);
+        let again = pool.reserve("b").unwrap();
+        assert_ne!(stays.group, again.group);
+        assert!(!stays.is_dead());
+        let retired = stays.group;
+        drop(stays);
+        assert!(!pool.lock().groups.contains_key(&retired), "the last one closes it");
+    }
+
+    #[test]
+    fn a_retired_group_goes_even_as_the_only_one() {
+        let pool = Arc::new(Pool::new(64));
+        let place = pool.reserve("a").unwrap();
+        place.retire();
+        drop(place);
+        assert!(pool.lock().groups.is_empty());
     }
 
     #[test]

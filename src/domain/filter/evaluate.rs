@@ -54,6 +54,11 @@ impl Expression {
 impl Comparison {
     fn matches(&self, value: &FieldValue<'_>) -> bool {
         let order = match (value, &self.literal) {
+            (FieldValue::Words(words), Literal::Part(part)) => return words.iter().any(|word| word.contains(part.as_str())),
+            (FieldValue::Words(words), Literal::Pattern(pattern)) => {
+                return words.iter().any(|word| pattern.is_match(word));
+            }
+            (FieldValue::Words(words), Literal::Text(literal)) => compare(words, literal),
             (FieldValue::Text(text), Literal::Part(part)) => return text.to_lowercase().contains(part.as_str()),
             (FieldValue::Text(text), Literal::Pattern(pattern)) => return pattern.is_match(beginning(text)),
             (FieldValue::Text(text), Literal::Text(literal)) => Some(text.as_ref().cmp(literal.as_str())),
@@ -72,6 +77,14 @@ impl Comparison {
             Operator::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
         }
     }
+}
+
+/// Equal to any of the words; else by the one that is printed.
+fn compare(words: &[&str], literal: &str) -> Option<Ordering> {
+    if words.contains(&literal) {
+        return Some(Ordering::Equal);
+    }
+    words.first().map(|word| (*word).cmp(literal))
 }
 
 fn beginning(text: &str) -> &str {

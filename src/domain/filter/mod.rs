@@ -70,6 +70,8 @@ pub enum FieldValue<'a> {
     Missing,
     /// Text.
     Text(Cow<'a, str>),
+    /// A word with others that mean the same, the one that is printed first.
+    Words(&'static [&'static str]),
     /// A number.
     Number(f64),
     /// A span of time.

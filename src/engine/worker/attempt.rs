@@ -191,7 +191,7 @@ impl Worker {
             self.engine.meters.delivered(self.engine.clock.now().since(created));
         }
         self.settled.push(&hand.message);
-        let flow = self.ack(attached, hand.tag).await;
+        let flow = self.ack_delivered(attached, hand.tag).await;
         self.engine.tell_attempt(&attempt);
         self.engine.recorder.push(Success { attempt, settles_head });
         Step::Settled(flow)

@@ -10,7 +10,7 @@ use crate::broker::{Attached, Delivery, DeliveryTag, Look, Published};
 use crate::domain::id::NotificationId;
 use crate::domain::message::Message;
 use crate::domain::naming::hex;
-use crate::domain::notification::{Decoded, Notification, decode};
+use crate::domain::notification::{Decoded, Notification, decode_from};
 use crate::domain::queue::{Closing, Decision, Head};
 use crate::domain::url::EndpointUrl;
 use crate::domain::verdict::DeadReason;
@@ -48,7 +48,7 @@ impl Worker {
     }
 
     fn decode(&self, message: &Message) -> Decoded {
-        let decoded = decode(message, &|| fallback_id(message));
+        let decoded = decode_from(message, self.record.url.as_ref(), &|| fallback_id(message));
         let Decoded::Notification(notification) = &decoded else {
             return decoded;
         };

@@ -401,10 +401,12 @@ impl Worker {
     }
 
     pub(super) async fn ack(&mut self, attached: &mut dyn Attached, tag: crate::broker::DeliveryTag) -> Flow {
-        match attached.ack(tag).await {
-            Acked::Sent => Flow::Continue,
-            Acked::Lost => Flow::Reattach,
-        }
+        after(attached.ack(tag).await)
+    }
+
+    /// The ack of what was delivered: nothing follows from it that would have to wait for the socket.
+    pub(super) async fn ack_delivered(&mut self, attached: &mut dyn Attached, tag: crate::broker::DeliveryTag) -> Flow {
+        after(attached.ack_soon(tag).await)
     }
 
     pub(super) async fn mark(&self, mark: QueueMark) -> Result<(), End> {
@@ -414,6 +416,13 @@ impl Worker {
                 .insist(self.incarnation, || engine.store.queue_mark(queue, epoch, mark.clone()))
                 .await,
         )
+    }
+}
+
+fn after(acked: Acked) -> Flow {
+    match acked {
+        Acked::Sent => Flow::Continue,
+        Acked::Lost => Flow::Reattach,
     }
 }
 

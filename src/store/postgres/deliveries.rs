@@ -1,9 +1,10 @@
 //! Attempts, and what follows from them, on PostgreSQL.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 
-use super::error::failed;
 use super::{PostgresStore, endpoints, storable, storable_optional};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange};
@@ -87,111 +88,104 @@ const TRIM_AGE: &str = "DELETE FROM redrive.attempts WHERE started_at < redrive.
 const TRIM_ROWS: &str = "DELETE FROM redrive.attempts WHERE (started_at, id) <= \
     (SELECT started_at, id FROM redrive.attempts ORDER BY started_at DESC, id DESC OFFSET $1 LIMIT 1)";
 
+/// Nobody waits for it, and after a long rest there may be much to remove.
+const TRIM_MAX: Duration = Duration::from_secs(30);
+
 #[async_trait]
 impl Deliveries for PostgresStore {
     async fn failure_record(&self, failure: &Failure) -> Result<FailureRecorded, StoreError> {
-        let operation = "recording a failed attempt";
-        let (mut transaction, now) = self.begin(operation).await?;
-        let recorded = record_failure(&mut transaction, failure, now)
-            .await
-            .map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(recorded)
+        self.transaction(
+            "recording a failed attempt",
+            async |connection: &mut PgConnection, now| record_failure(connection, failure, now).await,
+        )
+        .await
     }
 
     async fn successes_record(&self, successes: &[Success]) -> Result<(), StoreError> {
-        let operation = "recording successes";
         if successes.is_empty() {
             return Ok(());
         }
         let batch = SuccessBatch::new(successes);
-        let (mut transaction, now) = self.begin(operation).await?;
-        record_successes(&mut transaction, &batch, now)
-            .await
-            .map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))
+        self.transaction("recording successes", async |connection: &mut PgConnection, now| {
+            record_successes(connection, &batch, now).await
+        })
+        .await
     }
 
     async fn attempt_record(&self, attempt: &Attempt) -> Result<(), StoreError> {
-        let operation = "recording an attempt";
-        let mut connection = self.pool.acquire().await.map_err(failed(operation))?;
-        attempts_add(&mut connection, &[attempt])
-            .await
-            .map_err(failed(operation))
+        self.call("recording an attempt", async |connection: &mut PgConnection| {
+            attempts_add(connection, &[attempt]).await
+        })
+        .await
     }
 
     async fn heads_failing(&self, url: &EndpointUrl, since: Option<Timestamp>) -> Result<Tally, StoreError> {
-        let operation = "counting failing heads";
-        let row = sqlx::query(FAILING)
-            .bind(url.as_str())
-            .bind(since.map(Timestamp::micros))
-            .fetch_one(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        Ok(Tally {
-            failing: number(&row, "failing").map_err(failed(operation))?,
-            queues: number(&row, "queues").map_err(failed(operation))?,
+        self.call("counting failing heads", async |connection: &mut PgConnection| {
+            let query = sqlx::query(FAILING)
+                .bind(url.as_str())
+                .bind(since.map(Timestamp::micros));
+            let row = query.fetch_one(connection).await?;
+            Ok(Tally {
+                failing: number(&row, "failing")?,
+                queues: number(&row, "queues")?,
+            })
         })
+        .await
     }
 
     async fn decision_open(&self, queue: &QueueName, decision: &Decision) -> Result<bool, StoreError> {
-        let operation = "opening a decision";
-        let mut connection = self.pool.acquire().await.map_err(failed(operation))?;
-        open_decision(&mut connection, queue, decision)
-            .await
-            .map_err(failed(operation))
+        self.call("opening a decision", async |connection: &mut PgConnection| {
+            open_decision(connection, queue, decision).await
+        })
+        .await
     }
 
     async fn decision_close(&self, queue: &QueueName, epoch: Epoch, decision: &str) -> Result<bool, StoreError> {
-        let operation = "closing a decision";
-        let (mut transaction, _) = self.begin(operation).await?;
-        let mut closed = false;
-        for statement in [DECIDED_HEAD, DECISION_CLOSE] {
-            let changed = sqlx::query(statement)
-                .bind(storable(queue.as_str()))
-                .bind(epoch.0)
-                .bind(decision)
-                .execute(&mut *transaction)
-                .await
-                .map_err(failed(operation))?;
-            closed = changed.rows_affected() == 1;
-        }
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(closed)
+        self.transaction("closing a decision", async |connection: &mut PgConnection, _| {
+            let mut closed = false;
+            for statement in [DECIDED_HEAD, DECISION_CLOSE] {
+                let query = sqlx::query(statement)
+                    .bind(storable(queue.as_str()))
+                    .bind(epoch.0)
+                    .bind(decision);
+                closed = query.execute(&mut *connection).await?.rows_affected() == 1;
+            }
+            Ok(closed)
+        })
+        .await
     }
 
     async fn attempts(&self, query: &AttemptQuery) -> Result<Vec<Attempt>, StoreError> {
-        let operation = "listing attempts";
         let statement = match query {
             AttemptQuery { message: Some(_), .. } => OF_MESSAGE,
             AttemptQuery { queue: Some(_), .. } => OF_QUEUE,
             AttemptQuery { url: Some(_), .. } => OF_URL,
             AttemptQuery { .. } => OF_ALL,
         };
-        let rows = sqlx::query(statement)
+        let statement = sqlx::query(statement)
             .bind(i64::from(query.limit))
             .bind(query.message.as_ref().map(AsRef::<str>::as_ref))
             .bind(query.queue.as_ref().map(|queue| storable(queue.as_str())))
-            .bind(query.url.as_ref().map(EndpointUrl::as_str))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        rows.iter()
-            .map(attempt)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .bind(query.url.as_ref().map(EndpointUrl::as_str));
+        self.call("listing attempts", async |connection: &mut PgConnection| {
+            let rows = statement.fetch_all(connection).await?;
+            rows.iter().map(attempt).collect()
+        })
+        .await
     }
 
     async fn attempts_trim(&self, keep: AttemptBounds) -> Result<u64, StoreError> {
-        let operation = "trimming the attempt log";
         let mut removed = 0;
         for (statement, bound) in [(TRIM_AGE, micros(keep.age)), (TRIM_ROWS, stored(keep.rows))] {
-            let gone = sqlx::query(statement)
-                .bind(bound)
-                .execute(&self.pool)
-                .await
-                .map_err(failed(operation))?;
-            removed += gone.rows_affected();
+            let trimmed = self.call_within(
+                TRIM_MAX,
+                "trimming the attempt log",
+                async |connection: &mut PgConnection| {
+                    let gone = sqlx::query(statement).bind(bound).execute(connection).await?;
+                    Ok(gone.rows_affected())
+                },
+            );
+            removed += trimmed.await?;
         }
         Ok(removed)
     }

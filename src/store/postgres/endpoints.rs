@@ -5,7 +5,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnection, PgRow};
 
-use super::error::failed;
 use super::{PostgresStore, micros_optional, queues, storable, storable_optional};
 use crate::ambient;
 use crate::domain::attempt::Attempt;
@@ -69,56 +68,50 @@ const RELEASE_ELSEWHERE: &str = "UPDATE redrive.endpoints SET probe_token = NULL
 #[async_trait]
 impl Endpoints for PostgresStore {
     async fn generation_raise(&self) -> Result<(), StoreError> {
-        sqlx::query(GENERATION_RAISE)
-            .execute(&self.pool)
-            .await
-            .map_err(failed("raising the generation"))?;
-        Ok(())
+        self.call("raising the generation", async |connection: &mut PgConnection| {
+            generation_raise(connection).await
+        })
+        .await
     }
 
     async fn endpoints_generation(&self) -> Result<i64, StoreError> {
-        sqlx::query_scalar(GENERATION)
-            .fetch_one(&self.pool)
-            .await
-            .map_err(failed("reading the endpoints' generation"))
+        self.call(
+            "reading the endpoints' generation",
+            async |connection: &mut PgConnection| sqlx::query_scalar(GENERATION).fetch_one(connection).await,
+        )
+        .await
     }
 
     async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError> {
-        let operation = "listing endpoints that are not available";
-        let rows = sqlx::query(NOT_AVAILABLE)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        rows.iter()
-            .map(endpoint)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+        self.call(
+            "listing endpoints that are not available",
+            async |connection: &mut PgConnection| {
+                let rows = sqlx::query(NOT_AVAILABLE).fetch_all(connection).await?;
+                rows.iter().map(endpoint).collect()
+            },
+        )
+        .await
     }
 
     async fn endpoint_get(&self, url: &EndpointUrl) -> Result<Option<Endpoint>, StoreError> {
-        let operation = "reading an endpoint";
-        let row = sqlx::query(GET)
-            .bind(url.as_str())
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        row.as_ref().map(endpoint).transpose().map_err(failed(operation))
+        self.call("reading an endpoint", async |connection: &mut PgConnection| {
+            let row = sqlx::query(GET).bind(url.as_str()).fetch_optional(connection).await?;
+            row.as_ref().map(endpoint).transpose()
+        })
+        .await
     }
 
     async fn endpoints_page(&self, query: &EndpointQuery) -> Result<Vec<(Endpoint, u64)>, StoreError> {
-        let operation = "listing endpoints";
-        let rows = sqlx::query(PAGE)
+        let statement = sqlx::query(PAGE)
             .bind(query.not_available)
             .bind(stored(query.offset))
-            .bind(i64::from(query.limit))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
+            .bind(i64::from(query.limit));
         let with_count = |row: &PgRow| Ok((endpoint(row)?, number(row, "queues")?));
-        rows.iter()
-            .map(with_count)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+        self.call("listing endpoints", async |connection: &mut PgConnection| {
+            let rows = statement.fetch_all(connection).await?;
+            rows.iter().map(with_count).collect()
+        })
+        .await
     }
 
     async fn endpoint_change(
@@ -127,15 +120,10 @@ impl Endpoints for PostgresStore {
         expected: Option<EndpointEpoch>,
         change: &EndpointChange,
     ) -> Result<Changed, StoreError> {
-        let operation = "changing an endpoint";
-        let (mut transaction, now) = self.begin(operation).await?;
-        let changed = apply(&mut transaction, url, expected, (change, None), now)
-            .await
-            .map_err(failed(operation))?;
-        if let Changed::Done { .. } = &changed {
-            transaction.commit().await.map_err(failed(operation))?;
-        }
-        Ok(changed)
+        self.transaction("changing an endpoint", async |connection: &mut PgConnection, now| {
+            apply(connection, url, expected, (change, None), now).await
+        })
+        .await
     }
 
     async fn probe_claim(
@@ -144,18 +132,18 @@ impl Endpoints for PostgresStore {
         queue: &QueueName,
         hold: Duration,
     ) -> Result<ProbeOutcome, StoreError> {
-        let operation = "claiming a probe";
         let token = i64::from_ne_bytes(ambient::random().to_ne_bytes());
-        let row = sqlx::query(CLAIM)
+        let statement = sqlx::query(CLAIM)
             .bind(url.as_str())
             .bind(storable(queue.as_str()))
             .bind(token)
-            .bind(micros(hold))
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        if let Some(row) = row {
-            let endpoint = Box::new(endpoint(&row).map_err(failed(operation))?);
+            .bind(micros(hold));
+        let claimed = self.call("claiming a probe", async |connection: &mut PgConnection| {
+            let row = statement.fetch_optional(connection).await?;
+            row.as_ref().map(endpoint).transpose()
+        });
+        if let Some(endpoint) = claimed.await? {
+            let endpoint = Box::new(endpoint);
             return Ok(ProbeOutcome::Claimed { token, endpoint });
         }
         Ok(match self.endpoint_get(url).await? {
@@ -167,22 +155,19 @@ impl Endpoints for PostgresStore {
     }
 
     async fn probe_release(&self, url: &EndpointUrl, token: i64, next: ProbeNext) -> Result<(), StoreError> {
-        let operation = "releasing a probe";
         let statement = match next {
             ProbeNext::Same => RELEASE,
             ProbeNext::AnyQueue => RELEASE_ELSEWHERE,
         };
-        let (mut transaction, _) = self.begin(operation).await?;
-        let released = sqlx::query(statement)
-            .bind(url.as_str())
-            .bind(token)
-            .execute(&mut *transaction)
-            .await
-            .map_err(failed(operation))?;
-        if released.rows_affected() == 1 && next == ProbeNext::AnyQueue {
-            generation_raise(&mut transaction).await.map_err(failed(operation))?;
-        }
-        transaction.commit().await.map_err(failed(operation))
+        self.transaction("releasing a probe", async |connection: &mut PgConnection, _| {
+            let query = sqlx::query(statement).bind(url.as_str()).bind(token);
+            let released = query.execute(&mut *connection).await?;
+            if released.rows_affected() == 1 && next == ProbeNext::AnyQueue {
+                generation_raise(connection).await?;
+            }
+            Ok(())
+        })
+        .await
     }
 }
 

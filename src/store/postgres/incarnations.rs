@@ -1,13 +1,14 @@
 //! Starts of daemons on PostgreSQL: their evidence of life is a session advisory lock.
-
-use std::time::Duration;
+//!
+//! A connection that did not answer in time is dropped, and its session may hold the lock for longer than the
+//! network was split: until the server notices, some 15 s. Heartbeats do not wait for that. Nobody is taken for
+//! dead whose counter moves, so one that beats without its lock only lacks the quicker evidence.
 
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{ConnectOptions, Connection};
-use tokio::time::timeout;
 
-use super::error::failed;
+use super::session::within;
 use super::{INCARNATION_LOCK, PostgresStore, now, storable};
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
@@ -17,10 +18,6 @@ use crate::store::{Beat, Begun, Evidence, Incarnation, Incarnations, NewIncarnat
 
 /// Longer than the list shows them, dead incarnations are of no use.
 const DAY_MICROS: i64 = 86_400_000_000;
-
-/// After this long without an answer the connection is given up: a host that vanished does not say so. No
-/// transaction is open on it, and it is closed, so nothing is left behind.
-const BEAT_MAX: Duration = Duration::from_secs(10);
 
 const SETTINGS: &str = "SELECT minimum_version, fingerprint FROM redrive.settings FOR UPDATE";
 const SETTINGS_FINGERPRINT: &str = "UPDATE redrive.settings SET fingerprint = $1";
@@ -42,7 +39,7 @@ const MARK_DEAD: &str = "UPDATE redrive.incarnations SET alive = false, ended_at
 const LIST: &str = "SELECT id, name, host, pid, counter, alive, fingerprint, take_over, started_at, beat_at, \
     (SELECT count(*) FROM redrive.delivery_queues q WHERE q.owner = i.id) AS leases \
     FROM redrive.incarnations i WHERE alive OR ended_at > redrive.store_now() - $1 ORDER BY id DESC LIMIT 200";
-const HOLD: &str = "SELECT pg_advisory_lock($1, ($2::bigint & 2147483647)::int)";
+const HOLD: &str = "SELECT pg_try_advisory_lock($1, ($2::bigint & 2147483647)::int)";
 /// One statement, so that nothing can come between the two on this session.
 const EVIDENCE: &str = "SELECT CASE WHEN pg_try_advisory_lock($1, ($2::bigint & 2147483647)::int) \
     THEN pg_advisory_unlock($1, ($2::bigint & 2147483647)::int) ELSE false END";
@@ -50,120 +47,113 @@ const EVIDENCE: &str = "SELECT CASE WHEN pg_try_advisory_lock($1, ($2::bigint & 
 #[async_trait]
 impl Incarnations for PostgresStore {
     async fn incarnation_begin(&self, new: NewIncarnation) -> Result<Begun, StoreError> {
-        let operation = "beginning an incarnation";
-        let mut connection = self.options.connect().await.map_err(failed(operation))?;
-        let begun = begin(&mut connection, &new).await.map_err(failed(operation))?;
+        let beginning = async {
+            let mut connection = self.options.connect().await?;
+            let (begun, holds) = begin(&mut connection, &new).await?;
+            Ok((begun, Living { connection, holds }))
+        };
+        let (begun, living) = within(self.patience, "beginning an incarnation", beginning).await?;
         if let Begun::Alive(id) = &begun {
-            self.living_put(id.0, connection);
+            self.living_put(id.0, living);
         }
         Ok(begun)
     }
 
     async fn heartbeat(&self, id: IncarnationId) -> Result<Beat, StoreError> {
-        let operation = "sending a heartbeat";
-        let held = self.living_take(id.0);
-        match timeout(BEAT_MAX, self.beat(held, id)).await {
-            Ok(beat) => {
-                let (beaten, connection) = beat.map_err(failed(operation))?;
-                if !beaten {
-                    return Ok(Beat::Disowned);
-                }
-                self.living_put(id.0, connection);
-                Ok(Beat::Alive)
-            }
-            Err(late) => Err(StoreError::Unreachable {
-                operation,
-                source: Box::new(late),
-            }),
+        let beating = self.beat(self.living_take(id.0), id);
+        let (beaten, living) = within(self.patience, "sending a heartbeat", beating).await?;
+        if !beaten {
+            return Ok(Beat::Disowned);
         }
+        self.living_put(id.0, living);
+        Ok(Beat::Alive)
     }
 
     async fn incarnation_end(&self, id: IncarnationId) -> Result<(), StoreError> {
-        let operation = "ending an incarnation";
-        let (mut transaction, _) = self.begin(operation).await?;
-        for statement in [END, LEASES_LOCK, FREE_LEASES] {
-            sqlx::query(statement)
-                .bind(id.0)
-                .execute(&mut *transaction)
-                .await
-                .map_err(failed(operation))?;
-        }
-        transaction.commit().await.map_err(failed(operation))?;
-        if let Some(connection) = self.living_take(id.0) {
+        let ended = self.transaction("ending an incarnation", async |connection: &mut PgConnection, _| {
+            for statement in [END, LEASES_LOCK, FREE_LEASES] {
+                sqlx::query(statement).bind(id.0).execute(&mut *connection).await?;
+            }
+            Ok(())
+        });
+        ended.await?;
+        if let Some(living) = self.living_take(id.0) {
             // The row says that it ended; a connection that does not close in order ends by itself.
-            let _ = connection.close().await;
+            let _ = within(self.patience, "closing a connection", living.connection.close()).await;
         }
         Ok(())
     }
 
     async fn incarnations(&self) -> Result<Vec<Incarnation>, StoreError> {
-        let operation = "listing incarnations";
-        let rows = sqlx::query(LIST)
-            .bind(DAY_MICROS)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        rows.iter()
-            .map(incarnation)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+        self.call("listing incarnations", async |connection: &mut PgConnection| {
+            let rows = sqlx::query(LIST).bind(DAY_MICROS).fetch_all(connection).await?;
+            rows.iter().map(incarnation).collect()
+        })
+        .await
     }
 
     async fn evidence(&self, id: IncarnationId) -> Result<Evidence, StoreError> {
-        let free: bool = sqlx::query_scalar(EVIDENCE)
-            .bind(INCARNATION_LOCK)
-            .bind(id.0)
-            .fetch_one(&self.pool)
-            .await
-            .map_err(failed("looking for evidence of life"))?;
-        Ok(if free { Evidence::Free } else { Evidence::Held })
+        let query = sqlx::query_scalar(EVIDENCE).bind(INCARNATION_LOCK).bind(id.0);
+        let free = self.call("looking for evidence of life", async |connection: &mut PgConnection| {
+            query.fetch_one(connection).await
+        });
+        Ok(if free.await? { Evidence::Free } else { Evidence::Held })
     }
 
     async fn incarnation_mark_dead(&self, id: IncarnationId, counter: i64) -> Result<bool, StoreError> {
-        let marked = sqlx::query(MARK_DEAD)
-            .bind(id.0)
-            .bind(counter)
-            .execute(&self.pool)
-            .await
-            .map_err(failed("marking an incarnation dead"))?;
-        Ok(marked.rows_affected() == 1)
+        let query = sqlx::query(MARK_DEAD).bind(id.0).bind(counter);
+        self.call("marking an incarnation dead", async |connection: &mut PgConnection| {
+            Ok(query.execute(connection).await?.rows_affected() == 1)
+        })
+        .await
     }
+}
+
+/// The connection of a living incarnation of this process.
+pub(super) struct Living {
+    pub(super) connection: PgConnection,
+    /// Whether its session holds the evidence of life.
+    holds: bool,
 }
 
 impl PostgresStore {
-    /// One heartbeat on the connection that holds the evidence of life, or, when that was lost, on a new one
-    /// that takes it again. A connection that fails is dropped.
-    async fn beat(&self, held: Option<PgConnection>, id: IncarnationId) -> Result<(bool, PgConnection), sqlx::Error> {
-        let mut connection = if let Some(connection) = held {
-            connection
-        } else {
-            let mut connection = self.options.connect().await?;
-            hold(&mut connection, id).await?;
-            connection
+    /// One heartbeat on the connection of before, or, when that was lost, on a new one. A connection that fails
+    /// is dropped.
+    async fn beat(&self, living: Option<Living>, id: IncarnationId) -> Result<(bool, Living), sqlx::Error> {
+        let mut living = match living {
+            Some(living) => living,
+            None => Living {
+                connection: self.options.connect().await?,
+                holds: false,
+            },
         };
-        let beat = sqlx::query(BEAT).bind(id.0).execute(&mut connection).await?;
-        Ok((beat.rows_affected() == 1, connection))
+        if !living.holds {
+            living.holds = hold(&mut living.connection, id).await?;
+        }
+        let beat = sqlx::query(BEAT).bind(id.0).execute(&mut living.connection).await?;
+        Ok((beat.rows_affected() == 1, living))
     }
 }
 
-/// The lock is taken before the row can be seen, so that no living row is without its evidence.
-async fn begin(connection: &mut PgConnection, new: &NewIncarnation) -> Result<Begun, sqlx::Error> {
+/// The lock is taken before the row can be seen, so that no living row is without its evidence. Answers
+/// whether it was free: nobody else asks for that of a new one.
+async fn begin(connection: &mut PgConnection, new: &NewIncarnation) -> Result<(Begun, bool), sqlx::Error> {
     let mut transaction = connection.begin().await?;
     let now = now(&mut transaction).await?;
     if let Some(refusal) = refusal(&mut transaction, new).await? {
-        return Ok(refusal);
+        return Ok((refusal, false));
     }
     sqlx::query(FORGET_OLD)
         .bind(now.micros().saturating_sub(DAY_MICROS))
         .execute(&mut *transaction)
         .await?;
     let id = insert(&mut transaction, new, now).await?;
-    hold(&mut transaction, id).await?;
+    let holds = hold(&mut transaction, id).await?;
     transaction.commit().await?;
-    Ok(Begun::Alive(id))
+    Ok((Begun::Alive(id), holds))
 }
 
-/// Another fingerprint is taken over only while no queue exists.
+/// Another fingerprint is taken over only while no queue exists, and not by one that was disowned by it.
 async fn refusal(connection: &mut PgConnection, new: &NewIncarnation) -> Result<Option<Begun>, sqlx::Error> {
     let settings = sqlx::query(SETTINGS).fetch_one(&mut *connection).await?;
     let minimum = integer(&settings, "minimum_version")?;
@@ -178,7 +168,9 @@ async fn refusal(connection: &mut PgConnection, new: &NewIncarnation) -> Result<
         return Ok(None);
     }
     let queues: i64 = sqlx::query_scalar(QUEUE_COUNT).fetch_one(&mut *connection).await?;
-    if let (Some(found), 1..) = (found, queues) {
+    if let Some(found) = found
+        && (queues > 0 || !new.replaces_settings)
+    {
         return Ok(Some(Begun::OtherSettings {
             found,
             queues: queues.unsigned_abs(),
@@ -209,11 +201,11 @@ async fn insert(
     number(&row, "id").map(IncarnationId)
 }
 
-async fn hold(connection: &mut PgConnection, id: IncarnationId) -> Result<(), sqlx::Error> {
-    sqlx::query(HOLD)
+/// Whether the session holds the evidence of life now.
+async fn hold(connection: &mut PgConnection, id: IncarnationId) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar(HOLD)
         .bind(INCARNATION_LOCK)
         .bind(id.0)
-        .execute(connection)
-        .await?;
-    Ok(())
+        .fetch_one(connection)
+        .await
 }

@@ -1,10 +1,10 @@
 //! The schema's versions. A version is applied in the transaction that records it, by one process at a
 //! time; a user without the right to create tables can use a store that is up to date.
 
-use sqlx::{PgConnection, PgPool};
+use sqlx::{Connection, PgConnection, PgPool};
 
-use super::error::failed;
-use super::{Exclusive, exclusively};
+use super::session::within;
+use super::{Exclusive, MIGRATION, exclusively};
 use crate::store::StoreError;
 
 /// Version and statements, ascending.
@@ -21,20 +21,27 @@ const WRITE: &str = "INSERT INTO redrive.schema_version VALUES (1, $1) \
     ON CONFLICT (only_row) DO UPDATE SET version = excluded.version";
 
 pub(super) async fn run(pool: &PgPool) -> Result<(), StoreError> {
-    let operation = "bringing the schema up to date";
     let known = MIGRATIONS.iter().map(|(version, _)| *version).max().unwrap_or(0);
-    let mut connection = pool.acquire().await.map_err(failed(operation))?;
-    let mut found = version(&mut connection).await.map_err(failed(operation))?;
-    drop(connection);
-    if found < known {
-        let mut transaction = pool.begin().await.map_err(failed(operation))?;
-        found = apply(&mut transaction, known).await.map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))?;
-    }
+    let bringing = up_to_date(pool, known);
+    // What a bound cuts off here is closed with its pool: nobody has a store yet.
+    let found = within(MIGRATION, "bringing the schema up to date", bringing).await?;
     if found > known {
         return Err(StoreError::Newer { found, known });
     }
     Ok(())
+}
+
+/// Applies what is missing; answers the version reached.
+async fn up_to_date(pool: &PgPool, known: i64) -> Result<i64, sqlx::Error> {
+    let mut connection = pool.acquire().await?;
+    let found = version(&mut connection).await?;
+    if found >= known {
+        return Ok(found);
+    }
+    let mut transaction = connection.begin().await?;
+    let reached = apply(&mut transaction, known).await?;
+    transaction.commit().await?;
+    Ok(reached)
 }
 
 /// The version found, 0 for an empty database. The catalogue is read as a table: names that were looked up in

@@ -2,12 +2,10 @@
 //! database.
 //!
 //! Promises: a bounded pool whose sessions commit synchronously and wait for nothing without a bound; the
-//! server's restart is survived without a hand; each method locks rows in one order (the epoch, queues by
-//! name, endpoints, the generation), so that they do not wait for each other in a circle.
+//! server's restart is survived without a hand, and so is a network that swallows everything; each method
+//! locks rows in one order (the epoch, queues by name, endpoints, the generation), so that they do not wait
+//! for each other in a circle.
 //! A living incarnation has one connection more, which is its evidence of life.
-//!
-//! Left out on purpose: a time limit around transactions. A cancelled `begin` would leave an open
-//! transaction in the pool, so the server's own limits are used.
 
 mod deliveries;
 mod endpoints;
@@ -16,6 +14,7 @@ mod incarnations;
 mod migrate;
 mod queues;
 mod records;
+mod session;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,17 +24,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
-use sqlx::{PgConnection, Postgres, Row, Transaction};
+use sqlx::{Connection, PgConnection, Row};
+use tokio::time::timeout;
 
-use self::error::{failed, refused_address};
+use self::error::refused_address;
+use self::incarnations::Living;
 use super::columns::Columns;
 use super::{Store, StoreError};
 use crate::domain::time::Timestamp;
 
 /// Connections of one process, the evidence of life apart.
 const CONNECTIONS_MAX: u32 = 8;
-/// How long a caller waits for a connection while the server is away.
-const ACQUIRE: Duration = Duration::from_secs(5);
+/// How long a call may take, the wait for a connection included, where nobody says otherwise.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long bringing the schema up to date may take, another process that does it meanwhile included.
+const MIGRATION: Duration = Duration::from_mins(1);
 /// The class of our advisory locks on incarnations (`rdri`).
 const INCARNATION_LOCK: i32 = 0x7264_7269;
 /// The class of our advisory locks on single things (`rdrs`): see [`Exclusive`].
@@ -43,11 +46,10 @@ const SINGLE_LOCK: i32 = 0x7264_7273;
 
 /// What of each session differs from the server's defaults. The keep-alive lets the server notice within
 /// some 15 s that a host is gone, which frees its evidence of life.
-const SESSION: [(&str, &str); 7] = [
+const SESSION: [(&str, &str); 6] = [
     ("synchronous_commit", "on"),
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
-    ("idle_in_transaction_session_timeout", "30s"),
     ("tcp_keepalives_idle", "5"),
     ("tcp_keepalives_interval", "3"),
     ("tcp_keepalives_count", "3"),
@@ -57,9 +59,11 @@ const SESSION: [(&str, &str); 7] = [
 pub struct PostgresStore {
     pool: PgPool,
     options: PgConnectOptions,
+    /// How long a call may take.
+    patience: Duration,
     /// The connection of each living incarnation of this process; taken out while it is used, so that one
     /// that is dropped half-way is closed.
-    living: Mutex<HashMap<i64, PgConnection>>,
+    living: Mutex<HashMap<i64, Living>>,
 }
 
 /// What is done by one session at a time.
@@ -76,19 +80,28 @@ impl PostgresStore {
     /// An address, user or database that the server refuses is [`StoreError::Unusable`]; a server that does
     /// not answer is [`StoreError::Unreachable`].
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::connect_with_patience(url, PATIENCE).await
+    }
+
+    /// [`PostgresStore::connect`]; each call waits for `patience`, and is *unreachable* after it.
+    pub async fn connect_with_patience(url: &str, patience: Duration) -> Result<Self, StoreError> {
         if !["postgres://", "postgresql://"]
             .iter()
             .any(|scheme| url.starts_with(scheme))
         {
             return Err(refused_address("it has another scheme"));
         }
+        // Nobody is idle in a transaction for longer than a call takes: a session that is was given up, and
+        // others wait for what it has locked.
+        let idle_max = format!("{}ms", patience.as_millis());
         let options = PgConnectOptions::from_str(url)
             .map_err(refused_address)?
             .application_name("redrive")
-            .options(SESSION);
+            .options(SESSION)
+            .options([("idle_in_transaction_session_timeout", idle_max)]);
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS_MAX)
-            .acquire_timeout(ACQUIRE)
+            .acquire_timeout(patience)
             .connect_with(options.clone())
             .await
             .map_err(error::connecting)?;
@@ -96,25 +109,19 @@ impl PostgresStore {
         Ok(Self {
             pool,
             options,
+            patience,
             living: Mutex::default(),
         })
     }
 
-    /// Begins a transaction and reads the clock in it.
-    async fn begin(&self, operation: &'static str) -> Result<(Transaction<'static, Postgres>, Timestamp), StoreError> {
-        let mut transaction = self.pool.begin().await.map_err(failed(operation))?;
-        let now = now(&mut transaction).await.map_err(failed(operation))?;
-        Ok((transaction, now))
-    }
-
-    fn living_put(&self, id: i64, connection: PgConnection) {
+    fn living_put(&self, id: i64, living: Living) {
         self.living
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(id, connection);
+            .insert(id, living);
     }
 
-    fn living_take(&self, id: i64) -> Option<PgConnection> {
+    fn living_take(&self, id: i64) -> Option<Living> {
         self.living.lock().unwrap_or_else(PoisonError::into_inner).remove(&id)
     }
 }
@@ -126,18 +133,23 @@ impl Store for PostgresStore {
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {
-        let operation = "reading the clock";
-        let mut connection = self.pool.acquire().await.map_err(failed(operation))?;
-        now(&mut connection).await.map_err(failed(operation))
+        self.call("reading the clock", async |connection: &mut PgConnection| {
+            now(connection).await
+        })
+        .await
     }
 
     async fn close(&self) {
         let living = std::mem::take(&mut *self.living.lock().unwrap_or_else(PoisonError::into_inner));
-        for connection in living.into_values() {
-            // A connection that is lost already has nothing left to say goodbye to.
-            let _ = sqlx::Connection::close(connection).await;
-        }
-        self.pool.close().await;
+        let closing = async {
+            for living in living.into_values() {
+                // A connection that is lost already has nothing left to say goodbye to.
+                let _ = living.connection.close().await;
+            }
+            self.pool.close().await;
+        };
+        // What does not close in order ends with the process.
+        let _ = timeout(self.patience, closing).await;
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::Postgres;
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::query::Query;
 
-use super::error::failed;
 use super::{PostgresStore, endpoints, storable, storable_optional};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
@@ -18,6 +19,8 @@ use crate::store::{
     HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, Queues,
     StoreError,
 };
+
+type Statement<'q> = Query<'q, Postgres, PgArguments>;
 
 /// The asking incarnation is locked against being marked dead, the settings against being changed.
 const ASKER: &str = "SELECT i.id FROM redrive.incarnations i, redrive.settings s WHERE i.id = $1 AND i.alive \
@@ -126,19 +129,16 @@ impl Queues for PostgresStore {
         purpose: Purpose,
         queues: &[QueueName],
     ) -> Result<Vec<LeaseOutcome>, StoreError> {
-        let operation = "taking leases";
         if queues.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut transaction, now) = self.begin(operation).await?;
         let names: Vec<String> = queues.iter().map(|queue| storable(queue.as_str())).collect();
-        let taken = take(&mut transaction, incarnation, purpose, &names, now)
-            .await
-            .map_err(failed(operation))?;
-        let Some(taken) = taken else {
+        let taken = self.transaction("taking leases", async |connection: &mut PgConnection, now| {
+            take(connection, incarnation, purpose, &names, now).await
+        });
+        let Some(taken) = taken.await? else {
             return Ok(vec![LeaseOutcome::Disowned; queues.len()]);
         };
-        transaction.commit().await.map_err(failed(operation))?;
         Ok(names
             .iter()
             .map(|name| taken.get(name).cloned().unwrap_or(LeaseOutcome::Disowned))
@@ -146,43 +146,35 @@ impl Queues for PostgresStore {
     }
 
     async fn lease_free(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError> {
-        let freed = sqlx::query(FREE)
-            .bind(storable(queue.as_str()))
-            .bind(epoch.0)
-            .execute(&self.pool)
-            .await
-            .map_err(failed("freeing a lease"))?;
-        Ok(freed.rows_affected() == 1)
+        let query = sqlx::query(FREE).bind(storable(queue.as_str())).bind(epoch.0);
+        self.call("freeing a lease", async |connection: &mut PgConnection| {
+            Ok(query.execute(connection).await?.rows_affected() == 1)
+        })
+        .await
     }
 
     async fn leases_held(&self, incarnation: IncarnationId) -> Result<Vec<HeldLease>, StoreError> {
-        let operation = "reading the leases held";
-        let rows = sqlx::query(HELD)
-            .bind(incarnation.0)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        rows.iter()
-            .map(held)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+        self.call("reading the leases held", async |connection: &mut PgConnection| {
+            let rows = sqlx::query(HELD).bind(incarnation.0).fetch_all(connection).await?;
+            rows.iter().map(held).collect()
+        })
+        .await
     }
 
     async fn queues_learn(&self, learned: &[LearnedQueue]) -> Result<(), StoreError> {
-        let operation = "learning queues";
-        let (mut transaction, now) = self.begin(operation).await?;
-        learn(&mut transaction, learned, now).await.map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))
+        self.transaction("learning queues", async |connection: &mut PgConnection, now| {
+            learn(connection, learned, now).await
+        })
+        .await
     }
 
     async fn queue_get(&self, queue: &QueueName) -> Result<Option<QueueRecord>, StoreError> {
-        let operation = "reading a queue";
-        let row = sqlx::query(GET)
-            .bind(storable(queue.as_str()))
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        row.as_ref().map(queue_record).transpose().map_err(failed(operation))
+        self.call("reading a queue", async |connection: &mut PgConnection| {
+            let query = sqlx::query(GET).bind(storable(queue.as_str()));
+            let row = query.fetch_optional(connection).await?;
+            row.as_ref().map(queue_record).transpose()
+        })
+        .await
     }
 
     async fn queues_page(&self, query: &QueueQuery) -> Result<Vec<QueueRecord>, StoreError> {
@@ -197,69 +189,70 @@ impl Queues for PostgresStore {
                 .bind(url.as_str()),
             None => sqlx::query(PAGE).bind(after).bind(i64::from(query.limit)),
         };
-        records("listing queues", statement.fetch_all(&self.pool).await)
+        self.records("listing queues", statement).await
     }
 
     async fn queues_due(&self, limit: u32) -> Result<Vec<QueueRecord>, StoreError> {
-        let rows = sqlx::query(DUE).bind(i64::from(limit)).fetch_all(&self.pool).await;
-        records("listing due queues", rows)
+        let statement = sqlx::query(DUE).bind(i64::from(limit));
+        self.records("listing due queues", statement).await
     }
 
     async fn queues_waiting(&self, limit: u32) -> Result<Vec<QueueRecord>, StoreError> {
-        let rows = sqlx::query(WAITING).bind(i64::from(limit)).fetch_all(&self.pool).await;
-        records("listing waiting queues", rows)
+        let statement = sqlx::query(WAITING).bind(i64::from(limit));
+        self.records("listing waiting queues", statement).await
     }
 
     async fn queue_pause(&self, queue: &QueueName, pause: Option<NewPause>) -> Result<Option<QueueRecord>, StoreError> {
-        let rows = sqlx::query(PAUSE)
+        let reason = pause
+            .as_ref()
+            .and_then(|pause| storable_optional(pause.reason.as_ref()));
+        let statement = sqlx::query(PAUSE)
             .bind(storable(queue.as_str()))
             .bind(pause.as_ref().map(|pause| storable(&pause.by)))
-            .bind(
-                pause
-                    .as_ref()
-                    .and_then(|pause| storable_optional(pause.reason.as_ref())),
-            )
-            .fetch_all(&self.pool)
-            .await;
-        Ok(records("pausing a queue", rows)?.pop())
+            .bind(reason);
+        Ok(self.records("pausing a queue", statement).await?.pop())
     }
 
     async fn queue_want(&self, queue: &QueueName, wanted_by: Option<&str>) -> Result<(), StoreError> {
-        sqlx::query(WANT)
+        let query = sqlx::query(WANT)
             .bind(storable(queue.as_str()))
-            .bind(wanted_by.map(storable))
-            .execute(&self.pool)
-            .await
-            .map_err(failed("wanting a queue"))?;
-        Ok(())
+            .bind(wanted_by.map(storable));
+        self.call("wanting a queue", async |connection: &mut PgConnection| {
+            query.execute(connection).await.map(drop)
+        })
+        .await
     }
 
     async fn queue_mark(&self, queue: &QueueName, epoch: Epoch, mark: QueueMark) -> Result<bool, StoreError> {
-        let operation = "marking a queue";
-        let (mut transaction, now) = self.begin(operation).await?;
-        let marked = set_mark(&mut transaction, (queue, epoch), &mark, now)
-            .await
-            .map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(marked)
+        self.transaction("marking a queue", async |connection: &mut PgConnection, now| {
+            set_mark(connection, (queue, epoch), &mark, now).await
+        })
+        .await
     }
 
     async fn heads_reset(&self, scope: &HeadScope) -> Result<Vec<QueueName>, StoreError> {
-        let operation = "resetting heads";
-        let (mut transaction, _) = self.begin(operation).await?;
-        let reset = reset(&mut transaction, scope).await.map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(reset)
+        self.transaction("resetting heads", async |connection: &mut PgConnection, _| {
+            reset(connection, scope).await
+        })
+        .await
     }
 
     async fn queue_forget(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError> {
-        let forgotten = sqlx::query(FORGET)
-            .bind(storable(queue.as_str()))
-            .bind(epoch.0)
-            .execute(&self.pool)
-            .await
-            .map_err(failed("forgetting a queue"))?;
-        Ok(forgotten.rows_affected() == 1)
+        let query = sqlx::query(FORGET).bind(storable(queue.as_str())).bind(epoch.0);
+        self.call("forgetting a queue", async |connection: &mut PgConnection| {
+            Ok(query.execute(connection).await?.rows_affected() == 1)
+        })
+        .await
+    }
+}
+
+impl PostgresStore {
+    async fn records(&self, operation: &'static str, statement: Statement<'_>) -> Result<Vec<QueueRecord>, StoreError> {
+        self.call(operation, async |connection: &mut PgConnection| {
+            let rows = statement.fetch_all(connection).await?;
+            rows.iter().map(queue_record).collect()
+        })
+        .await
     }
 }
 
@@ -462,9 +455,4 @@ fn held(row: &PgRow) -> Result<HeldLease, sqlx::Error> {
         paused: row.flag("paused")?,
         wanted_by: row.text("wanted_by")?,
     })
-}
-
-fn records(operation: &'static str, rows: Result<Vec<PgRow>, sqlx::Error>) -> Result<Vec<QueueRecord>, StoreError> {
-    rows.and_then(|rows| rows.iter().map(queue_record).collect())
-        .map_err(failed(operation))
 }

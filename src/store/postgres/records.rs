@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use sqlx::PgConnection;
 
-use super::error::failed;
 use super::{Exclusive, PostgresStore, exclusively, storable, storable_optional};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
@@ -52,46 +51,36 @@ const HISTORY_MAX: i64 = 200;
 #[async_trait]
 impl Records for PostgresStore {
     async fn audit_append(&self, entry: &NewAudit) -> Result<i64, StoreError> {
-        let operation = "appending to the audit";
-        let (mut transaction, _) = self.begin(operation).await?;
-        let id = append(&mut transaction, &storable_entry(entry))
-            .await
-            .map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(id)
+        let entry = storable_entry(entry);
+        self.transaction("appending to the audit", async |connection: &mut PgConnection, _| {
+            append(connection, &entry).await
+        })
+        .await
     }
 
     async fn audit_list(&self, before: Option<i64>, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
-        let operation = "listing the audit";
-        let rows = sqlx::query(AUDIT_LIST)
+        let query = sqlx::query(AUDIT_LIST)
             .bind(before.unwrap_or(i64::MAX))
-            .bind(i64::from(limit))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        rows.iter()
-            .map(audit_entry)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .bind(i64::from(limit));
+        self.call("listing the audit", async |connection: &mut PgConnection| {
+            let rows = query.fetch_all(connection).await?;
+            rows.iter().map(audit_entry).collect()
+        })
+        .await
     }
 
     async fn policy_put(&self, new: &NewPolicy) -> Result<i64, StoreError> {
-        let operation = "saving a policy";
         let (event_type, url) = scope(&new.scope);
-        let (mut transaction, _) = self.begin(operation).await?;
-        exclusively(&mut transaction, Exclusive::Policies)
-            .await
-            .map_err(failed(operation))?;
-        let version = sqlx::query_scalar(POLICY_ADD)
+        let query = sqlx::query_scalar(POLICY_ADD)
             .bind(event_type)
             .bind(url)
             .bind(storable_optional(new.document.as_ref()))
-            .bind(storable(&new.author))
-            .fetch_one(&mut *transaction)
-            .await
-            .map_err(failed(operation))?;
-        transaction.commit().await.map_err(failed(operation))?;
-        Ok(version)
+            .bind(storable(&new.author));
+        self.transaction("saving a policy", async |connection: &mut PgConnection, _| {
+            exclusively(connection, Exclusive::Policies).await?;
+            query.fetch_one(connection).await
+        })
+        .await
     }
 
     async fn policy_get(&self, scope: &PolicyScope) -> Result<Option<PolicyVersion>, StoreError> {
@@ -100,16 +89,12 @@ impl Records for PostgresStore {
     }
 
     async fn policies(&self, limit: u32) -> Result<Vec<PolicyVersion>, StoreError> {
-        let operation = "listing policies";
-        let rows = sqlx::query(POLICIES)
-            .bind(i64::from(limit))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        rows.iter()
-            .map(policy_version)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+        self.call("listing policies", async |connection: &mut PgConnection| {
+            let query = sqlx::query(POLICIES).bind(i64::from(limit));
+            let rows = query.fetch_all(connection).await?;
+            rows.iter().map(policy_version).collect()
+        })
+        .await
     }
 
     async fn policy_history(&self, scope: &PolicyScope) -> Result<Vec<PolicyVersion>, StoreError> {
@@ -117,7 +102,7 @@ impl Records for PostgresStore {
     }
 
     async fn run_insert(&self, run: &RunRecord) -> Result<(), StoreError> {
-        sqlx::query(RUN_ADD)
+        let query = sqlx::query(RUN_ADD)
             .bind(&run.id)
             .bind(&run.command)
             .bind(&run.state)
@@ -130,15 +115,15 @@ impl Records for PostgresStore {
             .bind(storable_optional(run.reason.as_ref()))
             .bind(storable(&run.plan))
             .bind(run.created_at.micros())
-            .bind(run.updated_at.micros())
-            .execute(&self.pool)
-            .await
-            .map_err(failed("saving a run"))?;
-        Ok(())
+            .bind(run.updated_at.micros());
+        self.call("saving a run", async |connection: &mut PgConnection| {
+            query.execute(connection).await.map(drop)
+        })
+        .await
     }
 
     async fn run_update(&self, run: &RunRecord, expected: &str) -> Result<bool, StoreError> {
-        let updated = sqlx::query(RUN_UPDATE)
+        let query = sqlx::query(RUN_UPDATE)
             .bind(&run.id)
             .bind(&run.state)
             .bind(stored(run.done))
@@ -147,78 +132,64 @@ impl Records for PostgresStore {
             .bind(stored(run.total))
             .bind(run.rate.map(i64::from))
             .bind(run.updated_at.micros())
-            .bind(expected)
-            .execute(&self.pool)
-            .await
-            .map_err(failed("updating a run"))?;
-        Ok(updated.rows_affected() == 1)
+            .bind(expected);
+        self.call("updating a run", async |connection: &mut PgConnection| {
+            Ok(query.execute(connection).await?.rows_affected() == 1)
+        })
+        .await
     }
 
     async fn run_get(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
-        let operation = "reading a run";
-        let row = sqlx::query(RUN_GET)
-            .bind(storable(id))
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        row.as_ref().map(run_record).transpose().map_err(failed(operation))
+        self.call("reading a run", async |connection: &mut PgConnection| {
+            let query = sqlx::query(RUN_GET).bind(storable(id));
+            let row = query.fetch_optional(connection).await?;
+            row.as_ref().map(run_record).transpose()
+        })
+        .await
     }
 
     async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, StoreError> {
-        let operation = "listing runs";
-        let rows = sqlx::query(RUNS)
-            .bind(i64::from(limit))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        rows.iter()
-            .map(run_record)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+        self.call("listing runs", async |connection: &mut PgConnection| {
+            let rows = sqlx::query(RUNS).bind(i64::from(limit)).fetch_all(connection).await?;
+            rows.iter().map(run_record).collect()
+        })
+        .await
     }
 
     async fn rescued_insert(&self, message: &RescuedMessage) -> Result<i64, StoreError> {
-        sqlx::query_scalar(RESCUED_ADD)
+        let query = sqlx::query_scalar(RESCUED_ADD)
             .bind(storable(message.queue.as_str()))
             .bind(&message.header_frame)
             .bind(&message.body)
-            .bind(storable(&message.reason))
-            .fetch_one(&self.pool)
-            .await
-            .map_err(failed("keeping a rescued message"))
+            .bind(storable(&message.reason));
+        self.call("keeping a rescued message", async |connection: &mut PgConnection| {
+            query.fetch_one(connection).await
+        })
+        .await
     }
 
     async fn rescued_list(&self, queue: Option<&QueueName>, limit: u32) -> Result<Vec<RescuedMessage>, StoreError> {
-        let operation = "listing rescued messages";
-        let rows = sqlx::query(RESCUED)
+        let query = sqlx::query(RESCUED)
             .bind(queue.map(|queue| storable(queue.as_str())))
-            .bind(i64::from(limit))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        rows.iter()
-            .map(rescued_message)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+            .bind(i64::from(limit));
+        self.call("listing rescued messages", async |connection: &mut PgConnection| {
+            let rows = query.fetch_all(connection).await?;
+            rows.iter().map(rescued_message).collect()
+        })
+        .await
     }
 }
 
 impl PostgresStore {
     /// The newest versions of a scope, newest first.
     async fn versions(&self, of: &PolicyScope, limit: i64) -> Result<Vec<PolicyVersion>, StoreError> {
-        let operation = "reading a policy";
         let (event_type, url) = scope(of);
-        let rows = sqlx::query(POLICY_VERSIONS)
-            .bind(event_type)
-            .bind(url)
-            .bind(limit)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(failed(operation))?;
-        rows.iter()
-            .map(policy_version)
-            .collect::<Result<_, _>>()
-            .map_err(failed(operation))
+        let query = sqlx::query(POLICY_VERSIONS).bind(event_type).bind(url).bind(limit);
+        self.call("reading a policy", async |connection: &mut PgConnection| {
+            let rows = query.fetch_all(connection).await?;
+            rows.iter().map(policy_version).collect()
+        })
+        .await
     }
 }
 

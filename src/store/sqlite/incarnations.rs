@@ -148,7 +148,7 @@ async fn begin(
     Ok((Begun::Alive(IncarnationId(id)), Some(lock)))
 }
 
-/// Another fingerprint is taken over only while no queue exists.
+/// Another fingerprint is taken over only while no queue exists, and not by one that was disowned by it.
 async fn refusal(connection: &mut SqliteConnection, new: &NewIncarnation) -> Result<Option<Begun>, sqlx::Error> {
     let settings = sqlx::query(SETTINGS).fetch_one(&mut *connection).await?;
     let minimum = integer(&settings, "minimum_version")?;
@@ -163,7 +163,9 @@ async fn refusal(connection: &mut SqliteConnection, new: &NewIncarnation) -> Res
         return Ok(None);
     }
     let queues: i64 = sqlx::query_scalar(QUEUE_COUNT).fetch_one(&mut *connection).await?;
-    if let (Some(found), 1..) = (found, queues) {
+    if let Some(found) = found
+        && (queues > 0 || !new.replaces_settings)
+    {
         return Ok(Some(Begun::OtherSettings {
             found,
             queues: queues.unsigned_abs(),

@@ -114,6 +114,21 @@ pub(crate) async fn the_next_message_waits_for_the_ack_at_a_prefetch_of_one(benc
     attached.close().await;
 }
 
+pub(crate) async fn what_is_acked_without_waiting_is_gone_and_lets_the_next_come(bench: &Bench) {
+    let queue = bench.filled("q", 5).await;
+    let mut attached = bench.attached(&queue, 1).await;
+    for expected in 1..=3 {
+        let delivery = next(&mut attached).await;
+        assert_eq!(number(&delivery.message), expected);
+        assert_eq!(attached.ack_soon(delivery.tag).await, Acked::Sent);
+        assert_eq!(attached.ack_soon(delivery.tag).await, Acked::Lost, "settled twice");
+    }
+    attached.close().await;
+    let mut again = bench.attached(&queue, 1).await;
+    assert_eq!(take(&mut again, 2).await, [4, 5]);
+    again.close().await;
+}
+
 pub(crate) async fn closing_gives_everything_back_in_its_place(bench: &Bench) {
     let queue = bench.filled("q", 5).await;
     let prefetch = if bench.naming.queue_type == QueueType::Quorum {

@@ -23,6 +23,7 @@ macro_rules! broker_contract {
             messages_arrive_in_the_order_of_publishing
             publishes_in_parallel_each_get_their_own_answer
             the_next_message_waits_for_the_ack_at_a_prefetch_of_one
+            what_is_acked_without_waiting_is_gone_and_lets_the_next_come
             closing_gives_everything_back_in_its_place
             dropping_gives_everything_back_in_its_place
             a_message_that_comes_again_is_equal

@@ -12,10 +12,10 @@ use crate::support::wait::wait_until;
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broker_that_stops_or_is_killed_and_comes_back_loses_nothing() {
+/// The node is stopped in order, and later killed.
+async fn check_restarts(queue_type: fn(Scene) -> Scene) {
     let node = PrivateRabbit::start().await;
-    let scene = Scene::on_rabbit(&node.address).await;
+    let scene = queue_type(Scene::on_rabbit(&node.address).await);
     scene.receiver.behave("*", Behaviour::Status(200).after(PAUSE));
     let mut daemon = scene.installation.daemon().await;
     let faults = async {
@@ -33,21 +33,41 @@ async fn a_broker_that_stops_or_is_killed_and_comes_back_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_the_broker_closes_are_opened_again() {
-    let scene = Scene::servers().await;
+async fn a_broker_that_stops_or_is_killed_and_comes_back_loses_nothing() {
+    check_restarts(|scene| scene).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_stops_or_is_killed_and_comes_back_loses_nothing_of_quorum_queues() {
+    check_restarts(Scene::with_quorum_queues).await;
+}
+
+async fn check_closed_connections(scene: Scene, queues: u32) {
     scene.receiver.behave("*", Behaviour::Status(200).after(PAUSE));
     let mut daemon = scene.installation.daemon().await;
     let vhost = scene.vhost.as_ref().unwrap();
+    let total = queues as usize * 50;
     let faults = async {
-        for count in [150, 450] {
+        for count in [total * 3 / 20, total * 9 / 20] {
             scene.delivered(count).await;
             let close = ["close_all_connections", "--vhost", &vhost.name, "a test closes them"];
             vhost.node.control(&close).await;
         }
+        assert!(scene.receiver.delivered() < total, "they were closed too late");
     };
-    let all = executions(20, 4);
+    let all = executions(queues, 4);
     tokio::join!(scene.publish_all(&all, 50), faults);
     scene.finish(&mut [&mut daemon], 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_the_broker_closes_are_opened_again() {
+    check_closed_connections(Scene::servers().await, 20).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_the_broker_closes_are_opened_again_with_quorum_queues() {
+    check_closed_connections(Scene::servers().await.with_quorum_queues(), 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -33,6 +33,11 @@ async fn five_kills_in_two_thousand_deliveries_lose_nothing_on_the_servers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_lose_nothing_with_quorum_queues() {
+    check(&Scene::servers().await.with_quorum_queues(), 10, 60, 3, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_lose_nothing_with_a_higher_prefetch() {
     let mut scene = Scene::servers().await;
     scene.installation.set("delivery", "prefetch", 16);

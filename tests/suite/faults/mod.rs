@@ -9,12 +9,15 @@
 )]
 
 mod brokers;
+mod certificates;
+mod disowned;
 mod foreign;
 mod killed;
 mod poison;
 mod proxy;
 mod receivers;
 mod scene;
+mod split;
 mod start;
 mod stopped;
 mod stores;

@@ -43,6 +43,7 @@ pub(super) struct Scene {
     /// Settled publishes, in their order.
     log: Arc<Mutex<Vec<Line>>>,
     store: StoreAt,
+    queue_type: QueueType,
     pub(super) vhost: Option<Vhost>,
     _database: Option<Database>,
 }
@@ -119,8 +120,30 @@ impl Scene {
             producer: OnceCell::new(),
             log: Arc::default(),
             store,
+            queue_type: QueueType::Classic,
             vhost,
             _database: database,
+        }
+    }
+
+    /// The same with quorum queues; before anything is started or published.
+    pub(super) fn with_quorum_queues(mut self) -> Self {
+        self.queue_type = QueueType::Quorum;
+        self.installation.set("broker", "queue_type", "quorum");
+        self
+    }
+
+    /// Deadlines as short as they may be: silence of four of them is death.
+    pub(super) fn hasten(&mut self) {
+        self.installation.set("delivery", "timeout_s", 1);
+        self.installation.set("delivery", "take_over_s", 4);
+    }
+
+    /// The URL of the database.
+    pub(super) fn postgres(&self) -> &str {
+        match &self.store {
+            StoreAt::Postgres(url) => url,
+            StoreAt::File => panic!("this scene has a file"),
         }
     }
 
@@ -161,7 +184,7 @@ impl Scene {
             prefix: "redrive.".to_owned(),
             vhost: self.vhost.as_ref().map_or("redrive", |vhost| &vhost.name).to_owned(),
             url_hash_key: HASH_KEY.to_owned(),
-            queue_type: QueueType::Classic,
+            queue_type: self.queue_type,
         }
     }
 
@@ -324,6 +347,14 @@ pub(super) fn executions(count: u32, paths: u32) -> Vec<(String, String)> {
     (0..count)
         .map(|n| (format!("run-{n}"), format!("/hook-{}", n % paths)))
         .collect()
+}
+
+/// Incarnations that a daemon has begun.
+pub(super) fn begun(daemon: &Daemon) -> usize {
+    let log = daemon.log();
+    let begins =
+        |line: &&str| line.contains("delivering") && line.contains("incarnation") && !line.contains("no longer");
+    log.lines().filter(begins).count()
 }
 
 fn publishes_only(naming: &Naming) -> EngineSettings {

@@ -4,31 +4,16 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::scene::{BOUND, Scene, executions};
-use crate::support::daemon::Daemon;
+use super::scene::{BOUND, Scene, begun, executions};
 use crate::support::receiver::{Attempt, Behaviour};
 use crate::support::wait::wait_until;
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Deadlines as short as they may be: silence of four of them is death.
-fn hasten(scene: &mut Scene) {
-    scene.installation.set("delivery", "timeout_s", 1);
-    scene.installation.set("delivery", "take_over_s", 4);
-}
-
-/// Incarnations that a daemon has begun.
-fn begun(daemon: &Daemon) -> usize {
-    let log = daemon.log();
-    let begins =
-        |line: &&str| line.contains("delivering") && line.contains("incarnation") && !line.contains("no longer");
-    log.lines().filter(begins).count()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queues_of_a_killed_daemon_are_taken_over_by_the_other() {
     let mut scene = Scene::servers().await;
-    hasten(&mut scene);
+    scene.hasten();
     scene.receiver.behave("*", Behaviour::Status(200).after(PAUSE));
     let (mut one, mut other) = (scene.installation.daemon().await, scene.installation.daemon().await);
     wait_until("the second daemon to deliver", BOUND, async || {
@@ -63,7 +48,7 @@ fn fencing() -> impl Fn(&Attempt) -> Behaviour + Send + Sync + 'static {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_that_slept_past_its_take_over_time_overlaps_nobody() {
     let mut scene = Scene::servers().await;
-    hasten(&mut scene);
+    scene.hasten();
     scene.receiver.behave_by("*", fencing());
     let mut sleeper = scene.installation.daemon().await;
     let all = executions(20, 4);

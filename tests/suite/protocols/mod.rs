@@ -49,6 +49,7 @@ async fn lease_of(stage: &Stage, queue: &QueueName) -> (IncarnationId, Lease) {
         take_over: stage.settings.take_over,
         version: 1_000,
         fingerprint: None,
+        replaces_settings: false,
     };
     let Begun::Alive(id) = stage.store.incarnation_begin(new).await.unwrap() else {
         panic!("it cannot begin")

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::broker::{Acked, Lost, Next};
+use redrive::broker::{Acked, AttachOutcome, Lost, Next};
 
 use super::bench::{self, call};
-use crate::broker_contract::bench::{SOON, next, numbered, take};
+use crate::broker_contract::bench::{SOON, next, numbered, options, take};
+use crate::support::relay::Relay;
 
 /// Closes this bench's connections by name until the listing showed and closed `least`.
 async fn close_all(bench: &crate::broker_contract::bench::Bench, least: u32) {
@@ -46,12 +47,13 @@ async fn a_lost_connection_is_noticed_and_everything_works_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_ack_on_a_lost_connection_says_lost_without_a_look_at_the_stream() {
     let bench = bench::classic().await;
-    let queue = bench.filled("q", 1).await;
-    let mut attached = bench.attached(&queue, 1).await;
-    let delivery = next(&mut attached).await;
+    let queue = bench.filled("q", 2).await;
+    let mut attached = bench.attached(&queue, 2).await;
+    let (first, second) = (next(&mut attached).await, next(&mut attached).await);
     close_all(&bench, 3).await;
-    bench.wait_ready(&queue, 1).await;
-    assert_eq!(attached.ack(delivery.tag).await, Acked::Lost);
+    bench.wait_ready(&queue, 2).await;
+    assert_eq!(attached.ack_soon(first.tag).await, Acked::Lost);
+    assert_eq!(attached.ack(second.tag).await, Acked::Lost);
     attached.close().await;
     bench.finish().await;
 }
@@ -64,6 +66,39 @@ async fn only_connections_of_that_name_are_closed() {
     let mut attached = bench.attached(&queue, 1).await;
     close_all(&bench, 2).await;
     assert_eq!(take(&mut attached, 1).await, [1]);
+    attached.close().await;
+    bench.finish().await;
+}
+
+/// The client hands an error to the wrong channel now and then: a connection that did is not asked again, and
+/// who consumes on it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attach_whose_answer_went_astray_is_repeated_on_another_connection() {
+    let relay = Relay::to(&bench::amqp()).await;
+    let mut settings = bench::settings(redrive::domain::naming::QueueType::Classic);
+    settings.amqp_url = relay.through(&settings.amqp_url);
+    let (vhost, naming) = (settings.naming.vhost.clone(), settings.naming.clone());
+    let broker = redrive::broker::rabbitmq::RabbitMq::connect(settings, redrive::ambient::Clock::system()).unwrap();
+    broker.prepare().await.unwrap();
+    let bench = crate::broker_contract::bench::Bench {
+        broker,
+        naming,
+        finish: std::sync::Mutex::new(Some(bench::vhost_delete(vhost))),
+    };
+    let queue = bench.filled("q", 2).await;
+    let next_queue = bench.filled("next", 1).await;
+    let mut attached = bench.attached(&queue, 1).await;
+    let missing = bench.queue("missing");
+    let before = relay.connections();
+    relay.say_instead(missing.as_str(), bench.queue("another").as_str());
+    let outcome = bench.broker.attach(&missing, options(1)).await.unwrap();
+    assert!(matches!(outcome, AttachOutcome::Missing));
+    assert_eq!(relay.connections(), before + 1, "asked again on a new connection");
+    let mut next_attached = bench.attached(&next_queue, 1).await;
+    assert_eq!(relay.connections(), before + 1, "which serves whoever comes next");
+    assert_eq!(take(&mut next_attached, 1).await, [1]);
+    assert_eq!(take(&mut attached, 2).await, [1, 2], "the old one serves who is on it");
+    next_attached.close().await;
     attached.close().await;
     bench.finish().await;
 }

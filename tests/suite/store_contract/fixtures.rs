@@ -168,6 +168,7 @@ pub(super) fn daemon(name: &str, fingerprint: Option<&str>) -> NewIncarnation {
         take_over: Duration::from_mins(1),
         version: 1_000,
         fingerprint: fingerprint.map(str::to_owned),
+        replaces_settings: true,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Starts of daemons, heartbeats and evidence of death.
 
 use redrive::domain::id::IncarnationId;
-use redrive::store::{Beat, Begun, Evidence, StoreError};
+use redrive::store::{Beat, Begun, Evidence, NewIncarnation, StoreError};
 
 use super::fixtures::{Place, daemon, learned, living, record, taken};
 
@@ -85,6 +85,19 @@ pub(super) async fn other_settings_are_refused_while_queues_exist_and_disown_the
     };
     assert_eq!(store.heartbeat(old).await.unwrap(), Beat::Disowned);
     assert_eq!(store.heartbeat(new).await.unwrap(), Beat::Alive);
+    let again = NewIncarnation {
+        replaces_settings: false,
+        ..daemon("old", Some("settings"))
+    };
+    let refused = Begun::OtherSettings {
+        found: "other".to_owned(),
+        queues: 0,
+    };
+    assert_eq!(
+        store.incarnation_begin(again).await.unwrap(),
+        refused,
+        "one that was disowned does not take them back"
+    );
     store
         .queues_learn(&[learned("a", "one"), learned("b", "one")])
         .await

@@ -1,9 +1,19 @@
-//! What only a server can do: go away and come back, and refuse an address.
+//! What only a server can do: go away and come back, fall silent, and refuse an address.
 
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use redrive::domain::endpoint::EndpointChange;
 use redrive::store::postgres::PostgresStore;
-use redrive::store::{Beat, Evidence, StoreError};
+use redrive::store::{Beat, Evidence, LeaseOutcome, Purpose, Store, StoreError};
 
-use super::fixtures::{Place, living, record, taken};
+use super::fixtures::{Place, learned, living, queue, record, take, taken, url};
+use crate::support::relay::{Relay, Trap};
+use crate::support::wait::wait_until;
+
+/// How long a call may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+const BOUND: Duration = Duration::from_secs(30);
 
 const DISCONNECT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
     WHERE datname = current_database() AND pid <> pg_backend_pid()";
@@ -56,4 +66,174 @@ async fn a_server_that_does_not_answer_is_unreachable() {
         panic!("it should be unreachable: {refused:?}")
     };
     assert!(!format!("{error:?}").contains("hunter2"));
+}
+
+/// A store of `place` whose way to the database is in the test's hand.
+async fn relayed(place: &Place) -> (Relay, Box<dyn Store>) {
+    let relay = Relay::to(place.url()).await;
+    let through = relay.through(place.url());
+    let store = PostgresStore::connect_with_patience(&through, PATIENCE).await.unwrap();
+    (relay, Box::new(store))
+}
+
+#[track_caller]
+fn assert_unreachable<T: std::fmt::Debug>(result: Result<T, StoreError>) {
+    assert!(matches!(result, Err(StoreError::Unreachable { .. })), "{result:?}");
+}
+
+async fn answers(store: &dyn Store) {
+    wait_until("an answer", BOUND, async || store.now().await.ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_database_is_unreachable_within_a_bound_whatever_is_asked_of_it() {
+    let place = Place::postgres().await;
+    let (relay, store) = relayed(&place).await;
+    let id = living(&*store).await;
+    taken(&*store, id, "q").await;
+    relay.silence();
+    let asked = Instant::now();
+    // More at once than there are connections.
+    let reads = join_all((0..10).map(|_| store.now()));
+    let endpoint = url("host");
+    let changes = join_all((0..10).map(|_| store.endpoint_change(&endpoint, None, &EndpointChange::Open)));
+    let names = [queue("other")];
+    let (beat, lease, ended, begun, reads, changes) = tokio::join!(
+        store.heartbeat(id),
+        store.leases_take(id, Purpose::Deliver, &names),
+        store.incarnation_end(id),
+        store.incarnation_begin(super::fixtures::daemon("new", None)),
+        reads,
+        changes,
+    );
+    assert!(asked.elapsed() < PATIENCE * 3, "{:?}", asked.elapsed());
+    assert_unreachable(beat);
+    assert_unreachable(lease);
+    assert_unreachable(ended);
+    assert_unreachable(begun);
+    reads.into_iter().for_each(assert_unreachable);
+    changes.into_iter().for_each(assert_unreachable);
+    let closing = Instant::now();
+    store.close().await;
+    assert!(closing.elapsed() < PATIENCE * 3, "{:?}", closing.elapsed());
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_a_split_network_forgot_are_replaced_and_the_daemon_lives_on() {
+    let place = Place::postgres().await;
+    let (relay, store) = relayed(&place).await;
+    let id = living(&*store).await;
+    taken(&*store, id, "q").await;
+    relay.silence();
+    assert_unreachable(store.heartbeat(id).await);
+    relay.heal_for_new_connections();
+    // The session of before still has the lock, and nobody told the server that it is gone.
+    wait_until("a heartbeat", PATIENCE * 3, async || {
+        (store.heartbeat(id).await.ok()? == Beat::Alive).then_some(())
+    })
+    .await;
+    answers(&*store).await;
+    assert_eq!(place.store.evidence(id).await.unwrap(), Evidence::Held);
+    assert_eq!(record(&*store, "q").await.owner, Some(id));
+    store.close().await;
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_the_server_did_not_hear_leaves_nothing_behind() {
+    let place = Place::postgres().await;
+    let (relay, store) = relayed(&place).await;
+    let id = living(&*store).await;
+    relay.silence_at(Trap::Before(b"COMMIT"));
+    assert_unreachable(store.leases_take(id, Purpose::Deliver, &[queue("q")]).await);
+    assert!(relay.is_silent());
+    // What the cut session has locked is free again while the network is still split.
+    let other = living(&*place.store).await;
+    let freed = wait_until("the lease", BOUND, async || {
+        match place
+            .store
+            .leases_take(other, Purpose::Deliver, &[queue("q")])
+            .await
+            .ok()?
+            .pop()?
+        {
+            LeaseOutcome::Taken(lease) => Some(lease),
+            other => panic!("half a transaction is there: {other:?}"),
+        }
+    });
+    assert_eq!(freed.await.taken_from, None);
+    store.close().await;
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_is_lost_is_unknown_and_may_have_happened() {
+    let place = Place::postgres().await;
+    let (relay, store) = relayed(&place).await;
+    let id = living(&*store).await;
+    relay.silence_at(Trap::After(b"COMMIT"));
+    assert_unreachable(store.leases_take(id, Purpose::Deliver, &[queue("q")]).await);
+    wait_until("the lease of before", BOUND, async || {
+        let found = place.store.queue_get(&queue("q")).await.unwrap()?;
+        (found.owner == Some(id)).then_some(())
+    })
+    .await;
+    relay.heal();
+    answers(&*store).await;
+    let again = take(&*store, id, Purpose::Deliver, "q").await;
+    assert_eq!(again, LeaseOutcome::Held(id), "whoever asks again is told");
+    store.close().await;
+    place.end().await;
+}
+
+/// The driver does not know of a transaction whose begin was given up: such a session must not be used again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_begin_that_was_given_up_leaves_no_session_in_a_transaction() {
+    let place = Place::postgres().await;
+    let (relay, store) = relayed(&place).await;
+    let id = living(&*store).await;
+    taken(&*store, id, "q").await;
+    relay.silence_at(Trap::After(b"BEGIN"));
+    assert_unreachable(store.queues_learn(&[learned("never", "host")]).await);
+    relay.heal();
+    answers(&*store).await;
+    for wish in 0..20 {
+        let wish = format!("wish {wish}");
+        store.queue_want(&queue("q"), Some(&wish)).await.unwrap();
+        assert_eq!(
+            record(&*place.store, "q").await.wanted_by,
+            Some(wish),
+            "it was not committed"
+        );
+    }
+    store.close().await;
+    place.end().await;
+}
+
+/// A caller that goes away in the middle is no better than a deadline.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_whose_caller_goes_away_leaves_no_session_in_a_transaction() {
+    let place = Place::postgres().await;
+    let (relay, store) = relayed(&place).await;
+    let id = living(&*store).await;
+    taken(&*store, id, "q").await;
+    relay.silence_at(Trap::After(b"BEGIN"));
+    let learned = [learned("never", "host")];
+    tokio::select! {
+        done = store.queues_learn(&learned) => panic!("{done:?}"),
+        () = wait_until("the silence", BOUND, async || relay.is_silent().then_some(())) => {}
+    }
+    relay.heal();
+    for wish in 0..20 {
+        let wish = format!("wish {wish}");
+        store.queue_want(&queue("q"), Some(&wish)).await.unwrap();
+        assert_eq!(
+            record(&*place.store, "q").await.wanted_by,
+            Some(wish),
+            "it was not committed"
+        );
+    }
+    store.close().await;
+    place.end().await;
 }

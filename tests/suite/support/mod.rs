@@ -9,9 +9,11 @@
     reason = "an instrument is complete before every suite that reads it exists"
 )]
 
+pub mod certificates;
 pub mod checker;
 pub mod daemon;
 pub mod http;
 pub mod receiver;
+pub mod relay;
 pub mod servers;
 pub mod wait;

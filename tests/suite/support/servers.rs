@@ -226,7 +226,20 @@ pub struct PrivatePostgres {
 impl PrivateRabbit {
     /// Takes some seconds.
     pub async fn start() -> Self {
-        let server = PrivateServer::start("rabbit").await;
+        Self::on(PrivateServer::start("rabbit").await)
+    }
+
+    /// That also listens with TLS, with `cert.pem` and `key.pem` of a directory.
+    pub async fn start_with_certificate(directory: &Path) -> Self {
+        Self::on(PrivateServer::start_with("rabbit", Some(directory)).await)
+    }
+
+    /// `amqps://user:password@127.0.0.1:PORT` of one that has a certificate.
+    pub fn amqps(&self) -> String {
+        self.server.variable("REDRIVE_TEST_AMQPS")
+    }
+
+    fn on(server: PrivateServer) -> Self {
         let address = RabbitAddress {
             amqp: server.variable("REDRIVE_TEST_AMQP"),
             management: server.variable("REDRIVE_TEST_MANAGEMENT"),
@@ -271,6 +284,10 @@ pub struct PrivateServer {
 
 impl PrivateServer {
     async fn start(kind: &'static str) -> Self {
+        Self::start_with(kind, None).await
+    }
+
+    async fn start_with(kind: &'static str, certificate: Option<&Path>) -> Self {
         let permit = PRIVATE_SERVERS.acquire().await.expect("never closed");
         let directory = scratch_directory();
         // PostgreSQL's unprivileged user must be able to pass.
@@ -281,38 +298,41 @@ impl PrivateServer {
             directory,
             _permit: permit,
         };
-        server.start_again().await;
+        server.act("start", certificate).await;
         server
     }
 
     /// With the ports and data it had, once it was stopped or killed; returns when it is ready.
     pub async fn start_again(&self) {
-        self.act("start").await;
+        self.act("start", None).await;
     }
 
     /// An orderly stop.
     pub async fn stop(&self) {
-        self.act("stop").await;
+        self.act("stop", None).await;
     }
 
     /// SIGKILL.
     pub async fn kill(&self) {
-        self.act("kill").await;
+        self.act("kill", None).await;
     }
 
     /// SIGSTOP: connections stay open and nothing answers.
     pub async fn freeze(&self) {
-        self.act("freeze").await;
+        self.act("freeze", None).await;
     }
 
     /// SIGCONT.
     pub async fn thaw(&self) {
-        self.act("thaw").await;
+        self.act("thaw", None).await;
     }
 
-    async fn act(&self, action: &str) {
+    async fn act(&self, action: &str, certificate: Option<&Path>) {
         let action = format!("{}-{action}", self.kind);
-        let command = servers_command(&action, self.directory.path());
+        let mut command = servers_command(&action, self.directory.path());
+        if let Some(certificate) = certificate {
+            command.env("REDRIVE_TEST_CERTIFICATE", certificate);
+        }
         succeed(&run(command).await.expect("tests/servers cannot be started"), &action);
     }
 

@@ -12,8 +12,8 @@ use crate::domain::id::QueueName;
 /// What a listing asks for: cuts bytes, not the broker's work.
 const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,idle_since,head_message_timestamp";
 const PAGE_MAX: u32 = 500;
-/// What finding work asks for.
-const COLUMNS_FEW: &str = "name,type,arguments,messages_ready";
+/// What is asked for of all queues at once: what is known without statistics.
+const COLUMNS_FEW: &str = "name,type,state,arguments,messages_ready,messages_unacknowledged";
 
 /// What the overview says.
 #[derive(Clone, Debug, Default)]
@@ -76,7 +76,7 @@ impl Management {
         })
     }
 
-    /// All of the vhost's queues with their exact number of ready messages. The broker asks each queue for
+    /// All of the vhost's queues with their exact numbers of messages. The broker asks each queue for
     /// it, which costs less than its statistics do. A page would cost as much as the whole: all queues are
     /// asked before it is cut out.
     pub(in crate::broker::rabbitmq) async fn queues_all(&self, clock: &Clock) -> Result<QueuePage, BrokerError> {

@@ -1,0 +1,130 @@
+//! Looks up what a detail shows: each part for itself, since each can fail.
+
+use super::{Link, NOT_CONNECTED};
+use crate::console::detail::{DetailAnswer, DetailQuery, Subject};
+use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::engine::error::chain;
+use crate::engine::query::AttemptQuery;
+use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
+use crate::engine::{Answer, Engine, Query};
+
+/// Attempts that are shown, newest first.
+const ATTEMPTS_MAX: u32 = 100;
+/// Messages that are shown from the head of a queue.
+const MESSAGES_MAX: u32 = 20;
+
+/// The answer to `query`, asked at `now`.
+pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -> DetailAnswer {
+    let Some(link) = link else {
+        return not_connected(query, now);
+    };
+    let engine = &link.engine;
+    match query.subject {
+        Subject::Queue(name) => of_queue(engine, name, query.browse, now).await,
+        Subject::Endpoint(url) => of_endpoint(engine, url, now).await,
+    }
+}
+
+async fn of_queue(engine: &Engine, name: QueueName, browse: bool, now: Timestamp) -> DetailAnswer {
+    let with_endpoint = async {
+        let queue = queue(engine, name.clone()).await;
+        let url = queue.as_ref().ok().and_then(|queue| queue.url.clone());
+        let endpoint = match url {
+            Some(url) => Some(endpoint(engine, url).await),
+            None => None,
+        };
+        (queue, endpoint)
+    };
+    let of_this = AttemptQuery {
+        queue: Some(name.clone()),
+        url: None,
+        message: None,
+        limit: ATTEMPTS_MAX,
+    };
+    let head = async {
+        if browse {
+            Some(messages(engine, name.clone()).await)
+        } else {
+            None
+        }
+    };
+    let ((queue, endpoint), attempts, messages) = tokio::join!(with_endpoint, attempts(engine, of_this), head);
+    DetailAnswer {
+        subject: Subject::Queue(name),
+        taken_at: now,
+        queue: Some(queue),
+        endpoint,
+        attempts,
+        messages,
+    }
+}
+
+async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> DetailAnswer {
+    let of_this = AttemptQuery {
+        queue: None,
+        url: Some(url.clone()),
+        message: None,
+        limit: ATTEMPTS_MAX,
+    };
+    let (endpoint, attempts) = tokio::join!(endpoint(engine, url.clone()), attempts(engine, of_this));
+    DetailAnswer {
+        subject: Subject::Endpoint(url),
+        taken_at: now,
+        queue: None,
+        endpoint: Some(endpoint),
+        attempts,
+        messages: None,
+    }
+}
+
+async fn queue(engine: &Engine, name: QueueName) -> Result<QueueView, String> {
+    match ask(engine, Query::Queue(name)).await? {
+        Answer::Queue(queue) => Ok(*queue),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn endpoint(engine: &Engine, url: EndpointUrl) -> Result<EndpointView, String> {
+    match ask(engine, Query::Endpoint(url)).await? {
+        Answer::Endpoint(endpoint) => Ok(*endpoint),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn attempts(engine: &Engine, query: AttemptQuery) -> Result<Vec<AttemptView>, String> {
+    match ask(engine, Query::Attempts(query)).await? {
+        Answer::Attempts(page) => Ok(page.items),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn messages(engine: &Engine, queue: QueueName) -> Result<Vec<BrowsedMessage>, String> {
+    let limit = MESSAGES_MAX;
+    match ask(engine, Query::Browse { queue, limit }).await? {
+        Answer::Browsed(messages) => Ok(messages),
+        other => Err(unexpected(&other)),
+    }
+}
+
+async fn ask(engine: &Engine, query: Query) -> Result<Answer, String> {
+    engine.query(query).await.map_err(|error| chain(&error))
+}
+
+/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
+fn unexpected(_answer: &Answer) -> String {
+    "the engine answered another question".to_owned()
+}
+
+fn not_connected(query: DetailQuery, now: Timestamp) -> DetailAnswer {
+    let is_queue = matches!(query.subject, Subject::Queue(_));
+    DetailAnswer {
+        taken_at: now,
+        queue: is_queue.then(|| Err(NOT_CONNECTED.to_owned())),
+        endpoint: (!is_queue).then(|| Err(NOT_CONNECTED.to_owned())),
+        attempts: Err(NOT_CONNECTED.to_owned()),
+        messages: (is_queue && query.browse).then(|| Err(NOT_CONNECTED.to_owned())),
+        subject: query.subject,
+    }
+}

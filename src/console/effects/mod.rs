@@ -1,0 +1,187 @@
+//! Carries effects out: each is begun at once and answers with an event, and none holds up the screen.
+//!
+//! Where only the newest answer counts (a list's order, a detail), a newer request replaces an older
+//! one. What was confirmed is carried out in order, one at a time, to its end: also when the console
+//! is left meanwhile. Read-only access has no grant, so nothing it could ask for is ever executed.
+
+mod arrange;
+mod look;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
+
+use self::arrange::Arranger;
+use super::runtime::Input;
+use super::{Effect, Event};
+use crate::ambient::{self, Clock};
+use crate::engine::error::chain;
+use crate::engine::observe::Observer;
+use crate::engine::{Access, Command, Done, Engine, Plan};
+
+/// Plans made at once.
+const PLANS_AT_ONCE: usize = 4;
+/// What is asked for while there is no engine is refused with this.
+const NOT_CONNECTED: &str = "not connected yet";
+/// What read-only access is told.
+const READ_ONLY: &str = "read-only: nothing was changed";
+
+/// The open engine, once there is one.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// To ask and to act.
+    pub engine: Engine,
+    /// To look at once.
+    pub observer: Observer,
+}
+
+/// Who acts, for the audit.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    /// Whether anything may be changed.
+    pub access: Access,
+    /// Who.
+    pub name: String,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Carries effects out.
+#[derive(Debug)]
+pub struct Executor {
+    link: Arc<OnceLock<Link>>,
+    actor: Actor,
+    inputs: mpsc::Sender<Input>,
+    clock: Clock,
+    arranger: Arranger,
+    look: Option<JoinHandle<()>>,
+    executions: TaskTracker,
+}
+
+impl Executor {
+    /// `link` is filled once store and broker are open; answers go to `inputs`.
+    #[must_use]
+    pub fn new(link: Arc<OnceLock<Link>>, actor: Actor, inputs: mpsc::Sender<Input>, clock: Clock) -> Self {
+        Self {
+            arranger: Arranger::new(inputs.clone()),
+            link,
+            actor,
+            inputs,
+            clock,
+            look: None,
+            executions: TaskTracker::new(),
+        }
+    }
+
+    /// Begins it. What concerns the terminal is the loop's own.
+    pub fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Refresh => {
+                if let Some(link) = self.link.get() {
+                    link.observer.look_now();
+                }
+            }
+            Effect::Arrange(job) => self.arranger.submit(job),
+            Effect::Look(query) => {
+                let (link, inputs, now) = (self.link.get().cloned(), self.inputs.clone(), self.clock.now());
+                let look = ambient::spawn("console look", async move {
+                    let answer = look::up(link, query, now).await;
+                    let _ = inputs.send(Event::Detail(Box::new(answer)).into()).await;
+                });
+                if let Some(older) = self.look.replace(look) {
+                    older.abort();
+                }
+            }
+            Effect::Plan { request, commands } => self.plan(request, commands),
+            Effect::Execute { request, plans } => self.execute(request, plans),
+            Effect::Copy(_) | Effect::Suspend | Effect::Quit => {}
+        }
+    }
+
+    /// What was confirmed and has not ended.
+    #[must_use]
+    pub fn executions(&self) -> Executions {
+        Executions(self.executions.clone())
+    }
+
+    fn plan(&self, request: u64, commands: Vec<Command>) {
+        let (link, inputs) = (self.link.get().cloned(), self.inputs.clone());
+        ambient::spawn("console plan", async move {
+            let result = plan_all(link, commands).await;
+            let _ = inputs.send(Event::Planned { request, result }.into()).await;
+        });
+    }
+
+    fn execute(&self, request: u64, plans: Vec<Plan>) {
+        let (link, inputs, actor) = (self.link.get().cloned(), self.inputs.clone(), self.actor.clone());
+        let token = self.executions.token();
+        ambient::spawn("console execute", async move {
+            for (item, plan) in plans.iter().enumerate() {
+                let result = execute_one(link.as_ref(), &actor, plan).await.map(Box::new);
+                // A screen that was left meanwhile is no reason to stop half-way.
+                let _ = inputs.send(Event::Executed { request, item, result }.into()).await;
+            }
+            if let Some(link) = link {
+                link.observer.look_now();
+            }
+            drop(token);
+        });
+    }
+}
+
+/// What was confirmed and has not ended; outlives the screen.
+#[derive(Clone, Debug)]
+pub struct Executions(TaskTracker);
+
+impl Executions {
+    /// Waits for their end, up to `bound`; says whether they ended.
+    pub async fn end(&self, bound: Duration) -> bool {
+        self.0.close();
+        tokio::time::timeout(bound, self.0.wait()).await.is_ok()
+    }
+}
+
+/// In the order of the commands; the first that cannot be planned is the answer.
+async fn plan_all(link: Option<Link>, commands: Vec<Command>) -> Result<Vec<Plan>, String> {
+    let link = link.ok_or_else(|| NOT_CONNECTED.to_owned())?;
+    let engine = &link.engine;
+    let plan = async |command: Command| {
+        let name = command.name();
+        let planned = engine.plan(command).await;
+        planned.map_err(|error| format!("{name}: {}", chain(&error)))
+    };
+    stream::iter(commands)
+        .map(plan)
+        .buffered(PLANS_AT_ONCE)
+        .try_collect()
+        .await
+}
+
+async fn execute_one(link: Option<&Link>, actor: &Actor, plan: &Plan) -> Result<Done, String> {
+    let grant = actor.access.grant(&actor.name, actor.reason.clone());
+    let grant = grant.ok_or_else(|| READ_ONLY.to_owned())?;
+    let link = link.ok_or_else(|| NOT_CONNECTED.to_owned())?;
+    let done = link.engine.execute(plan, &grant).await;
+    done.map_err(|error| chain(&error))
+}
+
+fn arranged(job: &super::table::ArrangeJob) -> super::table::Arranged {
+    use super::table::{ArrangeJob, Arranged, Job, Order, Row};
+    fn order<R: Row>(job: &Job<R>) -> Order<R> {
+        Order {
+            ticket: job.ticket,
+            rows: Arc::clone(&job.rows),
+            taken_at: job.taken_at,
+            order: Arc::new((0..u32::try_from(job.rows.len()).unwrap_or(0)).collect()),
+        }
+    }
+    match job {
+        ArrangeJob::Queues(job) => Arranged::Queues(order(job)),
+        ArrangeJob::Endpoints(job) => Arranged::Endpoints(order(job)),
+        ArrangeJob::Retries(job) => Arranged::Retries(order(job)),
+    }
+}

@@ -1,0 +1,125 @@
+//! Opens store and broker, tells what the engine sees and does, and delivers where that was asked for.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::ConsoleError;
+use super::screen::Input;
+use crate::ambient::{self, Clock};
+use crate::console::effects::Link;
+use crate::console::{Connect, Deliver, Event};
+use crate::engine::Engine;
+use crate::engine::observe::Observer;
+
+/// Between two tries.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The way from store and broker to the screen.
+pub(super) struct Linker {
+    pub(super) connect: Connect,
+    pub(super) link: Arc<OnceLock<Link>>,
+    pub(super) inputs: mpsc::Sender<Input>,
+    pub(super) clock: Clock,
+    pub(super) refresh: Duration,
+    pub(super) deliver: Deliver,
+    /// Ends it; what is being delivered is drained first.
+    pub(super) stop: CancellationToken,
+}
+
+impl Linker {
+    /// Until the stop, and the drain where this process delivers.
+    pub(super) async fn run(mut self) -> Result<(), ConsoleError> {
+        let Some(engine) = self.open().await? else {
+            return Ok(());
+        };
+        let observer = engine.observe(self.refresh, self.stop.clone());
+        ambient::spawn("console snapshots", snapshots(observer.clone(), self.inputs.clone()));
+        ambient::spawn("console events", events(engine.events(), self.inputs.clone()));
+        let _ = self.link.set(Link {
+            engine: engine.clone(),
+            observer,
+        });
+        let _ = self.inputs.send(Event::Connected.into()).await;
+        let delivered = self.deliver(&engine).await;
+        self.stop.cancelled().await;
+        delivered
+    }
+
+    /// `None`: the stop came first.
+    async fn open(&mut self) -> Result<Option<Engine>, ConsoleError> {
+        let mut problem = None;
+        for attempt in 1.. {
+            let next_at = self.clock.now();
+            self.tell_connecting(problem, attempt, next_at).await;
+            let opened = tokio::select! {
+                opened = self.connect.open() => opened,
+                () = self.stop.cancelled() => return Ok(None),
+            };
+            problem = match opened {
+                Ok(engine) => return Ok(Some(engine)),
+                Err(problem) if !problem.waiting_helps => return Err(ConsoleError::Connect(problem)),
+                Err(problem) => Some(problem.text),
+            };
+            let next_at = self.clock.now().plus(RETRY);
+            self.tell_connecting(problem.clone(), attempt.saturating_add(1), next_at)
+                .await;
+            tokio::select! {
+                () = tokio::time::sleep(RETRY) => {}
+                () = self.stop.cancelled() => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn tell_connecting(
+        &mut self,
+        problem: Option<String>,
+        attempt: u32,
+        next_at: crate::domain::time::Timestamp,
+    ) {
+        let event = Event::Connecting {
+            problem,
+            attempt,
+            next_at,
+        };
+        let _ = self.inputs.send(event.into()).await;
+    }
+
+    async fn deliver(&mut self, engine: &Engine) -> Result<(), ConsoleError> {
+        match self.deliver {
+            Deliver::Never | Deliver::Elsewhere => Ok(()),
+            Deliver::Always => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
+            Deliver::WhenAlone => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
+        }
+    }
+}
+
+/// Only the newest one is ever waiting.
+async fn snapshots(observer: Observer, inputs: mpsc::Sender<Input>) {
+    let mut snapshots = observer.snapshots();
+    while snapshots.changed().await.is_ok() {
+        let newest = Arc::clone(&snapshots.borrow_and_update());
+        if inputs.send(Event::Snapshot(newest).into()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What the screen is too slow for is left out: the next snapshot has it.
+async fn events(mut events: tokio::sync::broadcast::Receiver<crate::engine::Event>, inputs: mpsc::Sender<Input>) {
+    loop {
+        match events.recv().await {
+            Ok(event) => {
+                if inputs.send(Event::Engine(event).into()).await.is_err() {
+                    return;
+                }
+            }
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}

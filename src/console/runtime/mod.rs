@@ -1,0 +1,415 @@
+//! The console at work: terminal, loop, effects, and the way to the engine.
+//!
+//! ```text
+//! keys, pastes, sizes ─┐                          ┌─▶ painter ─▶ terminal
+//! signals ─────────────┼─▶ one bounded channel ─▶ loop (a thread of its own)
+//! snapshots, events ───┤                          └─▶ effects ─▶ engine
+//! answers ─────────────┘◀───────────────────────────────┘
+//! ```
+//!
+//! The loop has a thread of its own because writing to a terminal may block for as long as somebody
+//! holds it: that must not hold up what this process delivers.
+//!
+//! At the end the terminal is given back first; what is in flight is finished after, under its own
+//! bounds, and a further signal cuts it short. Signals are heard here: whoever calls need not.
+
+mod input;
+mod link;
+mod screen;
+mod signals;
+
+use std::io::{self, Write as _};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Pause, Screen, ViewFunction};
+
+use self::link::Linker;
+use super::effects::{Actor, Executions, Executor, Link};
+use super::terminal::{self, Terminal};
+use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, State, Theme, view};
+use crate::ambient::{self, Clock};
+use crate::domain::text;
+use crate::engine::EngineError;
+
+/// How long a screen that takes nothing may hold up the end.
+const STALL_MAX: Duration = Duration::from_secs(2);
+/// How long confirmed operations may hold up the end; the engine finishes them if the process stays.
+const EXECUTIONS_MAX: Duration = Duration::from_secs(5);
+/// Between two looks whether a job in the background was brought to the front.
+const FOREGROUND_LOOK: Duration = Duration::from_millis(500);
+/// Finishing that takes no longer is not talked about.
+const QUIET: Duration = Duration::from_millis(300);
+/// Cells of the window's title, at most.
+const TITLE_MAX: usize = 80;
+
+/// How the way to the engine ended.
+type Linked = Result<(), ConsoleError>;
+
+/// Why the console ended otherwise than by the operator's wish.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsoleError {
+    /// Store and broker cannot be opened, and waiting does not help.
+    #[error("{}", .0.text)]
+    Connect(ConnectProblem),
+    /// This process cannot begin to deliver.
+    #[error("cannot deliver")]
+    Engine(#[source] EngineError),
+    /// The terminal cannot be used.
+    #[error("the terminal cannot be used")]
+    Terminal(#[source] io::Error),
+    /// A signal ended it before everything was finished.
+    #[error("stopped before everything in flight was finished")]
+    Cut,
+}
+
+/// Shows the console until the operator leaves, a signal ends it, or `stop`.
+pub async fn run(connect: Connect, settings: ConsoleSettings, stop: CancellationToken) -> Result<(), ConsoleError> {
+    run_with_view(view, connect, settings, stop).await
+}
+
+/// [`run`] with another function that paints: for a test of what happens when that fails.
+pub async fn run_with_view(
+    view: ViewFunction,
+    connect: Connect,
+    settings: ConsoleSettings,
+    stop: CancellationToken,
+) -> Result<(), ConsoleError> {
+    let clock = Clock::system();
+    let theme = Theme::default();
+    let state = first_state(&settings, &clock);
+    let terminal = Terminal::take(&title(&settings)).map_err(ConsoleError::Terminal)?;
+    let (sender, inputs) = mpsc::channel(INPUTS_MAX);
+    let session = Session::start(connect, &settings, sender, clock.clone())?;
+    let out = terminal::stdout().map_err(ConsoleError::Terminal)?;
+    let screen = Screen::new(state, theme, view, out, inputs, clock);
+    session.show(screen, terminal, stop).await
+}
+
+/// Everything around the loop.
+struct Session {
+    executor: Executor,
+    executions: Executions,
+    link: Arc<OnceLock<Link>>,
+    linker: JoinHandle<Linked>,
+    closes_engine: bool,
+    /// The screen has to end.
+    end: CancellationToken,
+    /// The operator left.
+    quit: CancellationToken,
+    /// Looking and delivering have to end.
+    stop_link: CancellationToken,
+    /// Nothing is waited for any more.
+    cut: CancellationToken,
+}
+
+impl Session {
+    fn start(
+        connect: Connect,
+        settings: &ConsoleSettings,
+        inputs: mpsc::Sender<Input>,
+        clock: Clock,
+    ) -> Result<Self, ConsoleError> {
+        let [end, quit, stop_link, cut] = std::array::from_fn(|_| CancellationToken::new());
+        signals::start(inputs.clone(), end.clone(), quit.clone(), cut.clone()).map_err(ConsoleError::Terminal)?;
+        input::start(&inputs).map_err(ConsoleError::Terminal)?;
+        let link = Arc::new(OnceLock::new());
+        let linker = Linker {
+            connect,
+            link: Arc::clone(&link),
+            inputs: inputs.clone(),
+            clock: clock.clone(),
+            refresh: settings.refresh,
+            deliver: settings.deliver,
+            stop: stop_link.clone(),
+        };
+        let actor = Actor {
+            access: settings.access,
+            name: settings.actor.clone(),
+            reason: settings.reason.clone(),
+        };
+        let executor = Executor::new(Arc::clone(&link), actor, inputs, clock);
+        Ok(Self {
+            executions: executor.executions(),
+            executor,
+            link,
+            linker: ambient::spawn("console link", linker.run()),
+            closes_engine: settings.deliver != Deliver::Elsewhere,
+            end,
+            quit,
+            stop_link,
+            cut,
+        })
+    }
+
+    /// Shows the screen to its end, and finishes after it.
+    async fn show(
+        mut self,
+        screen: Screen<std::fs::File>,
+        terminal: Terminal,
+        stop: CancellationToken,
+    ) -> Result<(), ConsoleError> {
+        let mut shown = Shown::on_thread(screen, terminal, self.executor, self.end.clone())?;
+        let (mut screen_ended, mut link_ended) = (None, None);
+        tokio::select! {
+            ended = shown.ended() => {
+                self.quit.cancel();
+                screen_ended = Some(ended);
+            }
+            // It ends by itself only when it failed.
+            ended = &mut self.linker => link_ended = Some(ended),
+            () = self.end.cancelled() => {}
+            () = stop.cancelled() => {}
+        }
+        self.end.cancel();
+        if screen_ended.is_none() {
+            screen_ended = tokio::time::timeout(STALL_MAX, shown.ended()).await.ok();
+        }
+        terminal::give_back();
+        input::let_go();
+        self.stop_link.cancel();
+        let finishing = Finishing {
+            executions: self.executions,
+            link: self.link,
+            linker: self.linker,
+            closes_engine: self.closes_engine,
+        };
+        let finished = tokio::select! {
+            finished = finishing.finish(link_ended) => finished,
+            () = self.cut.cancelled() => Err(ConsoleError::Cut),
+        };
+        match screen_ended {
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            Some(Ok(shown)) => shown.and(finished),
+            None => finished,
+        }
+    }
+}
+
+/// What is left to do when the screen has ended.
+struct Finishing {
+    executions: Executions,
+    link: Arc<OnceLock<Link>>,
+    linker: JoinHandle<Linked>,
+    closes_engine: bool,
+}
+
+impl Finishing {
+    /// Says so where it takes a moment.
+    async fn finish(self, link_ended: Option<Result<Linked, JoinError>>) -> Result<(), ConsoleError> {
+        let ending = self.end(link_ended);
+        tokio::pin!(ending);
+        tokio::select! {
+            ended = &mut ending => return ended,
+            () = tokio::time::sleep(QUIET) => {}
+        }
+        tell("finishing what is in flight; Ctrl-C stops at once");
+        ending.await
+    }
+
+    async fn end(self, link_ended: Option<Result<Linked, JoinError>>) -> Result<(), ConsoleError> {
+        let executed = async {
+            if !self.executions.end(EXECUTIONS_MAX).await {
+                tell("an operation that was confirmed has not ended yet: the audit says what came of it");
+            }
+        };
+        let linked = async {
+            match link_ended {
+                Some(ended) => ended,
+                None => self.linker.await,
+            }
+        };
+        let ((), linked) = tokio::join!(executed, linked);
+        if let Some(link) = self.link.get()
+            && self.closes_engine
+        {
+            link.engine.close().await;
+        }
+        match linked {
+            Ok(linked) => linked,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_cancelled) => Ok(()),
+            },
+        }
+    }
+}
+
+/// The loop on its thread.
+struct Shown {
+    result: oneshot::Receiver<Result<(), ConsoleError>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Shown {
+    fn on_thread(
+        screen: Screen<std::fs::File>,
+        terminal: Terminal,
+        executor: Executor,
+        end: CancellationToken,
+    ) -> Result<Self, ConsoleError> {
+        let (sender, result) = oneshot::channel();
+        let runtime = Handle::current();
+        let thread = thread::Builder::new()
+            .name(terminal::SCREEN_THREAD.to_owned())
+            .spawn(move || {
+                let result = runtime.block_on(drive(screen, terminal, executor, end));
+                let _ = sender.send(result);
+            })
+            .map_err(ConsoleError::Terminal)?;
+        Ok(Self {
+            result,
+            thread: Some(thread),
+        })
+    }
+
+    /// How it ended; `Err`: with this panic.
+    async fn ended(&mut self) -> thread::Result<Result<(), ConsoleError>> {
+        if let Ok(result) = (&mut self.result).await {
+            return Ok(result);
+        }
+        match self.thread.take().map(thread::JoinHandle::join) {
+            Some(Err(panic)) => Err(panic),
+            Some(Ok(())) | None => Ok(Ok(())),
+        }
+    }
+}
+
+/// Runs the loop, and between its pauses does what concerns the terminal.
+async fn drive(
+    mut screen: Screen<std::fs::File>,
+    mut terminal: Terminal,
+    mut executor: Executor,
+    end: CancellationToken,
+) -> Result<(), ConsoleError> {
+    let mut carry_out = |effect| executor.carry_out(effect);
+    let mut continued_by_us = false;
+    loop {
+        let paused = screen.run(&end, &mut carry_out).await;
+        let done = match paused {
+            Ok(Pause::Quit | Pause::Stopped) => return Ok(()),
+            Ok(Pause::KeyCodes) => terminal.use_key_codes(),
+            Ok(Pause::Suspend) if terminal::can_suspend() => {
+                terminal::give_back();
+                continued_by_us = true;
+                match terminal::suspend() {
+                    Ok(()) => regain(&mut screen, &terminal, &end).await,
+                    Err(error) => Err(error),
+                }
+            }
+            // Nobody is there who would continue us.
+            Ok(Pause::Suspend) => Ok(()),
+            Ok(Pause::Continued) if std::mem::take(&mut continued_by_us) => Ok(()),
+            Ok(Pause::Continued) => regain(&mut screen, &terminal, &end).await,
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => {}
+            Err(error) if is_gone(&error) => return Ok(()),
+            Err(error) => return Err(ConsoleError::Terminal(error)),
+        }
+    }
+}
+
+/// Takes the terminal again, once it is ours: a job that was continued in the background waits.
+async fn regain(screen: &mut Screen<std::fs::File>, terminal: &Terminal, end: &CancellationToken) -> io::Result<()> {
+    while !terminal::in_foreground() {
+        tokio::select! {
+            () = tokio::time::sleep(FOREGROUND_LOOK) => {}
+            () = end.cancelled() => return Ok(()),
+        }
+    }
+    terminal.take_again()?;
+    screen.repaint(terminal::size());
+    Ok(())
+}
+
+/// Whether the terminal went away: the end of the console, and no failure of it.
+fn is_gone(error: &io::Error) -> bool {
+    let number = Errno::from_io_error(error);
+    matches!(number, Some(Errno::IO | Errno::PIPE | Errno::NXIO | Errno::NODEV))
+}
+
+/// On standard error, after the screen.
+fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// The title of the terminal's window.
+fn title(settings: &ConsoleSettings) -> String {
+    let place = &settings.place;
+    let label = if place.label.is_empty() {
+        &place.broker
+    } else {
+        &place.label
+    };
+    text::show(&format!("redrive · {label}"), TITLE_MAX)
+}
+
+fn first_state(settings: &ConsoleSettings, clock: &Clock) -> State {
+    use crate::console::{
+        history::History,
+        journal::Journal,
+        keymap::Keymap,
+        state::{Link, Mode, View, Work},
+        table::{ListFilter, Row, Sort, Table},
+    };
+    fn table<R: Row>() -> Table<R> {
+        Table {
+            rows: Arc::default(),
+            order: Arc::default(),
+            taken_at: None,
+            filter: ListFilter::default(),
+            sort: Sort::default(),
+            selected: None,
+            cursor: 0,
+            offset: 0,
+            page: 0,
+            column_offset: 0,
+            marks: std::collections::HashSet::new(),
+            anchor: None,
+            ticket: 0,
+        }
+    }
+    let now = clock.now();
+    State {
+        size: terminal::size(),
+        now,
+        place: settings.place.clone(),
+        refresh: settings.refresh,
+        link: Link::Connecting {
+            since: now,
+            problem: None,
+            attempt: 1,
+            next_at: now,
+        },
+        work: Work::Observes,
+        snapshot: None,
+        frozen_at: None,
+        held: None,
+        history: History::default(),
+        view: View::default(),
+        mode: Mode::Browse,
+        queues: table(),
+        endpoints: table(),
+        retries: table(),
+        log_scroll: 0,
+        details: Vec::new(),
+        tasks: Vec::new(),
+        next_request: 1,
+        toasts: Vec::new(),
+        journal: Journal::default(),
+        keymap: Arc::new(Keymap { bindings: Vec::new() }),
+        pending_keys: Vec::new(),
+        focused: true,
+        last_key_at: None,
+        burst: 0,
+    }
+}

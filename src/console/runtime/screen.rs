@@ -1,0 +1,231 @@
+//! The loop: wait for something, take everything that is there, then paint once.
+//!
+//! It knows neither the terminal nor the engine: events come from a channel, bytes go to a writer, and
+//! what is to be done is handed on. So tests and measurements drive this very loop.
+//!
+//! At most one frame in [`FRAME`], and only after something happened. What the engine tells by itself
+//! waits for [`BACKGROUND_FRAME`], so that a flood of it leaves room for the frame that a key causes.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Position;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::ambient::Clock;
+use crate::console::painter::Painter;
+use crate::console::{Effect, Event, State, Theme, clipboard, update};
+
+/// The least time between two frames.
+pub const FRAME: Duration = Duration::from_millis(16);
+/// The least time before a frame that only shows what the engine told by itself.
+pub const BACKGROUND_FRAME: Duration = Duration::from_millis(100);
+/// Events taken before the next look at the frame's time.
+const BATCH_MAX: usize = 512;
+/// What the channel of a loop holds before whoever sends has to wait.
+pub const INPUTS_MAX: usize = 1_024;
+
+/// Paints a state; a parameter, so that a test can put a painter that fails in its place.
+pub type ViewFunction = fn(&State, &Theme, &mut Buffer) -> Option<Position>;
+
+/// What reaches the loop.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Something for `update`.
+    Event(Event),
+    /// The kernel asks us to stop for a while (SIGTSTP).
+    Suspend,
+    /// We were stopped and go on (SIGCONT).
+    Continued,
+    /// The terminal is gone.
+    Gone,
+    /// The terminal knows unambiguous key codes.
+    KeyCodes,
+}
+
+impl From<Event> for Input {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}
+
+/// Why the loop returned; all but the first two come back into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// The operator leaves, or there is nobody left to show anything to.
+    Quit,
+    /// It was told to stop.
+    Stopped,
+    /// Give the terminal back for a while.
+    Suspend,
+    /// The terminal has to be taken again.
+    Continued,
+    /// The terminal can be told to send unambiguous key codes.
+    KeyCodes,
+}
+
+/// The screen with everything that the loop needs.
+#[derive(Debug)]
+pub struct Screen<W> {
+    /// What is shown.
+    pub state: State,
+    theme: Theme,
+    view: ViewFunction,
+    painter: Painter<W>,
+    inputs: mpsc::Receiver<Input>,
+    clock: Clock,
+    dirty: Dirty,
+    painted: Duration,
+}
+
+/// Whether what is shown may be out of date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dirty {
+    No,
+    Background,
+    Yes,
+}
+
+impl<W: Write> Screen<W> {
+    /// A screen of which nothing is painted yet.
+    pub fn new(
+        state: State,
+        theme: Theme,
+        view: ViewFunction,
+        out: W,
+        inputs: mpsc::Receiver<Input>,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            state,
+            theme,
+            view,
+            painter: Painter::new(out),
+            inputs,
+            clock,
+            dirty: Dirty::Yes,
+            painted: Duration::ZERO,
+        }
+    }
+
+    /// Everything has to be painted again, at this size.
+    pub fn repaint(&mut self, (columns, rows): (u16, u16)) {
+        let now = self.clock.now();
+        let _ = update(&mut self.state, now, Event::Resize { columns, rows });
+        self.painter.forget();
+        self.dirty = Dirty::Yes;
+    }
+
+    /// Runs until there is a reason to pause. `carry_out` must not wait. `Err`: the terminal takes nothing more.
+    pub async fn run(
+        &mut self,
+        stop: &CancellationToken,
+        carry_out: &mut (dyn FnMut(Effect) + Send),
+    ) -> io::Result<Pause> {
+        loop {
+            let wait = self.paint_if_due()?;
+            let wake = self.wake_in();
+            let first = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(Pause::Stopped),
+                input = self.inputs.recv() => input.unwrap_or(Input::Gone),
+                () = sleep(wait) => continue,
+                () = sleep(wake) => Event::Tick.into(),
+            };
+            if let Some(pause) = self.take(first, carry_out)? {
+                return Ok(pause);
+            }
+        }
+    }
+
+    /// Paints when something changed and a frame is due; answers how long until the next one is.
+    fn paint_if_due(&mut self) -> io::Result<Option<Duration>> {
+        let least = match self.dirty {
+            Dirty::No => return Ok(None),
+            Dirty::Background => BACKGROUND_FRAME,
+            Dirty::Yes => FRAME,
+        };
+        let since = self.clock.uptime().saturating_sub(self.painted);
+        if since < least {
+            return Ok(Some(least - since));
+        }
+        self.dirty = Dirty::No;
+        self.painted = self.clock.uptime();
+        let (state, theme, view) = (&self.state, &self.theme, self.view);
+        self.painter.paint(state.size, |buffer| view(state, theme, buffer))?;
+        Ok(None)
+    }
+
+    /// Until something on the screen changes by itself; never at once, whatever the state says.
+    fn wake_in(&self) -> Option<Duration> {
+        let at = Some(self.state.now.plus(Duration::from_secs(1)))?;
+        Some(at.since(self.clock.now()).max(FRAME))
+    }
+
+    /// Takes this input and those that wait behind it, up to a pause.
+    fn take(&mut self, first: Input, carry_out: &mut (dyn FnMut(Effect) + Send)) -> io::Result<Option<Pause>> {
+        let mut next = Some(first);
+        let mut resized = None;
+        for _ in 0..BATCH_MAX {
+            let Some(input) = next.take().or_else(|| self.inputs.try_recv().ok()) else {
+                break;
+            };
+            let pause = match input {
+                // Of a burst only the last size counts.
+                Input::Event(Event::Resize { columns, rows }) => {
+                    resized = Some((columns, rows));
+                    None
+                }
+                Input::Event(event) => self.happen(event, carry_out)?,
+                Input::Suspend => Some(Pause::Suspend),
+                Input::Continued => Some(Pause::Continued),
+                Input::Gone => Some(Pause::Quit),
+                Input::KeyCodes => Some(Pause::KeyCodes),
+            };
+            if pause.is_some() {
+                self.resize(resized, carry_out)?;
+                return Ok(pause);
+            }
+        }
+        self.resize(resized, carry_out)
+    }
+
+    fn resize(
+        &mut self,
+        size: Option<(u16, u16)>,
+        carry_out: &mut (dyn FnMut(Effect) + Send),
+    ) -> io::Result<Option<Pause>> {
+        match size {
+            Some((columns, rows)) => self.happen(Event::Resize { columns, rows }, carry_out),
+            None => Ok(None),
+        }
+    }
+
+    fn happen(&mut self, event: Event, carry_out: &mut (dyn FnMut(Effect) + Send)) -> io::Result<Option<Pause>> {
+        let dirty = match &event {
+            Event::Engine(_) => Dirty::Background,
+            _ => Dirty::Yes,
+        };
+        self.dirty = self.dirty.max(dirty);
+        let mut pause = None;
+        for effect in update(&mut self.state, self.clock.now(), event) {
+            match effect {
+                Effect::Copy(text) => self.painter.send(&clipboard::sequence(&text))?,
+                Effect::Suspend => pause = Some(Pause::Suspend),
+                Effect::Quit => return Ok(Some(Pause::Quit)),
+                other => carry_out(other),
+            }
+        }
+        Ok(pause)
+    }
+}
+
+/// `None`: never.
+async fn sleep(span: Option<Duration>) {
+    match span {
+        Some(span) => tokio::time::sleep(span).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,122 @@
+//! Endpoints with the number of messages that wait for them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::listing::Oldest;
+use super::{LIMIT_MAX, bounded, offset_of};
+use crate::domain::url::EndpointUrl;
+use crate::engine::view::{EndpointView, Page};
+use crate::engine::{EngineError, Inner};
+use crate::store::{EndpointQuery, QueueQuery};
+
+/// So long the pages after the first are made from what the first one counted.
+const CACHED: Duration = Duration::from_secs(10);
+
+/// Messages that wait for each URL; `None` for a URL one of whose counts is missing.
+type Waiting = HashMap<EndpointUrl, Option<u64>>;
+
+/// What was counted last, and when (uptime).
+#[derive(Debug, Default)]
+pub(in crate::engine) struct WaitingCache(Mutex<Option<(Duration, Arc<Waiting>)>>);
+
+impl Inner {
+    pub(super) async fn endpoint_views(
+        &self,
+        not_available: bool,
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> Result<Page<EndpointView>, EngineError> {
+        let offset = offset_of(cursor)?;
+        let limit = bounded(limit);
+        let query = EndpointQuery {
+            not_available,
+            offset: offset as u64,
+            limit,
+        };
+        let rows = self.store.endpoints_page(&query).await?;
+        let full = rows.len() == limit as usize;
+        let waiting = match self.counted_before().filter(|_| offset > 0) {
+            Some(waiting) => Some(waiting),
+            None => self.count_waiting().await?,
+        };
+        let items = rows
+            .into_iter()
+            .map(|(endpoint, queues)| EndpointView {
+                waiting: waiting.as_ref().and_then(|waiting| of(waiting, &endpoint.url)),
+                endpoint,
+                queues,
+            })
+            .collect();
+        Ok(Page {
+            items,
+            next_cursor: full.then(|| (offset + limit as usize).to_string()),
+            taken_at: self.clock.now(),
+        })
+    }
+
+    pub(in crate::engine) async fn endpoint_view(&self, url: &EndpointUrl) -> Result<EndpointView, EngineError> {
+        let not_found = || EngineError::NotFound {
+            what: format!("endpoint {}", url.redacted()),
+        };
+        let endpoint = self.store.endpoint_get(url).await?.ok_or_else(not_found)?;
+        let rows = self
+            .store
+            .queues_page(&QueueQuery {
+                after: None,
+                url: Some(url.clone()),
+                limit: LIMIT_MAX,
+            })
+            .await?;
+        let waiting = self.count_waiting().await?;
+        Ok(EndpointView {
+            endpoint,
+            queues: rows.len() as u64,
+            waiting: waiting.and_then(|waiting| of(&waiting, url)),
+        })
+    }
+
+    fn counted_before(&self) -> Option<Arc<Waiting>> {
+        let cached = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, waiting) = cached.as_ref()?;
+        (self.clock.uptime().saturating_sub(*at) < CACHED).then(|| Arc::clone(waiting))
+    }
+
+    /// `None` when the broker cannot list.
+    async fn count_waiting(&self) -> Result<Option<Arc<Waiting>>, EngineError> {
+        let listed = self.seen_if_possible(Oldest::Nowhere).await?;
+        if listed.is_empty() {
+            return Ok(None);
+        }
+        let mut urls = HashMap::new();
+        let mut page = QueueQuery::first(LIMIT_MAX);
+        loop {
+            let rows = self.store.queues_page(&page).await?;
+            let full = rows.len() == LIMIT_MAX as usize;
+            page.after = rows.last().map(|row| row.name.clone());
+            urls.extend(rows.into_iter().filter_map(|row| Some((row.name, row.url?))));
+            if !full {
+                break;
+            }
+        }
+        // One count that is missing makes the sum of its URL unknown, not smaller.
+        let mut waiting = Waiting::new();
+        for queue in listed {
+            if let Some(url) = urls.get(&queue.name) {
+                let sum = waiting.entry(url.clone()).or_insert(Some(0));
+                *sum = sum
+                    .zip(queue.ready)
+                    .map(|(sum, ready)| sum + ready + queue.unacked.unwrap_or(0));
+            }
+        }
+        let waiting = Arc::new(waiting);
+        let counted = (self.clock.uptime(), Arc::clone(&waiting));
+        *self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+        Ok(Some(waiting))
+    }
+}
+
+fn of(waiting: &Waiting, url: &EndpointUrl) -> Option<u64> {
+    waiting.get(url).copied().unwrap_or(Some(0))
+}

@@ -1,0 +1,132 @@
+//! What the broker lists, reduced to what is shown of it.
+//!
+//! Measured on RabbitMQ 3.10.8 with 2,000 queues: all queues with their exact counts in one answer
+//! 0.12 s; a page of 500 with statistics 0.17 s, and its counts lag by 5 s and more. So the counts come
+//! from the one answer, whatever the number of queues. Only the time of the oldest message is in the
+//! statistics alone: it is asked for where one page has it, or where somebody waits for a whole answer.
+
+use std::collections::HashMap;
+
+use crate::broker::{BrokerError, ListedQueue, PageRequest};
+use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
+use crate::engine::{EngineError, Inner};
+
+/// Queues of a page, the most that the management API gives.
+const PAGE: u32 = 500;
+/// Broker pages read for one list, at most.
+const PAGES_MAX: u32 = 400;
+
+/// Of which queues the time of the oldest message is asked for, beyond those whose broker says it anyway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engine) enum Oldest {
+    /// Of all.
+    Everywhere,
+    /// Of all where they fit on one page, else of none.
+    OnePage,
+    /// Of none.
+    Nowhere,
+}
+
+/// A queue as the broker lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::engine) struct Seen {
+    pub(in crate::engine) name: QueueName,
+    pub(in crate::engine) ready: Option<u64>,
+    pub(in crate::engine) unacked: Option<u64>,
+    pub(in crate::engine) oldest_at: Option<Timestamp>,
+    /// Its node is away: nothing in it can be reached.
+    pub(in crate::engine) node_down: bool,
+    pub(in crate::engine) taken_at: Timestamp,
+}
+
+impl Seen {
+    /// A queue of which nothing is known but its name.
+    pub(in crate::engine) const fn unknown(name: QueueName, now: Timestamp) -> Self {
+        Self {
+            name,
+            ready: None,
+            unacked: None,
+            oldest_at: None,
+            node_down: false,
+            taken_at: now,
+        }
+    }
+}
+
+impl From<ListedQueue> for Seen {
+    fn from(listed: ListedQueue) -> Self {
+        Self {
+            node_down: matches!(
+                listed.state.as_deref(),
+                Some("down" | "minority" | "stopped" | "crashed")
+            ),
+            name: listed.name,
+            ready: listed.ready,
+            unacked: listed.unacked,
+            oldest_at: listed.oldest_at,
+            taken_at: listed.taken_at,
+        }
+    }
+}
+
+impl Inner {
+    /// Everything that the broker lists, in no order.
+    pub(in crate::engine) async fn seen(&self, oldest: Oldest) -> Result<Vec<Seen>, BrokerError> {
+        let listed = self.broker.queues_all().await?.queues;
+        let mut seen: Vec<Seen> = listed.into_iter().map(Seen::from).collect();
+        let unsaid = seen
+            .iter()
+            .any(|queue| queue.ready.is_some_and(|ready| ready > 0) && queue.oldest_at.is_none());
+        let pages = match oldest {
+            Oldest::Nowhere => 0,
+            Oldest::OnePage if seen.len() > PAGE as usize => 0,
+            Oldest::OnePage => 1,
+            Oldest::Everywhere => PAGES_MAX,
+        };
+        if unsaid && pages > 0 {
+            let oldest = self.oldest(pages).await;
+            for queue in seen.iter_mut().filter(|queue| queue.oldest_at.is_none()) {
+                queue.oldest_at = oldest.get(&queue.name).copied();
+            }
+        }
+        Ok(seen)
+    }
+
+    /// The same; empty when the management API is away.
+    pub(super) async fn seen_if_possible(&self, oldest: Oldest) -> Result<Vec<Seen>, EngineError> {
+        match self.seen(oldest).await {
+            Err(error @ (BrokerError::Unreachable { .. } | BrokerError::Management { .. })) => {
+                tracing::warn!(error = ?error, "depths are unknown");
+                Ok(Vec::new())
+            }
+            listed => Ok(listed?),
+        }
+    }
+
+    /// When the oldest messages were published. One that cannot be asked for is not known.
+    async fn oldest(&self, pages: u32) -> HashMap<QueueName, Timestamp> {
+        let mut oldest = HashMap::new();
+        for page in 1..=pages {
+            let request = PageRequest {
+                page,
+                size: PAGE,
+                name_contains: None,
+            };
+            match self.broker.queues_page(&request).await {
+                Ok(answer) => {
+                    let known = answer.queues.into_iter();
+                    oldest.extend(known.filter_map(|queue| Some((queue.name, queue.oldest_at?))));
+                    if !answer.more {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(error = ?error, "the age of messages is unknown");
+                    break;
+                }
+            }
+        }
+        oldest
+    }
+}

@@ -1,0 +1,100 @@
+//! Answers to queries, made from the store's rows and the broker's listing.
+//!
+//! The management API away is not an error here: what it would tell is unknown, and said so.
+
+mod endpoints;
+pub(super) mod listing;
+mod queues;
+pub(super) mod retries;
+pub(super) mod world;
+
+use super::query::{Answer, Query};
+use super::view::{AttemptView, Page, Readiness};
+use super::{EngineError, Inner};
+use crate::store::{AttemptQuery, AuditEntry};
+
+pub(super) use endpoints::WaitingCache;
+
+/// Items of one answer, at most.
+const LIMIT_MAX: u32 = 1_000;
+
+impl Inner {
+    pub(super) async fn answer(&self, query: Query) -> Result<Answer, EngineError> {
+        Ok(match query {
+            Query::Queues(query) => Answer::Queues(self.queues(&query).await?),
+            Query::Queue(name) => Answer::Queue(Box::new(self.queue(&name).await?)),
+            Query::Browse { queue, limit } => Answer::Browsed(self.browse(&queue, limit).await?),
+            Query::Endpoints {
+                not_available,
+                limit,
+                cursor,
+            } => Answer::Endpoints(self.endpoint_views(not_available, limit, cursor.as_deref()).await?),
+            Query::Endpoint(url) => Answer::Endpoint(Box::new(self.endpoint_view(&url).await?)),
+            Query::Retries { within, limit } => Answer::Retries(self.retries(within, limit).await?),
+            Query::Attempts(query) => Answer::Attempts(self.attempt_views(query).await?),
+            Query::Audit { before, limit } => Answer::Audit(self.audit_page(before, limit).await?),
+            Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
+            Query::Doctor => Answer::Doctor(self.doctor().await),
+            Query::Readiness => Answer::Readiness(self.readiness().await),
+        })
+    }
+
+    async fn attempt_views(&self, query: AttemptQuery) -> Result<Page<AttemptView>, EngineError> {
+        let query = AttemptQuery {
+            limit: bounded(query.limit),
+            ..query
+        };
+        self.recorder.flush(&self.store).await;
+        Ok(Page {
+            items: self.store.attempts(&query).await?,
+            next_cursor: None,
+            taken_at: self.clock.now(),
+        })
+    }
+
+    async fn audit_page(&self, before: Option<i64>, limit: u32) -> Result<Page<AuditEntry>, EngineError> {
+        let limit = bounded(limit);
+        let items = self.store.audit_list(before, limit).await?;
+        let full = items.len() == limit as usize;
+        let next_cursor = items.last().filter(|_| full).map(|entry| entry.id.to_string());
+        Ok(Page {
+            items,
+            next_cursor,
+            taken_at: self.clock.now(),
+        })
+    }
+
+    async fn readiness(&self) -> Readiness {
+        let health = self.broker.health().await;
+        Readiness {
+            broker: if health.reachable {
+                Ok(())
+            } else {
+                Err(health.problem.unwrap_or_else(|| "not reachable".to_owned()))
+            },
+            store: self
+                .store
+                .now()
+                .await
+                .map(|_| ())
+                .map_err(|error| super::error::chain(&error)),
+            delivering: if *self.delivering.borrow() && self.fence.is_open() {
+                Ok(())
+            } else {
+                Err("this process does not deliver at present".to_owned())
+            },
+        }
+    }
+}
+
+fn bounded(limit: u32) -> u32 {
+    limit.clamp(1, LIMIT_MAX)
+}
+
+fn offset_of(cursor: Option<&str>) -> Result<usize, EngineError> {
+    let invalid = || EngineError::Invalid {
+        field: "cursor".to_owned(),
+        message: "cursor is not one that was given out".to_owned(),
+    };
+    cursor.map_or(Ok(0), |text| text.parse().map_err(|_| invalid()))
+}

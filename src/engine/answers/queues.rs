@@ -1,0 +1,141 @@
+//! Queues: all of them, filtered and sorted, and one with its head.
+
+use super::listing::{Oldest, Seen};
+use super::{bounded, offset_of};
+use crate::broker::{BrokerError, Look};
+use crate::domain::filter::Filter;
+use crate::domain::id::QueueName;
+use crate::domain::message::Message;
+use crate::domain::notification::{Decoded, decode};
+use crate::domain::queue::{QueueKind, QueueState};
+use crate::engine::fields::QUEUE_FIELDS;
+use crate::engine::query::QueuesQuery;
+use crate::engine::view::{BrowsedMessage, Page, QueueView};
+use crate::engine::{EngineError, Inner};
+
+impl Inner {
+    pub(super) async fn queues(&self, query: &QueuesQuery) -> Result<Page<QueueView>, EngineError> {
+        let filter = query
+            .filter
+            .as_deref()
+            .map(|text| Filter::parse(text, QUEUE_FIELDS))
+            .transpose()
+            .map_err(|error| EngineError::Invalid {
+                field: "filter".to_owned(),
+                message: error.to_string(),
+            })?;
+        let (world, away) = self.world().await?;
+        if let Some(detail) = away {
+            return Err(BrokerError::Unreachable {
+                operation: "listing queues",
+                detail,
+            }
+            .into());
+        }
+        let seen = self.seen_if_possible(Oldest::Everywhere).await?;
+        let mut views = Vec::with_capacity(seen.len());
+        self.join(&world, seen, |view| {
+            if filter.as_ref().is_none_or(|filter| filter.matches(&view)) {
+                views.push(view);
+            }
+        })
+        .await?;
+        sort(&mut views, query.sort.as_deref())?;
+        let offset = offset_of(query.cursor.as_deref())?;
+        let limit = bounded(query.limit) as usize;
+        let more = views.len() > offset + limit;
+        let items: Vec<QueueView> = views.into_iter().skip(offset).take(limit).collect();
+        Ok(Page {
+            next_cursor: more.then(|| (offset + limit).to_string()),
+            items,
+            taken_at: world.now,
+        })
+    }
+
+    pub(in crate::engine) async fn queue(&self, name: &QueueName) -> Result<QueueView, EngineError> {
+        let record = self.store.queue_get(name).await?;
+        let mut seen = match self.broker.queue_detail(name).await {
+            Ok(listed) => listed.map(Seen::from),
+            Err(error) => {
+                tracing::debug!(error = ?error, "statistics are unknown");
+                None
+            }
+        };
+        // An exact look beats statistics that lag; only for our own queues, where it renews nothing.
+        if self.kind_of(name) == QueueKind::Delivery
+            && let Ok(Look::Present { ready, .. }) = self.broker.look(name).await
+        {
+            let now = self.clock.now();
+            let entry = seen.get_or_insert_with(|| Seen::unknown(name.clone(), now));
+            entry.ready = Some(ready);
+            entry.taken_at = now;
+        }
+        if record.is_none() && seen.is_none() {
+            return Err(EngineError::NotFound {
+                what: format!("queue {:?}", name.as_str()),
+            });
+        }
+        let (world, _) = self.world().await?;
+        Ok(world.view(self.kind_of(name), name.clone(), record, seen.as_ref()))
+    }
+
+    pub(super) async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<BrowsedMessage>, EngineError> {
+        if !(1..=500).contains(&limit) {
+            return Err(EngineError::Invalid {
+                field: "limit".to_owned(),
+                message: "limit must be 1 to 500".to_owned(),
+            });
+        }
+        let browsed = if self.kind_of(queue) == QueueKind::Delivery {
+            self.under_lease(queue, "browse", |_| async {
+                Ok(self.broker.browse(queue, limit).await?)
+            })
+            .await?
+        } else {
+            self.broker.browse(queue, limit).await?
+        };
+        Ok(browsed
+            .into_iter()
+            .map(|one| BrowsedMessage {
+                position: one.position,
+                foreign: foreign(&one.message),
+                message: one.message,
+                redelivered: one.redelivered,
+            })
+            .collect())
+    }
+}
+
+fn foreign(message: &Message) -> Option<String> {
+    match decode(message, &crate::engine::worker::unnamed) {
+        Decoded::Foreign(why) => Some(why),
+        Decoded::Notification(_) | Decoded::End => None,
+    }
+}
+
+/// Sorts by a column; a leading `-` turns it round. Unknown values come last.
+fn sort(views: &mut [QueueView], column: Option<&str>) -> Result<(), EngineError> {
+    let column = column.unwrap_or("name");
+    let (descending, column) = column.strip_prefix('-').map_or((false, column), |rest| (true, rest));
+    match column {
+        "name" => views.sort_by(|a, b| a.name.cmp(&b.name)),
+        "depth" | "ready" => views.sort_by_key(|view| (view.ready.is_none(), view.ready)),
+        "unacked" => views.sort_by_key(|view| (view.unacked.is_none(), view.unacked)),
+        "state" => views.sort_by_key(|view| view.state.map(QueueState::as_str)),
+        "endpoint" | "url" => views.sort_by(|a, b| a.url.cmp(&b.url)),
+        "age" => views.sort_by_key(|view| (view.oldest_age.is_none(), view.oldest_age)),
+        "next_attempt_at" => views.sort_by_key(|view| (view.next_attempt_at.is_none(), view.next_attempt_at)),
+        _ => {
+            return Err(EngineError::Invalid {
+                field: "sort".to_owned(),
+                message: format!(
+                    "sort by {column:?} is not possible; use name, depth, unacked, state, endpoint, age or next_attempt_at"
+                ),
+            });
+        }
+    }
+    if descending {
+        views.reverse();
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! What every queue's answer needs besides its own row, and the one place that joins the two.
+
+use std::collections::HashMap;
+
+use super::listing::Seen;
+use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::id::{Epoch, QueueName};
+use crate::domain::queue::{Closing, QueueKind, QueueRecord};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::engine::view::QueueView;
+use crate::engine::why::{Known, warnings, why};
+use crate::engine::{EngineError, Inner};
+use crate::store::{Incarnation, QueueQuery, StoreError};
+
+/// Rows read at once.
+const ROWS: u32 = 1_000;
+
+/// Who delivers, which URLs are not available, whether the broker is blocked, and what time it is.
+#[derive(Debug)]
+pub(in crate::engine) struct World {
+    endpoints: HashMap<EndpointUrl, Endpoint>,
+    owners: HashMap<i64, String>,
+    daemons: usize,
+    blocked: Option<String>,
+    pub(in crate::engine) now: Timestamp,
+}
+
+impl World {
+    pub(in crate::engine) fn new(
+        incarnations: &[Incarnation],
+        endpoints: impl IntoIterator<Item = Endpoint>,
+        blocked: Option<String>,
+        now: Timestamp,
+    ) -> Self {
+        let alive = || incarnations.iter().filter(|one| one.alive);
+        Self {
+            endpoints: endpoints
+                .into_iter()
+                .filter(|endpoint| endpoint.state != EndpointState::Available)
+                .map(|endpoint| (endpoint.url.clone(), endpoint))
+                .collect(),
+            owners: alive().map(|one| (one.id.0, one.name.clone())).collect(),
+            daemons: alive().filter(|one| one.delivers).count(),
+            blocked,
+            now,
+        }
+    }
+
+    /// A queue from its row and from what the broker lists; either may be missing.
+    pub(in crate::engine) fn view(
+        &self,
+        kind: QueueKind,
+        name: QueueName,
+        record: Option<QueueRecord>,
+        seen: Option<&Seen>,
+    ) -> QueueView {
+        let mut view = QueueView {
+            name,
+            kind,
+            execution: None,
+            url: None,
+            ready: seen.and_then(|seen| seen.ready),
+            unacked: seen.and_then(|seen| seen.unacked),
+            state: None,
+            why: None,
+            owner: None,
+            oldest_age: seen.and_then(|seen| seen.oldest_at).map(|at| self.now.since(at)),
+            next_attempt_at: None,
+            paused: None,
+            head: None,
+            delivered: None,
+            warnings: record.as_ref().map(warnings).unwrap_or_default(),
+            taken_at: seen.map_or(self.now, |seen| seen.taken_at),
+        };
+        if seen.is_some_and(|seen| seen.node_down) {
+            view.warnings
+                .push("its node is down: what is in it is not reachable".to_owned());
+        }
+        if kind == QueueKind::Delivery {
+            self.explain(&mut view, record.as_ref());
+        }
+        if let Some(record) = record {
+            view.execution = record.execution;
+            view.url = record.url;
+            view.paused = record.pause;
+            view.head = record.head;
+            view.delivered = Some(record.delivered);
+        }
+        view
+    }
+
+    fn explain(&self, view: &mut QueueView, record: Option<&QueueRecord>) {
+        let unknown;
+        let record = if let Some(record) = record {
+            record
+        } else {
+            unknown = blank(&view.name, self.now);
+            &unknown
+        };
+        let owner = record.owner.and_then(|owner| self.owners.get(&owner.0));
+        let why = why(&Known {
+            record,
+            endpoint: record.url.as_ref().and_then(|url| self.endpoints.get(url)),
+            depth: view.depth(),
+            owner: owner.map(String::as_str),
+            daemons: self.daemons,
+            blocked: self.blocked.as_deref(),
+        });
+        view.owner = owner.cloned();
+        view.explain(why);
+    }
+}
+
+impl Inner {
+    /// The world as it is now, and why the broker cannot be reached.
+    pub(super) async fn world(&self) -> Result<(World, Option<String>), EngineError> {
+        let incarnations = self.store.incarnations().await?;
+        let endpoints = self.store.endpoints_not_available().await?;
+        let health = self.broker.health().await;
+        let away = (!health.reachable).then(|| health.problem.unwrap_or_else(|| "no answer".to_owned()));
+        let world = World::new(&incarnations, endpoints, health.blocked, self.clock.now());
+        Ok((world, away))
+    }
+
+    /// Rows of the store joined with what the broker lists, each handed on as it is made: all rows of
+    /// the store are never in memory at once.
+    pub(in crate::engine) async fn join(
+        &self,
+        world: &World,
+        seen: Vec<Seen>,
+        mut each: impl FnMut(QueueView),
+    ) -> Result<(), StoreError> {
+        let mut seen: HashMap<QueueName, Seen> = seen.into_iter().map(|seen| (seen.name.clone(), seen)).collect();
+        let mut page = QueueQuery::first(ROWS);
+        loop {
+            let rows = self.store.queues_page(&page).await?;
+            let full = rows.len() == ROWS as usize;
+            page.after = rows.last().map(|row| row.name.clone());
+            for row in rows {
+                let (name, listed) = (row.name.clone(), seen.remove(&row.name));
+                each(world.view(self.kind_of(&name), name, Some(row), listed.as_ref()));
+            }
+            if !full {
+                break;
+            }
+        }
+        for (name, listed) in seen {
+            each(world.view(self.kind_of(&name), name, None, Some(&listed)));
+        }
+        Ok(())
+    }
+
+    pub(in crate::engine) fn kind_of(&self, name: &QueueName) -> QueueKind {
+        let naming = &self.settings.naming;
+        let name = name.as_str();
+        if naming.is_delivery_queue(name) {
+            QueueKind::Delivery
+        } else if name == naming.dead_letter_queue() {
+            QueueKind::DeadLetter
+        } else if name == naming.wake_queue() {
+            QueueKind::Wake
+        } else if name.starts_with("jobs.") {
+            QueueKind::Job
+        } else {
+            QueueKind::Foreign
+        }
+    }
+}
+
+fn blank(name: &QueueName, now: Timestamp) -> QueueRecord {
+    QueueRecord {
+        name: name.clone(),
+        execution: None,
+        url: None,
+        epoch: Epoch(0),
+        owner: None,
+        pause: None,
+        wanted_by: None,
+        closing: Closing::Open,
+        refused: None,
+        refusing: None,
+        quarantined: None,
+        has_companion: false,
+        head: None,
+        decision: None,
+        refusals_in_row: 0,
+        delivered: 0,
+        last_delivered_at: None,
+        active_at: now,
+        created_at: now,
+    }
+}

@@ -1,0 +1,187 @@
+//! What a filter may name of queues, endpoints and retries: one table and one lookup for the commands,
+//! the routes and the console.
+
+use std::time::Duration;
+
+use super::row::QueueRow;
+use super::snapshot::EndpointRow;
+use super::view::{QueueView, Retry};
+use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
+use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+
+/// The fields that a filter over queues may name.
+pub const QUEUE_FIELDS: &[Field] = &[
+    Field::new("name", FieldKind::Text),
+    Field::new("kind", FieldKind::Text),
+    Field::new("state", FieldKind::Text),
+    Field::new("why", FieldKind::Text),
+    Field::new("endpoint", FieldKind::Text),
+    Field::new("url", FieldKind::Text),
+    Field::new("execution", FieldKind::Text),
+    Field::new("owner", FieldKind::Text),
+    Field::new("depth", FieldKind::Number),
+    Field::new("ready", FieldKind::Number),
+    Field::new("unacked", FieldKind::Number),
+    Field::new("age", FieldKind::Duration),
+    Field::new("paused", FieldKind::Bool),
+];
+
+/// The fields that a filter over endpoints may name. `since` is how long it is in its state, `age` that
+/// of the oldest message that waits for it.
+pub const ENDPOINT_FIELDS: &[Field] = &[
+    Field::new("endpoint", FieldKind::Text),
+    Field::new("url", FieldKind::Text),
+    Field::new("state", FieldKind::Text),
+    Field::new("since", FieldKind::Duration),
+    Field::new("attempts", FieldKind::Number),
+    Field::new("status", FieldKind::Number),
+    Field::new("error", FieldKind::Text),
+    Field::new("queues", FieldKind::Number),
+    Field::new("waiting", FieldKind::Number),
+    Field::new("depth", FieldKind::Number),
+    Field::new("age", FieldKind::Duration),
+];
+
+/// The fields that a filter over retries may name. `due` is how long until it is tried; what waits for a
+/// person is never due.
+pub const RETRY_FIELDS: &[Field] = &[
+    Field::new("queue", FieldKind::Text),
+    Field::new("endpoint", FieldKind::Text),
+    Field::new("url", FieldKind::Text),
+    Field::new("message", FieldKind::Text),
+    Field::new("phase", FieldKind::Text),
+    Field::new("attempt", FieldKind::Number),
+    Field::new("of", FieldKind::Number),
+    Field::new("due", FieldKind::Duration),
+];
+
+/// What a filter can ask of a queue, wherever it is kept.
+struct QueueValues<'a> {
+    name: &'a str,
+    kind: QueueKind,
+    state: Option<QueueState>,
+    why: Option<&'a str>,
+    url: Option<&'a EndpointUrl>,
+    execution: Option<&'a str>,
+    owner: Option<&'a str>,
+    ready: Option<u64>,
+    unacked: Option<u64>,
+    depth: Option<u64>,
+    age: Option<Duration>,
+    paused: bool,
+}
+
+impl<'a> QueueValues<'a> {
+    fn field(&self, name: &str) -> FieldValue<'a> {
+        match name {
+            "name" => text(Some(self.name)),
+            "kind" => text(Some(self.kind.as_str())),
+            "state" => self
+                .state
+                .map_or(FieldValue::Missing, |state| FieldValue::Words(state.words())),
+            "why" => text(self.why),
+            "endpoint" | "url" => text(self.url.map(EndpointUrl::as_str)),
+            "execution" => text(self.execution),
+            "owner" => text(self.owner),
+            "depth" => count(self.depth),
+            "ready" => count(self.ready),
+            "unacked" => count(self.unacked),
+            "age" => span(self.age),
+            "paused" => FieldValue::Bool(self.paused),
+            _ => FieldValue::Missing,
+        }
+    }
+}
+
+impl Fields for QueueView {
+    fn field(&self, name: &str) -> FieldValue<'_> {
+        QueueValues {
+            name: self.name.as_str(),
+            kind: self.kind,
+            state: self.state,
+            why: self.why.as_ref().map(|why| why.text.as_str()),
+            url: self.url.as_ref(),
+            execution: self.execution.as_ref().map(AsRef::as_ref),
+            owner: self.owner.as_deref(),
+            ready: self.ready,
+            unacked: self.unacked,
+            depth: self.depth(),
+            age: self.oldest_age,
+            paused: self.paused.is_some(),
+        }
+        .field(name)
+    }
+}
+
+impl QueueRow {
+    /// The value of a field at `now`; anything unknown is missing.
+    #[must_use]
+    pub fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
+        QueueValues {
+            name: self.name.as_str(),
+            kind: self.kind,
+            state: self.state,
+            why: Some(&*self.why).filter(|why| !why.is_empty()),
+            url: self.url.as_deref(),
+            execution: self.execution(),
+            owner: self.owner.as_deref(),
+            ready: self.ready(),
+            unacked: self.unacked(),
+            depth: self.depth(),
+            age: self.oldest_at().map(|at| now.since(at)),
+            paused: self.paused,
+        }
+        .field(name)
+    }
+}
+
+impl EndpointRow {
+    /// The value of a field at `now`; anything unknown is missing.
+    #[must_use]
+    pub fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
+        match name {
+            "endpoint" | "url" => text(Some(self.endpoint.url.as_str())),
+            "state" => text(Some(self.endpoint.state.as_str())),
+            "since" => span(Some(now.since(self.endpoint.since))),
+            "attempts" => count(Some(self.endpoint.attempts.into())),
+            "status" => count(self.endpoint.last_status.map(u64::from)),
+            "error" => text(self.endpoint.last_error.as_deref()),
+            "queues" => count(Some(self.queues)),
+            "waiting" | "depth" => count(self.waiting),
+            "age" => span(self.oldest_at.map(|at| now.since(at))),
+            _ => FieldValue::Missing,
+        }
+    }
+}
+
+impl Retry {
+    /// The value of a field at `now`; anything unknown is missing.
+    #[must_use]
+    pub fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
+        match name {
+            "queue" => text(self.queue.as_ref().map(AsRef::as_ref)),
+            "endpoint" | "url" => text(self.url.as_ref().map(EndpointUrl::as_str)),
+            "message" => text(self.message.as_ref().map(AsRef::as_ref)),
+            "phase" => text(self.phase.map(crate::domain::policy::Phase::as_str)),
+            "attempt" => count(Some(self.attempt.into())),
+            "of" => count(Some(self.of.into()).filter(|of| *of > 0)),
+            "due" => span(self.at.map(|at| at.since(now))),
+            _ => FieldValue::Missing,
+        }
+    }
+}
+
+fn text(text: Option<&str>) -> FieldValue<'_> {
+    text.map_or(FieldValue::Missing, |text| FieldValue::Text(text.into()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a filter compares depths, not ids")]
+fn count(number: Option<u64>) -> FieldValue<'static> {
+    number.map_or(FieldValue::Missing, |number| FieldValue::Number(number as f64))
+}
+
+fn span(span: Option<Duration>) -> FieldValue<'static> {
+    span.map_or(FieldValue::Missing, FieldValue::Duration)
+}

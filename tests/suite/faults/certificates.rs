@@ -1,0 +1,65 @@
+//! TLS with certificates of a private authority: nothing is sent to whom nobody trusts, and everything once the
+//! authority is trusted.
+
+use serde_json::json;
+
+use super::scene::{BOUND, Scene};
+use crate::support::certificates::Authority;
+use crate::support::receiver::{Attempt, Behaviour};
+use crate::support::servers::PrivateRabbit;
+use crate::support::wait::wait_until;
+
+/// Where the trusted roots are read from instead of the system's places.
+const TRUSTED: &str = "SSL_CERT_FILE";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_with_a_private_certificate_gets_its_notifications_once_it_is_trusted() {
+    let mut scene = Scene::servers().await;
+    let authority = Authority::create();
+    let front = authority.front(scene.receiver.address()).await;
+    scene.receiver.behave("*", Behaviour::Status(200));
+    let url = front.url("/hook?a=b");
+    let mut distrusts = scene.installation.daemon().await;
+    let body = json!({"execution_id": "run", "url": url, "body": "the body", "id": "the-id"});
+    assert_eq!(distrusts.post("/v1/notifications", &body).await.status, 202);
+    let shown = wait_until("an endpoint that is not trusted", BOUND, async || {
+        let shown = scene.installation.run(&["endpoint", "show", &url, "--json"]).await;
+        Some(shown).filter(|shown| shown.code == Some(0) && shown.json()["state"] == "unavailable")
+    });
+    let shown = shown.await.json();
+    let error = shown["last_error"].as_str().unwrap().to_lowercase();
+    assert!(error.contains("certificate"), "{shown}");
+    assert_eq!(distrusts.stop().await, Some(0), "{}", distrusts.log());
+    assert_eq!(scene.receiver.count(), 0, "nothing was said");
+    let root = authority.root().display().to_string();
+    scene.installation.set_environment(TRUSTED, &root);
+    let mut trusts = scene.installation.daemon().await;
+    scene.delivered(1).await;
+    let attempts = scene.receiver.attempts();
+    let received: Vec<_> = attempts.iter().map(Attempt::id).collect();
+    assert_eq!(received, ["the-id"]);
+    assert_eq!(
+        (attempts[0].path.as_str(), attempts[0].body.as_slice()),
+        ("/hook?a=b", b"the body".as_slice())
+    );
+    assert_eq!(trusts.stop().await, Some(0), "{}", trusts.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_with_a_private_certificate_is_used_once_it_is_trusted() {
+    let authority = Authority::create();
+    let node = PrivateRabbit::start_with_certificate(authority.directory()).await;
+    let mut scene = Scene::on_rabbit(&node.address).await;
+    scene.installation.set("broker", "url", node.amqps());
+    let url = scene.receiver.url("/hook");
+    let publish = ["publish", "--execution", "run", "--url", &url];
+    let distrusts = scene.installation.run(&publish).await.expect_code(69);
+    assert!(distrusts.stderr.to_lowercase().contains("certificate"), "{distrusts:?}");
+    let root = authority.root().display().to_string();
+    scene.installation.set_environment(TRUSTED, &root);
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish("run", "/hook", 1).await;
+    scene.installation.run(&publish).await.expect_code(0);
+    scene.delivered(2).await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
