@@ -52,6 +52,7 @@ pub(super) fn ended(result: Result<(), ConsoleError>, failed: Option<Failure>) -
             Err(Failure::of(Exit::Configuration, &error))
         }
         Err(ConsoleError::Engine(error)) => Err(error.into()),
+        Err(error @ (ConsoleError::Keys(_) | ConsoleError::Theme(_))) => Err(Failure::of(Exit::Configuration, &error)),
         Err(error @ (ConsoleError::Terminal(_) | ConsoleError::Cut)) => Err(Failure::of(Exit::Failed, &error)),
     }
 }

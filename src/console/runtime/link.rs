@@ -96,8 +96,8 @@ impl Linker {
     async fn deliver(&mut self, engine: &Engine) -> Result<(), ConsoleError> {
         match self.deliver {
             Deliver::Never | Deliver::Elsewhere => Ok(()),
-            Deliver::Always => engine.run(self.stop.clone()).await.map_err(ConsoleError::Deliver),
-            Deliver::WhenAlone => engine.run_when_alone(self.stop.clone()).await.map_err(ConsoleError::Deliver),
+            Deliver::Always => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
+            Deliver::WhenAlone => engine.run_when_alone(self.stop.clone()).await.map_err(ConsoleError::Engine),
         }
     }
 }

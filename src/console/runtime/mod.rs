@@ -65,7 +65,7 @@ pub enum ConsoleError {
     Connect(ConnectProblem),
     /// This process cannot begin to deliver.
     #[error("cannot deliver")]
-    Deliver(#[source] EngineError),
+    Engine(#[source] EngineError),
     /// The terminal cannot be used.
     #[error("the terminal cannot be used")]
     Terminal(#[source] io::Error),
