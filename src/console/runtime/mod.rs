@@ -33,6 +33,7 @@ pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Pause, Screen
 
 use self::link::Linker;
 use super::effects::{Actor, Executions, Executor, Link};
+use super::keymap::Keymap;
 use super::terminal::{self, Terminal};
 use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, State, Theme, view};
 use crate::ambient::{self, Clock};
@@ -354,62 +355,7 @@ fn title(settings: &ConsoleSettings) -> String {
 }
 
 fn first_state(settings: &ConsoleSettings, clock: &Clock) -> State {
-    use crate::console::{
-        history::History,
-        journal::Journal,
-        keymap::Keymap,
-        state::{Link, Mode, View, Work},
-        table::{ListFilter, Row, Sort, Table},
-    };
-    fn table<R: Row>() -> Table<R> {
-        Table {
-            rows: Arc::default(),
-            order: Arc::default(),
-            taken_at: None,
-            filter: ListFilter::default(),
-            sort: Sort::default(),
-            selected: None,
-            cursor: 0,
-            offset: 0,
-            page: 0,
-            column_offset: 0,
-            marks: std::collections::HashSet::new(),
-            anchor: None,
-            ticket: 0,
-        }
-    }
-    let now = clock.now();
-    State {
-        size: terminal::size(),
-        now,
-        place: settings.place.clone(),
-        refresh: settings.refresh,
-        link: Link::Connecting {
-            since: now,
-            problem: None,
-            attempt: 1,
-            next_at: now,
-        },
-        work: Work::Observes,
-        snapshot: None,
-        frozen_at: None,
-        held: None,
-        history: History::default(),
-        view: View::default(),
-        mode: Mode::Browse,
-        queues: table(),
-        endpoints: table(),
-        retries: table(),
-        log_scroll: 0,
-        details: Vec::new(),
-        tasks: Vec::new(),
-        next_request: 1,
-        toasts: Vec::new(),
-        journal: Journal::default(),
-        keymap: Arc::new(Keymap { bindings: Vec::new() }),
-        pending_keys: Vec::new(),
-        focused: true,
-        last_key_at: None,
-        burst: 0,
-    }
+    let mut state = State::new(settings, Arc::new(Keymap::default()), clock.now());
+    state.size = terminal::size();
+    state
 }

@@ -64,20 +64,18 @@ impl Row for QueueRow {
         Column::new("depth", "Waiting", Fixed(9), 0, |row: &Self| count(row.depth())).count(),
         Column::new("endpoint", "Endpoint", fill(16, 3), 1, |row| url(row.url.as_deref())),
         Column::new("next_attempt_at", "Next attempt", Fixed(12), 2, |row: &Self| {
-            time(row.next_attempt_at)
+            time(row.next_attempt_at())
         })
         .time(),
         // The oldest message has the earliest time: ages are sorted from the greatest by the times upwards.
-        Column::new("age", "Oldest", Fixed(8), 3, |row: &Self| time(row.oldest_at)).time(),
+        Column::new("age", "Oldest", Fixed(8), 3, |row: &Self| time(row.oldest_at())).time(),
         Column::new("attempts", "Tried", Fixed(8), 4, |row: &Self| {
-            count(row.attempts.map(|(made, _)| made.into()))
+            count(row.attempts().map(|(made, _)| made.into()))
         })
         .count(),
-        Column::new("execution", "Execution", fill(10, 1), 5, |row| {
-            text(row.execution.as_ref().map(AsRef::as_ref))
-        }),
+        Column::new("execution", "Execution", fill(10, 1), 5, |row| text(row.execution())),
         Column::new("delivered", "Delivered", Fixed(10), 6, |row: &Self| {
-            count(row.delivered)
+            count(row.delivered())
         })
         .count(),
         Column::new("owner", "Worker", fill(8, 1), 7, |row| text(row.owner.as_deref())),

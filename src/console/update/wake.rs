@@ -64,7 +64,7 @@ impl State {
             }),
             View::Queues => self.queues.window(self.queues.page).any(|position| {
                 let row = self.queues.row(position);
-                row.is_some_and(|row| row.next_attempt_at.is_some() || row.oldest_at.is_some())
+                row.is_some_and(|row| row.next_attempt_at().is_some() || row.oldest_at().is_some())
             }),
             View::Endpoints => !self.endpoints.order.is_empty(),
             View::Retries => !self.retries.order.is_empty(),
