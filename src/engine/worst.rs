@@ -26,11 +26,19 @@ impl Worst {
     /// Those of these rows; looks at each once.
     #[must_use]
     pub fn of(queues: &[Arc<QueueRow>], endpoints: &[Arc<EndpointRow>]) -> Self {
-        let down = || endpoints.iter().filter(|row| row.endpoint.state != EndpointState::Available);
+        let down = || {
+            endpoints
+                .iter()
+                .filter(|row| row.endpoint.state != EndpointState::Available)
+        };
         let by_itself = queues.iter().filter(|row| row.state.is_some_and(stands_by_itself));
         Self {
-            endpoints: first(down(), |row| (Reverse(row.waiting), endpoint_rank(row), row.endpoint.since)),
-            queues: first(by_itself, |row| (queue_rank(row), Reverse(row.depth()), row.name.clone())),
+            endpoints: first(down(), |row| {
+                (Reverse(row.waiting), endpoint_rank(row), row.endpoint.since)
+            }),
+            queues: first(by_itself, |row| {
+                (queue_rank(row), Reverse(row.depth()), row.name.clone())
+            }),
             down_since: down().map(|row| row.endpoint.since).min(),
         }
     }
@@ -71,9 +79,15 @@ fn first<'a, R: 'a, K: Ord>(rows: impl Iterator<Item = &'a Arc<R>>, key: impl Fn
 }
 
 fn endpoint_rank(row: &EndpointRow) -> usize {
-    ENDPOINT_STATES.iter().position(|state| *state == row.endpoint.state).unwrap_or(usize::MAX)
+    ENDPOINT_STATES
+        .iter()
+        .position(|state| *state == row.endpoint.state)
+        .unwrap_or(usize::MAX)
 }
 
 fn queue_rank(row: &QueueRow) -> usize {
-    QUEUE_STATES.iter().position(|state| Some(*state) == row.state).unwrap_or(usize::MAX)
+    QUEUE_STATES
+        .iter()
+        .position(|state| Some(*state) == row.state)
+        .unwrap_or(usize::MAX)
 }

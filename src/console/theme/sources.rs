@@ -76,7 +76,10 @@ impl Sources {
             let own = !again && self.files.contains_key(&name);
             if again && !is_builtin(&name) {
                 let file = heir.unwrap_or(name);
-                return Err(whole_file(&file, "inherits from itself; let it inherit from dark".to_owned()));
+                return Err(whole_file(
+                    &file,
+                    "inherits from itself; let it inherit from dark".to_owned(),
+                ));
             }
             let (file, parsed) = self.parse(&name, own, heir.as_deref())?;
             if !seen.insert((name.clone(), own)) {

@@ -69,7 +69,9 @@ impl<'a> Canvas<'a> {
             return self.ascii(area, text, style);
         }
         let shown = show(text, area.width.into());
-        let (end, _) = self.buffer.set_stringn(area.x, area.y, &shown, area.width.into(), style);
+        let (end, _) = self
+            .buffer
+            .set_stringn(area.x, area.y, &shown, area.width.into(), style);
         end - area.x
     }
 
@@ -88,7 +90,11 @@ impl<'a> Canvas<'a> {
     pub(super) fn right(&mut self, area: Rect, text: &str, role: Role) {
         let taken = cells(width(text));
         let left = area.width.saturating_sub(taken);
-        let area = Rect { x: area.x.saturating_add(left), width: area.width - left, ..area };
+        let area = Rect {
+            x: area.x.saturating_add(left),
+            width: area.width - left,
+            ..area
+        };
         self.text(area, text, role);
     }
 
@@ -140,13 +146,21 @@ pub(super) const fn row(area: Rect, line: u16) -> Rect {
 /// What is left of an area below its first lines.
 pub(super) fn below(area: Rect, lines: u16) -> Rect {
     let lines = lines.min(area.height);
-    Rect { y: area.y.saturating_add(lines), height: area.height - lines, ..area }
+    Rect {
+        y: area.y.saturating_add(lines),
+        height: area.height - lines,
+        ..area
+    }
 }
 
 /// What is left of an area behind its first columns.
 pub(super) fn behind(area: Rect, columns: u16) -> Rect {
     let columns = columns.min(area.width);
-    Rect { x: area.x.saturating_add(columns), width: area.width - columns, ..area }
+    Rect {
+        x: area.x.saturating_add(columns),
+        width: area.width - columns,
+        ..area
+    }
 }
 
 /// Lines of at most `columns`, broken at spaces where there are any.
@@ -159,7 +173,11 @@ pub(super) fn wrap(text: &str, columns: usize) -> Vec<&str> {
             lines.push(rest);
             break;
         }
-        let at = rest.get(..fits).and_then(|line| line.rfind(' ')).filter(|at| *at > 0).unwrap_or(fits);
+        let at = rest
+            .get(..fits)
+            .and_then(|line| line.rfind(' '))
+            .filter(|at| *at > 0)
+            .unwrap_or(fits);
         let (line, after) = rest.split_at(at);
         lines.push(line);
         rest = after.trim_start_matches(' ');

@@ -104,7 +104,10 @@ mod tests {
     use crate::engine::view::Retry;
 
     fn names<R: Row>(width: u16, offset: usize) -> Vec<&'static str> {
-        place(R::COLUMNS, width, offset).iter().map(|placed| R::COLUMNS[placed.index].name).collect()
+        place(R::COLUMNS, width, offset)
+            .iter()
+            .map(|placed| R::COLUMNS[placed.index].name)
+            .collect()
     }
 
     #[test]

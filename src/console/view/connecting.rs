@@ -18,10 +18,20 @@ use super::words::{span, until};
 
 /// What is tried, why the last try failed, and when the next one is.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
-    let Link::Connecting { since, problem, attempt, next_at } = &state.link else {
+    let Link::Connecting {
+        since,
+        problem,
+        attempt,
+        next_at,
+    } = &state.link
+    else {
         return;
     };
-    let area = Rect { x: area.x + 2, width: area.width.saturating_sub(4), ..below(area, 1) };
+    let area = Rect {
+        x: area.x + 2,
+        width: area.width.saturating_sub(4),
+        ..below(area, 1)
+    };
     let what = format!("Connecting to {} and {}", state.place.broker, state.place.store);
     let used = canvas.wrapped(area, &what, Role::Title);
     let area = below(area, used + 1);
@@ -36,5 +46,9 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let area = below(area, 2);
     canvas.text(row(area, 0), "The last try failed:", Role::TextMuted);
     let used = canvas.wrapped(below(area, 1), problem, Role::Error);
-    canvas.text(row(area, used + 2), "`redrive doctor` checks each part and says what to mend.", Role::TextMuted);
+    canvas.text(
+        row(area, used + 2),
+        "`redrive doctor` checks each part and says what to mend.",
+        Role::TextMuted,
+    );
 }

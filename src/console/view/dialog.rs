@@ -72,12 +72,19 @@ pub(super) fn boxed(canvas: &mut Canvas<'_>, area: Rect, title: &str, danger: bo
     canvas.clear(area, Role::Dialog);
     let inner_width = usize::from(area.width.saturating_sub(2));
     canvas.text(row(area, 0), &format!("┌{}┐", "─".repeat(inner_width)), role);
-    canvas.text(row(area, area.height.saturating_sub(1)), &format!("└{}┘", "─".repeat(inner_width)), role);
+    canvas.text(
+        row(area, area.height.saturating_sub(1)),
+        &format!("└{}┘", "─".repeat(inner_width)),
+        role,
+    );
     for line in 1..area.height.saturating_sub(1) {
         canvas.text(row(area, line), "│", role);
         canvas.text(behind(row(area, line), area.width.saturating_sub(1)), "│", role);
     }
-    let title_place = Rect { width: area.width.saturating_sub(4), ..behind(row(area, 0), 2) };
+    let title_place = Rect {
+        width: area.width.saturating_sub(4),
+        ..behind(row(area, 0), 2)
+    };
     canvas.text(title_place, &format!(" {title} "), role);
     Rect {
         x: area.x + 2.min(area.width),
@@ -116,23 +123,46 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
         [only] => only.title.clone(),
         many => format!("{} plans: {}, …", many.len(), show(&many[0].title, columns)),
     };
-    let title_role = if dialog.destroys() { Role::DialogDanger } else { Role::Title };
+    let title_role = if dialog.destroys() {
+        Role::DialogDanger
+    } else {
+        Role::Title
+    };
     wrapped(&mut lines, &title, columns, 3, title_role);
     let place = &state.place;
-    let label = if place.label.is_empty() { String::new() } else { format!("{} · ", place.label) };
-    wrapped(&mut lines, &format!("on {label}{} · {}", place.broker, place.store), columns, 2, Role::TextMuted);
+    let label = if place.label.is_empty() {
+        String::new()
+    } else {
+        format!("{} · ", place.label)
+    };
+    wrapped(
+        &mut lines,
+        &format!("on {label}{} · {}", place.broker, place.store),
+        columns,
+        2,
+        Role::TextMuted,
+    );
     if dialog.plans.is_some() {
         wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
     }
     if dialog.destroys() {
-        wrapped(&mut lines, "! Messages are lost by this; it cannot be undone.", columns, 2, Role::DialogDanger);
+        wrapped(
+            &mut lines,
+            "! Messages are lost by this; it cannot be undone.",
+            columns,
+            2,
+            Role::DialogDanger,
+        );
     }
     let warnings: Vec<&String> = plans.iter().flat_map(|plan| &plan.warnings).collect();
     for warning in warnings.iter().take(WARNINGS_MAX) {
         wrapped(&mut lines, &format!("! {warning}"), columns, 2, Role::Warning);
     }
     if warnings.len() > WARNINGS_MAX {
-        let more = format!("! and {}", plural_of(warnings.len() - WARNINGS_MAX, "more warning", "more warnings"));
+        let more = format!(
+            "! and {}",
+            plural_of(warnings.len() - WARNINGS_MAX, "more warning", "more warnings")
+        );
         wrapped(&mut lines, &more, columns, 1, Role::Warning);
     }
     lines
@@ -140,7 +170,12 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
 
 fn wrapped(lines: &mut Vec<Line>, text: &str, columns: usize, lines_max: usize, role: Role) {
     let shown = show(text, columns * lines_max);
-    lines.extend(wrap(&shown, columns).into_iter().take(lines_max).map(|line| vec![(line.to_owned(), role)]));
+    lines.extend(
+        wrap(&shown, columns)
+            .into_iter()
+            .take(lines_max)
+            .map(|line| vec![(line.to_owned(), role)]),
+    );
 }
 
 /// Messages, targets, and which of them the operator cannot see.
@@ -176,8 +211,15 @@ fn scope(scope: &Scope) -> String {
 
 /// Two lines a target: what, and from what to what. Only those that are on the screen are made.
 fn targets(dialog: &Dialog, first: usize, listed: usize) -> Vec<Line> {
-    let lines = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines).skip(first / 2);
-    let both = lines.take(listed / 2 + 2).flat_map(|line| [vec![(line.target.clone(), Role::Text)], change(line)]);
+    let lines = dialog
+        .plans
+        .iter()
+        .flatten()
+        .flat_map(|plan| &plan.lines)
+        .skip(first / 2);
+    let both = lines
+        .take(listed / 2 + 2)
+        .flat_map(|line| [vec![(line.target.clone(), Role::Text)], change(line)]);
     both.skip(first % 2).take(listed).collect()
 }
 
@@ -196,7 +238,10 @@ fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: 
     }
     let last = (first + usize::from(listed)) / 2;
     let text = format!(" {}–{last} of {} targets, ↑↓ ", (first / 2 + 1).min(last), lines / 2);
-    let corner = Rect { width: outer.width.saturating_sub(2), ..row(outer, outer.height.saturating_sub(1)) };
+    let corner = Rect {
+        width: outer.width.saturating_sub(2),
+        ..row(outer, outer.height.saturating_sub(1))
+    };
     canvas.right(corner, &text, Role::DialogBorder);
 }
 
@@ -219,7 +264,11 @@ fn press(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
         }
         Friction::Type { what, word } => {
             let done = dialog.typed == *word;
-            let enter = if done { format!("[ Enter  {title} ]") } else { "[ Enter or Esc  cancel ]".to_owned() };
+            let enter = if done {
+                format!("[ Enter  {title} ]")
+            } else {
+                "[ Enter or Esc  cancel ]".to_owned()
+            };
             let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
             let label = format!("to {title}, type the {what}: {} ", show(word, 60));
             vec![
@@ -229,4 +278,3 @@ fn press(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
         }
     }
 }
-

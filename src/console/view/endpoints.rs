@@ -41,7 +41,10 @@ impl Listed for EndpointRow {
             "waiting" => Cell::new(known(self.waiting), Role::Text),
             "next_attempt_at" => Cell::or_none(endpoint.next_attempt_at.map(|at| until(now, at)), Role::Warning),
             "queues" => Cell::new(count(self.queues), Role::TextMuted),
-            "status" => Cell::or_none(endpoint.last_status.map(|status| status.to_string()), status_role(endpoint.last_status)),
+            "status" => Cell::or_none(
+                endpoint.last_status.map(|status| status.to_string()),
+                status_role(endpoint.last_status),
+            ),
             "attempts" => Cell::new(endpoint.attempts.to_string(), Role::TextMuted),
             "age" => Cell::or_none(self.oldest_at.map(|at| span(now.since(at))), Role::Text),
             "success" => Cell::or_none(endpoint.last_success_at.map(|at| ago(now, at)), Role::TextMuted),

@@ -8,8 +8,6 @@
 //!  R redeliver  P pause  Enter open  / filter                              ? help  q quit
 //! ```
 
-use std::time::Duration;
-
 use ratatui::layout::Rect;
 
 use super::super::state::{Link, State, View, Work};
@@ -17,11 +15,8 @@ use super::super::theme::Role;
 use super::canvas::{Canvas, behind, cells, row};
 use super::words::{ago, clock, count, plural_of, span};
 use crate::domain::text::width;
-use crate::domain::time::Timestamp;
 use crate::engine::snapshot::{Part, Snapshot};
 
-/// Numbers younger than this are live, however short the refresh is.
-const LIVE_MIN: Duration = Duration::from_secs(5);
 /// From this height on the hint bar may have two lines, where the width needs them.
 const TALL: u16 = 24;
 const WIDE: u16 = 150;
@@ -42,7 +37,11 @@ impl Frame {
         let banners = cells(problems(state).len());
         let hints = if area.height >= TALL && area.width < WIDE { 2 } else { 1 };
         let body = area.height.saturating_sub(2 + banners + hints);
-        let part = |y: u16, height: u16| Rect { y: area.y + y, height, ..area };
+        let part = |y: u16, height: u16| Rect {
+            y: area.y + y,
+            height,
+            ..area
+        };
         Self {
             header: part(0, 1),
             tabs: part(1, 1),
@@ -67,8 +66,15 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, frame: &Frame, state: &State) {
 fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.clear(area, Role::Header);
     let right = right_of_header(state);
-    let right_width = right.iter().map(|(text, _)| cells(width(text)) + 1).sum::<u16>().min(area.width);
-    let mut left = Rect { width: area.width - right_width, ..area };
+    let right_width = right
+        .iter()
+        .map(|(text, _)| cells(width(text)) + 1)
+        .sum::<u16>()
+        .min(area.width);
+    let mut left = Rect {
+        width: area.width - right_width,
+        ..area
+    };
     if !state.place.label.is_empty() {
         let style = canvas.theme.profile(state.place.colour.as_deref());
         let taken = canvas.styled(left, &format!(" {} ", state.place.label), style);
@@ -82,7 +88,11 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.text(left, &place, Role::HeaderMuted);
     let mut x = area.right() - right_width;
     for (text, role) in right {
-        let place = Rect { x, width: area.right() - x, ..area };
+        let place = Rect {
+            x,
+            width: area.right() - x,
+            ..area
+        };
         x += canvas.text(place, &text, role) + 1;
     }
 }
@@ -109,7 +119,11 @@ fn who_delivers(state: &State) -> Option<(String, Role)> {
 
 /// Processes that deliver and are alive.
 pub(super) fn delivering(snapshot: &Snapshot) -> usize {
-    snapshot.incarnations.iter().filter(|one| one.alive && one.delivers).count()
+    snapshot
+        .incarnations
+        .iter()
+        .filter(|one| one.alive && one.delivers)
+        .count()
 }
 
 fn data_age(state: &State) -> Option<(String, Role)> {
@@ -117,22 +131,20 @@ fn data_age(state: &State) -> Option<(String, Role)> {
         return Some((format!(" FROZEN {} ", span(state.now.since(at))), Role::AlarmWarning));
     }
     let snapshot = state.snapshot.as_ref()?;
-    if is_live(state, snapshot.taken_at) {
+    if state.is_live() {
         return Some(("● live ".to_owned(), Role::Header));
     }
-    Some((format!(" {} old ", span(state.now.since(snapshot.taken_at))), Role::AlarmWarning))
-}
-
-/// Whether a number read at this time is as new as it can be expected to be.
-pub(super) fn is_live(state: &State, taken_at: Timestamp) -> bool {
-    state.now.since(taken_at) < state.refresh.saturating_mul(3).max(LIVE_MIN)
+    Some((
+        format!(" {} old ", span(state.now.since(snapshot.taken_at))),
+        Role::AlarmWarning,
+    ))
 }
 
 /// Whether what the body shows is older than it should be, so that it is dimmed.
 pub(super) fn is_stale(state: &State) -> bool {
     state.snapshot.as_ref().is_some_and(|snapshot| {
         let broken = |part: &Part| part.problem.is_some();
-        broken(&snapshot.broker) || broken(&snapshot.store) || (state.frozen_at.is_none() && !is_live(state, snapshot.taken_at))
+        broken(&snapshot.broker) || broken(&snapshot.store) || (state.frozen_at.is_none() && !state.is_live())
     })
 }
 
@@ -144,7 +156,10 @@ fn problems(state: &State) -> Vec<String> {
     let mut problems = Vec::new();
     if let Link::Connecting { problem, next_at, .. } = &state.link {
         let because = problem.as_deref().unwrap_or("the connection was lost");
-        problems.push(format!("connecting again, next try at {} UTC: {because}", clock(*next_at)));
+        problems.push(format!(
+            "connecting again, next try at {} UTC: {because}",
+            clock(*next_at)
+        ));
     }
     for (name, part) in [("broker", &snapshot.broker), ("store", &snapshot.store)] {
         let Some(why) = &part.problem else { continue };
@@ -164,8 +179,16 @@ fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let narrow = area.width < 72;
     let mut rest = area;
     for (number, view) in (1..).zip(View::ALL) {
-        let role = if state.view == view { Role::TabSelected } else { Role::Tab };
-        let title = if narrow { view.title().get(..3).unwrap_or_default() } else { view.title() };
+        let role = if state.view == view {
+            Role::TabSelected
+        } else {
+            Role::Tab
+        };
+        let title = if narrow {
+            view.title().get(..3).unwrap_or_default()
+        } else {
+            view.title()
+        };
         let text = format!(" {number} {title}{} ", badge(state, view, narrow));
         let taken = canvas.text(rest, &text, role);
         rest = behind(rest, taken);

@@ -20,7 +20,12 @@ const TITLE: u16 = 20;
 
 enum Line {
     Section(&'static str),
-    Action { keys: String, title: &'static str, help: String, enabled: bool },
+    Action {
+        keys: String,
+        title: &'static str,
+        help: String,
+        enabled: bool,
+    },
 }
 
 /// Paints the help over the whole body.
@@ -36,12 +41,31 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, scroll: 
             Line::Section(title) => {
                 canvas.text(place, title, Role::Title);
             }
-            Line::Action { keys, title, help, enabled } => {
+            Line::Action {
+                keys,
+                title,
+                help,
+                enabled,
+            } => {
                 let role = if *enabled { Role::Text } else { Role::HintDisabled };
-                canvas.text(Rect { width: KEYS - 2, ..behind(place, 1) }, keys, Role::DialogKey);
+                canvas.text(
+                    Rect {
+                        width: KEYS - 2,
+                        ..behind(place, 1)
+                    },
+                    keys,
+                    Role::DialogKey,
+                );
                 let mut x = KEYS;
                 if wide {
-                    canvas.text(Rect { width: TITLE - 1, ..behind(place, x) }, title, role);
+                    canvas.text(
+                        Rect {
+                            width: TITLE - 1,
+                            ..behind(place, x)
+                        },
+                        title,
+                        role,
+                    );
                     x += TITLE;
                 }
                 canvas.text(behind(place, x), help, role);
@@ -50,7 +74,10 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, scroll: 
     }
     let end = (scroll + usize::from(inner.height)).min(lines.len());
     let text = format!(" {}–{end} of {} ", (scroll + 1).min(end), lines.len());
-    let corner = Rect { width: area.width.saturating_sub(2), ..row(area, area.height.saturating_sub(1)) };
+    let corner = Rect {
+        width: area.width.saturating_sub(2),
+        ..row(area, area.height.saturating_sub(1))
+    };
     canvas.right(corner, &text, Role::DialogBorder);
 }
 
@@ -70,7 +97,11 @@ fn action_lines(state: &State, spec: &'static ActionSpec, help_width: usize, lin
     let enabled = (spec.enabled)(state);
     let mut keys = keys.join(" ");
     let mut title = spec.title;
-    let reason = enabled.as_ref().err().map(|reason| format!(" Not now: {}.", reason.as_ref())).unwrap_or_default();
+    let reason = enabled
+        .as_ref()
+        .err()
+        .map(|reason| format!(" Not now: {}.", reason.as_ref()))
+        .unwrap_or_default();
     for part in wrap(&format!("{}{reason}", spec.help), help_width.max(usize::from(cells(1)))) {
         lines.push(Line::Action {
             keys: std::mem::take(&mut keys),

@@ -17,8 +17,20 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.clear(area, Role::Screen);
     match &state.mode {
         Mode::Browse => table(canvas, area, state),
-        Mode::Filter(_) => fixed(canvas, area, &[("Enter", "keep the filter"), ("Esc", "as it was before")]),
-        Mode::Dialog(_) => fixed(canvas, area, &[("Enter", "cancel"), ("Esc", "cancel"), ("↑↓", "look through the targets")]),
+        Mode::Filter(_) => fixed(
+            canvas,
+            area,
+            &[("Enter", "keep the filter"), ("Esc", "as it was before")],
+        ),
+        Mode::Dialog(_) => fixed(
+            canvas,
+            area,
+            &[
+                ("Enter", "cancel"),
+                ("Esc", "cancel"),
+                ("↑↓", "look through the targets"),
+            ],
+        ),
         Mode::Help { .. } => fixed(canvas, area, &[("Esc", "back"), ("↑↓", "scroll")]),
     }
 }
@@ -26,7 +38,13 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
 fn fixed(canvas: &mut Canvas<'_>, area: Rect, keys: &[(&str, &str)]) {
     let mut rest = row(area, 0);
     for (key, what) in keys {
-        let text = [(" ", Role::Hint), (*key, Role::HintKey), (" ", Role::Hint), (*what, Role::Hint), (" ", Role::Hint)];
+        let text = [
+            (" ", Role::Hint),
+            (*key, Role::HintKey),
+            (" ", Role::Hint),
+            (*what, Role::Hint),
+            (" ", Role::Hint),
+        ];
         let taken = canvas.pieces(rest, &text);
         rest = behind(rest, taken);
     }
@@ -34,10 +52,14 @@ fn fixed(canvas: &mut Canvas<'_>, area: Rect, keys: &[(&str, &str)]) {
 
 fn table(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let hints = action::hints(state);
-    let (always, others): (Vec<&Hint>, Vec<&Hint>) =
-        hints.iter().partition(|hint| matches!(hint.spec.id, ActionId::Help | ActionId::Quit));
+    let (always, others): (Vec<&Hint>, Vec<&Hint>) = hints
+        .iter()
+        .partition(|hint| matches!(hint.spec.id, ActionId::Help | ActionId::Quit));
     let always_width: u16 = always.iter().map(|hint| width_of(hint)).sum();
-    let mut corner = behind(row(area, area.height.saturating_sub(1)), area.width.saturating_sub(always_width));
+    let mut corner = behind(
+        row(area, area.height.saturating_sub(1)),
+        area.width.saturating_sub(always_width),
+    );
     for hint in always {
         let taken = possible(canvas, corner, hint);
         corner = behind(corner, taken);
@@ -83,7 +105,13 @@ fn width_of(hint: &Hint) -> u16 {
 }
 
 fn possible(canvas: &mut Canvas<'_>, area: Rect, hint: &Hint) -> u16 {
-    let pieces = [(" ", Role::Hint), (hint.key.as_str(), Role::HintKey), (" ", Role::Hint), (hint.spec.title, Role::Hint), (" ", Role::Hint)];
+    let pieces = [
+        (" ", Role::Hint),
+        (hint.key.as_str(), Role::HintKey),
+        (" ", Role::Hint),
+        (hint.spec.title, Role::Hint),
+        (" ", Role::Hint),
+    ];
     canvas.pieces(area, &pieces)
 }
 

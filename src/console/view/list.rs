@@ -35,12 +35,18 @@ pub(super) struct Cell<'a> {
 
 impl<'a> Cell<'a> {
     pub(super) fn new(text: impl Into<Cow<'a, str>>, role: Role) -> Self {
-        Self { text: text.into(), role }
+        Self {
+            text: text.into(),
+            role,
+        }
     }
 
     /// A time or a number that there may be none of.
     pub(super) fn or_none(text: Option<impl Into<Cow<'a, str>>>, role: Role) -> Self {
-        text.map_or_else(|| Self::new(super::words::NONE, Role::TextMuted), |text| Self::new(text, role))
+        text.map_or_else(
+            || Self::new(super::words::NONE, Role::TextMuted),
+            |text| Self::new(text, role),
+        )
     }
 }
 
@@ -62,9 +68,17 @@ pub(super) trait Listed: Row {
 }
 
 /// Paints a list; answers where the cursor stands when its filter is typed.
-pub(super) fn paint<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>) -> Option<Position> {
+pub(super) fn paint<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    state: &State,
+    table: &Table<R>,
+) -> Option<Position> {
     let says_lines = u16::from(area.height >= ROOM_FOR_SAYS);
-    let rows = Rect { height: area.height.saturating_sub(1 + says_lines + 1), ..below(area, 1) };
+    let rows = Rect {
+        height: area.height.saturating_sub(1 + says_lines + 1),
+        ..below(area, 1)
+    };
     let placed = place(R::COLUMNS, area.width.saturating_sub(GUTTER + 1), table.column_offset);
     head(canvas, row(area, 0), table, &placed);
     let window = table.window(rows.height.into());
@@ -74,7 +88,14 @@ pub(super) fn paint<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &Stat
     for (line, position) in (0..).zip(window.clone()) {
         if let Some(one) = table.row(position) {
             let selected = table.cursor == position;
-            paint_row(canvas, row(rows, line), &**one, &placed, selected, table.marks.contains(&one.id()));
+            paint_row(
+                canvas,
+                row(rows, line),
+                &**one,
+                &placed,
+                selected,
+                table.marks.contains(&one.id()),
+            );
         }
     }
     if says_lines == 1 {
@@ -86,7 +107,9 @@ pub(super) fn paint<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &Stat
 fn head<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed: &[Placed]) {
     canvas.lay_over(area, Role::Column);
     for column in placed {
-        let Some(spec) = R::COLUMNS.get(column.index) else { continue };
+        let Some(spec) = R::COLUMNS.get(column.index) else {
+            continue;
+        };
         let sign = match (table.sort.column == column.index, table.sort.descending) {
             (false, _) => "",
             (true, false) => " ▲",
@@ -94,7 +117,11 @@ fn head<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed
         };
         let place = inside(area, column);
         let title = format!("{}{sign}", spec.title);
-        let title = if width(&title) > usize::from(place.width) { title.replace(' ', "") } else { title };
+        let title = if width(&title) > usize::from(place.width) {
+            title.replace(' ', "")
+        } else {
+            title
+        };
         if spec.right {
             canvas.right(place, &title, Role::Column);
         } else {
@@ -111,7 +138,9 @@ fn paint_row<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, one: &R, placed: &[
         canvas.text(behind(area, 1), "✓", Role::Mark);
     }
     for column in placed {
-        let Some(spec) = R::COLUMNS.get(column.index) else { continue };
+        let Some(spec) = R::COLUMNS.get(column.index) else {
+            continue;
+        };
         let cell = one.cell(spec.name, canvas.now);
         let place = inside(area, column);
         if spec.right {
@@ -127,25 +156,44 @@ fn paint_row<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, one: &R, placed: &[
 
 fn inside(area: Rect, column: &Placed) -> Rect {
     let area = behind(area, GUTTER + column.x);
-    Rect { width: column.width.min(area.width), ..area }
+    Rect {
+        width: column.width.min(area.width),
+        ..area
+    }
 }
 
 /// The sentence of the selected row, unless its column is on the screen.
 fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed: &[Placed]) {
-    let on_screen = placed.iter().any(|column| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY));
+    let on_screen = placed
+        .iter()
+        .any(|column| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY));
     if let (false, Some(one)) = (on_screen, table.row(table.cursor)) {
         canvas.text(behind(area, 1), &one.says(), Role::Info);
     }
 }
 
 /// Where in the list this is, what is marked, what is filtered.
-fn foot<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>, window: &Range<usize>) -> Option<Position> {
+fn foot<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    state: &State,
+    table: &Table<R>,
+    window: &Range<usize>,
+) -> Option<Position> {
     if let Mode::Filter(input) = &state.mode {
         return filter_line(canvas, area, table, input);
     }
-    let mut parts = vec![format!(" {}–{} of {}", (window.start + 1).min(window.end), window.end, of(table.order.len()))];
+    let mut parts = vec![format!(
+        " {}–{} of {}",
+        (window.start + 1).min(window.end),
+        window.end,
+        of(table.order.len())
+    )];
     if table.order.len() < table.rows.len() {
-        parts.push(format!("{} hidden by the filter", of(table.rows.len() - table.order.len())));
+        parts.push(format!(
+            "{} hidden by the filter",
+            of(table.rows.len() - table.order.len())
+        ));
     }
     let marks = table.mark_counts;
     let mut marked = format!("{} marked", of(marks.shown + marks.hidden + marks.gone));
@@ -162,7 +210,10 @@ fn foot<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
         rest = behind(rest, taken);
     }
     if !table.filter.text.is_empty() {
-        canvas.pieces(rest, &[(" · filter: ", Role::TextMuted), (&table.filter.text, Role::Info)]);
+        canvas.pieces(
+            rest,
+            &[(" · filter: ", Role::TextMuted), (&table.filter.text, Role::Info)],
+        );
     }
     None
 }
@@ -172,17 +223,33 @@ fn of(number: usize) -> String {
 }
 
 /// `/` with what is typed, and why it cannot be read.
-fn filter_line<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, input: &tui_input::Input) -> Option<Position> {
+fn filter_line<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    table: &Table<R>,
+    input: &tui_input::Input,
+) -> Option<Position> {
     canvas.text(area, " /", Role::HintKey);
     let error = table.filter.error.as_ref().map(|error| {
-        let meant = error.nearest.as_ref().map(|name| format!(" (did you mean {name}?)")).unwrap_or_default();
+        let meant = error
+            .nearest
+            .as_ref()
+            .map(|name| format!(" (did you mean {name}?)"))
+            .unwrap_or_default();
         format!(" ! {error}{meant} ")
     });
     let room = behind(area, 3);
     let said = error.unwrap_or_else(|| format!(" {} ", plural_of(table.order.len(), "row", "rows")));
     let said_width = cells(width(&said)).min(room.width / 2);
-    let field = Rect { width: room.width - said_width, ..room };
-    let role = if table.filter.error.is_some() { Role::Error } else { Role::TextMuted };
+    let field = Rect {
+        width: room.width - said_width,
+        ..room
+    };
+    let role = if table.filter.error.is_some() {
+        Role::Error
+    } else {
+        Role::TextMuted
+    };
     canvas.text(behind(room, field.width), &said, role);
     canvas.lay_over(field, Role::Input);
     let scroll = input.visual_scroll(usize::from(field.width).saturating_sub(1));
@@ -205,12 +272,18 @@ fn skip_columns(text: &str, columns: usize) -> String {
 fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>) {
     let many = R::MANY;
     let (title, mend) = if table.taken_at.is_none() && state.snapshot.is_none() {
-        (format!("Looking for the {many} for the first time …"), "This takes as long as broker and store take to answer.".to_owned())
+        (
+            format!("Looking for the {many} for the first time …"),
+            "This takes as long as broker and store take to answer.".to_owned(),
+        )
     } else if table.taken_at.is_none() {
         (format!("Sorting the {many} …"), String::new())
     } else if !table.rows.is_empty() {
         let hidden = of(table.rows.len());
-        (format!("The filter shows none of the {hidden} {many}."), "Esc takes the filter away, / changes it.".to_owned())
+        (
+            format!("The filter shows none of the {hidden} {many}."),
+            "Esc takes the filter away, / changes it.".to_owned(),
+        )
     } else {
         (format!("There are no {many}."), R::WHEN_NONE.to_owned())
     };

@@ -37,7 +37,10 @@ pub(super) fn lines(body: &[u8], columns: usize, first: usize, lines: usize) -> 
         Ok(text) => (Form::Text, take(text.lines(), columns, first, lines)),
         // Cut inside a character, it is text all the same.
         Err(error) if error.error_len().is_none() && looked_at.len() == BYTES_MAX => {
-            let text = looked_at.get(..error.valid_up_to()).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default();
+            let text = looked_at
+                .get(..error.valid_up_to())
+                .and_then(|text| std::str::from_utf8(text).ok())
+                .unwrap_or_default();
             (Form::Text, take(text.lines(), columns, first, lines))
         }
         Err(_) => (Form::Bytes, bytes(looked_at, columns, first, lines)),
@@ -128,7 +131,16 @@ fn bytes(body: &[u8], columns: usize, first: usize, lines: usize) -> Vec<String>
     let chunks = body.chunks(HEX_BYTES).enumerate().skip(first).take(lines);
     let line = chunks.map(|(at, chunk)| {
         let hex: String = chunk.iter().map(|byte| format!("{byte:02x} ")).collect();
-        let text: String = chunk.iter().map(|byte| if (0x20..0x7f).contains(byte) { char::from(*byte) } else { '.' }).collect();
+        let text: String = chunk
+            .iter()
+            .map(|byte| {
+                if (0x20..0x7f).contains(byte) {
+                    char::from(*byte)
+                } else {
+                    '.'
+                }
+            })
+            .collect();
         show(&format!("{:08x}  {hex:<48} {text}", at * HEX_BYTES), columns)
     });
     line.collect()
@@ -140,7 +152,10 @@ mod tests {
 
     #[track_caller]
     fn check(body: &[u8], form: Form, expected: &[&str]) {
-        assert_eq!(lines(body, 30, 0, 20), (form, expected.iter().map(|line| (*line).to_owned()).collect()));
+        assert_eq!(
+            lines(body, 30, 0, 20),
+            (form, expected.iter().map(|line| (*line).to_owned()).collect())
+        );
     }
 
     #[test]
@@ -148,7 +163,17 @@ mod tests {
         check(
             br#"{"z":1.50,"a":[1,{}, []],"s":"a, \"{b\": c"}"#,
             Form::Json,
-            &["{", "  \"z\": 1.50,", "  \"a\": [", "    1,", "    {},", "    []", "  ],", "  \"s\": \"a, \\\"{b\\\": c\"", "}"],
+            &[
+                "{",
+                "  \"z\": 1.50,",
+                "  \"a\": [",
+                "    1,",
+                "    {},",
+                "    []",
+                "  ],",
+                "  \"s\": \"a, \\\"{b\\\": c\"",
+                "}",
+            ],
         );
     }
 

@@ -66,6 +66,10 @@ fn state(row: &QueueRow) -> Cell<'static> {
 }
 
 fn depth(row: &QueueRow) -> Cell<'static> {
-    let role = if row.depth() == Some(0) { Role::TextMuted } else { Role::Text };
+    let role = if row.depth() == Some(0) {
+        Role::TextMuted
+    } else {
+        Role::Text
+    };
     Cell::new(known(row.depth()), role)
 }

@@ -32,7 +32,10 @@ const LINE: u16 = 4;
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
     let line = if area.height >= TALL { LINE } else { 0 };
     if line > 0 {
-        let retries = state.snapshot.as_ref().map_or(&[][..], |snapshot| snapshot.retries.as_slice());
+        let retries = state
+            .snapshot
+            .as_ref()
+            .map_or(&[][..], |snapshot| snapshot.retries.as_slice());
         timeline::paint(canvas, Rect { height: line, ..area }, retries);
     }
     list::paint(canvas, below(area, line), state, &state.retries)

@@ -15,6 +15,10 @@ use super::canvas::{Canvas, row};
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect) {
     let needed = format!("redrive needs {} × {}", SIZE_MIN.0, SIZE_MIN.1);
     canvas.text(row(area, 0), &needed, Role::Title);
-    canvas.text(row(area, 1), &format!("this is {} × {}", area.width, area.height), Role::Text);
+    canvas.text(
+        row(area, 1),
+        &format!("this is {} × {}", area.width, area.height),
+        Role::Text,
+    );
     canvas.text(row(area, 2), "enlarge it, or q", Role::TextMuted);
 }

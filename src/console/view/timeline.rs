@@ -24,7 +24,10 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 
 /// Paints four lines: what is counted, the bars, the axis, an empty one.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, retries: &[Arc<Retry>]) {
-    let inner = Rect { width: area.width.saturating_sub(2), ..behind(area, 1) };
+    let inner = Rect {
+        width: area.width.saturating_sub(2),
+        ..behind(area, 1)
+    };
     if inner.is_empty() || retries.is_empty() {
         return;
     }
@@ -43,13 +46,24 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, retries: &[Arc<Retry>], due: &[Tim
     let end = canvas.now.plus(Duration::from_secs(length));
     let within = due.iter().filter(|at| **at <= end).count();
     let (later, waiting) = (due.len() - within, retries.len() - due.len());
-    let mut text = format!("next {}: {} due", words_for(length), plural_of(within, "attempt", "attempts"));
+    let mut text = format!(
+        "next {}: {} due",
+        words_for(length),
+        plural_of(within, "attempt", "attempts")
+    );
     if later > 0 {
         text.push_str(&format!(" · {later} later"));
     }
     let taken = canvas.text(area, &text, Role::Title);
     if waiting > 0 {
-        let person = format!(" · ! {} for a person", if waiting == 1 { "1 waits".to_owned() } else { format!("{waiting} wait") });
+        let person = format!(
+            " · ! {} for a person",
+            if waiting == 1 {
+                "1 waits".to_owned()
+            } else {
+                format!("{waiting} wait")
+            }
+        );
         canvas.text(behind(area, taken), &person, Role::Critical);
     }
 }
@@ -86,7 +100,11 @@ fn buckets(now: Timestamp, due: &[Timestamp], length: u64, columns: usize) -> Ve
 
 fn bar(count: u64, most: u64) -> char {
     let eighths = (count.saturating_mul(8)).div_ceil(most);
-    usize::try_from(eighths).ok().and_then(|index| BARS.get(index)).copied().unwrap_or('█')
+    usize::try_from(eighths)
+        .ok()
+        .and_then(|index| BARS.get(index))
+        .copied()
+        .unwrap_or('█')
 }
 
 fn axis(canvas: &mut Canvas<'_>, area: Rect, length: u64) {

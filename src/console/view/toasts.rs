@@ -37,7 +37,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
 fn under_way(task: &Task) -> Option<String> {
     let (done, failed) = task.ended?;
     let title = action::spec(task.action).title;
-    let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    let failures = if failed > 0 {
+        format!(", {failed} failed")
+    } else {
+        String::new()
+    };
     Some(format!("… {title}: {done} of {} done{failures}", task.commands.len()))
 }
 
@@ -52,10 +56,19 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, bottom: u16, text: &str, role: Role)
         return bottom;
     }
     let wide = lines.iter().map(|line| cells(width(line))).max().unwrap_or(0) + 2;
-    let place = Rect { x: area.right().saturating_sub(wide + 1), y: top, width: wide, height };
+    let place = Rect {
+        x: area.right().saturating_sub(wide + 1),
+        y: top,
+        width: wide,
+        height,
+    };
     canvas.clear(place, role);
     for (at, line) in (0..).zip(lines) {
-        let inner = Rect { x: place.x + 1, width: place.width.saturating_sub(1), ..row(place, at) };
+        let inner = Rect {
+            x: place.x + 1,
+            width: place.width.saturating_sub(1),
+            ..row(place, at)
+        };
         canvas.text(inner, line, role);
     }
     top

@@ -20,7 +20,11 @@ const LABEL: u16 = 26;
 /// Paints both charts, each `height` lines high; answers how many lines they took.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, height: u16) -> u16 {
     let columns = usize::from(area.width.saturating_sub(LABEL));
-    let now = state.history.samples().next_back().map_or(state.now, |sample| sample.at);
+    let now = state
+        .history
+        .samples()
+        .next_back()
+        .map_or(state.now, |sample| sample.at);
     let waiting = trend::waiting(&state.history, now, columns);
     let delivered = trend::delivered(&state.history, now, columns);
     let waits = known(state.snapshot.as_ref().and_then(|snapshot| snapshot.totals.waiting));
@@ -29,7 +33,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, height: 
     let top = most(&waiting).map(|most| format!("1 h, max {}", known(Some(most))));
     one(canvas, area, ("waiting", &waits, top), &waiting, height);
     let top = most(&delivered).map(|most| format!("1 h, max {}", rate(most)));
-    let second = Rect { y: area.y.saturating_add(height + gap(height)), height: area.height.saturating_sub(height + gap(height)), ..area };
+    let second = Rect {
+        y: area.y.saturating_add(height + gap(height)),
+        height: area.height.saturating_sub(height + gap(height)),
+        ..area
+    };
     one(canvas, second, ("delivered", &speed, top), &delivered, height);
     2 * height + 1 + gap(height)
 }
@@ -39,7 +47,13 @@ const fn gap(height: u16) -> u16 {
     if height > 1 { 1 } else { 0 }
 }
 
-fn one(canvas: &mut Canvas<'_>, area: Rect, (name, number, top): (&str, &str, Option<String>), series: &Series, height: u16) {
+fn one(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    (name, number, top): (&str, &str, Option<String>),
+    series: &Series,
+    height: u16,
+) {
     let top = top.unwrap_or_else(|| "no sample yet".to_owned());
     canvas.text(row(area, 0), name, Role::Text);
     canvas.text(behind(row(area, 0), 10), number, Role::Title);
@@ -47,7 +61,14 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, (name, number, top): (&str, &str, Op
         canvas.text(row(area, 1), &top, Role::ChartAxis);
     } else if number.len() <= 7 {
         let short = top.replace("1 h, ", "");
-        canvas.right(Rect { width: 15, ..behind(row(area, 0), 10) }, &short.replace("no sample yet", ""), Role::ChartAxis);
+        canvas.right(
+            Rect {
+                width: 15,
+                ..behind(row(area, 0), 10)
+            },
+            &short.replace("no sample yet", ""),
+            Role::ChartAxis,
+        );
     }
     let most = series.iter().flatten().copied().max().unwrap_or(0).max(1);
     for line in 0..height {

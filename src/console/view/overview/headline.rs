@@ -15,7 +15,10 @@ use crate::engine::snapshot::Snapshot;
 /// The sentence and how it is meant.
 pub(super) fn of(state: &State) -> (String, Role) {
     let Some(snapshot) = &state.snapshot else {
-        return ("Looking for the first time: broker and store have not answered yet …".to_owned(), Role::Title);
+        return (
+            "Looking for the first time: broker and store have not answered yet …".to_owned(),
+            Role::Title,
+        );
     };
     nobody(state, snapshot)
         .or_else(|| blocked(snapshot))
@@ -40,7 +43,8 @@ fn nobody(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
 
 fn blocked(snapshot: &Snapshot) -> Option<(String, Role)> {
     let blocked = snapshot.totals.queues_in(QueueState::BrokerBlocked);
-    let text = "! The broker takes nothing (alarm): free memory or disk there; what is published waits with its sender.";
+    let text =
+        "! The broker takes nothing (alarm): free memory or disk there; what is published waits with its sender.";
     (blocked > 0).then(|| (text.to_owned(), Role::Critical))
 }
 
@@ -56,10 +60,19 @@ fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
         Some(next) => format!("; next attempt {next}"),
         None => "; nothing is tried until a person redelivers (R)".to_owned(),
     };
-    let oldest = totals.oldest_at.map(|at| format!(", the oldest {}", span(state.now.since(at)))).unwrap_or_default();
+    let oldest = totals
+        .oldest_at
+        .map(|at| format!(", the oldest {}", span(state.now.since(at))))
+        .unwrap_or_default();
     let stuck = totals.stuck.map_or_else(
         || "an unknown number of messages waits".to_owned(),
-        |stuck| format!("{} {}", plural(stuck, "message", "messages"), if stuck == 1 { "waits" } else { "wait" }),
+        |stuck| {
+            format!(
+                "{} {}",
+                plural(stuck, "message", "messages"),
+                if stuck == 1 { "waits" } else { "wait" }
+            )
+        },
     );
     let text = format!("▼ {} {are} not available: {stuck}{oldest}{next}", count(down));
     let person = totals.endpoints_in(EndpointState::Parked) + totals.endpoints_in(EndpointState::Disabled) > 0;
@@ -68,13 +81,20 @@ fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
 
 fn queues(snapshot: &Snapshot) -> Option<(String, Role)> {
     let of = |state| snapshot.totals.queues_in(state);
-    let person = of(QueueState::Parked) + of(QueueState::Quarantined) + of(QueueState::Refused) + of(QueueState::Unowned);
+    let person =
+        of(QueueState::Parked) + of(QueueState::Quarantined) + of(QueueState::Refused) + of(QueueState::Unowned);
     if person > 0 {
-        let text = format!("! {} for a person: 2 shows them, worst first", plural(person, "queue waits", "queues wait"));
+        let text = format!(
+            "! {} for a person: 2 shows them, worst first",
+            plural(person, "queue waits", "queues wait")
+        );
         return Some((text, Role::Critical));
     }
     let paused = of(QueueState::Paused);
-    let text = format!("◆ {} paused by a person; everything else moves", plural(paused, "queue is", "queues are"));
+    let text = format!(
+        "◆ {} paused by a person; everything else moves",
+        plural(paused, "queue is", "queues are")
+    );
     (paused > 0).then_some((text, Role::Warning))
 }
 
@@ -83,15 +103,23 @@ fn retrying(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
     if heads == 0 {
         return None;
     }
-    let next = next_attempt(state, snapshot).map(|next| format!("; next {next}")).unwrap_or_default();
-    let text = format!("… {} for the next attempt of its head{next}", plural(heads, "queue waits", "queues wait"));
+    let next = next_attempt(state, snapshot)
+        .map(|next| format!("; next {next}"))
+        .unwrap_or_default();
+    let text = format!(
+        "… {} for the next attempt of its head{next}",
+        plural(heads, "queue waits", "queues wait")
+    );
     Some((text, Role::Warning))
 }
 
 fn fine(snapshot: &Snapshot) -> String {
     match snapshot.totals.waiting {
         Some(0) => "✓ Nothing is stuck, nothing waits.".to_owned(),
-        Some(waiting) => format!("✓ Nothing is stuck: {} on the way.", plural(waiting, "message is", "messages are")),
+        Some(waiting) => format!(
+            "✓ Nothing is stuck: {} on the way.",
+            plural(waiting, "message is", "messages are")
+        ),
         None => "● No endpoint is unavailable; how much waits is not known.".to_owned(),
     }
 }
@@ -114,7 +142,10 @@ pub(super) fn since_and_trend(state: &State, snapshot: &Snapshot) -> String {
         Trend::Falling { by, over } => format!("waiting ▼ falling, −{} in {}", count(by), span(over)),
     });
     if let Some(rates) = trend::rates(&state.history) {
-        let came = rates.came.map(|came| format!("in {}, ", rate(came))).unwrap_or_default();
+        let came = rates
+            .came
+            .map(|came| format!("in {}, ", rate(came)))
+            .unwrap_or_default();
         parts.push(format!("{came}delivered {}", rate(rates.delivered)));
     }
     parts.join(" · ")

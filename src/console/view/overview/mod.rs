@@ -42,9 +42,19 @@ const NAME_AT: u16 = 26;
 
 /// Paints the overview.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
-    let area = Rect { width: area.width.saturating_sub(2), ..behind(area, 1) };
+    let area = Rect {
+        width: area.width.saturating_sub(2),
+        ..behind(area, 1)
+    };
     let (said, role) = headline::of(state);
-    let mut line = canvas.wrapped(Rect { height: area.height.min(2), ..area }, &said, role);
+    let mut line = canvas.wrapped(
+        Rect {
+            height: area.height.min(2),
+            ..area
+        },
+        &said,
+        role,
+    );
     let Some(snapshot) = &state.snapshot else {
         return;
     };
@@ -70,7 +80,11 @@ fn worst(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) 
     if worst.endpoints.is_empty() && worst.queues.is_empty() {
         return 0;
     }
-    let (key, what) = if worst.endpoints.is_empty() { ("2", "shows all queues") } else { ("3", "shows all endpoints") };
+    let (key, what) = if worst.endpoints.is_empty() {
+        ("2", "shows all queues")
+    } else {
+        ("3", "shows all endpoints")
+    };
     title(canvas, row(area, 0), "Worst first", key, what);
     let mut line = 1;
     for endpoint in worst.endpoints.iter().take(rows) {
@@ -88,7 +102,11 @@ fn bad_endpoint(canvas: &mut Canvas<'_>, area: Rect, one: &EndpointRow) {
     let (symbol, role) = words::endpoint_state(one.endpoint.state);
     canvas.text(area, &format!("{symbol} {}", one.endpoint.state.as_str()), role);
     let since = span(canvas.now.since(one.endpoint.since));
-    let status = one.endpoint.last_status.map(|status| format!("  status {status}")).unwrap_or_default();
+    let status = one
+        .endpoint
+        .last_status
+        .map(|status| format!("  status {status}"))
+        .unwrap_or_default();
     let numbers = format!("{} waiting  since {since}{status}", known(one.waiting));
     named(canvas, area, words::url(&one.endpoint.url), &numbers);
 }
@@ -97,20 +115,37 @@ fn bad_queue(canvas: &mut Canvas<'_>, area: Rect, one: &QueueRow) {
     let Some(state) = one.state else { return };
     let (symbol, role) = words::queue_state(state);
     canvas.text(area, &format!("{symbol} {}", state.as_str()), role);
-    named(canvas, area, one.name.as_str(), &format!("{} waiting", known(one.depth())));
+    named(
+        canvas,
+        area,
+        one.name.as_str(),
+        &format!("{} waiting", known(one.depth())),
+    );
 }
 
 /// A name of the second column, and numbers behind it.
 fn named(canvas: &mut Canvas<'_>, area: Rect, name: &str, numbers: &str) {
     let rest = behind(area, NAME_AT);
     let name_width = rest.width / 2;
-    canvas.text(Rect { width: name_width.saturating_sub(2), ..rest }, name, Role::Text);
+    canvas.text(
+        Rect {
+            width: name_width.saturating_sub(2),
+            ..rest
+        },
+        name,
+        Role::Text,
+    );
     canvas.text(behind(rest, name_width), numbers, Role::TextMuted);
 }
 
 /// The next retries.
 fn next(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -> u16 {
-    let due: Vec<_> = snapshot.retries.iter().filter(|retry| retry.at.is_some()).take(rows).collect();
+    let due: Vec<_> = snapshot
+        .retries
+        .iter()
+        .filter(|retry| retry.at.is_some())
+        .take(rows)
+        .collect();
     if due.is_empty() {
         return 0;
     }
@@ -132,18 +167,41 @@ fn next(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -
 fn sums(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot) {
     let totals = &snapshot.totals;
     let mut rest = row(area, 0);
-    let taken = canvas.text(rest, &plural(totals.queues_by_state.iter().sum(), "delivery queue: ", "delivery queues: "), Role::Text);
+    let taken = canvas.text(
+        rest,
+        &plural(
+            totals.queues_by_state.iter().sum(),
+            "delivery queue: ",
+            "delivery queues: ",
+        ),
+        Role::Text,
+    );
     rest = behind(rest, taken);
-    for (one, number) in QUEUE_STATES.iter().zip(totals.queues_by_state).filter(|(_, number)| *number > 0) {
+    for (one, number) in QUEUE_STATES
+        .iter()
+        .zip(totals.queues_by_state)
+        .filter(|(_, number)| *number > 0)
+    {
         let (symbol, role) = words::queue_state(*one);
         let text = format!("{symbol} {} {}   ", count(number), word(*one));
         let taken = canvas.text(rest, &text, role);
         rest = behind(rest, taken);
     }
-    let dead = totals.dead.map_or_else(|| "dead letters: ?".to_owned(), |dead| plural(dead, "dead letter", "dead letters"));
-    let role = if totals.dead.is_some_and(|dead| dead > 0) { Role::Warning } else { Role::Text };
+    let dead = totals.dead.map_or_else(
+        || "dead letters: ?".to_owned(),
+        |dead| plural(dead, "dead letter", "dead letters"),
+    );
+    let role = if totals.dead.is_some_and(|dead| dead > 0) {
+        Role::Warning
+    } else {
+        Role::Text
+    };
     let taken = canvas.text(row(area, 1), &dead, role);
-    canvas.text(behind(row(area, 1), taken), &format!(" · {}", daemons(state, snapshot)), Role::TextMuted);
+    canvas.text(
+        behind(row(area, 1), taken),
+        &format!(" · {}", daemons(state, snapshot)),
+        Role::TextMuted,
+    );
 }
 
 const fn word(state: QueueState) -> &'static str {

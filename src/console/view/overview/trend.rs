@@ -55,14 +55,19 @@ const fn matters(was: u64, is: u64) -> bool {
 /// The rates of the last minute.
 pub(super) fn rates(history: &History) -> Option<Rates> {
     let (before, last) = ends(history, RATE)?;
-    let millis = u64::try_from(last.at.since(before.at).as_millis()).ok().filter(|millis| *millis > 0)?;
+    let millis = u64::try_from(last.at.since(before.at).as_millis())
+        .ok()
+        .filter(|millis| *millis > 0)?;
     let a_second = |number: u64| number.saturating_mul(1_000_000) / millis;
     let delivered = last.delivered.saturating_sub(before.delivered);
     let came = match (before.waiting, last.waiting) {
         (Some(was), Some(is)) => Some((is.saturating_add(delivered)).saturating_sub(was)),
         _ => None,
     };
-    Some(Rates { came: came.map(a_second), delivered: a_second(delivered) })
+    Some(Rates {
+        came: came.map(a_second),
+        delivered: a_second(delivered),
+    })
 }
 
 /// The newest sample, and the oldest one that is at most `back` older.
@@ -98,7 +103,9 @@ pub(super) fn delivered(history: &History, now: Timestamp, columns: usize) -> Se
         *number += after.delivered.saturating_sub(before.delivered);
         *millis += u64::try_from(after.at.since(before.at).as_millis()).unwrap_or(0);
     }
-    sums.into_iter().map(|(number, millis)| number.saturating_mul(1_000_000).checked_div(millis)).collect()
+    sums.into_iter()
+        .map(|(number, millis)| number.saturating_mul(1_000_000).checked_div(millis))
+        .collect()
 }
 
 fn slot(now: Timestamp, at: Timestamp, columns: usize) -> Option<usize> {
@@ -119,7 +126,10 @@ mod tests {
     fn history(samples: &[(i64, u64, u64)]) -> History {
         let mut history = History::default();
         for (at, waiting, delivered) in samples {
-            let mut snapshot = Snapshot { taken_at: Timestamp::from_seconds(*at), ..Snapshot::default() };
+            let mut snapshot = Snapshot {
+                taken_at: Timestamp::from_seconds(*at),
+                ..Snapshot::default()
+            };
             snapshot.totals.waiting = Some(*waiting);
             snapshot.totals.delivered = *delivered;
             history.record(&Arc::new(snapshot));
@@ -130,8 +140,14 @@ mod tests {
     #[test]
     fn the_trend_compares_with_five_minutes_ago() {
         let over = Duration::from_secs(300);
-        assert_eq!(of(&history(&[(0, 99, 0), (100, 10, 0), (400, 22, 0)])), Trend::Rising { by: 12, over });
-        assert_eq!(of(&history(&[(100, 22, 0), (400, 10, 0)])), Trend::Falling { by: 12, over });
+        assert_eq!(
+            of(&history(&[(0, 99, 0), (100, 10, 0), (400, 22, 0)])),
+            Trend::Rising { by: 12, over }
+        );
+        assert_eq!(
+            of(&history(&[(100, 22, 0), (400, 10, 0)])),
+            Trend::Falling { by: 12, over }
+        );
         assert_eq!(of(&history(&[(100, 1_000, 0), (400, 1_010, 0)])), Trend::Steady);
         assert_eq!(of(&history(&[(390, 10, 0), (400, 22, 0)])), Trend::Unknown);
         assert_eq!(of(&History::default()), Trend::Unknown);
@@ -140,7 +156,13 @@ mod tests {
     #[test]
     fn rates_are_those_of_the_last_minute() {
         let rates = rates(&history(&[(0, 5, 0), (40, 10, 100), (100, 40, 700)]));
-        assert_eq!(rates, Some(Rates { came: Some(10_500), delivered: 10_000 }));
+        assert_eq!(
+            rates,
+            Some(Rates {
+                came: Some(10_500),
+                delivered: 10_000
+            })
+        );
     }
 
     #[test]
