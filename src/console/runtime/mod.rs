@@ -38,7 +38,7 @@ use super::effects::{Actor, Executions, Executor, Link};
 use super::keymap::{Keymap, KeymapError};
 use super::terminal::{self, Terminal};
 use super::theme::{self, Depth, Sources, Theme, ThemeError};
-use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Event, State, update, view};
+use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Effect, Event, State, update, view};
 use crate::ambient::{self, Clock};
 use crate::domain::text;
 use crate::engine::EngineError;
@@ -300,7 +300,6 @@ async fn drive(
     end: CancellationToken,
 ) -> Result<(), ConsoleError> {
     let mut carry_out = |effect| executor.carry_out(effect);
-    let mut continued_by_us = false;
     loop {
         let paused = screen.run(&end, &mut carry_out).await;
         let done = match paused {
@@ -308,15 +307,13 @@ async fn drive(
             Ok(Pause::KeyCodes) => terminal.use_key_codes(),
             Ok(Pause::Suspend) if terminal::can_suspend() => {
                 terminal::give_back();
-                continued_by_us = true;
                 match terminal::suspend() {
-                    Ok(()) => regain(&mut screen, &terminal, &end).await,
+                    Ok(()) => come_back(&mut screen, &terminal, &end, &mut carry_out).await,
                     Err(error) => Err(error),
                 }
             }
             // Nobody is there who would continue us.
             Ok(Pause::Suspend) => Ok(()),
-            Ok(Pause::Continued) if std::mem::take(&mut continued_by_us) => Ok(()),
             Ok(Pause::Continued) => regain(&mut screen, &terminal, &end).await,
             Err(error) => Err(error),
         };
@@ -326,6 +323,17 @@ async fn drive(
             Err(error) => return Err(ConsoleError::Terminal(error)),
         }
     }
+}
+
+/// After a stop: waits until the process is continued, and takes the terminal again.
+async fn come_back(
+    screen: &mut Screen<std::fs::File>,
+    terminal: &Terminal,
+    end: &CancellationToken,
+    carry_out: &mut (dyn FnMut(Effect) + Send),
+) -> io::Result<()> {
+    screen.until_continued(end, carry_out).await?;
+    regain(screen, terminal, end).await
 }
 
 /// Takes the terminal again, once it is ours: a job that was continued in the background waits.
