@@ -16,6 +16,7 @@ mod endpoints;
 pub mod error;
 pub mod event;
 mod fence;
+mod holdings;
 mod incarnation;
 mod insist;
 mod manage;

@@ -11,6 +11,7 @@
 
 pub mod checker;
 pub mod daemon;
+pub mod faulty_store;
 pub mod http;
 pub mod receiver;
 pub mod servers;
