@@ -109,7 +109,7 @@ async fn a_late_list_of_the_leases_held_disturbs_nobody() {
         _ => None,
     });
     stage.start();
-    for published in 1..=150 {
+    for published in 1..=50 {
         stage.publish("a", "/ok").await;
         delivered_soon(&stage, published).await;
     }
@@ -152,7 +152,7 @@ async fn lossy(ground: Ground, seed: u64) {
         Some(fault)
     });
     let mut published = 1;
-    while calls.load(Ordering::SeqCst) < 150 {
+    while calls.load(Ordering::SeqCst) < 100 {
         for n in 0..6 {
             stage.publish(&format!("e{n}"), &format!("/{}", n % 2)).await;
             published += 1;
@@ -170,14 +170,14 @@ async fn lossy(ground: Ground, seed: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_loses_answers_for_a_while_leaves_no_queue_behind() {
-    for seed in 1..=3 {
+    for seed in 1..=2 {
         lossy(Ground::rabbit_sqlite().await, seed).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_loses_answers_for_a_while_leaves_no_queue_behind_with_the_embedded_broker() {
-    for seed in 1..=3 {
+    for seed in 1..=2 {
         lossy(Ground::embedded(), seed).await;
     }
 }
