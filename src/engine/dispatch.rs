@@ -395,12 +395,11 @@ impl Dispatcher {
     ) {
         let (tell, task) = (self.tell.clone(), ambient::spawn(name, task));
         drop(ambient::spawn("answer", async move {
-            let answer = match tokio::time::timeout(within, task).await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_)) | Err(_) => {
-                    tracing::error!(question = name, "no answer: going on without");
-                    without
-                }
+            let answer = if let Ok(Ok(answer)) = tokio::time::timeout(within, task).await {
+                answer
+            } else {
+                tracing::error!(question = name, "no answer: going on without");
+                without
             };
             let _ = tell.send(answer).await;
         }));

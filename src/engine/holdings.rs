@@ -19,10 +19,7 @@ pub(super) struct Claim(u64);
 #[derive(Debug)]
 pub(super) enum Holding {
     /// The lease is asked for; a slot of the URL is reserved when it is known.
-    Asking {
-        url: Option<EndpointUrl>,
-        probe: Probe,
-    },
+    Asking { url: Option<EndpointUrl>, probe: Probe },
     /// A worker is on it.
     Working {
         url: Option<EndpointUrl>,
@@ -222,11 +219,7 @@ mod tests {
     }
 
     fn used(holdings: &Holdings) -> (usize, usize, bool) {
-        (
-            holdings.workers(),
-            holdings.slots(&url()),
-            holdings.is_probing(&url()),
-        )
+        (holdings.workers(), holdings.slots(&url()), holdings.is_probing(&url()))
     }
 
     #[test]
