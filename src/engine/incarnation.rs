@@ -188,7 +188,13 @@ impl Inner {
         }
     }
 
-    async fn find_dead(&self, me: IncarnationId, all: &[Incarnation], seen: &mut Watched) -> Vec<Incarnation> {
+    /// Those of `all` that are dead by the evidence, and marked so by this call.
+    pub(super) async fn find_dead(
+        &self,
+        me: IncarnationId,
+        all: &[Incarnation],
+        seen: &mut Watched,
+    ) -> Vec<Incarnation> {
         let now = self.clock.uptime();
         seen.0.retain(|id, _| all.iter().any(|one| one.alive && one.id == *id));
         let mut dead = Vec::new();
@@ -231,7 +237,7 @@ impl Inner {
 
 /// Counters seen last, and since when (uptime) they stand still.
 #[derive(Default)]
-struct Watched(HashMap<IncarnationId, (i64, Duration)>);
+pub(super) struct Watched(HashMap<IncarnationId, (i64, Duration)>);
 
 fn other_settings(found: &str, queues: u64, own: &str) -> String {
     let keys = "broker.queue_prefix, broker.url_hash_key and broker.queue_type";

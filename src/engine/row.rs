@@ -232,7 +232,9 @@ fn pack_few(count: Option<u64>) -> u32 {
 }
 
 fn time(micros: i64) -> Option<Timestamp> {
-    Some(micros).filter(|micros| *micros != NO_TIME).map(Timestamp::from_micros)
+    Some(micros)
+        .filter(|micros| *micros != NO_TIME)
+        .map(Timestamp::from_micros)
 }
 
 #[cfg(test)]
@@ -257,7 +259,10 @@ mod tests {
         let hash = "0cc175b9c0f1b6a831c399e269772661";
         for (name, execution) in [
             (format!("redrive.run-17.{hash}"), Some("run-17")),
-            (format!("redrive.{hash}.{hash}"), Some("an execution whose hash stands in the name")),
+            (
+                format!("redrive.{hash}.{hash}"),
+                Some("an execution whose hash stands in the name"),
+            ),
             (format!("a.b.c.{hash}"), Some("b.c")),
             ("short".to_owned(), Some("run-17")),
             (format!("redrive.run-17.{hash}"), None),

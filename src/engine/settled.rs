@@ -69,9 +69,12 @@ impl LastSettled {
     /// their order.
     pub(super) fn came_again(&mut self, message: &Message, redelivered: bool) -> bool {
         let Some(again) = self.again.take() else { return false };
-        let found = mark(message)
-            .filter(|_| redelivered)
-            .and_then(|mark| self.settled.iter().skip(again.from).position(|settled| *settled == mark));
+        let found = mark(message).filter(|_| redelivered).and_then(|mark| {
+            self.settled
+                .iter()
+                .skip(again.from)
+                .position(|settled| *settled == mark)
+        });
         self.again = match found {
             Some(at) => Some(Again {
                 from: again.from + at + 1,
@@ -203,10 +206,16 @@ mod tests {
         assert!(!list.came_again(first, redelivered));
         assert!(!list.came_again(&message(5), true), "the question is over");
         list.expect_again();
-        assert!(!list.came_again(&message(5), true), "published again, with the same id and body");
+        assert!(
+            !list.came_again(&message(5), true),
+            "published again, with the same id and body"
+        );
         list.push(&message(6));
         list.expect_again();
-        assert!(list.came_again(&message(6), true), "what is settled from then on is remembered");
+        assert!(
+            list.came_again(&message(6), true),
+            "what is settled from then on is remembered"
+        );
     }
 
     #[test]

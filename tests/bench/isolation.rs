@@ -70,7 +70,11 @@ async fn measure(case: &Case) {
         }
     }
     // Against the mean of the two beside it.
-    let without: Vec<f64> = p99s[0].iter().zip(&p99s[1]).map(|(a, b)| f64::midpoint(*a, *b)).collect();
+    let without: Vec<f64> = p99s[0]
+        .iter()
+        .zip(&p99s[1])
+        .map(|(a, b)| f64::midpoint(*a, *b))
+        .collect();
     let measured = format!(
         "{}; two runs without them: {}; p99 {:.1} ms of {:.1} ms, p50 {:.1} ms of {:.1} ms",
         Spread::of_ratios(&p99s[2], &without),

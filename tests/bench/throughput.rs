@@ -106,7 +106,11 @@ async fn measure(work: &Work) {
                     0 => bare(&ground, &queues, &receiver, work, prefetch).await,
                     store => engine(&ground, &queues, &receiver, work, prefetch, addresses[store - 1]).await,
                 };
-                let name = if side == 0 { "bare" } else { stores.addresses[side - 1].0 };
+                let name = if side == 0 {
+                    "bare"
+                } else {
+                    stores.addresses[side - 1].0
+                };
                 aside(&format!(
                     "{}, prefetch {prefetch}, {name}: {:.0}/s, {:.0} µs",
                     work.name, one.per_second, one.processor_us

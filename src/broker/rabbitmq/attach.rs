@@ -325,7 +325,11 @@ impl Drop for Consuming {
         if tokio::runtime::Handle::try_current().is_err() {
             return;
         }
-        let (line, channel, place) = (Arc::clone(&self.line), Arc::clone(&self.channel), Arc::clone(&self.place));
+        let (line, channel, place) = (
+            Arc::clone(&self.line),
+            Arc::clone(&self.channel),
+            Arc::clone(&self.place),
+        );
         ambient::spawn("detach", async move {
             close(&line, &channel).await;
             drop((consumer, place));

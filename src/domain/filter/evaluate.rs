@@ -54,7 +54,9 @@ impl Expression {
 impl Comparison {
     fn matches(&self, value: &FieldValue<'_>) -> bool {
         let order = match (value, &self.literal) {
-            (FieldValue::Words(words), Literal::Part(part)) => return words.iter().any(|word| word.contains(part.as_str())),
+            (FieldValue::Words(words), Literal::Part(part)) => {
+                return words.iter().any(|word| word.contains(part.as_str()));
+            }
             (FieldValue::Words(words), Literal::Pattern(pattern)) => {
                 return words.iter().any(|word| pattern.is_match(word));
             }

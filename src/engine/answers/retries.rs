@@ -36,10 +36,7 @@ impl Inner {
 }
 
 /// Probes and waiting heads, each queue once, soonest first; those that wait for a person last.
-pub(in crate::engine) fn arrange(
-    endpoints: impl IntoIterator<Item = Endpoint>,
-    waiting: &[QueueRecord],
-) -> Vec<Retry> {
+pub(in crate::engine) fn arrange(endpoints: impl IntoIterator<Item = Endpoint>, waiting: &[QueueRecord]) -> Vec<Retry> {
     let mut items: Vec<Retry> = endpoints.into_iter().filter_map(probe_of).collect();
     let probing: HashSet<QueueName> = items.iter().filter_map(|retry| retry.queue.clone()).collect();
     let alone = waiting.iter().filter(|record| !probing.contains(&record.name));
