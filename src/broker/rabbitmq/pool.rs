@@ -108,7 +108,10 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.pool.lock();
-        let others = state.groups.iter().any(|(id, group)| *id != self.group && !group.retired);
+        let others = state
+            .groups
+            .iter()
+            .any(|(id, group)| *id != self.group && !group.retired);
         // The members of a dead group stand: they are its evidence.
         let Some(group) = state.groups.get_mut(&self.group) else {
             return;

@@ -101,7 +101,9 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, server: SocketAddr
         let acceptor = acceptor.clone();
         connections.spawn(async move {
             // A client that does not trust us hangs up.
-            let Ok(mut near) = acceptor.accept(near).await else { return };
+            let Ok(mut near) = acceptor.accept(near).await else {
+                return;
+            };
             if let Ok(mut far) = TcpStream::connect(server).await {
                 let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
             }
