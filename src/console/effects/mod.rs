@@ -168,20 +168,3 @@ async fn execute_one(link: Option<&Link>, actor: &Actor, plan: &Plan) -> Result<
     let done = link.engine.execute(plan, &grant).await;
     done.map_err(|error| chain(&error))
 }
-
-fn arranged(job: &super::table::ArrangeJob) -> super::table::Arranged {
-    use super::table::{ArrangeJob, Arranged, Job, Order, Row};
-    fn order<R: Row>(job: &Job<R>) -> Order<R> {
-        Order {
-            ticket: job.ticket,
-            rows: Arc::clone(&job.rows),
-            taken_at: job.taken_at,
-            order: Arc::new((0..u32::try_from(job.rows.len()).unwrap_or(0)).collect()),
-        }
-    }
-    match job {
-        ArrangeJob::Queues(job) => Arranged::Queues(order(job)),
-        ArrangeJob::Endpoints(job) => Arranged::Endpoints(order(job)),
-        ArrangeJob::Retries(job) => Arranged::Retries(order(job)),
-    }
-}
