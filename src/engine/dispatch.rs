@@ -4,6 +4,11 @@
 //! One task owns all of it; others speak to it through one bounded channel, and a message that does
 //! not fit is found again by the sweep. It never waits for a store or a broker: what takes time runs
 //! in tasks that answer through the same channel.
+//!
+//! Promises: no queue is left behind. Every question is answered once and in bounded time, by its task or for
+//! it; an answer counts only for the holding that it was asked for; slots, workers and probes in use are
+//! counted from what is held; and what the store says is held here without a worker is freed and looked at
+//! again a second later.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -16,11 +21,12 @@ use super::Inner;
 use super::candidates::Candidates;
 use super::ending::{Ending, Held};
 use super::endpoints::LiveEndpoint;
+use super::holdings::{Claim, Holding, Holdings, Probe};
 use super::worker::{Control, End, Stops, Worker, WorkerEnd};
 use crate::ambient;
 use crate::broker::Look;
 use crate::domain::endpoint::EndpointState;
-use crate::domain::id::{IncarnationId, QueueName};
+use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::store::{HeldLease, Lease, LeaseOutcome, ProbeNext, ProbeOutcome, Purpose};
@@ -30,6 +36,12 @@ use crate::telemetry::names;
 const LEASES_AT_ONCE: usize = 64;
 /// Requests for leases under way at once.
 const ASKING_MAX: usize = 4;
+/// What the store or the broker is asked for a queue takes no longer than this, their own bounds included;
+/// what has no answer by then is taken for lost.
+const ANSWER_MAX: Duration = Duration::from_mins(1);
+/// Before a lease is asked for again when the store was away, or says that it is held here: the comparison,
+/// once a second, frees it meanwhile.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// A queue that another process holds rests for this long.
 const REST_HELD: Duration = Duration::from_secs(5);
 /// A queue that somebody wants for a moment (to browse it, say) rests for this long.
@@ -67,42 +79,26 @@ pub(super) enum Tell {
         granted: oneshot::Sender<bool>,
     },
     /// The answer to a request for leases.
-    Leases(Vec<(QueueName, LeaseOutcome)>),
+    Leases(Vec<(Asked, LeaseOutcome)>),
     /// The answer to a claim of a probe.
     Probe {
         url: EndpointUrl,
-        queue: QueueName,
+        asked: Asked,
         claimed: Option<i64>,
     },
     /// A worker ended.
-    Ended(Box<WorkerEnd>),
+    Ended { claim: Claim, end: Box<WorkerEnd> },
     /// A queue was released after its worker ended; `more`: it is not empty.
-    Released { queue: QueueName, more: bool },
+    Released { asked: Asked, more: bool },
     /// A queue that was to be deleted.
-    Closed { queue: QueueName, ending: Ending },
+    Closed { asked: Asked, ending: Ending },
 }
 
-/// A queue that this process holds, or asks for.
-enum Holding {
-    /// The lease is asked for; a slot of the URL is reserved when it is known.
-    Asking {
-        url: Option<EndpointUrl>,
-        probe: Option<i64>,
-    },
-    /// A worker is on it.
-    Working {
-        url: Option<EndpointUrl>,
-        control: Arc<Control>,
-        probes: bool,
-    },
-    /// It is being deleted or released; no worker is on it.
-    Closing,
-}
-
-/// Slots of one URL in use.
-#[derive(Default)]
-struct Slots {
-    used: usize,
+/// A queue that something is asked for, and the holding that the answer is for.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    queue: QueueName,
+    claim: Claim,
 }
 
 /// The dispatcher of one incarnation.
@@ -112,16 +108,14 @@ pub(super) struct Dispatcher {
     stops: Stops,
     tell: mpsc::Sender<Tell>,
     candidates: Candidates,
-    holdings: HashMap<QueueName, Holding>,
+    holdings: Holdings,
     /// Told again while held: look at once more after the release.
     again: HashSet<QueueName>,
     /// Queues that a listing alone does not wake before this uptime in microseconds: their head waits, or
     /// somebody else has them. A nudge, a due row or a person does.
     resting: HashMap<QueueName, u64>,
-    slots: HashMap<EndpointUrl, Slots>,
-    probing: HashSet<EndpointUrl>,
     unknown_first: bool,
-    workers: usize,
+    /// Requests for leases under way.
     asking: usize,
     /// Local timers: uptime in microseconds.
     timers: BinaryHeap<Reverse<(u64, QueueName)>>,
@@ -135,13 +129,10 @@ impl Dispatcher {
             stops,
             tell,
             candidates: Candidates::default(),
-            holdings: HashMap::new(),
+            holdings: Holdings::default(),
             again: HashSet::new(),
             resting: HashMap::new(),
-            slots: HashMap::new(),
-            probing: HashSet::new(),
             unknown_first: false,
-            workers: 0,
             asking: 0,
             timers: BinaryHeap::new(),
         }
@@ -220,30 +211,38 @@ impl Dispatcher {
                 let _ = granted.send(self.grant_slot(&queue, &url));
             }
             Tell::Leases(outcomes) => self.leases(outcomes),
-            Tell::Probe { url, queue, claimed } => self.probe_claimed(&url, queue, claimed),
-            Tell::Ended(end) => self.worker_ended(*end),
-            Tell::Released { queue, more } => {
-                self.holdings.remove(&queue);
-                let again = self.again.remove(&queue);
-                if more || again {
-                    self.candidate(queue);
+            Tell::Probe { url, asked, claimed } => self.probe_claimed(&url, asked, claimed),
+            Tell::Ended { claim, end } => self.worker_ended(claim, *end),
+            Tell::Released { asked, more } => self.released(asked, more),
+            Tell::Closed { asked, ending } => self.closed(asked, ending),
+        }
+    }
+
+    fn released(&mut self, asked: Asked, more: bool) {
+        if self.holdings.end(&asked.queue, asked.claim).is_none() {
+            return;
+        }
+        if self.again.remove(&asked.queue) || more {
+            self.candidate(asked.queue);
+        }
+    }
+
+    fn closed(&mut self, asked: Asked, ending: Ending) {
+        if self.holdings.end(&asked.queue, asked.claim).is_none() {
+            return;
+        }
+        let again = self.again.remove(&asked.queue);
+        match ending {
+            Ending::Deleted => {
+                self.candidates.forget(&asked.queue);
+                // Told of meanwhile: it may exist again.
+                if again {
+                    self.candidate(asked.queue);
                 }
             }
-            Tell::Closed { queue, ending } => {
-                self.holdings.remove(&queue);
-                let again = self.again.remove(&queue);
-                match ending {
-                    Ending::Deleted => {
-                        self.candidates.forget(&queue);
-                        // Told of meanwhile: it may exist again.
-                        if again {
-                            self.candidate(queue);
-                        }
-                    }
-                    Ending::GoesOn => self.candidate(queue),
-                    Ending::Lost => {}
-                }
-            }
+            Ending::GoesOn => self.candidate(asked.queue),
+            // Whoever takes it next starts again at the unbind.
+            Ending::Lost => self.wake_in(asked.queue, ASK_AGAIN),
         }
     }
 
@@ -318,56 +317,52 @@ impl Dispatcher {
         }
         self.hurry();
         #[expect(clippy::cast_precision_loss, reason = "a number of workers")]
-        metrics::gauge!(names::WORKERS_BUSY).set(self.workers as f64);
+        metrics::gauge!(names::WORKERS_BUSY).set(self.holdings.workers() as f64);
     }
 
     fn has_room(&self) -> bool {
-        self.workers < self.engine.settings.workers
+        self.holdings.workers() < self.engine.settings.workers
     }
 
-    fn next_candidate(&mut self) -> Option<QueueName> {
+    fn next_candidate(&mut self) -> Option<Asked> {
+        loop {
+            let (queue, url) = self.first_waiting()?;
+            let asking = Holding::Asking { url, probe: Probe::No };
+            match self.holdings.begin(&queue, asking) {
+                Some(claim) => return Some(Asked { queue, claim }),
+                None => drop(self.again.insert(queue)),
+            }
+        }
+    }
+
+    fn first_waiting(&mut self) -> Option<(QueueName, Option<EndpointUrl>)> {
         let troubled = self.troubled_workers();
-        let (engine, slots) = (&self.engine, &self.slots);
-        let admits = |url: &EndpointUrl| has_slot(engine, slots, troubled, url);
+        let (engine, holdings) = (&self.engine, &self.holdings);
+        let admits = |url: &EndpointUrl| has_slot(engine, holdings, troubled, url);
         // Queues whose URL is known and those where it is not take turns: neither starves the other.
         self.unknown_first = !self.unknown_first;
         let unknown = self.unknown_first.then(|| self.candidates.next_unknown()).flatten();
-        let (queue, url) = match unknown {
-            Some(queue) => (queue, None),
-            None => match self.candidates.next(admits) {
-                Some((queue, url)) => (queue, Some(url)),
-                None => (self.candidates.next_unknown()?, None),
-            },
-        };
-        if let Some(url) = &url {
-            self.slots.entry(url.clone()).or_default().used += 1;
+        if unknown.is_some() {
+            return Some((unknown?, None));
         }
-        self.workers += 1;
-        self.holdings
-            .insert(queue.clone(), Holding::Asking { url, probe: None });
-        Some(queue)
+        match self.candidates.next(admits) {
+            Some((queue, url)) => Some((queue, Some(url))),
+            None => Some((self.candidates.next_unknown()?, None)),
+        }
     }
 
     /// A slot for a worker that holds a queue of `url` and had none; without one it lets go.
     fn grant_slot(&mut self, queue: &QueueName, url: &EndpointUrl) -> bool {
         self.candidates.learn(queue, url);
-        if !has_slot(&self.engine, &self.slots, self.troubled_workers(), url) {
-            return false;
-        }
-        match self.holdings.get_mut(queue) {
-            Some(Holding::Working { url: known, .. }) if known.is_none() => *known = Some(url.clone()),
-            Some(Holding::Working { .. } | Holding::Asking { .. } | Holding::Closing) | None => return false,
-        }
-        self.slots.entry(url.clone()).or_default().used += 1;
-        true
+        has_slot(&self.engine, &self.holdings, self.troubled_workers(), url) && self.holdings.give_slot(queue, url)
     }
 
     /// Workers on endpoints that did not answer last time (or never were asked).
     fn troubled_workers(&self) -> usize {
-        self.slots
-            .iter()
+        self.holdings
+            .slots_in_use()
             .filter(|(url, _)| !self.engine.endpoints.get(url).is_proven())
-            .map(|(_, slots)| slots.used)
+            .map(|(_, slots)| slots)
             .sum()
     }
 
@@ -378,7 +373,7 @@ impl Dispatcher {
         }
         let no_room = !self.has_room();
         let contended: HashSet<&EndpointUrl> = self.candidates.urls_waiting().collect();
-        for holding in self.holdings.values() {
+        for holding in self.holdings.iter() {
             let Holding::Working { url, control, .. } = holding else {
                 continue;
             };
@@ -388,92 +383,107 @@ impl Dispatcher {
         }
     }
 
-    fn ask(&mut self, queues: Vec<QueueName>) {
-        self.asking += 1;
-        let (engine, incarnation, tell) = (Arc::clone(&self.engine), self.incarnation, self.tell.clone());
-        drop(ambient::spawn("leases", async move {
-            let outcomes = match engine.store.leases_take(incarnation, Purpose::Deliver, &queues).await {
-                Ok(outcomes) => queues.into_iter().zip(outcomes).collect(),
-                Err(error) => {
-                    tracing::warn!(error = ?error, "leases wait for the store");
-                    tokio::time::sleep(Duration::from_millis(500)).await;
-                    queues
-                        .into_iter()
-                        .map(|queue| (queue, LeaseOutcome::Held(IncarnationId(0))))
-                        .collect()
-                }
+    /// Has `task` answer, once. One that breaks off, or says nothing for too long, is answered for, and left to
+    /// end by itself: a lease that it may still take is found by the comparison, and what it frees is guarded
+    /// by the epoch.
+    fn have_answered(
+        &self,
+        name: &'static str,
+        within: Duration,
+        task: impl Future<Output = Tell> + Send + 'static,
+        without: Tell,
+    ) {
+        let (tell, task) = (self.tell.clone(), ambient::spawn(name, task));
+        drop(ambient::spawn("answer", async move {
+            let answer = if let Ok(Ok(answer)) = tokio::time::timeout(within, task).await {
+                answer
+            } else {
+                tracing::error!(question = name, "no answer: going on without");
+                without
             };
-            let _ = tell.send(Tell::Leases(outcomes)).await;
+            let _ = tell.send(answer).await;
         }));
     }
 
-    fn leases(&mut self, outcomes: Vec<(QueueName, LeaseOutcome)>) {
+    fn ask(&mut self, asked: Vec<Asked>) {
+        self.asking += 1;
+        let (engine, incarnation) = (Arc::clone(&self.engine), self.incarnation);
+        let without = Tell::Leases(unanswered(asked.clone()));
+        let asking = async move {
+            let queues: Vec<QueueName> = asked.iter().map(|asked| asked.queue.clone()).collect();
+            match engine.store.leases_take(incarnation, Purpose::Deliver, &queues).await {
+                Ok(outcomes) => Tell::Leases(asked.into_iter().zip(outcomes).collect()),
+                Err(error) => {
+                    tracing::warn!(error = ?error, "leases wait for the store");
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    Tell::Leases(unanswered(asked))
+                }
+            }
+        };
+        self.have_answered("leases", ANSWER_MAX, asking, without);
+    }
+
+    fn leases(&mut self, outcomes: Vec<(Asked, LeaseOutcome)>) {
         self.asking = self.asking.saturating_sub(1);
-        for (queue, outcome) in outcomes {
+        for (asked, outcome) in outcomes {
             match outcome {
-                LeaseOutcome::Taken(lease) => self.taken(queue, *lease),
+                LeaseOutcome::Taken(lease) => self.taken(asked, *lease),
                 // Incarnation 0 is nobody: the store was away.
                 LeaseOutcome::Held(IncarnationId(0)) => {
-                    self.give_up(&queue, ProbeNext::Same);
-                    self.wake_in(queue, Duration::from_secs(1));
+                    self.give_up(&asked, ProbeNext::Same);
+                    self.wake_in(asked.queue, ASK_AGAIN);
                 }
-                LeaseOutcome::Held(owner) => {
-                    self.rest(&queue, REST_HELD);
-                    self.give_up(&queue, ProbeNext::AnyQueue);
-                    if owner == self.incarnation {
-                        self.compare_soon();
-                    }
+                // An answer was lost: nothing here holds it.
+                LeaseOutcome::Held(owner) if owner == self.incarnation => {
+                    self.give_up(&asked, ProbeNext::AnyQueue);
+                    self.wake_in(asked.queue, ASK_AGAIN);
                 }
-                LeaseOutcome::Reserved(record) => {
-                    if let Some(url) = &record.url {
-                        self.candidates.learn(&queue, url);
-                    }
-                    let rest = if record.pause.is_some() {
-                        REST_STOPPED
-                    } else {
-                        REST_WANTED
-                    };
-                    self.rest(&queue, rest);
-                    self.give_up(&queue, ProbeNext::AnyQueue);
+                LeaseOutcome::Held(_) => {
+                    self.rest(&asked.queue, REST_HELD);
+                    self.give_up(&asked, ProbeNext::AnyQueue);
                 }
+                LeaseOutcome::Reserved(record) => self.reserved(&asked, &record),
                 LeaseOutcome::Disowned => {
-                    self.give_up(&queue, ProbeNext::Same);
+                    self.give_up(&asked, ProbeNext::Same);
                     self.engine.fence.close();
                 }
             }
         }
     }
 
-    /// Nothing came of asking: free slot and worker, and the probe.
-    fn give_up(&mut self, queue: &QueueName, next: ProbeNext) {
-        if let Some(Holding::Asking { url, probe }) = self.holdings.remove(queue) {
-            self.free_slot(url.as_ref());
-            if let (Some(url), Some(token)) = (url, probe) {
-                self.release_probe(&url, token, next);
-            }
+    fn reserved(&mut self, asked: &Asked, record: &QueueRecord) {
+        if let Some(url) = &record.url {
+            self.candidates.learn(&asked.queue, url);
         }
-        self.again.remove(queue);
+        let rest = if record.pause.is_some() {
+            REST_STOPPED
+        } else {
+            REST_WANTED
+        };
+        self.rest(&asked.queue, rest);
+        self.give_up(asked, ProbeNext::AnyQueue);
     }
 
-    fn free_slot(&mut self, url: Option<&EndpointUrl>) {
-        self.workers = self.workers.saturating_sub(1);
-        let Some(url) = url else { return };
-        if let Some(slots) = self.slots.get_mut(url) {
-            slots.used = slots.used.saturating_sub(1);
-            if slots.used == 0 {
-                self.slots.remove(url);
-            }
+    /// Nothing came of asking: its slot is free, and so is the probe.
+    fn give_up(&mut self, asked: &Asked, next: ProbeNext) {
+        let given_up = self.holdings.end(&asked.queue, asked.claim);
+        if let Some(Holding::Asking { url: Some(url), probe }) = given_up
+            && let Some(token) = probe.token()
+        {
+            self.release_probe(&url, token, next);
         }
+        self.again.remove(&asked.queue);
     }
 
-    fn taken(&mut self, queue: QueueName, lease: Lease) {
-        let Some(Holding::Asking { url: reserved, probe }) = self.holdings.remove(&queue) else {
+    fn taken(&mut self, asked: Asked, lease: Lease) {
+        let Some(Holding::Asking { url: reserved, probe }) = self.holdings.claimed(&asked.queue, asked.claim) else {
             return;
         };
+        let (reserved, probe) = (reserved.clone(), probe.token());
         metrics::counter!(names::LEASES, "event" => "taken").increment(1);
         if let Some(from) = &lease.taken_from {
             metrics::counter!(names::LEASES, "event" => "taken_over").increment(1);
-            tracing::info!(queue = ?queue, from = ?from, "took over a queue of a dead incarnation");
+            tracing::info!(queue = ?asked.queue, from = ?from, "took over a queue of a dead incarnation");
         }
         let endpoint = lease
             .endpoint
@@ -485,29 +495,21 @@ impl Dispatcher {
                 Some(self.engine.endpoints.get(url))
             });
         if let Some(url) = &lease.record.url {
-            self.candidates.learn(&queue, url);
+            self.candidates.learn(&asked.queue, url);
         }
         if probe.is_none() && !self.may_work(&lease.record, endpoint.as_deref(), reserved.as_ref()) {
-            self.free_slot(reserved.as_ref());
-            self.holdings.insert(queue.clone(), Holding::Closing);
-            self.release(queue, lease.epoch, Release::Wait);
+            self.holdings.turn(&asked.queue, asked.claim, Holding::Closing);
+            self.release(asked, lease.epoch, Release::Wait);
             return;
-        }
-        if reserved.is_none()
-            && let Some(endpoint) = &endpoint
-        {
-            self.slots.entry(endpoint.url.clone()).or_default().used += 1;
         }
         let url = endpoint.as_ref().map(|endpoint| endpoint.url.clone()).or(reserved);
         let control = Arc::new(Control::new(self.tell.clone()));
-        self.holdings.insert(
-            queue,
-            Holding::Working {
-                url,
-                control: Arc::clone(&control),
-                probes: probe.is_some(),
-            },
-        );
+        let working = Holding::Working {
+            url,
+            control: Arc::clone(&control),
+            probes: probe.is_some(),
+        };
+        self.holdings.turn(&asked.queue, asked.claim, working);
         let worker = Worker::new(
             Arc::clone(&self.engine),
             lease,
@@ -517,7 +519,7 @@ impl Dispatcher {
             control,
             self.stops.for_worker(),
         );
-        self.start(worker);
+        self.start(asked.claim, worker);
     }
 
     /// Whether a lease that was just taken may be worked on: now the row and the endpoint are known.
@@ -552,15 +554,14 @@ impl Dispatcher {
             self.again.insert(record.name.clone());
             return false;
         }
-        let used = self.slots.get(&endpoint.url).map_or(0, |slots| slots.used);
-        if reserved.is_none() && used >= slots_of(&self.engine, endpoint) {
+        if reserved.is_none() && self.holdings.slots(&endpoint.url) >= slots_of(&self.engine, endpoint) {
             self.again.insert(record.name.clone());
             return false;
         }
         true
     }
 
-    fn start(&self, worker: Worker) {
+    fn start(&self, claim: Claim, worker: Worker) {
         let (engine, tell) = (Arc::clone(&self.engine), self.tell.clone());
         let (queue, epoch, probe) = (worker.queue.clone(), worker.epoch, worker.probe);
         let endpoint = worker.endpoint.clone();
@@ -581,212 +582,212 @@ impl Dispatcher {
                 };
                 Worker::release_probe(&engine, endpoint, token, next).await;
             }
-            let _ = tell.send(Tell::Ended(Box::new(end))).await;
+            let end = Box::new(end);
+            let _ = tell.send(Tell::Ended { claim, end }).await;
         }));
     }
 
-    fn worker_ended(&mut self, end: WorkerEnd) {
-        let queue = end.queue;
-        if let Some(Holding::Working { url, probes, .. }) = self.holdings.insert(queue.clone(), Holding::Closing) {
-            self.free_slot(url.as_ref());
-            if let (Some(url), true) = (&url, probes) {
-                self.probing.remove(url);
-            }
+    fn worker_ended(&mut self, claim: Claim, end: WorkerEnd) {
+        let (queue, epoch) = (end.queue, end.epoch);
+        if !self.holdings.turn(&queue, claim, Holding::Closing) {
+            return;
         }
         if let Some(endpoint) = &end.endpoint {
             self.candidates.learn(&queue, &endpoint.url);
         }
+        let asked = Asked {
+            queue: queue.clone(),
+            claim,
+        };
         match end.end {
-            End::Ended => self.close(queue, end.epoch),
-            End::Idle => self.release(queue, end.epoch, Release::Look),
-            End::Yielded | End::Stopping => self.release(queue, end.epoch, Release::More),
+            End::Ended => self.close(asked, epoch),
+            End::Idle => self.release(asked, epoch, Release::Look),
+            End::Yielded | End::Stopping => self.release(asked, epoch, Release::More),
             End::Waits(delay) | End::Trouble(delay) => {
                 self.rest(&queue, delay.min(REST_STOPPED));
-                self.wake_in(queue.clone(), delay);
-                self.release(queue, end.epoch, Release::Wait);
+                self.wake_in(queue, delay);
+                self.release(asked, epoch, Release::Wait);
             }
             End::EndpointClosed => {
-                self.again.insert(queue.clone());
-                self.release(queue, end.epoch, Release::Wait);
+                self.again.insert(queue);
+                self.release(asked, epoch, Release::Wait);
             }
-            stopped @ (End::Parked | End::LetGo | End::Refused) => {
-                // Whoever asked for it may be done soon, or a changed policy asks for a new look.
-                if stopped == End::LetGo {
-                    self.rest(&queue, REST_WANTED);
-                    self.wake_in(queue.clone(), REST_WANTED);
-                } else {
-                    self.rest(&queue, REST_STOPPED);
-                }
+            // Whoever asked for it may be done soon, or a changed policy asks for a new look.
+            End::LetGo => {
+                self.rest(&queue, REST_WANTED);
                 self.again.remove(&queue);
-                self.release(queue, end.epoch, Release::Wait);
+                self.wake_in(queue, REST_WANTED);
+                self.release(asked, epoch, Release::Wait);
             }
-            End::Gone => self.gone(queue, end.epoch),
-            // The lease alone is lost, or the store failed: freeing it is guarded by the epoch.
-            End::Fenced if self.engine.fence.permits(self.incarnation) => {
-                metrics::counter!(names::LEASES, "event" => "lost").increment(1);
-                self.wake_in(queue.clone(), Duration::from_secs(1));
-                self.release(queue, end.epoch, Release::Wait);
-            }
-            // PROTOCOLS.md 4: nothing goes on under this incarnation, even if the fence opened again.
-            End::Fenced => {
-                metrics::counter!(names::LEASES, "event" => "lost").increment(1);
-                self.holdings.remove(&queue);
+            End::Parked | End::Refused => {
+                self.rest(&queue, REST_STOPPED);
                 self.again.remove(&queue);
-                self.engine.fence.close();
+                self.release(asked, epoch, Release::Wait);
             }
+            End::Gone => self.gone(asked, epoch),
+            End::Fenced => self.fenced(asked, epoch),
         }
     }
 
+    fn fenced(&mut self, asked: Asked, epoch: Epoch) {
+        metrics::counter!(names::LEASES, "event" => "lost").increment(1);
+        // The lease alone is lost, or the store failed: freeing it is guarded by the epoch.
+        if self.engine.fence.permits(self.incarnation) {
+            self.wake_in(asked.queue.clone(), ASK_AGAIN);
+            self.release(asked, epoch, Release::Wait);
+            return;
+        }
+        // PROTOCOLS.md 4: nothing goes on under this incarnation, even if the fence opened again.
+        self.holdings.end(&asked.queue, asked.claim);
+        self.again.remove(&asked.queue);
+        self.engine.fence.close();
+    }
+
     /// PROTOCOLS.md 24: free the lease, *then* read the exact depth once more.
-    fn release(&self, queue: QueueName, epoch: crate::domain::id::Epoch, release: Release) {
-        let (engine, tell) = (Arc::clone(&self.engine), self.tell.clone());
-        drop(ambient::spawn("release", async move {
-            if let Err(error) = engine.store.lease_free(&queue, epoch).await {
-                tracing::warn!(queue = ?queue, error = ?error, "lease is freed by the next comparison only");
+    fn release(&self, asked: Asked, epoch: Epoch, release: Release) {
+        let engine = Arc::clone(&self.engine);
+        let without = Tell::Released {
+            asked: asked.clone(),
+            more: true,
+        };
+        let releasing = async move {
+            match engine.store.lease_free(&asked.queue, epoch).await {
+                Ok(true) if release == Release::Stray => {
+                    tracing::warn!(queue = ?asked.queue, "a lease without a worker was freed");
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(queue = ?asked.queue, error = ?error, "lease is freed by the next comparison only");
+                }
             }
             let more = match release {
                 Release::More => true,
                 Release::Wait => false,
-                Release::Look => match engine.broker.look(&queue).await {
+                Release::Look | Release::Stray => match engine.broker.look(&asked.queue).await {
                     Ok(Look::Present { ready, .. }) => ready > 0,
                     Ok(Look::Missing) => false,
                     Err(_) => true,
                 },
             };
-            let _ = tell.send(Tell::Released { queue, more }).await;
-        }));
+            Tell::Released { asked, more }
+        };
+        self.have_answered("release", ANSWER_MAX, releasing, without);
     }
 
-    fn close(&self, queue: QueueName, epoch: crate::domain::id::Epoch) {
-        let (engine, tell, incarnation) = (Arc::clone(&self.engine), self.tell.clone(), self.incarnation);
-        drop(ambient::spawn("end queue", async move {
-            let ending = engine
-                .end_queue(&Held {
-                    queue: queue.clone(),
-                    epoch,
-                    incarnation,
-                })
-                .await;
-            let _ = tell.send(Tell::Closed { queue, ending }).await;
-        }));
+    /// Deletes a queue: that ends with the fence at the latest, and waits for a broker that is away until then.
+    fn close(&self, asked: Asked, epoch: Epoch) {
+        let (engine, incarnation) = (Arc::clone(&self.engine), self.incarnation);
+        let without = Tell::Closed {
+            asked: asked.clone(),
+            ending: Ending::Lost,
+        };
+        let closing = async move {
+            let held = Held {
+                queue: asked.queue.clone(),
+                epoch,
+                incarnation,
+            };
+            let ending = engine.end_queue(&held).await;
+            Tell::Closed { asked, ending }
+        };
+        self.have_answered("end queue", Duration::MAX, closing, without);
     }
 
-    /// The store says that a queue is held here, and nothing here knows of it (an answer was lost): the
-    /// comparison of housekeeping comes at once.
-    fn compare_soon(&self) {
-        let (engine, tell, incarnation) = (Arc::clone(&self.engine), self.tell.clone(), self.incarnation);
-        drop(ambient::spawn("compare leases", async move {
-            if let Ok(held) = engine.store.leases_held(incarnation).await {
-                let _ = tell.send(Tell::Compare(held)).await;
+    /// A lease that nothing here knows of is freed: an answer was lost, or a task that held it panicked. The list
+    /// may be older than what was released since, which the epoch guards.
+    fn compare(&mut self, held: Vec<HeldLease>) {
+        if self.is_stopping() {
+            return;
+        }
+        for lease in held {
+            let Some(claim) = self.holdings.begin(&lease.queue, Holding::Closing) else {
+                continue;
+            };
+            if self.candidates.take(&lease.queue) {
+                self.again.insert(lease.queue.clone());
             }
-        }));
-    }
-
-    /// A lease that nothing here knows of is freed (a task that held it panicked).
-    fn compare(&self, held: Vec<HeldLease>) {
-        for lease in held
-            .into_iter()
-            .filter(|lease| !self.holdings.contains_key(&lease.queue))
-        {
-            tracing::warn!(queue = ?lease.queue, "a lease without a worker is freed");
-            self.release(lease.queue, lease.epoch, Release::Look);
+            let asked = Asked {
+                queue: lease.queue,
+                claim,
+            };
+            self.release(asked, lease.epoch, Release::Stray);
         }
     }
 
     /// The broker has no such queue: forget its row.
-    fn gone(&self, queue: QueueName, epoch: crate::domain::id::Epoch) {
-        let (engine, tell) = (Arc::clone(&self.engine), self.tell.clone());
-        drop(ambient::spawn("forget queue", async move {
-            if let Err(error) = engine.store.queue_forget(&queue, epoch).await {
-                tracing::warn!(queue = ?queue, error = ?error, "a deleted queue is still in the store");
+    fn gone(&self, asked: Asked, epoch: Epoch) {
+        let engine = Arc::clone(&self.engine);
+        let answer = Tell::Closed {
+            asked: asked.clone(),
+            ending: Ending::Deleted,
+        };
+        let without = Tell::Closed {
+            asked: asked.clone(),
+            ending: Ending::Lost,
+        };
+        let forgetting = async move {
+            if let Err(error) = engine.store.queue_forget(&asked.queue, epoch).await {
+                tracing::warn!(queue = ?asked.queue, error = ?error, "a deleted queue is still in the store");
             }
-            engine.publisher.forget(&queue);
-            engine.rules.forget(&queue);
-            let _ = tell
-                .send(Tell::Closed {
-                    queue,
-                    ending: Ending::Deleted,
-                })
-                .await;
-        }));
+            engine.publisher.forget(&asked.queue);
+            engine.rules.forget(&asked.queue);
+            answer
+        };
+        self.have_answered("forget queue", ANSWER_MAX, forgetting, without);
     }
 
     /// PROTOCOLS.md 14: claims the probes that are due.
     fn probe(&mut self) {
         for (url, queue) in self.engine.endpoints.probes_due(self.engine.clock.now()) {
-            if !self.has_room() || self.probing.contains(&url) {
+            if !self.has_room() || self.holdings.is_probing(&url) {
                 continue;
             }
             let Some(queue) = queue.or_else(|| self.candidates.first_of(&url).cloned()) else {
                 continue;
             };
-            if self.holdings.contains_key(&queue) {
-                continue;
+            let asking = Holding::Asking {
+                url: Some(url.clone()),
+                probe: Probe::Claiming,
+            };
+            if let Some(claim) = self.holdings.begin(&queue, asking) {
+                self.candidates.take(&queue);
+                self.claim(url, Asked { queue, claim });
             }
-            self.candidates.take(&queue);
-            self.workers += 1;
-            self.slots.entry(url.clone()).or_default().used += 1;
-            self.holdings.insert(
-                queue.clone(),
-                Holding::Asking {
-                    url: Some(url.clone()),
-                    probe: None,
-                },
-            );
-            self.probing.insert(url.clone());
-            self.claim(url, queue);
         }
     }
 
-    fn claim(&self, url: EndpointUrl, queue: QueueName) {
-        let (engine, tell) = (Arc::clone(&self.engine), self.tell.clone());
-        let hold = engine.settings.request_timeout * 2;
-        drop(ambient::spawn("probe", async move {
-            let claimed = match engine.store.probe_claim(&url, &queue, hold).await {
-                Ok(ProbeOutcome::Claimed { token, endpoint }) => {
-                    engine.endpoints.update(&endpoint);
-                    Some(token)
-                }
-                Ok(ProbeOutcome::NotYours(endpoint)) => {
-                    engine.endpoints.update(&endpoint);
-                    tokio::time::sleep(Duration::from_millis(250)).await;
-                    None
-                }
-                Ok(ProbeOutcome::NotNeeded) => {
-                    if let Ok(Some(now)) = engine.store.endpoint_get(&url).await {
-                        engine.endpoint_moved(&now);
-                    }
-                    None
-                }
-                Err(error) => {
-                    tracing::warn!(error = ?error, "a probe waits for the store");
-                    tokio::time::sleep(Duration::from_millis(500)).await;
-                    None
-                }
-            };
-            let _ = tell.send(Tell::Probe { url, queue, claimed }).await;
-        }));
+    fn claim(&self, url: EndpointUrl, asked: Asked) {
+        let engine = Arc::clone(&self.engine);
+        let without = Tell::Probe {
+            url: url.clone(),
+            asked: asked.clone(),
+            claimed: None,
+        };
+        let claiming = async move {
+            let claimed = claim_probe(&engine, &url, &asked.queue).await;
+            Tell::Probe { url, asked, claimed }
+        };
+        self.have_answered("probe", ANSWER_MAX, claiming, without);
     }
 
-    fn probe_claimed(&mut self, url: &EndpointUrl, queue: QueueName, claimed: Option<i64>) {
+    fn probe_claimed(&mut self, url: &EndpointUrl, asked: Asked, claimed: Option<i64>) {
         let Some(token) = claimed else {
-            self.probing.remove(url);
-            self.give_up(&queue, ProbeNext::Same);
-            self.candidate(queue);
+            self.give_up(&asked, ProbeNext::Same);
+            self.candidate(asked.queue);
             return;
         };
-        self.holdings.insert(
-            queue.clone(),
-            Holding::Asking {
-                url: Some(url.clone()),
-                probe: Some(token),
-            },
-        );
-        self.ask(vec![queue]);
+        let asking = Holding::Asking {
+            url: Some(url.clone()),
+            probe: Probe::Claimed(token),
+        };
+        if self.holdings.turn(&asked.queue, asked.claim, asking) {
+            self.ask(vec![asked]);
+        } else {
+            self.release_probe(url, token, ProbeNext::AnyQueue);
+        }
     }
 
-    fn release_probe(&mut self, url: &EndpointUrl, token: i64, next: ProbeNext) {
-        self.probing.remove(url);
+    fn release_probe(&self, url: &EndpointUrl, token: i64, next: ProbeNext) {
         let engine = Arc::clone(&self.engine);
         let live = engine.endpoints.get(url);
         drop(ambient::spawn("probe release", async move {
@@ -796,23 +797,58 @@ impl Dispatcher {
 }
 
 /// What a released queue is looked at for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Release {
     /// It was empty: look once more.
     Look,
+    /// Nobody knows what is in it.
+    Stray,
     /// It has more.
     More,
     /// It waits for something that is told in another way.
     Wait,
 }
 
+/// The outcomes of a request without an answer: held by nobody who is known.
+fn unanswered(asked: Vec<Asked>) -> Vec<(Asked, LeaseOutcome)> {
+    asked
+        .into_iter()
+        .map(|asked| (asked, LeaseOutcome::Held(IncarnationId(0))))
+        .collect()
+}
+
+/// Claims a probe; its token, or `None` when it is not ours.
+async fn claim_probe(engine: &Inner, url: &EndpointUrl, queue: &QueueName) -> Option<i64> {
+    let hold = engine.settings.request_timeout * 2;
+    match engine.store.probe_claim(url, queue, hold).await {
+        Ok(ProbeOutcome::Claimed { token, endpoint }) => {
+            engine.endpoints.update(&endpoint);
+            return Some(token);
+        }
+        Ok(ProbeOutcome::NotYours(endpoint)) => {
+            engine.endpoints.update(&endpoint);
+            tokio::time::sleep(Duration::from_millis(250)).await;
+        }
+        Ok(ProbeOutcome::NotNeeded) => {
+            if let Ok(Some(now)) = engine.store.endpoint_get(url).await {
+                engine.endpoint_moved(&now);
+            }
+        }
+        Err(error) => {
+            tracing::warn!(error = ?error, "a probe waits for the store");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+    None
+}
+
 /// Whether one more worker may be on a queue of `url`.
-fn has_slot(engine: &Inner, slots: &HashMap<EndpointUrl, Slots>, troubled: usize, url: &EndpointUrl) -> bool {
+fn has_slot(engine: &Inner, holdings: &Holdings, troubled: usize, url: &EndpointUrl) -> bool {
     let live = engine.endpoints.get(url);
     if !live.is_available() {
         return false;
     }
-    let used = slots.get(url).map_or(0, |slots| slots.used);
+    let used = holdings.slots(url);
     let half = (engine.settings.workers / 2).max(1);
     used < slots_of(engine, &live) && (live.is_proven() || troubled < half)
 }

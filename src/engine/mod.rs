@@ -3,6 +3,7 @@
 //! An [`Engine`] is a cheap handle. A process that only looks or publishes never calls
 //! [`Engine::run`]; the daemon does, and delivers.
 
+mod alone;
 mod answers;
 mod candidates;
 pub mod command;
@@ -17,6 +18,7 @@ pub mod error;
 pub mod event;
 mod fence;
 mod fields;
+mod holdings;
 mod incarnation;
 mod insist;
 mod manage;
@@ -154,6 +156,8 @@ struct Inner {
     settled: Resting,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
+    /// Something happened that a look would show.
+    moved: watch::Sender<()>,
     /// Of the last listing of endpoints.
     waiting: WaitingCache,
     /// Some endpoint changed: the dispatcher looks again.
@@ -184,6 +188,7 @@ impl Engine {
             rules: Rules::default(),
             settled: Resting::default(),
             delivering: watch::Sender::new(false),
+            moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),
             endpoints_moved: Notify::new(),
             policies_moved: Notify::new(),
@@ -230,7 +235,9 @@ impl Engine {
     pub async fn execute(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         let (engine, plan, grant) = (Arc::clone(&self.0), plan.clone(), grant.clone());
         finish(ambient::spawn("execute", async move {
-            engine.carry_out_plan(&plan, &grant).await
+            let done = engine.carry_out_plan(&plan, &grant).await;
+            engine.moved.send_replace(());
+            done
         }))
         .await
     }
@@ -246,6 +253,12 @@ impl Engine {
     /// a broker or store that goes away later is waited for.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), EngineError> {
         self.0.run(stop).await
+    }
+
+    /// Delivers while no other living process does, and stands by otherwise, until `stop`.
+    /// [`Engine::delivering`] tells which. `Err` as with [`Engine::run`].
+    pub async fn run_when_alone(&self, stop: CancellationToken) -> Result<(), EngineError> {
+        self.0.run_when_alone(stop).await
     }
 
     /// Whether this process delivers at present, and each change of it.

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::ConsoleError;
@@ -44,6 +44,12 @@ impl Linker {
             observer,
         });
         let _ = self.inputs.send(Event::Connected.into()).await;
+        if matches!(self.deliver, Deliver::Always | Deliver::WhenAlone) {
+            ambient::spawn(
+                "console deliveries",
+                deliveries(engine.delivering(), self.inputs.clone(), self.stop.clone()),
+            );
+        }
         let delivered = self.deliver(&engine).await;
         self.stop.cancelled().await;
         delivered
@@ -93,7 +99,24 @@ impl Linker {
         match self.deliver {
             Deliver::Never | Deliver::Elsewhere => Ok(()),
             Deliver::Always => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
-            Deliver::WhenAlone => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
+            Deliver::WhenAlone => engine
+                .run_when_alone(self.stop.clone())
+                .await
+                .map_err(ConsoleError::Engine),
+        }
+    }
+}
+
+/// Whether this process delivers, and each change of it.
+async fn deliveries(mut delivering: watch::Receiver<bool>, inputs: mpsc::Sender<Input>, stop: CancellationToken) {
+    loop {
+        let now = *delivering.borrow_and_update();
+        if inputs.send(Event::Delivering(now).into()).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            changed = delivering.changed() => if changed.is_err() { return },
+            () = stop.cancelled() => return,
         }
     }
 }

@@ -34,7 +34,7 @@ impl Inner {
         }
         let seen = self.seen_if_possible(Oldest::Everywhere).await?;
         let mut views = Vec::with_capacity(seen.len());
-        self.join(&world, seen, |view| {
+        self.join(&world, &seen, |view| {
             if filter.as_ref().is_none_or(|filter| filter.matches(&view)) {
                 views.push(view);
             }

@@ -128,10 +128,10 @@ impl Inner {
     pub(in crate::engine) async fn join(
         &self,
         world: &World,
-        seen: Vec<Seen>,
+        seen: &[Seen],
         mut each: impl FnMut(QueueView),
     ) -> Result<(), StoreError> {
-        let mut seen: HashMap<QueueName, Seen> = seen.into_iter().map(|seen| (seen.name.clone(), seen)).collect();
+        let mut seen: HashMap<&QueueName, &Seen> = seen.iter().map(|seen| (&seen.name, seen)).collect();
         let mut page = QueueQuery::first(ROWS);
         loop {
             let rows = self.store.queues_page(&page).await?;
@@ -139,14 +139,14 @@ impl Inner {
             page.after = rows.last().map(|row| row.name.clone());
             for row in rows {
                 let (name, listed) = (row.name.clone(), seen.remove(&row.name));
-                each(world.view(self.kind_of(&name), name, Some(row), listed.as_ref()));
+                each(world.view(self.kind_of(&name), name, Some(row), listed));
             }
             if !full {
                 break;
             }
         }
         for (name, listed) in seen {
-            each(world.view(self.kind_of(&name), name, None, Some(&listed)));
+            each(world.view(self.kind_of(name), name.clone(), None, Some(listed)));
         }
         Ok(())
     }

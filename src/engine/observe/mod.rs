@@ -1,4 +1,13 @@
 //! Looks again and again, and shares what it saw: one reader for every screen of a process.
+//!
+//! Promises: never more than a tenth of its time is spent looking, but where a person asks; a part that
+//! cannot be read keeps its last content and time, and says why; rows that did not change are the same
+//! allocation. A look that has begun is brought to its end, whatever stops the observer.
+
+mod intern;
+mod look;
+mod rows;
+mod totals;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +15,15 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::look::Looker;
 use super::Engine;
 use super::snapshot::Snapshot;
+use crate::ambient::{self, Clock};
+
+/// Between two looks, also where a person asks.
+const BETWEEN_MIN: Duration = Duration::from_millis(250);
+/// Between two looks while something cannot be read: the time that a failure took says nothing.
+const BETWEEN_FAILURES_MIN: Duration = Duration::from_secs(1);
 
 /// A running look.
 #[derive(Clone, Debug)]
@@ -30,14 +46,127 @@ impl Observer {
 }
 
 impl Engine {
-    /// Looks every `refresh` (more slowly where looking itself takes long) until `stop`.
+    /// Looks every `refresh` (more slowly where looking itself takes long) until `stop`, or until nobody
+    /// has an [`Observer`] of it any more.
     #[must_use]
     pub fn observe(&self, refresh: Duration, stop: CancellationToken) -> Observer {
         let (sender, snapshots) = watch::channel(Arc::new(Snapshot::default()));
-        let _ = (refresh, stop, sender);
-        Observer {
-            snapshots,
-            look_now: Arc::new(Notify::new()),
+        let look_now = Arc::new(Notify::new());
+        let pace = Pace {
+            refresh,
+            clock: self.0.clock.clone(),
+            moved: self.0.moved.subscribe(),
+            look_now: Arc::clone(&look_now),
+            stop,
+        };
+        ambient::spawn("observer", run(Looker::new(Arc::clone(&self.0)), pace, sender));
+        Observer { snapshots, look_now }
+    }
+}
+
+async fn run(mut looker: Looker, mut pace: Pace, sender: watch::Sender<Arc<Snapshot>>) {
+    loop {
+        pace.moved.mark_unchanged();
+        let snapshot = looker.look().await;
+        let breaks = Breaks::after(&snapshot, pace.refresh);
+        sender.send_replace(snapshot);
+        if pace.rest(&breaks, &sender).await.is_over() {
+            return;
         }
+    }
+}
+
+/// When it looks again, counted from the end of the last look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Breaks {
+    /// By itself.
+    usual: Duration,
+    /// After something happened in this process.
+    moved: Duration,
+}
+
+impl Breaks {
+    fn after(snapshot: &Snapshot, refresh: Duration) -> Self {
+        if snapshot.broker.problem.is_some() || snapshot.store.problem.is_some() {
+            let pause = refresh.max(BETWEEN_FAILURES_MIN);
+            return Self {
+                usual: pause,
+                moved: pause.min(BETWEEN_FAILURES_MIN),
+            };
+        }
+        let nine_tenths = snapshot.took * 9;
+        Self {
+            usual: refresh.saturating_sub(snapshot.took).max(nine_tenths),
+            moved: BETWEEN_MIN.max(nine_tenths),
+        }
+    }
+}
+
+/// What makes it look again, or ends it.
+struct Pace {
+    refresh: Duration,
+    clock: Clock,
+    moved: watch::Receiver<()>,
+    look_now: Arc<Notify>,
+    stop: CancellationToken,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rested {
+    Enough,
+    Over,
+}
+
+impl Rested {
+    const fn is_over(self) -> bool {
+        matches!(self, Self::Over)
+    }
+}
+
+impl Pace {
+    async fn rest(&mut self, breaks: &Breaks, sender: &watch::Sender<Arc<Snapshot>>) -> Rested {
+        let began = self.clock.uptime();
+        let mut pause = breaks.usual;
+        let mut follows = true;
+        loop {
+            let left = pause.saturating_sub(self.clock.uptime().saturating_sub(began));
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Rested::Over,
+                () = sender.closed() => return Rested::Over,
+                () = tokio::time::sleep(left) => return Rested::Enough,
+                () = self.look_now.notified() => pause = pause.min(BETWEEN_MIN),
+                moved = self.moved.changed(), if follows => {
+                    follows = moved.is_ok();
+                    pause = pause.min(breaks.moved);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::snapshot::Part;
+
+    #[test]
+    fn looking_takes_a_tenth_of_the_time_at_most_and_failures_are_tried_again_soon() {
+        let after = |took_ms, problem: Option<&str>| {
+            let snapshot = Snapshot {
+                took: Duration::from_millis(took_ms),
+                broker: Part {
+                    problem: problem.map(str::to_owned),
+                    taken_at: None,
+                },
+                ..Snapshot::default()
+            };
+            let breaks = Breaks::after(&snapshot, Duration::from_secs(2));
+            (breaks.usual.as_millis(), breaks.moved.as_millis())
+        };
+        assert_eq!(after(10, None), (1_990, 250));
+        assert_eq!(after(100, None), (1_900, 900));
+        assert_eq!(after(8_000, None), (72_000, 72_000));
+        assert_eq!(after(30_000, Some("away")), (2_000, 1_000));
     }
 }

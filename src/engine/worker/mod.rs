@@ -445,6 +445,10 @@ pub(super) fn unnamed() -> NotificationId {
 
 impl Inner {
     pub(super) fn tell(&self, event: super::Event) {
+        // Attempts are many: what follows from them is seen at the next look.
+        if !matches!(event, super::Event::Attempted(_)) {
+            self.moved.send_replace(());
+        }
         let _ = self.events.send(event);
     }
 }

@@ -1,0 +1,234 @@
+//! One look: store and broker are read at the same time, and what cannot be read keeps what it had.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use super::intern::Interner;
+use super::rows::{Rows, recounted, seen_before};
+use super::totals::{Listed, endpoint_rows, totals};
+use crate::ambient;
+use crate::broker::BrokerHealth;
+use crate::domain::endpoint::Endpoint;
+use crate::domain::queue::QueueRecord;
+use crate::domain::time::Timestamp;
+use crate::engine::Inner;
+use crate::engine::answers::listing::{Oldest, Seen};
+use crate::engine::answers::retries;
+use crate::engine::answers::world::World;
+use crate::engine::error::chain;
+use crate::engine::row::{QueueFacts, QueueRow};
+use crate::engine::snapshot::{EndpointRow, Part, Snapshot};
+use crate::engine::view::Retry;
+use crate::store::{EndpointQuery, Incarnation, StoreError};
+
+/// Endpoints read at once.
+const ENDPOINTS: u32 = 1_000;
+/// Retries shown at most.
+const RETRIES_MAX: u32 = 1_000;
+/// Between two questions whether an alarm blocks the broker.
+const HEALTH_EVERY: Duration = Duration::from_secs(10);
+
+/// Who looks, and what it saw last.
+#[derive(Debug)]
+pub(super) struct Looker {
+    engine: Arc<Inner>,
+    pub(super) last: Arc<Snapshot>,
+    texts: Interner,
+    alarm: Alarm,
+}
+
+/// What is read before the rows of queues.
+struct Known {
+    incarnations: Vec<Incarnation>,
+    endpoints: Vec<(Endpoint, u64)>,
+    waiting: Vec<QueueRecord>,
+}
+
+/// What the store and the broker together say.
+struct Content {
+    queues: Arc<Vec<Arc<QueueRow>>>,
+    endpoints: Arc<Vec<Arc<EndpointRow>>>,
+    retries: Arc<Vec<Arc<Retry>>>,
+    incarnations: Arc<Vec<Incarnation>>,
+    /// Since the last look.
+    delivered: u64,
+}
+
+impl Looker {
+    pub(super) fn new(engine: Arc<Inner>) -> Self {
+        Self {
+            alarm: Alarm::default(),
+            texts: Interner::default(),
+            last: Arc::default(),
+            engine,
+        }
+    }
+
+    /// The next snapshot.
+    pub(super) async fn look(&mut self) -> Arc<Snapshot> {
+        let began = self.engine.clock.uptime();
+        self.alarm.ask(&self.engine).await;
+        let (known, seen) = tokio::join!(self.known(), self.engine.seen(Oldest::OnePage));
+        let now = self.engine.clock.now();
+        let last = Arc::clone(&self.last);
+        let broker = part(&last.broker, seen.as_ref().err().map(|error| chain(error)), now);
+        let is_listed = seen.is_ok();
+        let seen = seen.unwrap_or_else(|_| seen_before(&last.queues, last.broker.taken_at.unwrap_or(now)));
+        let listed = Listed {
+            known: broker.taken_at.is_some(),
+            uncounted: seen
+                .iter()
+                .filter(|seen| seen.ready.is_none())
+                .map(|seen| seen.name.clone())
+                .collect(),
+        };
+        let content = match known {
+            Ok(known) => self.content(known, &seen, &listed, now).await,
+            Err(error) => Err(error),
+        };
+        let store = part(&last.store, content.as_ref().err().map(|error| chain(error)), now);
+        let content = content.unwrap_or_else(|_| self.content_without_store(is_listed.then_some(seen), &listed));
+        let dead_letter_queue = self.engine.settings.naming.dead_letter_queue();
+        let mut totals = totals(&content.queues, &content.endpoints, &listed, &dead_letter_queue);
+        // What was delivered before the first look is not counted.
+        let delivered = last.store.taken_at.map_or(0, |_| content.delivered);
+        totals.delivered = last.totals.delivered.saturating_add(delivered);
+        self.last = Arc::new(Snapshot {
+            generation: last.generation + 1,
+            taken_at: self.engine.clock.now(),
+            took: self.engine.clock.uptime().saturating_sub(began),
+            broker,
+            store,
+            queues: content.queues,
+            endpoints: content.endpoints,
+            retries: content.retries,
+            incarnations: content.incarnations,
+            totals,
+        });
+        drop(last);
+        self.texts.forget_unused();
+        Arc::clone(&self.last)
+    }
+
+    async fn known(&self) -> Result<Known, StoreError> {
+        let store = &self.engine.store;
+        let mut endpoints = Vec::new();
+        loop {
+            let page = store
+                .endpoints_page(&EndpointQuery {
+                    not_available: false,
+                    offset: endpoints.len() as u64,
+                    limit: ENDPOINTS,
+                })
+                .await?;
+            let full = page.len() == ENDPOINTS as usize;
+            endpoints.extend(page);
+            if !full {
+                break;
+            }
+        }
+        Ok(Known {
+            incarnations: store.incarnations().await?,
+            waiting: store.queues_waiting(RETRIES_MAX).await?,
+            endpoints,
+        })
+    }
+
+    async fn content(
+        &mut self,
+        known: Known,
+        seen: &[Seen],
+        listed: &Listed,
+        now: Timestamp,
+    ) -> Result<Content, StoreError> {
+        let last = Arc::clone(&self.last);
+        let endpoints = || known.endpoints.iter().map(|(endpoint, _)| endpoint.clone());
+        let world = World::new(&known.incarnations, endpoints(), self.alarm.blocked.clone(), now);
+        let mut items = retries::arrange(endpoints(), &known.waiting);
+        items.truncate(RETRIES_MAX as usize);
+        let mut rows = Rows::new(&last.queues, &mut self.texts, seen, retries::unfilled(&items));
+        self.engine.join(&world, seen, |view| rows.push(view)).await?;
+        retries::fill(&mut items, &rows.heads);
+        let delivered = rows.delivered;
+        let queues = rows.finish(&last.queues);
+        Ok(Content {
+            endpoints: endpoint_rows(known.endpoints, &queues, listed, &last.endpoints),
+            retries: shared(items, &last.retries),
+            incarnations: Arc::new(known.incarnations),
+            queues,
+            delivered,
+        })
+    }
+
+    /// What the store said last, with what the broker says now.
+    fn content_without_store(&self, seen: Option<Vec<Seen>>, listed: &Listed) -> Content {
+        let last = &self.last;
+        let queues = match seen {
+            Some(seen) => recounted(&last.queues, seen, |name| {
+                QueueFacts::unknown(name.clone(), self.engine.kind_of(&name))
+            }),
+            None => Arc::clone(&last.queues),
+        };
+        let endpoints = last.endpoints.iter().map(|row| (row.endpoint.clone(), row.queues));
+        Content {
+            endpoints: endpoint_rows(endpoints.collect(), &queues, listed, &last.endpoints),
+            retries: Arc::clone(&last.retries),
+            incarnations: Arc::clone(&last.incarnations),
+            queues,
+            delivered: 0,
+        }
+    }
+}
+
+fn part(last: &Part, problem: Option<String>, now: Timestamp) -> Part {
+    Part {
+        taken_at: if problem.is_none() { Some(now) } else { last.taken_at },
+        problem,
+    }
+}
+
+/// Retries that did not change are the last snapshot's.
+fn shared(items: Vec<Retry>, last: &Arc<Vec<Arc<Retry>>>) -> Arc<Vec<Arc<Retry>>> {
+    let known: HashMap<_, &Arc<Retry>> = last.iter().map(|retry| ((&retry.queue, &retry.url), retry)).collect();
+    let items: Vec<Arc<Retry>> = items
+        .into_iter()
+        .map(|retry| match known.get(&(&retry.queue, &retry.url)) {
+            Some(last) if ***last == retry => Arc::clone(last),
+            Some(_) | None => Arc::new(retry),
+        })
+        .collect();
+    let same = items.len() == last.len() && items.iter().zip(last.iter()).all(|(new, old)| Arc::ptr_eq(new, old));
+    if same { Arc::clone(last) } else { Arc::new(items) }
+}
+
+/// Whether an alarm blocks the broker: asked for beside the looks, since a broker that is away answers late.
+#[derive(Debug, Default)]
+struct Alarm {
+    blocked: Option<String>,
+    asking: Option<JoinHandle<BrokerHealth>>,
+    /// Uptime.
+    asked_at: Option<Duration>,
+}
+
+impl Alarm {
+    async fn ask(&mut self, engine: &Arc<Inner>) {
+        if let Some(asking) = self.asking.take_if(|asking| asking.is_finished())
+            && let Ok(health) = asking.await
+        {
+            self.blocked = health.blocked;
+        }
+        let now = engine.clock.uptime();
+        let is_due = self.asked_at.is_none_or(|at| now.saturating_sub(at) >= HEALTH_EVERY);
+        if is_due && self.asking.is_none() {
+            let engine = Arc::clone(engine);
+            self.asked_at = Some(now);
+            self.asking = Some(ambient::spawn(
+                "broker health",
+                async move { engine.broker.health().await },
+            ));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Rows of queues from views, with the last snapshot's row wherever nothing changed.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::intern::Interner;
+use crate::domain::id::QueueName;
+use crate::domain::queue::Head;
+use crate::domain::time::Timestamp;
+use crate::engine::answers::listing::Seen;
+use crate::engine::row::{QueueFacts, QueueRow};
+use crate::engine::view::QueueView;
+
+/// The rows of a snapshot while they are made.
+pub(super) struct Rows<'a> {
+    last: &'a [Arc<QueueRow>],
+    texts: &'a mut Interner,
+    oldest: HashMap<QueueName, Timestamp>,
+    probing: HashSet<QueueName>,
+    rows: Vec<Arc<QueueRow>>,
+    /// The heads of the queues that probe.
+    pub(super) heads: HashMap<QueueName, Head>,
+    /// Delivered since the last snapshot.
+    pub(super) delivered: u64,
+}
+
+impl<'a> Rows<'a> {
+    /// `last` are the rows of the last snapshot, by name.
+    pub(super) fn new(
+        last: &'a [Arc<QueueRow>],
+        texts: &'a mut Interner,
+        seen: &[Seen],
+        probing: HashSet<QueueName>,
+    ) -> Self {
+        let oldest = seen
+            .iter()
+            .filter_map(|seen| Some((seen.name.clone(), seen.oldest_at?)));
+        Self {
+            oldest: oldest.collect(),
+            rows: Vec::with_capacity(last.len()),
+            last,
+            texts,
+            probing,
+            heads: HashMap::new(),
+            delivered: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, view: QueueView) {
+        if let Some(head) = view.head.as_ref().filter(|_| self.probing.contains(&view.name)) {
+            self.heads.insert(view.name.clone(), head.clone());
+        }
+        let row = self.row(view);
+        let last = find(self.last, &row.name);
+        self.delivered += delivered_since(last, &row);
+        self.rows.push(match last {
+            Some(last) if **last == row => Arc::clone(last),
+            Some(_) | None => Arc::new(row),
+        });
+    }
+
+    fn row(&mut self, view: QueueView) -> QueueRow {
+        let head = view.head.as_ref();
+        QueueRow::from(QueueFacts {
+            url: view.url.map(|url| self.texts.url(url)),
+            execution: view.execution,
+            ready: view.ready,
+            unacked: view.unacked,
+            delivered: view.delivered,
+            oldest_at: self.oldest.get(&view.name).copied(),
+            next_attempt_at: view.next_attempt_at,
+            owner: view.owner.map(|owner| self.texts.text(&owner)),
+            why: self.texts.text(view.why.as_ref().map_or("", |why| &why.text)),
+            warnings: view.warnings,
+            attempts: head.map(|head| (head.failures, head.attempts_allowed)),
+            kind: view.kind,
+            state: view.state,
+            paused: view.paused.is_some(),
+            name: view.name,
+        })
+    }
+
+    /// By name; the last snapshot's own list where nothing changed at all.
+    pub(super) fn finish(self, last: &Arc<Vec<Arc<QueueRow>>>) -> Arc<Vec<Arc<QueueRow>>> {
+        arranged(self.rows, last)
+    }
+}
+
+/// What a queue delivered between two rows. A count that went back began anew.
+fn delivered_since(last: Option<&Arc<QueueRow>>, row: &QueueRow) -> u64 {
+    let Some(now) = row.delivered() else { return 0 };
+    match last.map(|last| last.delivered()) {
+        Some(Some(before)) => now.checked_sub(before).unwrap_or(now),
+        // Its first row: it was made since.
+        None | Some(None) => now,
+    }
+}
+
+/// The rows of the last snapshot with what the broker says now, for when the store cannot be read.
+pub(super) fn recounted(
+    last: &Arc<Vec<Arc<QueueRow>>>,
+    seen: Vec<Seen>,
+    unknown: impl Fn(QueueName) -> QueueFacts,
+) -> Arc<Vec<Arc<QueueRow>>> {
+    let mut seen: HashMap<QueueName, Seen> = seen.into_iter().map(|seen| (seen.name.clone(), seen)).collect();
+    let mut rows: Vec<Arc<QueueRow>> = last
+        .iter()
+        .map(|row| {
+            let listed = seen.remove(&row.name);
+            let listed = listed.as_ref();
+            let counted = row.counted(
+                listed.and_then(|seen| seen.ready),
+                listed.and_then(|seen| seen.unacked),
+                listed.and_then(|seen| seen.oldest_at),
+            );
+            if **row == counted {
+                Arc::clone(row)
+            } else {
+                Arc::new(counted)
+            }
+        })
+        .collect();
+    rows.extend(seen.into_values().map(|seen| {
+        Arc::new(QueueRow::from(QueueFacts {
+            ready: seen.ready,
+            unacked: seen.unacked,
+            oldest_at: seen.oldest_at,
+            ..unknown(seen.name)
+        }))
+    }));
+    arranged(rows, last)
+}
+
+fn arranged(mut rows: Vec<Arc<QueueRow>>, last: &Arc<Vec<Arc<QueueRow>>>) -> Arc<Vec<Arc<QueueRow>>> {
+    rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    rows.shrink_to_fit();
+    let same = rows.len() == last.len() && rows.iter().zip(last.iter()).all(|(new, old)| Arc::ptr_eq(new, old));
+    if same { Arc::clone(last) } else { Arc::new(rows) }
+}
+
+/// What the broker said of the queues when the last snapshot was made.
+pub(super) fn seen_before(last: &[Arc<QueueRow>], taken_at: Timestamp) -> Vec<Seen> {
+    last.iter()
+        .filter(|row| row.ready().is_some() || row.state.is_none())
+        .map(|row| Seen {
+            ready: row.ready(),
+            unacked: row.unacked(),
+            oldest_at: row.oldest_at(),
+            ..Seen::unknown(row.name.clone(), taken_at)
+        })
+        .collect()
+}
+
+fn find<'a>(rows: &'a [Arc<QueueRow>], name: &QueueName) -> Option<&'a Arc<QueueRow>> {
+    let place = rows.binary_search_by(|row| -> Ordering { row.name.cmp(name) }).ok()?;
+    rows.get(place)
+}

@@ -1,0 +1,136 @@
+//! Sums over the rows: of the whole, and of each endpoint.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::domain::endpoint::Endpoint;
+use crate::domain::id::QueueName;
+use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+use crate::engine::row::QueueRow;
+use crate::engine::snapshot::{ENDPOINT_STATES, EndpointRow, QUEUE_STATES, Totals};
+
+/// Messages, and the time of the oldest one.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    /// One count that is missing makes the sum unknown, not smaller.
+    waiting: Option<u64>,
+    oldest_at: Option<Timestamp>,
+}
+
+impl Sum {
+    const NOTHING: Self = Self {
+        waiting: Some(0),
+        oldest_at: None,
+    };
+
+    fn add(&mut self, row: &QueueRow) {
+        self.waiting = self
+            .waiting
+            .zip(row.depth())
+            .map(|(sum, depth)| sum.saturating_add(depth));
+        if row.depth() != Some(0) {
+            self.oldest_at = earlier(self.oldest_at, row.oldest_at());
+        }
+    }
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// What the broker lists, as far as it makes a difference to sums.
+#[derive(Debug)]
+pub(super) struct Listed {
+    /// It was read at least once.
+    pub(super) known: bool,
+    /// Queues that it lists without their counts.
+    pub(super) uncounted: HashSet<QueueName>,
+}
+
+impl Listed {
+    /// In the store, and not on the broker: nothing is in it.
+    fn is_gone(&self, row: &QueueRow) -> bool {
+        self.known && row.ready().is_none() && !self.uncounted.contains(&row.name)
+    }
+}
+
+/// The sums of all rows. `delivered` is known by the observer alone.
+pub(super) fn totals(
+    queues: &[Arc<QueueRow>],
+    endpoints: &[Arc<EndpointRow>],
+    listed: &Listed,
+    dead_letter_queue: &str,
+) -> Totals {
+    let mut totals = Totals::default();
+    let (mut waiting, mut stuck) = (Sum::NOTHING, Sum::NOTHING);
+    for row in queues {
+        if row.name.as_str() == dead_letter_queue {
+            totals.dead = row.depth();
+        }
+        if row.kind != QueueKind::Delivery {
+            continue;
+        }
+        if let Some(state) = row.state {
+            count(&QUEUE_STATES, &mut totals.queues_by_state, &state);
+        }
+        if listed.is_gone(row) {
+            continue;
+        }
+        waiting.add(row);
+        if !matches!(row.state, Some(QueueState::Delivering | QueueState::Empty)) {
+            stuck.add(row);
+        }
+    }
+    for row in endpoints {
+        count(&ENDPOINT_STATES, &mut totals.endpoints_by_state, &row.endpoint.state);
+    }
+    totals.waiting = waiting.waiting.filter(|_| listed.known);
+    totals.stuck = stuck.waiting.filter(|_| listed.known);
+    totals.oldest_at = waiting.oldest_at;
+    totals
+}
+
+fn count<T: PartialEq>(states: &[T], counts: &mut [u64], state: &T) {
+    for (_, count) in states.iter().zip(counts).filter(|(one, _)| *one == state) {
+        *count += 1;
+    }
+}
+
+/// Rows of endpoints; those that did not change are the last snapshot's.
+pub(super) fn endpoint_rows(
+    endpoints: Vec<(Endpoint, u64)>,
+    queues: &[Arc<QueueRow>],
+    listed: &Listed,
+    last: &Arc<Vec<Arc<EndpointRow>>>,
+) -> Arc<Vec<Arc<EndpointRow>>> {
+    let mut sums: HashMap<&EndpointUrl, Sum> = HashMap::new();
+    for row in queues.iter().filter(|row| !listed.is_gone(row)) {
+        if let Some(url) = &row.url {
+            sums.entry(url).or_insert(Sum::NOTHING).add(row);
+        }
+    }
+    let known: HashMap<&EndpointUrl, &Arc<EndpointRow>> = last.iter().map(|row| (&row.endpoint.url, row)).collect();
+    let rows: Vec<Arc<EndpointRow>> = endpoints
+        .into_iter()
+        .map(|(endpoint, queues)| {
+            let sum = sums.get(&endpoint.url).copied().unwrap_or(Sum::NOTHING);
+            let row = EndpointRow {
+                queues,
+                waiting: sum.waiting.filter(|_| listed.known),
+                oldest_at: sum.oldest_at,
+                endpoint,
+            };
+            match known.get(&row.endpoint.url) {
+                Some(last) if ***last == row => Arc::clone(last),
+                Some(_) | None => Arc::new(row),
+            }
+        })
+        .collect();
+    let same = rows.len() == last.len() && rows.iter().zip(last.iter()).all(|(new, old)| Arc::ptr_eq(new, old));
+    if same { Arc::clone(last) } else { Arc::new(rows) }
+}
