@@ -1,4 +1,5 @@
-//! `--demo` on standard output: a minute of it, or with `--daemon` until a signal and with the HTTP API.
+//! `--demo`: in the console until the operator leaves; on standard output a minute of it, or with `--daemon`
+//! until a signal and with the HTTP API.
 
 use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::ambient::{self, Clock};
 use crate::api::{ApiSettings, Backend};
 use crate::cli::{self, Exit, Failure};
+use crate::console::{Connect, ConsoleSettings};
 use crate::demo::{self, Demo, DemoPlan, ScratchDirectory};
 
 use super::daemon;
@@ -36,6 +38,27 @@ pub(super) async fn run(as_daemon: bool) -> Result<Exit, Failure> {
         let _ = api.served.await;
     }
     result
+}
+
+/// In the console, until the operator leaves; then the report.
+pub(super) async fn show(settings: ConsoleSettings) -> Result<Exit, Failure> {
+    let scratch = ScratchDirectory::create()?;
+    let plan = DemoPlan {
+        duration: None,
+        ..DemoPlan::default()
+    };
+    let demo = Demo::start(scratch.path(), &plan, Clock::system())
+        .await
+        .map_err(failure)?;
+    let engine = demo.engine().clone();
+    let connect = Connect::new(move || std::future::ready(Ok(engine.clone())));
+    let shown = super::console::ended(crate::console::run(connect, settings, demo.over()).await, None);
+    let report = demo.stop().await.map_err(failure)?;
+    shown?;
+    let mut out = io::stdout();
+    write!(out, "{}", report.render())?;
+    out.flush()?;
+    Ok(if report.passed() { Exit::Done } else { Exit::Failed })
 }
 
 async fn play(plan: &DemoPlan, api: Option<&Api>, stop: &CancellationToken) -> Result<Exit, Failure> {

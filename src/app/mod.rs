@@ -1,6 +1,7 @@
 //! The composition root: configuration → store, broker, sender → engine → front. It holds no logic.
 
 mod compose;
+mod console;
 mod daemon;
 mod demo;
 
@@ -25,8 +26,21 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
     let mode = cli.mode()?;
     cli.check_access(Access::Operator)?;
     match mode {
-        Mode::Console => Err(Failure::new(Exit::Usage, cli::no_console())),
+        Mode::Console => {
+            if !cli::on_terminal() {
+                return Err(Failure::new(Exit::Usage, cli::NO_TERMINAL));
+            }
+            let config = load(cli, &environment)?;
+            let settings = console::settings(cli, &config)?;
+            console::log(&environment)?;
+            block_on(|| console::run(config, settings))
+        }
         Mode::Offline => cli::offline(cli, &environment),
+        Mode::Demo { daemon: false } if cli::on_terminal() => {
+            let settings = console::settings_of_demo(cli);
+            console::log(&environment)?;
+            block_on(|| demo::show(settings))
+        }
         Mode::Demo { daemon } => {
             log(&environment, Some(LOG_OF_COMMANDS))?;
             block_on(|| demo::run(daemon))
@@ -75,16 +89,16 @@ const fn access(config: &Config) -> Access {
 
 /// `REDRIVE_LOG` filters, `REDRIVE_LOG_FORMAT=json` is for programs.
 fn log(environment: &Environment, default: Option<&str>) -> Result<(), Failure> {
+    let filter = environment.variable("REDRIVE_LOG").or(default);
+    log_to(environment, LogTarget::StandardError, filter)
+}
+
+fn log_to(environment: &Environment, target: LogTarget, filter: Option<&str>) -> Result<(), Failure> {
     let format = match environment.variable("REDRIVE_LOG_FORMAT") {
         Some("json") => LogFormat::Json,
         Some(_) | None => LogFormat::Human,
     };
-    telemetry::log_to(
-        LogTarget::StandardError,
-        format,
-        environment.variable("REDRIVE_LOG").or(default),
-    )
-    .map_err(|error| Failure::of(Exit::Configuration, &error))
+    telemetry::log_to(target, format, filter).map_err(|error| Failure::of(Exit::Configuration, &error))
 }
 
 /// Runs on a thread of its own, whose stack is as large as that of all others: the main thread's is not.

@@ -70,15 +70,15 @@ pub fn notice(line: &str) {
     say(&shown(line));
 }
 
-/// What to use instead of the console.
+/// What to use where there is no terminal for the console.
+pub const NO_TERMINAL: &str =
+    "the console needs a terminal: use `redrive --daemon` to deliver, `redrive queues` to look";
+
+/// Whether a person types here and sees what is printed.
 #[must_use]
-pub fn no_console() -> &'static str {
+pub fn on_terminal() -> bool {
     use std::io::IsTerminal as _;
-    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
-        "the console is not part of this version: use `redrive --daemon` to deliver, `redrive queues` to look"
-    } else {
-        "the console needs a terminal: use `redrive --daemon` to deliver, `redrive queues` to look"
-    }
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
 impl Cli {
@@ -119,6 +119,18 @@ impl Cli {
             file: self.global.config.clone(),
             profile: self.global.profile.clone(),
         }
+    }
+
+    /// Whether the console delivers from the start (`--work`).
+    #[must_use]
+    pub const fn works(&self) -> bool {
+        self.work
+    }
+
+    /// Why, for the audit (`--reason`).
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        self.global.reason.as_deref()
     }
 
     /// Refuses early what a read-only process must not do.
@@ -195,7 +207,7 @@ impl Session<'_> {
     /// Plans, asks, and does it; `None` when only the plan was wanted.
     async fn act(&self, command: Command) -> Result<Option<Done>, Failure> {
         let global = &self.cli.global;
-        let grant = self.access.grant(&actor(), global.reason.clone());
+        let grant = self.access.grant(&actor("cli"), global.reason.clone());
         let plan = self.engine.plan(command).await?;
         if confirm::consent(global, self.output, &plan)? == Consent::PlanOnly {
             return Ok(None);
@@ -205,11 +217,12 @@ impl Session<'_> {
     }
 }
 
-/// Who this is, for the audit.
-fn actor() -> String {
+/// Who this is at which front, for the audit.
+#[must_use]
+pub fn actor(front: &str) -> String {
     let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
     format!(
-        "cli:{}",
+        "{front}:{}",
         name.filter(|name| !name.is_empty())
             .unwrap_or_else(|| "unknown".to_owned())
     )

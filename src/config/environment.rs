@@ -14,6 +14,8 @@ pub struct Environment {
     pub config_home: Option<PathBuf>,
     /// `$XDG_DATA_HOME`, or what stands for it.
     pub data_home: Option<PathBuf>,
+    /// `$XDG_STATE_HOME`, or what stands for it.
+    pub state_home: Option<PathBuf>,
 }
 
 impl Environment {
@@ -27,6 +29,7 @@ impl Environment {
                 .collect(),
             config_home: directories.as_ref().map(BaseStrategy::config_dir),
             data_home: directories.as_ref().map(BaseStrategy::data_dir),
+            state_home: directories.as_ref().and_then(BaseStrategy::state_dir),
         }
     }
 
@@ -50,6 +53,7 @@ impl std::fmt::Debug for Environment {
             .field("variables", &names)
             .field("config_home", &self.config_home)
             .field("data_home", &self.data_home)
+            .field("state_home", &self.state_home)
             .finish()
     }
 }

@@ -130,6 +130,12 @@ impl Demo {
         &self.receivers.endpoints
     }
 
+    /// Cancelled when the engine no longer runs, whatever the cause.
+    #[must_use]
+    pub fn over(&self) -> CancellationToken {
+        self.over.clone()
+    }
+
     /// How long it runs.
     #[must_use]
     pub fn elapsed(&self) -> Duration {

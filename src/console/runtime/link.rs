@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc;
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::ConsoleError;
@@ -12,7 +12,8 @@ use super::screen::Input;
 use crate::ambient::{self, Clock};
 use crate::console::effects::Link;
 use crate::console::{Connect, Deliver, Event};
-use crate::engine::Engine;
+use crate::domain::time::Timestamp;
+use crate::engine::{self, Engine};
 use crate::engine::observe::Observer;
 
 /// Between two tries.
@@ -44,6 +45,9 @@ impl Linker {
             observer,
         });
         let _ = self.inputs.send(Event::Connected.into()).await;
+        if matches!(self.deliver, Deliver::Always | Deliver::WhenAlone) {
+            ambient::spawn("console work", work(engine.delivering(), self.inputs.clone()));
+        }
         let delivered = self.deliver(&engine).await;
         self.stop.cancelled().await;
         delivered
@@ -79,7 +83,7 @@ impl Linker {
         &mut self,
         problem: Option<String>,
         attempt: u32,
-        next_at: crate::domain::time::Timestamp,
+        next_at: Timestamp,
     ) {
         let event = Event::Connecting {
             problem,
@@ -93,7 +97,7 @@ impl Linker {
         match self.deliver {
             Deliver::Never | Deliver::Elsewhere => Ok(()),
             Deliver::Always => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
-            Deliver::WhenAlone => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
+            Deliver::WhenAlone => engine.run_when_alone(self.stop.clone()).await.map_err(ConsoleError::Engine),
         }
     }
 }
@@ -109,8 +113,18 @@ async fn snapshots(observer: Observer, inputs: mpsc::Sender<Input>) {
     }
 }
 
+/// Whether this process delivers.
+async fn work(mut delivering: watch::Receiver<bool>, inputs: mpsc::Sender<Input>) {
+    while delivering.changed().await.is_ok() {
+        let delivers = *delivering.borrow_and_update();
+        if inputs.send(Event::Delivering(delivers).into()).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// What the screen is too slow for is left out: the next snapshot has it.
-async fn events(mut events: tokio::sync::broadcast::Receiver<crate::engine::Event>, inputs: mpsc::Sender<Input>) {
+async fn events(mut events: broadcast::Receiver<engine::Event>, inputs: mpsc::Sender<Input>) {
     loop {
         match events.recv().await {
             Ok(event) => {

@@ -1,0 +1,287 @@
+//! The console on the configured store and broker, or on the demo's.
+//!
+//! Its screen is all that is written: a log only where `REDRIVE_LOG` asks for one, and then to a file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{self, Cli, Exit, Failure};
+use crate::config::{BrokerKind, Config, Environment, SecretUrl, StoreConfig};
+use crate::console::state::Place;
+use crate::console::{self, Connect, ConnectProblem, ConsoleError, ConsoleSettings, Deliver};
+use crate::domain::text;
+use crate::engine::{Access, EngineError};
+use crate::telemetry::LogTarget;
+
+use super::compose;
+
+/// A log that is larger is begun anew.
+const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
+/// Columns of a label, and of the names of broker and store.
+const LABEL_WIDTH_MAX: usize = 40;
+const PLACE_WIDTH_MAX: usize = 120;
+/// Between two looks of the demo's console: things happen fast there.
+const DEMO_REFRESH: Duration = Duration::from_secs(1);
+
+/// Shows the console until the operator leaves.
+pub(super) async fn run(config: Config, settings: ConsoleSettings) -> Result<Exit, Failure> {
+    let config = Arc::new(config);
+    let failed = Arc::new(Mutex::new(None));
+    let connect = Connect::new({
+        let failed = Arc::clone(&failed);
+        move || open(Arc::clone(&config), Arc::clone(&failed))
+    });
+    let result = console::run(connect, settings, CancellationToken::new()).await;
+    let failed = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+    ended(result, failed)
+}
+
+/// How the console ended; `failed` is why store and broker could not be opened the last time.
+pub(super) fn ended(result: Result<(), ConsoleError>, failed: Option<Failure>) -> Result<Exit, Failure> {
+    match result {
+        Ok(()) => Ok(Exit::Done),
+        Err(error @ ConsoleError::Connect(_)) => Err(failed.unwrap_or_else(|| Failure::of(Exit::Failed, &error))),
+        // What the store refuses at the begin (other settings, a newer minimum) is the configuration's matter.
+        Err(ConsoleError::Engine(error @ EngineError::Refused { .. })) => {
+            Err(Failure::of(Exit::Configuration, &error))
+        }
+        Err(ConsoleError::Engine(error)) => Err(error.into()),
+        Err(error @ (ConsoleError::Keys(_) | ConsoleError::Theme(_))) => Err(Failure::of(Exit::Configuration, &error)),
+        Err(error @ (ConsoleError::Terminal(_) | ConsoleError::Cut)) => Err(Failure::of(Exit::Failed, &error)),
+    }
+}
+
+/// One try. The screen gets the reason, the exit code is kept for the end.
+async fn open(
+    config: Arc<Config>,
+    failed: Arc<Mutex<Option<Failure>>>,
+) -> Result<crate::engine::Engine, ConnectProblem> {
+    match compose::engine(&config, None).await {
+        Ok(engine) => Ok(engine),
+        Err(error) => {
+            let problem = ConnectProblem {
+                text: error.failure.causes().join(": "),
+                waiting_helps: error.waiting_helps,
+            };
+            *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.failure);
+            Err(problem)
+        }
+    }
+}
+
+/// What the arguments and the configuration make of the console.
+pub(super) fn settings(cli: &Cli, config: &Config) -> Result<ConsoleSettings, Failure> {
+    let read_only = why_read_only(cli, config);
+    if read_only.is_some() && cli.works() {
+        return Err(Failure::new(
+            Exit::Refused,
+            "a console that works delivers: it cannot be read-only",
+        ));
+    }
+    Ok(ConsoleSettings {
+        theme: config.console.theme.clone(),
+        keys: config.console.keys.clone(),
+        refresh: config.console.refresh,
+        access: access(read_only.as_deref()),
+        actor: cli::actor("console"),
+        reason: cli.reason().map(str::to_owned),
+        deliver: deliver(cli.works(), &config.broker.kind, read_only.is_some()),
+        place: place(config, read_only),
+    })
+}
+
+/// The same for the demo, which asks no configuration.
+pub(super) fn settings_of_demo(cli: &Cli) -> ConsoleSettings {
+    let read_only = (cli.access(Access::Operator) == Access::ReadOnly).then(|| "--read-only".to_owned());
+    ConsoleSettings {
+        theme: None,
+        keys: std::collections::BTreeMap::new(),
+        refresh: DEMO_REFRESH,
+        access: access(read_only.as_deref()),
+        actor: cli::actor("console"),
+        reason: cli.reason().map(str::to_owned),
+        deliver: Deliver::Elsewhere,
+        place: Place {
+            label: "DEMO".to_owned(),
+            colour: None,
+            broker: "embedded".to_owned(),
+            store: "sqlite in a scratch directory".to_owned(),
+            read_only,
+        },
+    }
+}
+
+const fn access(read_only: Option<&str>) -> Access {
+    match read_only {
+        Some(_) => Access::ReadOnly,
+        None => Access::Operator,
+    }
+}
+
+fn why_read_only(cli: &Cli, config: &Config) -> Option<String> {
+    let why = if cli.access(Access::Operator) == Access::ReadOnly {
+        "--read-only"
+    } else if config.profile.read_only {
+        "read-only profile"
+    } else if config.profile.protected {
+        "protected profile: starts read-only"
+    } else {
+        return None;
+    };
+    Some(why.to_owned())
+}
+
+/// An embedded broker has nobody else who would deliver; one that only looks leaves it at that.
+const fn deliver(works: bool, broker: &BrokerKind, read_only: bool) -> Deliver {
+    match (works, broker) {
+        (true, _) => Deliver::Always,
+        (false, BrokerKind::Embedded) if !read_only => Deliver::WhenAlone,
+        (false, BrokerKind::Embedded | BrokerKind::RabbitMq { .. }) => Deliver::Never,
+    }
+}
+
+fn place(config: &Config, read_only: Option<String>) -> Place {
+    let profile = &config.profile;
+    let label = profile.label.as_deref().or(profile.name.as_deref()).unwrap_or_default();
+    let broker = match &config.broker.kind {
+        BrokerKind::Embedded => "embedded".to_owned(),
+        BrokerKind::RabbitMq { amqp_url, .. } => {
+            format!("rabbitmq {}/{}", host(amqp_url), config.broker.naming.vhost)
+        }
+    };
+    let store = match &config.store {
+        StoreConfig::Sqlite { path } => format!("sqlite {}", path.display()),
+        StoreConfig::Postgres { url } => {
+            let database = url::Url::parse(url.expose()).map(|url| url.path().to_owned());
+            format!("postgres {}{}", host(url), database.unwrap_or_default())
+        }
+    };
+    Place {
+        label: text::show(label, LABEL_WIDTH_MAX),
+        colour: profile.colour.clone(),
+        broker: text::show(&broker, PLACE_WIDTH_MAX),
+        store: text::show(&store, PLACE_WIDTH_MAX),
+        read_only,
+    }
+}
+
+/// Host and port; neither user nor password.
+fn host(url: &SecretUrl) -> String {
+    let Ok(url) = url::Url::parse(url.expose()) else {
+        return String::new();
+    };
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// The log of a console: a file, and only where somebody asked for it.
+pub(super) fn log(environment: &Environment) -> Result<(), Failure> {
+    let Some(filter) = environment.variable("REDRIVE_LOG") else {
+        return Ok(());
+    };
+    let Some(directory) = environment.state_home.as_ref().map(|home| home.join("redrive")) else {
+        let why = "REDRIVE_LOG is set, and there is no place for a log: set XDG_STATE_HOME or HOME";
+        return Err(Failure::new(Exit::Configuration, why));
+    };
+    let file = log_file(&directory).map_err(|error| {
+        let path = directory.join("console.log");
+        Failure::new(
+            Exit::Configuration,
+            format!("the log {:?} cannot be written: {error}", path.to_string_lossy()),
+        )
+    })?;
+    super::log_to(environment, LogTarget::File(file), Some(filter))
+}
+
+fn log_file(directory: &Path) -> io::Result<File> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let mut options = OpenOptions::new();
+    let file = options
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(directory.join("console.log"))?;
+    if file.metadata()?.len() > LOG_BYTES_MAX {
+        file.set_len(0)?;
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn settings_for(line: &str, text: &str, profile: Option<&str>) -> Result<ConsoleSettings, Exit> {
+        let environment = Environment {
+            data_home: Some("/data".into()),
+            ..Environment::default()
+        };
+        let config = Config::resolve(text, profile, &environment).unwrap();
+        let cli = Cli::try_parse_from(line.split_whitespace()).unwrap();
+        settings(&cli, &config).map_err(|failure| failure.exit())
+    }
+
+    const SERVERS: &str = "[broker]\nurl = \"amqp://me:secret@mq.example\"\n\
+        [store]\nurl = \"postgres://me:secret@db.example:5433/records\"\n\
+        [profile.live]\nlabel = \"LIVE\"\ncolour = \"red\"\nprotected = true\n\
+        [profile.audit]\nread_only = true\n";
+
+    #[test]
+    fn the_place_is_named_without_credentials() {
+        let place = settings_for("redrive", SERVERS, Some("live")).unwrap().place;
+        assert_eq!(place.label, "LIVE");
+        assert_eq!(place.colour.as_deref(), Some("red"));
+        assert_eq!(place.broker, "rabbitmq mq.example/redrive");
+        assert_eq!(place.store, "postgres db.example:5433/records");
+        let place = settings_for("redrive", "", None).unwrap().place;
+        assert_eq!((place.label.as_str(), place.broker.as_str()), ("", "embedded"));
+        assert_eq!(place.store, "sqlite /data/redrive/redrive.db");
+    }
+
+    #[test]
+    fn who_cannot_write_is_told_why() {
+        for (line, profile, why) in [
+            ("redrive", None, None),
+            ("redrive --read-only", None, Some("--read-only")),
+            ("redrive", Some("audit"), Some("read-only profile")),
+            ("redrive", Some("live"), Some("protected profile: starts read-only")),
+        ] {
+            let settings = settings_for(line, SERVERS, profile).unwrap();
+            assert_eq!(settings.place.read_only.as_deref(), why, "{line} {profile:?}");
+            assert_eq!(settings.access == Access::ReadOnly, why.is_some(), "{line} {profile:?}");
+        }
+    }
+
+    #[test]
+    fn it_delivers_when_asked_and_where_nobody_else_would() {
+        let deliver = |line, text| settings_for(line, text, None).map(|settings| settings.deliver);
+        assert_eq!(deliver("redrive", SERVERS), Ok(Deliver::Never));
+        assert_eq!(deliver("redrive --work", SERVERS), Ok(Deliver::Always));
+        assert_eq!(deliver("redrive", ""), Ok(Deliver::WhenAlone));
+        assert_eq!(deliver("redrive --work", ""), Ok(Deliver::Always));
+        assert_eq!(deliver("redrive --read-only", ""), Ok(Deliver::Never));
+        assert_eq!(deliver("redrive --work --read-only", ""), Err(Exit::Refused));
+    }
+
+    #[test]
+    fn the_log_is_private_and_bounded() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().join("state").join("redrive");
+        let file = log_file(&directory).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        file.set_len(LOG_BYTES_MAX).unwrap();
+        assert_eq!(log_file(&directory).unwrap().metadata().unwrap().len(), LOG_BYTES_MAX);
+        file.set_len(LOG_BYTES_MAX + 1).unwrap();
+        assert_eq!(log_file(&directory).unwrap().metadata().unwrap().len(), 0);
+    }
+}
