@@ -85,6 +85,15 @@ pub struct Detail {
     pub scroll: usize,
 }
 
+/// What Enter in a detail opens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeadsTo {
+    /// The endpoint of the queue.
+    Endpoint(EndpointUrl),
+    /// The queues of the endpoint.
+    Queues(EndpointUrl),
+}
+
 impl Detail {
     /// A detail whose content is not there yet.
     #[must_use]
@@ -96,6 +105,34 @@ impl Detail {
             asked_at: Some(asked_at),
             selected: 0,
             scroll: 0,
+        }
+    }
+
+    /// What Enter opens from here; `None`: that is not known (yet).
+    #[must_use]
+    pub fn leads_to(&self) -> Option<LeadsTo> {
+        match &self.subject {
+            Subject::Endpoint(url) => Some(LeadsTo::Queues(url.clone())),
+            Subject::Queue(_) => {
+                let queue = self.answer.as_ref()?.queue.as_ref()?.as_ref().ok()?;
+                queue.url.clone().map(LeadsTo::Endpoint)
+            }
+        }
+    }
+
+    /// Attempts or messages that can be selected in the part in front.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        let Some(answer) = &self.answer else {
+            return 0;
+        };
+        match self.tab {
+            DetailTab::Why => 0,
+            DetailTab::Attempts => answer.attempts.as_ref().map_or(0, Vec::len),
+            DetailTab::Messages => match &answer.messages {
+                Some(Ok(messages)) => messages.len(),
+                Some(Err(_)) | None => 0,
+            },
         }
     }
 }

@@ -4,6 +4,7 @@
 //! opened the dialog; repeats and pasted text are ignored; it is armed only after [`ARMED_AFTER`],
 //! so that keys typed ahead do nothing. Friction grows with what can be lost.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
@@ -34,6 +35,8 @@ pub struct Scope {
     pub skipped: usize,
     /// The reason.
     pub skipped_because: Option<String>,
+    /// What the targets do not say by themselves, such as that a queue's endpoint is what is acted on.
+    pub note: Option<&'static str>,
 }
 
 /// Where the targets come from.
@@ -117,4 +120,31 @@ pub struct Task {
     pub since: Timestamp,
     /// Plans that ended well, and badly, so far; `None` while it is being planned.
     pub ended: Option<(usize, usize)>,
+    /// Which commands have not been answered since they are carried out.
+    pub unanswered: BTreeSet<usize>,
+    /// What came of it so far.
+    pub report: Report,
+}
+
+/// What came of the commands of a task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Endpoints that are available again.
+    pub endpoints: usize,
+    /// Queues that go on.
+    pub queues: u64,
+    /// Test requests that were not answered with a 2xx.
+    pub tests_failed: usize,
+    /// What the last command answered, where that is worth saying (safe to show).
+    pub last: Option<String>,
+    /// Why the first that was refused was (safe to show).
+    pub refused_because: Option<String>,
+}
+
+impl Task {
+    /// Whether it is being carried out: leaving would break it off.
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        self.ended.is_some()
+    }
 }

@@ -1,6 +1,7 @@
 //! What was done and what happened: toasts that pass, and the action log that stays.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::domain::time::Timestamp;
 
@@ -48,9 +49,36 @@ impl Journal {
         self.entries.push_back(entry);
     }
 
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Newest first.
     pub fn newest_first(&self) -> impl ExactSizeIterator<Item = &Entry> + DoubleEndedIterator {
         self.entries.iter().rev()
+    }
+}
+
+/// Toasts at once, at most: the oldest goes.
+pub const TOASTS_MAX: usize = 4;
+
+impl Tone {
+    /// How long a sentence of this tone stays in its corner.
+    #[must_use]
+    pub const fn lasts(self) -> Duration {
+        match self {
+            Self::Note | Self::Good => Duration::from_secs(5),
+            Self::Warning => Duration::from_secs(8),
+            Self::Bad => Duration::from_secs(12),
+        }
     }
 }
 

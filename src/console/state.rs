@@ -5,17 +5,24 @@ use std::time::Duration;
 
 use tui_input::Input;
 
-use super::detail::Detail;
+use super::detail::{Detail, Subject};
 use super::dialog::{Dialog, Task};
 use super::history::History;
 use super::journal::{Journal, Toast};
-use super::table::Table;
+use super::keymap::Keymap;
+use super::settings::{ConsoleSettings, Deliver};
+use super::table::{List, Table};
 use crate::domain::time::Timestamp;
+use crate::engine::Access;
 use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
 use crate::engine::view::Retry;
 
 /// The least size that anything is shown at.
 pub const SIZE_MIN: (u16, u16) = (40, 10);
+/// Lines of the screen that are not rows of a list: header, tabs, head of the list, its filter, hints.
+const LINES_AROUND_A_LIST: u16 = 6;
+/// The size until the terminal has said its own.
+const SIZE_AT_FIRST: (u16, u16) = (80, 24);
 
 /// One screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -157,7 +164,7 @@ pub struct State {
     /// Sentences that stay.
     pub journal: Journal,
     /// The keys in use.
-    pub keymap: Arc<super::keymap::Keymap>,
+    pub keymap: Arc<Keymap>,
     /// Keys of a sequence that has begun.
     pub pending_keys: Vec<keybinds::KeyInput>,
     /// Whether the terminal's window has the focus.
@@ -166,6 +173,130 @@ pub struct State {
     pub last_key_at: Option<Timestamp>,
     /// How many came like that in a row.
     pub burst: u32,
+    /// Attempts that this process made since it began.
+    pub attempts: Attempts,
+    /// Leaving was asked for while something ran; asked again until then, it is done.
+    pub leaving_until: Option<Timestamp>,
+}
+
+/// Attempts that were counted as they happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// Delivered.
+    pub delivered: u64,
+    /// Anything else.
+    pub failed: u64,
+}
+
+impl State {
+    /// A console whose store and broker are being opened.
+    #[must_use]
+    pub fn new(settings: &ConsoleSettings, keymap: Arc<Keymap>, now: Timestamp) -> Self {
+        let mut place = settings.place.clone();
+        if settings.access == Access::ReadOnly && place.read_only.is_none() {
+            place.read_only = Some("this console may only look".to_owned());
+        }
+        let mut state = Self {
+            size: SIZE_AT_FIRST,
+            now,
+            place,
+            refresh: settings.refresh,
+            link: Link::Connecting {
+                since: now,
+                problem: None,
+                attempt: 1,
+                next_at: now,
+            },
+            work: match settings.deliver {
+                Deliver::Never => Work::Observes,
+                Deliver::Always | Deliver::WhenAlone => Work::StandsBy,
+                Deliver::Elsewhere => Work::Delivers,
+            },
+            snapshot: None,
+            frozen_at: None,
+            held: None,
+            history: History::default(),
+            view: View::default(),
+            mode: Mode::default(),
+            queues: Table::default(),
+            endpoints: Table::default(),
+            retries: Table::default(),
+            log_scroll: 0,
+            details: Vec::new(),
+            tasks: Vec::new(),
+            next_request: 1,
+            toasts: Vec::new(),
+            journal: Journal::default(),
+            keymap,
+            pending_keys: Vec::new(),
+            focused: true,
+            last_key_at: None,
+            burst: 0,
+            attempts: Attempts::default(),
+            leaving_until: None,
+        };
+        state.resize(SIZE_AT_FIRST);
+        state
+    }
+
+    /// The view whose keys count: that of the innermost detail, else the one in front.
+    #[must_use]
+    pub fn focus(&self) -> View {
+        match self.details.last().map(|detail| &detail.subject) {
+            Some(Subject::Queue(_)) => View::Queues,
+            Some(Subject::Endpoint(_)) => View::Endpoints,
+            None => self.view,
+        }
+    }
+
+    /// The list in front; `None` in a view without one.
+    #[must_use]
+    pub fn list(&self) -> Option<&dyn List> {
+        match self.view {
+            View::Queues => Some(&self.queues),
+            View::Endpoints => Some(&self.endpoints),
+            View::Retries => Some(&self.retries),
+            View::Overview | View::Log => None,
+        }
+    }
+
+    pub(super) fn list_mut(&mut self) -> Option<&mut dyn List> {
+        match self.view {
+            View::Queues => Some(&mut self.queues),
+            View::Endpoints => Some(&mut self.endpoints),
+            View::Retries => Some(&mut self.retries),
+            View::Overview | View::Log => None,
+        }
+    }
+
+    /// Whether the terminal is too small to show anything; then no key changes anything either.
+    #[must_use]
+    pub const fn is_too_small(&self) -> bool {
+        self.size.0 < SIZE_MIN.0 || self.size.1 < SIZE_MIN.1
+    }
+
+    /// Rows of a list, lines of a text: what a page is.
+    #[must_use]
+    pub fn page(&self) -> usize {
+        usize::from(self.size.1.saturating_sub(LINES_AROUND_A_LIST)).max(1)
+    }
+
+    pub(super) fn resize(&mut self, size: (u16, u16)) {
+        self.size = size;
+        let page = self.page();
+        self.queues.set_page(page);
+        self.endpoints.set_page(page);
+        self.retries.set_page(page);
+    }
+
+    /// The newest snapshot, shown or held back.
+    #[must_use]
+    pub const fn newest(&self) -> Option<&Arc<Snapshot>> {
+        match &self.held {
+            Some(held) => Some(held),
+            None => self.snapshot.as_ref(),
+        }
+    }
 }
 
 impl Place {

@@ -18,6 +18,7 @@ pub mod error;
 pub mod event;
 mod fence;
 mod fields;
+mod holdings;
 mod incarnation;
 mod insist;
 mod manage;
@@ -35,6 +36,7 @@ pub mod snapshot;
 pub mod view;
 mod why;
 mod worker;
+mod worst;
 
 use std::collections::HashMap;
 use std::sync::Arc;

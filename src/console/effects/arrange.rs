@@ -45,7 +45,7 @@ impl Arranger {
 
     fn work(&self) {
         while let Some(job) = self.next() {
-            let arranged = super::arranged(&job);
+            let arranged = job.run();
             // Superseded meanwhile: the newer request answers.
             if !self.is_superseded(&job) && self.inputs.blocking_send(Event::Arranged(arranged).into()).is_err() {
                 return;

@@ -17,6 +17,8 @@ mod input;
 mod link;
 mod screen;
 mod signals;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write as _};
 use std::sync::{Arc, OnceLock};
@@ -33,8 +35,10 @@ pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Pause, Screen
 
 use self::link::Linker;
 use super::effects::{Actor, Executions, Executor, Link};
+use super::keymap::{Keymap, KeymapError};
 use super::terminal::{self, Terminal};
-use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, State, Theme, view};
+use super::theme::{self, Depth, Sources, Theme, ThemeError};
+use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Event, State, update, view};
 use crate::ambient::{self, Clock};
 use crate::domain::text;
 use crate::engine::EngineError;
@@ -65,6 +69,12 @@ pub enum ConsoleError {
     /// The terminal cannot be used.
     #[error("the terminal cannot be used")]
     Terminal(#[source] io::Error),
+    /// The configured keys cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeymapError),
+    /// There is no such theme, or it cannot be used.
+    #[error(transparent)]
+    Theme(#[from] ThemeError),
     /// A signal ended it before everything was finished.
     #[error("stopped before everything in flight was finished")]
     Cut,
@@ -83,8 +93,8 @@ pub async fn run_with_view(
     stop: CancellationToken,
 ) -> Result<(), ConsoleError> {
     let clock = Clock::system();
-    let theme = Theme::default();
-    let state = first_state(&settings, &clock);
+    let theme = theme(&settings)?;
+    let state = first_state(&settings, terminal::size(), &clock)?;
     let terminal = Terminal::take(&title(&settings)).map_err(ConsoleError::Terminal)?;
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let session = Session::start(connect, &settings, sender, clock.clone())?;
@@ -353,63 +363,21 @@ fn title(settings: &ConsoleSettings) -> String {
     text::show(&format!("redrive · {label}"), TITLE_MAX)
 }
 
-fn first_state(settings: &ConsoleSettings, clock: &Clock) -> State {
-    use crate::console::{
-        history::History,
-        journal::Journal,
-        keymap::Keymap,
-        state::{Link, Mode, View, Work},
-        table::{ListFilter, Row, Sort, Table},
-    };
-    fn table<R: Row>() -> Table<R> {
-        Table {
-            rows: Arc::default(),
-            order: Arc::default(),
-            taken_at: None,
-            filter: ListFilter::default(),
-            sort: Sort::default(),
-            selected: None,
-            cursor: 0,
-            offset: 0,
-            page: 0,
-            column_offset: 0,
-            marks: std::collections::HashSet::new(),
-            anchor: None,
-            ticket: 0,
-        }
-    }
+/// What is shown before anything is known.
+fn first_state(settings: &ConsoleSettings, (columns, rows): (u16, u16), clock: &Clock) -> Result<State, ConsoleError> {
+    let keymap = Keymap::from_config(&settings.keys)?;
     let now = clock.now();
-    State {
-        size: terminal::size(),
-        now,
-        place: settings.place.clone(),
-        refresh: settings.refresh,
-        link: Link::Connecting {
-            since: now,
-            problem: None,
-            attempt: 1,
-            next_at: now,
-        },
-        work: Work::Observes,
-        snapshot: None,
-        frozen_at: None,
-        held: None,
-        history: History::default(),
-        view: View::default(),
-        mode: Mode::Browse,
-        queues: table(),
-        endpoints: table(),
-        retries: table(),
-        log_scroll: 0,
-        details: Vec::new(),
-        tasks: Vec::new(),
-        next_request: 1,
-        toasts: Vec::new(),
-        journal: Journal::default(),
-        keymap: Arc::new(Keymap { bindings: Vec::new() }),
-        pending_keys: Vec::new(),
-        focused: true,
-        last_key_at: None,
-        burst: 0,
+    let mut state = State::new(settings, Arc::new(keymap), now);
+    let _ = update(&mut state, now, Event::Resize { columns, rows });
+    Ok(state)
+}
+
+/// The theme that was asked for, as far as the terminal can show it.
+fn theme(settings: &ConsoleSettings) -> Result<Theme, ConsoleError> {
+    let depth = Depth::detect(&io::stdout());
+    let choice = theme::choose(&Sources::builtin(), settings.theme.as_deref(), depth)?;
+    if let Some(notice) = choice.notice {
+        tracing::warn!(?notice, "theme");
     }
+    Ok(choice.theme)
 }

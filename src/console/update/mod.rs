@@ -1,15 +1,135 @@
 //! The one function that changes the [`State`].
+//!
+//! | file | what it changes |
+//! |---|---|
+//! | `keys.rs` | which key goes where: bursts, repeats, sequences, pasted text |
+//! | `act.rs` | what an action does in a view |
+//! | `filter.rs` | the filter line |
+//! | `details.rs` | open details |
+//! | `scope.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
+//! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
+//! | `say.rs` | toasts and the action log |
+//! | `wake.rs` | when something changes by time alone |
 
+mod act;
+mod answers;
+mod confirm;
+mod details;
+mod differences;
+mod filter;
+mod keys;
+mod say;
+pub(in crate::console) mod scope;
+mod snapshots;
+#[cfg(test)]
+mod tests;
+mod wake;
+
+use super::journal::Tone;
+use super::state::{Link, Mode, Work};
+use super::table::Arranged;
 use super::{Effect, Event, State};
+use crate::domain::outcome::OutcomeClass;
+use crate::domain::text::show;
 use crate::domain::time::Timestamp;
+use crate::engine;
+
+/// The reason of a failed connection is shown at most this wide.
+const PROBLEM_WIDTH_MAX: usize = 400;
 
 /// What `event` at `now` makes of the state, and what is to be done about it. Pure.
 #[must_use]
 pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
     state.now = now;
+    say::expire(state);
     match event {
-        Event::Resize { columns, rows } => state.size = (columns, rows),
-        _ => {}
+        Event::Key(key) => return keys::key(state, key),
+        Event::Paste(text) => return keys::paste(state, &text),
+        Event::Snapshot(snapshot) => return snapshots::receive(state, snapshot),
+        Event::Planned { request, result } => confirm::planned(state, request, result),
+        Event::Executed { request, item, result } => return answers::executed(state, request, item, result),
+        Event::Resize { columns, rows } => state.resize((columns, rows)),
+        Event::Focus(focused) => focus(state, focused),
+        Event::Connecting {
+            problem,
+            attempt,
+            next_at,
+        } => connecting(state, problem, attempt, next_at),
+        Event::Connected => state.link = Link::Open,
+        Event::Delivering(delivers) => delivering(state, delivers),
+        Event::Engine(event) => engine_event(state, event),
+        Event::Arranged(arranged) => adopt(state, arranged),
+        Event::Detail(answer) => details::answered(state, *answer),
+        Event::Tick => {}
     }
     Vec::new()
+}
+
+fn focus(state: &mut State, focused: bool) {
+    state.focused = focused;
+    if !focused && matches!(state.mode, Mode::Dialog(_)) {
+        confirm::close(state);
+        say::toast(
+            state,
+            Tone::Warning,
+            "the window lost the focus: the confirmation is closed, nothing was done",
+        );
+    }
+}
+
+fn connecting(state: &mut State, problem: Option<String>, attempt: u32, next_at: Timestamp) {
+    let since = match state.link {
+        Link::Connecting { since, .. } => since,
+        Link::Open => state.now,
+    };
+    state.link = Link::Connecting {
+        since,
+        problem: problem.map(|text| show(&text, PROBLEM_WIDTH_MAX)),
+        attempt,
+        next_at,
+    };
+}
+
+fn delivering(state: &mut State, delivers: bool) {
+    let work = if delivers { Work::Delivers } else { Work::StandsBy };
+    if state.work == work {
+        return;
+    }
+    state.work = work;
+    let text = if delivers {
+        "this process delivers"
+    } else {
+        "this process does not deliver any more: another one does, or it cannot"
+    };
+    say::happened(state, Tone::Note, text);
+}
+
+/// What the snapshots cannot tell; the rest comes with them.
+fn engine_event(state: &mut State, event: engine::Event) {
+    match event {
+        engine::Event::Attempted(attempt) if attempt.class == OutcomeClass::Delivered => {
+            state.attempts.delivered += 1;
+        }
+        engine::Event::Attempted(_) => state.attempts.failed += 1,
+        engine::Event::DeadLettered { queue, reason } => {
+            let text = format!(
+                "a message of {} was dead-lettered: {}",
+                say::name(queue.as_str()),
+                say::name(&reason)
+            );
+            say::happened(state, Tone::Warning, &text);
+        }
+        engine::Event::EndpointChanged { .. }
+        | engine::Event::QueueEnded(_)
+        | engine::Event::QueueRefused { .. }
+        | engine::Event::Connection { .. } => {}
+    }
+}
+
+fn adopt(state: &mut State, arranged: Arranged) {
+    match arranged {
+        Arranged::Queues(order) => state.queues.adopt(order),
+        Arranged::Endpoints(order) => state.endpoints.adopt(order),
+        Arranged::Retries(order) => state.retries.adopt(order),
+    };
 }

@@ -5,17 +5,29 @@
 //! answer comes, the list shows the rows it had. Selection and marks are ids, so a refresh moves
 //! neither; a mark that the filter hides or that is gone is counted, never forgotten silently.
 
+mod arrange;
+mod columns;
+mod filter;
+mod list;
+mod marks;
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::domain::filter::{Field, FieldValue, Filter, FilterError};
+pub use self::arrange::arrange;
+pub use self::filter::ListFilter;
+pub use self::list::{End, List};
+pub use self::marks::{MarkCounts, Marked};
+use crate::domain::filter::{Field, FieldValue, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::snapshot::{self, EndpointRow, QueueRow};
+use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
 use crate::engine::view::Retry;
 
 /// Lists up to this long are arranged at once.
@@ -32,8 +44,20 @@ pub trait Row: Debug + Send + Sync + Sized + 'static {
     /// The fields that a filter may name.
     const FIELDS: &'static [Field];
 
+    /// The fields in which a bare word is looked for.
+    const SEARCHED: &'static [&'static str];
+
+    /// The rows of a snapshot, and when they were read.
+    fn rows_of(snapshot: &Snapshot) -> (Arc<Vec<Arc<Self>>>, Timestamp);
+
+    /// A job for the list of these rows.
+    fn to_job(job: Job<Self>) -> ArrangeJob;
+
     /// Its id.
     fn id(&self) -> Self::Id;
+
+    /// The order of two rows that are alike in the column that is sorted by.
+    fn tie(&self, other: &Self) -> Ordering;
 
     /// The value of a field at this time; anything unknown is missing.
     fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_>;
@@ -52,8 +76,21 @@ pub struct Column<R> {
     pub right: bool,
     /// The lower, the longer it stays when the terminal is narrow (0: always).
     pub drop_rank: u8,
-    /// The order of two rows; unknown values come last either way.
-    pub compare: fn(&R, &R) -> Ordering,
+    /// Whether sorting by it begins with the greatest.
+    pub greatest_first: bool,
+    /// What a row is sorted by.
+    pub key: fn(&R) -> SortKey<'_>,
+}
+
+/// What a row is sorted by in one column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SortKey<'a> {
+    /// A count, a rank or a time.
+    Number(i64),
+    /// A name.
+    Text(&'a str),
+    /// Unknown: behind all others, whichever the direction.
+    Missing,
 }
 
 /// How wide a column is, in cells.
@@ -77,17 +114,6 @@ pub struct Sort {
     pub column: usize,
     /// Greatest first.
     pub descending: bool,
-}
-
-/// The filter of a list while it is typed and after.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ListFilter {
-    /// As typed.
-    pub text: String,
-    /// The last text that could be read; what the list is filtered by.
-    pub applied: Option<Filter>,
-    /// Why the text cannot be read, with the place.
-    pub error: Option<FilterError>,
 }
 
 /// A list.
@@ -117,8 +143,21 @@ pub struct Table<R: Row> {
     pub marks: HashSet<R::Id>,
     /// The row marked last: where a range begins.
     pub anchor: Option<R::Id>,
+    /// Where the marks are.
+    pub mark_counts: MarkCounts,
+    /// What Esc in the filter line goes back to; `None`: it is not being typed.
+    pub before_filter: Option<BeforeFilter<R::Id>>,
     /// The newest job for this list; an answer to an older one is dropped.
     pub ticket: u64,
+}
+
+/// A list as it was when its filter line was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BeforeFilter<Id> {
+    /// The filter's text.
+    pub text: String,
+    /// The selected row.
+    pub selected: Option<Id>,
 }
 
 /// Sort and filter one list.
@@ -182,50 +221,4 @@ pub enum RetryId {
     Url(EndpointUrl),
     /// Neither is known.
     Unknown,
-}
-
-impl Row for QueueRow {
-    type Id = QueueName;
-    const COLUMNS: &'static [Column<Self>] = &[];
-    const FIELDS: &'static [Field] = snapshot::QUEUE_FIELDS;
-
-    fn id(&self) -> QueueName {
-        self.name.clone()
-    }
-
-    fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
-        Self::field(self, name, now)
-    }
-}
-
-impl Row for EndpointRow {
-    type Id = EndpointUrl;
-    const COLUMNS: &'static [Column<Self>] = &[];
-    const FIELDS: &'static [Field] = snapshot::ENDPOINT_FIELDS;
-
-    fn id(&self) -> EndpointUrl {
-        self.endpoint.url.clone()
-    }
-
-    fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
-        Self::field(self, name, now)
-    }
-}
-
-impl Row for Retry {
-    type Id = RetryId;
-    const COLUMNS: &'static [Column<Self>] = &[];
-    const FIELDS: &'static [Field] = snapshot::RETRY_FIELDS;
-
-    fn id(&self) -> RetryId {
-        match (&self.queue, &self.url) {
-            (Some(queue), _) => RetryId::Queue(queue.clone()),
-            (None, Some(url)) => RetryId::Url(url.clone()),
-            (None, None) => RetryId::Unknown,
-        }
-    }
-
-    fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_> {
-        Self::field(self, name, now)
-    }
 }

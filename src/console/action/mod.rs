@@ -4,9 +4,20 @@
 //! A key that changes something is a capital letter, never Ctrl with R, D, K or W, and never a key
 //! that scrolls somewhere else. An action that is not possible at present stays visible with the reason.
 
+mod documentation;
+mod enabled;
+mod specs;
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
+pub use self::documentation::{HelpSection, help_sections, key_documentation};
+pub use self::specs::ACTIONS;
 use super::state::{State, View};
+
+/// Why something is not possible, in an operator's words.
+pub type Reason = Cow<'static, str>;
 
 /// What an operator can do with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -127,5 +138,70 @@ pub struct ActionSpec {
     /// Whether the hint bar has it.
     pub hinted: bool,
     /// Whether it is possible now, or why not.
-    pub enabled: fn(&State) -> Result<(), Cow<'static, str>>,
+    pub enabled: fn(&State) -> Result<(), Reason>,
+}
+
+/// What the hint bar shows of an action.
+#[derive(Clone, Debug)]
+pub struct Hint {
+    /// Which action.
+    pub spec: &'static ActionSpec,
+    /// Its first key, as it is shown.
+    pub key: String,
+    /// Whether it is possible now, or why not.
+    pub enabled: Result<(), Reason>,
+}
+
+/// The row of an action.
+#[must_use]
+pub fn spec(id: ActionId) -> &'static ActionSpec {
+    static NONE: ActionSpec = specs::NONE;
+    ACTIONS.iter().find(|spec| spec.id == id).unwrap_or(&NONE)
+}
+
+/// What the hint bar has now, the most useful first: what is possible, in the order of the table;
+/// then what changes something and is not possible, with its reason.
+#[must_use]
+pub fn hints(state: &State) -> Vec<Hint> {
+    let offered = ACTIONS.iter().filter(|spec| spec.hinted && spec.is_offered(state));
+    let hints = offered.filter_map(|spec| {
+        let enabled = (spec.enabled)(state);
+        let worth_it = enabled.is_ok() || spec.mutates();
+        let key = state.keymap.label(spec.id)?;
+        worth_it.then_some(Hint { spec, key, enabled })
+    });
+    let (mut possible, refused): (Vec<Hint>, Vec<Hint>) = hints.partition(|hint| hint.enabled.is_ok());
+    possible.extend(refused);
+    possible
+}
+
+impl ActionSpec {
+    /// Whether it changes something.
+    #[must_use]
+    pub fn mutates(&self) -> bool {
+        self.changes != Changes::Nothing
+    }
+
+    /// Whether it is offered where the operator is.
+    #[must_use]
+    pub fn is_offered(&self, state: &State) -> bool {
+        self.context.has(state.focus())
+    }
+}
+
+impl Context {
+    /// Whether a view is in it.
+    #[must_use]
+    pub fn has(self, view: View) -> bool {
+        match self {
+            Self::Everywhere => true,
+            Self::Views(views) => views.contains(&view),
+        }
+    }
+
+    /// Whether there is a view in both.
+    #[must_use]
+    pub fn meets(self, other: Self) -> bool {
+        View::ALL.into_iter().any(|view| self.has(view) && other.has(view))
+    }
 }

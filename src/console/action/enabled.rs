@@ -1,0 +1,130 @@
+//! Whether an action is possible now, or why not. Asked with every frame: none looks at more than a row.
+
+use super::{ActionId, Reason};
+use crate::console::detail::Subject;
+use crate::console::state::{Link, State, View};
+use crate::console::table::List;
+use crate::console::update::scope;
+
+type Possible = Result<(), Reason>;
+
+#[expect(clippy::unnecessary_wraps, reason = "one shape for every action of the table")]
+pub(super) fn always(_: &State) -> Possible {
+    Ok(())
+}
+
+pub(super) fn list(state: &State) -> Possible {
+    with_list(state, |_| Ok(()))
+}
+
+pub(super) fn selected(state: &State) -> Possible {
+    with_list(state, |list| require(list.has_selection(), "nothing is selected"))
+}
+
+pub(super) fn mark_range(state: &State) -> Possible {
+    with_list(state, |list| require(list.has_anchor(), "nothing is marked yet"))
+}
+
+pub(super) fn unmark(state: &State) -> Possible {
+    with_list(state, |list| {
+        let marks = list.mark_counts();
+        require(marks.shown + marks.hidden + marks.gone > 0, "nothing is marked")
+    })
+}
+
+pub(super) fn open(state: &State) -> Possible {
+    match state.details.last() {
+        Some(detail) => require(detail.leads_to().is_some(), "its endpoint is not known"),
+        None => selected(state),
+    }
+}
+
+pub(super) fn back(state: &State) -> Possible {
+    let something = !state.details.is_empty()
+        || state.list().is_some_and(|list| {
+            let marks = list.mark_counts();
+            !list.filter().text.is_empty() || marks.shown + marks.hidden + marks.gone > 0
+        });
+    require(something, "nothing is open")
+}
+
+pub(super) fn browse(state: &State) -> Possible {
+    connected(state)?;
+    match state.details.last().map(|detail| &detail.subject) {
+        Some(Subject::Queue(_)) => Ok(()),
+        Some(Subject::Endpoint(_)) => Err("an endpoint has no messages: open one of its queues".into()),
+        None => Err("open a queue first".into()),
+    }
+}
+
+pub(super) fn copy(state: &State) -> Possible {
+    match state.details.last() {
+        Some(_) => Ok(()),
+        None => selected(state),
+    }
+}
+
+pub(super) fn refresh(state: &State) -> Possible {
+    connected(state)
+}
+
+pub(super) fn freeze(state: &State) -> Possible {
+    require(
+        state.snapshot.is_some() || state.frozen_at.is_some(),
+        "nothing is shown yet",
+    )
+}
+
+pub(super) fn redeliver(state: &State) -> Possible {
+    mutate(state, ActionId::Redeliver)
+}
+
+pub(super) fn redeliver_shown(state: &State) -> Possible {
+    mutate(state, ActionId::RedeliverShown)
+}
+
+pub(super) fn pause(state: &State) -> Possible {
+    mutate(state, ActionId::Pause)
+}
+
+pub(super) fn resume(state: &State) -> Possible {
+    mutate(state, ActionId::Resume)
+}
+
+pub(super) fn test(state: &State) -> Possible {
+    mutate(state, ActionId::Test)
+}
+
+pub(super) fn disable(state: &State) -> Possible {
+    mutate(state, ActionId::Disable)
+}
+
+fn mutate(state: &State, action: ActionId) -> Possible {
+    if let Some(why) = &state.place.read_only {
+        return Err(format!("read-only: {why}").into());
+    }
+    connected(state)?;
+    scope::possible(state, action)
+}
+
+fn connected(state: &State) -> Possible {
+    require(state.link == Link::Open, "still connecting")
+}
+
+fn with_list(state: &State, check: impl FnOnce(&dyn List) -> Possible) -> Possible {
+    if !state.details.is_empty() {
+        return Err("a detail is open: Esc closes it".into());
+    }
+    match state.list() {
+        Some(list) => check(list),
+        None => Err(no_list(state.view)),
+    }
+}
+
+pub(in crate::console) fn no_list(view: View) -> Reason {
+    format!("{} has no rows: go to queues or endpoints", view.title()).into()
+}
+
+fn require(fine: bool, why: &'static str) -> Possible {
+    if fine { Ok(()) } else { Err(why.into()) }
+}

@@ -1,0 +1,161 @@
+//! The table itself: the order is that of help, documentation and hint bar.
+
+use super::enabled as may;
+use super::{ActionId, ActionSpec, Changes, Context, Reason};
+use crate::console::state::{State, View};
+
+const LISTS: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
+const QUEUES: Context = Context::Views(&[View::Queues, View::Retries]);
+const ENDPOINTS: Context = Context::Views(&[View::Endpoints]);
+
+/// Every action, once.
+pub const ACTIONS: &[ActionSpec] = &[
+    // What an operator comes for stands first: the hint bar is cut from behind.
+    ActionSpec::new(ActionId::Redeliver, "redeliver", "redeliver", &["R"])
+        .help("Make the endpoint of the selected row, or of the marked rows, available at once; all its queues go on.")
+        .mutates_in(LISTS, may::redeliver)
+        .hinted(),
+    ActionSpec::new(ActionId::RedeliverShown, "redeliver_shown", "redeliver all shown", &["A"])
+        .help("The same for every row that the filter shows and that does not move.")
+        .mutates_in(LISTS, may::redeliver_shown)
+        .hinted(),
+    ActionSpec::new(ActionId::Pause, "pause", "pause", &["P"])
+        .help("Stop delivering from the selected or marked queues after the attempt in hand.")
+        .mutates_in(QUEUES, may::pause)
+        .hinted(),
+    ActionSpec::new(ActionId::Resume, "resume", "resume", &["U"])
+        .help("Deliver again from the selected or marked queues that are paused.")
+        .mutates_in(QUEUES, may::resume)
+        .hinted(),
+    ActionSpec::new(ActionId::Test, "test", "test", &["T"])
+        .help("Send one HEAD request to the endpoint of the selected or marked rows; no queued message.")
+        .mutates_in(LISTS, may::test)
+        .hinted(),
+    ActionSpec::new(ActionId::Disable, "disable", "disable", &["D"])
+        .help("Send nothing to the selected or marked endpoints until somebody redelivers.")
+        .mutates_in(ENDPOINTS, may::disable)
+        .hinted(),
+    ActionSpec::new(ActionId::Open, "open", "open", &["Enter"])
+        .help("Open the selected row: why it moves or does not, its attempts. Again: the endpoint of a queue, the queues of an endpoint.")
+        .offered(LISTS, may::open)
+        .hinted(),
+    ActionSpec::new(ActionId::Back, "back", "back", &["Esc"])
+        .help("Close what is in front; else clear the filter, else the marks.")
+        .when(may::back)
+        .hinted(),
+    ActionSpec::new(ActionId::Browse, "browse", "messages", &["b"])
+        .help("Look at the first messages of the open queue. They are given back in place, and the broker notes that they were looked at.")
+        .offered(QUEUES, may::browse)
+        .hinted(),
+    ActionSpec::new(ActionId::Filter, "filter", "filter", &["/"])
+        .help("Type a filter, such as: depth > 100 and state = parked. A single word is looked for in the names.")
+        .offered(LISTS, may::list)
+        .hinted(),
+    ActionSpec::new(ActionId::Mark, "mark", "mark", &["Space"])
+        .help("Mark the selected row, or take its mark away.")
+        .offered(LISTS, may::selected)
+        .hinted(),
+    ActionSpec::new(ActionId::MarkRange, "mark_range", "mark range", &["v"])
+        .help("Mark every row from the last mark to here.")
+        .offered(LISTS, may::mark_range),
+    ActionSpec::new(ActionId::MarkShown, "mark_shown", "mark all shown", &["*"])
+        .help("Mark every row that the filter shows.")
+        .offered(LISTS, may::selected),
+    ActionSpec::new(ActionId::Unmark, "unmark", "unmark", &["u"])
+        .help("Take all marks away, also those that the filter hides.")
+        .offered(LISTS, may::unmark)
+        .hinted(),
+    ActionSpec::new(ActionId::SortNext, "sort_next", "sort", &["s"])
+        .help("Sort by the next column.")
+        .offered(LISTS, may::list)
+        .hinted(),
+    ActionSpec::new(ActionId::SortReverse, "sort_reverse", "reverse", &["S"])
+        .help("Turn the order round.")
+        .offered(LISTS, may::list),
+    ActionSpec::new(ActionId::Copy, "copy", "copy", &["c"])
+        .help("Copy the name of the selected queue or the URL of the endpoint to the clipboard.")
+        .offered(LISTS, may::copy)
+        .hinted(),
+    ActionSpec::new(ActionId::Freeze, "freeze", "freeze", &["z"])
+        .help("Keep what is shown until pressed again.")
+        .when(may::freeze)
+        .hinted(),
+    ActionSpec::new(ActionId::Refresh, "refresh", "refresh", &["r"])
+        .help("Look now.")
+        .when(may::refresh),
+    ActionSpec::new(ActionId::Overview, "overview", "overview", &["1"])
+        .help("Go to the overview: is anything stuck, since when, how much."),
+    ActionSpec::new(ActionId::Queues, "queues", "queues", &["2"]).help("Go to the queues."),
+    ActionSpec::new(ActionId::Endpoints, "endpoints", "endpoints", &["3"])
+        .help("Go to the endpoints, those that are not available first."),
+    ActionSpec::new(ActionId::Retries, "retries", "retries", &["4"]).help("Go to what is tried when."),
+    ActionSpec::new(ActionId::Log, "log", "log", &["5"]).help("Go to what was done here and what happened."),
+    ActionSpec::new(ActionId::NextView, "next_view", "next view", &["Tab"])
+        .help("Go to the next view; in a detail, to its next part."),
+    ActionSpec::new(ActionId::PreviousView, "previous_view", "previous view", &["Shift+Tab"])
+        .help("Go to the view before; in a detail, to the part before."),
+    ActionSpec::new(ActionId::Up, "up", "up", &["Up", "k"]).help("Move up."),
+    ActionSpec::new(ActionId::Down, "down", "down", &["Down", "j"]).help("Move down."),
+    ActionSpec::new(ActionId::PageUp, "page_up", "page up", &["PageUp"]).help("Move up by a page."),
+    ActionSpec::new(ActionId::PageDown, "page_down", "page down", &["PageDown"]).help("Move down by a page."),
+    ActionSpec::new(ActionId::First, "first", "first", &["Home", "g"]).help("Move to the first row."),
+    ActionSpec::new(ActionId::Last, "last", "last", &["End", "G"]).help("Move to the last row."),
+    ActionSpec::new(ActionId::Left, "left", "left", &["Left"])
+        .help("Show columns further to the left; in a detail, the part before."),
+    ActionSpec::new(ActionId::Right, "right", "right", &["Right"])
+        .help("Show columns further to the right; in a detail, the next part."),
+    ActionSpec::new(ActionId::Help, "help", "help", &["?"])
+        .help("Every key and what it does.")
+        .hinted(),
+    ActionSpec::new(ActionId::Suspend, "suspend", "suspend", &["Ctrl+z"])
+        .help("Give the terminal back to the shell; `fg` comes back here."),
+    ActionSpec::new(ActionId::Quit, "quit", "quit", &["q", "Ctrl+c"])
+        .help("Leave.")
+        .hinted(),
+];
+
+/// What stands for an action that is not in the table; a test says that there is none.
+pub(super) const NONE: ActionSpec = ActionSpec::new(ActionId::Help, "", "", &[]);
+
+impl ActionSpec {
+    const fn new(id: ActionId, name: &'static str, title: &'static str, keys: &'static [&'static str]) -> Self {
+        Self {
+            id,
+            name,
+            title,
+            help: "",
+            keys,
+            context: Context::Everywhere,
+            changes: Changes::Nothing,
+            hinted: false,
+            enabled: may::always,
+        }
+    }
+
+    const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    const fn when(self, enabled: fn(&State) -> Result<(), Reason>) -> Self {
+        Self { enabled, ..self }
+    }
+
+    const fn offered(self, context: Context, enabled: fn(&State) -> Result<(), Reason>) -> Self {
+        Self {
+            context,
+            enabled,
+            ..self
+        }
+    }
+
+    const fn mutates_in(self, context: Context, enabled: fn(&State) -> Result<(), Reason>) -> Self {
+        Self {
+            changes: Changes::Reversible,
+            ..self.offered(context, enabled)
+        }
+    }
+
+    const fn hinted(self) -> Self {
+        Self { hinted: true, ..self }
+    }
+}

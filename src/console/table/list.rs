@@ -1,0 +1,291 @@
+//! Moving in a list: what every list does, whatever its rows.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{BeforeFilter, INLINE_MAX, Job, ListFilter, MarkCounts, Order, Row, Sort, Table, arrange};
+use crate::console::Effect;
+use crate::domain::time::Timestamp;
+use crate::engine::snapshot::Snapshot;
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The first row.
+    First,
+    /// The last row.
+    Last,
+}
+
+/// A list, whatever its rows.
+pub trait List {
+    /// Rows that are shown, on the screen or not.
+    fn len(&self) -> usize;
+    /// Whether none is shown.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Whether a row is selected.
+    fn has_selection(&self) -> bool;
+    /// Where the marks are.
+    fn mark_counts(&self) -> MarkCounts;
+    /// Whether a range of marks can begin somewhere.
+    fn has_anchor(&self) -> bool;
+    /// The filter.
+    fn filter(&self) -> &ListFilter;
+    /// Rows on the screen.
+    fn page(&self) -> usize;
+    /// The list is laid out with this many rows on the screen.
+    fn set_page(&mut self, page: usize);
+    /// Moves the selection.
+    fn step(&mut self, by: isize);
+    /// Moves the selection to an end.
+    fn jump(&mut self, to: End);
+    /// Moves the columns.
+    fn shift(&mut self, by: isize);
+    /// Sorts by the next column, in that column's own direction.
+    fn sort_next(&mut self);
+    /// Turns the order round.
+    fn sort_reverse(&mut self);
+    /// Marks or unmarks the selected row.
+    fn mark(&mut self);
+    /// Marks from the last mark to the selected row.
+    fn mark_range(&mut self);
+    /// Marks every row that is shown.
+    fn mark_shown(&mut self);
+    /// Removes all marks.
+    fn unmark(&mut self);
+    /// The filter line is opened.
+    fn filter_begin(&mut self);
+    /// The text of the filter line.
+    fn filter_write(&mut self, text: &str);
+    /// The filter line is left and what it says stays; false when it cannot be read.
+    fn filter_keep(&mut self) -> bool;
+    /// The filter line is left and everything is as it was before.
+    fn filter_restore(&mut self);
+    /// Sorts and filters the rows of a snapshot: at once, or by the effect.
+    fn arrange_from(&mut self, snapshot: &Snapshot, now: Timestamp) -> Option<Effect>;
+}
+
+impl<R: Row> Default for Table<R> {
+    fn default() -> Self {
+        Self {
+            rows: Arc::default(),
+            order: Arc::default(),
+            taken_at: None,
+            filter: ListFilter::default(),
+            sort: Sort {
+                column: 0,
+                descending: R::COLUMNS.first().is_some_and(|column| column.greatest_first),
+            },
+            selected: None,
+            cursor: 0,
+            offset: 0,
+            page: 1,
+            column_offset: 0,
+            marks: HashSet::new(),
+            anchor: None,
+            mark_counts: MarkCounts::default(),
+            before_filter: None,
+            ticket: 0,
+        }
+    }
+}
+
+impl<R: Row> Table<R> {
+    /// The row at a position of the list.
+    #[must_use]
+    pub fn row(&self, position: usize) -> Option<&Arc<R>> {
+        let index = usize::try_from(*self.order.get(position)?).ok()?;
+        self.rows.get(index)
+    }
+
+    /// The selected row, when it is shown.
+    #[must_use]
+    pub fn selected_row(&self) -> Option<&Arc<R>> {
+        let row = self.row(self.cursor)?;
+        (self.selected.as_ref() == Some(&row.id())).then_some(row)
+    }
+
+    /// Every row that is shown, in order.
+    pub fn shown_rows(&self) -> impl Iterator<Item = &Arc<R>> {
+        (0..self.order.len()).filter_map(|position| self.row(position))
+    }
+
+    /// The positions to paint where `height` rows have room: the selected one is among them.
+    #[must_use]
+    pub fn window(&self, height: usize) -> Range<usize> {
+        let len = self.order.len();
+        let least = (self.cursor + 1).min(len).saturating_sub(height);
+        let start = self.offset.max(least).min(self.cursor).min(len.saturating_sub(height));
+        start..start.saturating_add(height).min(len)
+    }
+
+    /// Takes an order that was found; false when it is not the newest that was asked for.
+    ///
+    /// The selected row stays on its line of the screen; at the top of the list the top stays in sight.
+    pub fn adopt(&mut self, found: Order<R>) -> bool {
+        if found.ticket != self.ticket {
+            return false;
+        }
+        let line = self.cursor.saturating_sub(self.offset);
+        self.rows = found.rows;
+        self.order = found.order;
+        self.taken_at = Some(found.taken_at);
+        let place = self.selected.as_ref().and_then(|id| self.position(id));
+        self.cursor = place.unwrap_or(self.cursor).min(self.order.len().saturating_sub(1));
+        if place.is_none() && !self.order.is_empty() {
+            self.selected = self.row(self.cursor).map(|row| row.id());
+        }
+        if self.offset > 0 || self.cursor >= self.page {
+            self.offset = self.cursor.saturating_sub(line);
+        }
+        self.keep_in_window();
+        self.recount();
+        true
+    }
+
+    pub(super) fn position(&self, id: &R::Id) -> Option<usize> {
+        self.shown_rows().position(|row| row.id() == *id)
+    }
+
+    fn select(&mut self, position: usize) {
+        let position = position.min(self.order.len().saturating_sub(1));
+        if let Some(id) = self.row(position).map(|row| row.id()) {
+            self.cursor = position;
+            self.selected = Some(id);
+        }
+        self.keep_in_window();
+    }
+
+    fn keep_in_window(&mut self) {
+        self.offset = self.window(self.page.max(1)).start;
+    }
+
+    /// Small lists at once; for a large one the job, whose answer comes back through [`Table::adopt`].
+    fn submit(&mut self, rows: Arc<Vec<Arc<R>>>, taken_at: Timestamp, now: Timestamp) -> Option<Effect> {
+        self.ticket += 1;
+        let job = Job {
+            ticket: self.ticket,
+            rows,
+            taken_at,
+            filter: self.filter.applied.clone(),
+            sort: self.sort,
+            now,
+        };
+        if job.rows.len() > INLINE_MAX {
+            return Some(Effect::Arrange(R::to_job(job)));
+        }
+        self.adopt(arrange(&job));
+        None
+    }
+}
+
+impl<R: Row> List for Table<R> {
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    fn has_selection(&self) -> bool {
+        self.selected_row().is_some()
+    }
+
+    fn mark_counts(&self) -> MarkCounts {
+        self.mark_counts
+    }
+
+    fn has_anchor(&self) -> bool {
+        self.anchor.is_some()
+    }
+
+    fn filter(&self) -> &ListFilter {
+        &self.filter
+    }
+
+    fn page(&self) -> usize {
+        self.page
+    }
+
+    fn set_page(&mut self, page: usize) {
+        self.page = page.max(1);
+        self.keep_in_window();
+    }
+
+    fn step(&mut self, by: isize) {
+        self.select(self.cursor.saturating_add_signed(by));
+    }
+
+    fn jump(&mut self, to: End) {
+        self.select(match to {
+            End::First => 0,
+            End::Last => usize::MAX,
+        });
+    }
+
+    fn shift(&mut self, by: isize) {
+        let movable = R::COLUMNS.iter().filter(|column| column.drop_rank > 0).count();
+        self.column_offset = self
+            .column_offset
+            .saturating_add_signed(by)
+            .min(movable.saturating_sub(1));
+    }
+
+    fn sort_next(&mut self) {
+        let column = (self.sort.column + 1) % R::COLUMNS.len().max(1);
+        let descending = R::COLUMNS.get(column).is_some_and(|column| column.greatest_first);
+        self.sort = Sort { column, descending };
+    }
+
+    fn sort_reverse(&mut self) {
+        self.sort.descending = !self.sort.descending;
+    }
+
+    fn mark(&mut self) {
+        self.mark_toggle();
+    }
+
+    fn mark_range(&mut self) {
+        self.mark_to_here();
+    }
+
+    fn mark_shown(&mut self) {
+        self.mark_all_shown();
+    }
+
+    fn unmark(&mut self) {
+        self.unmark_all();
+    }
+
+    fn filter_begin(&mut self) {
+        self.before_filter = Some(BeforeFilter {
+            text: self.filter.text.clone(),
+            selected: self.selected.clone(),
+        });
+    }
+
+    fn filter_write(&mut self, text: &str) {
+        self.filter.write::<R>(text);
+    }
+
+    fn filter_keep(&mut self) -> bool {
+        let readable = self.filter.settle::<R>();
+        if readable {
+            self.before_filter = None;
+        }
+        readable
+    }
+
+    fn filter_restore(&mut self) {
+        if let Some(before) = self.before_filter.take() {
+            self.filter.write::<R>(&before.text);
+            self.filter.settle::<R>();
+            self.selected = before.selected;
+        }
+    }
+
+    fn arrange_from(&mut self, snapshot: &Snapshot, now: Timestamp) -> Option<Effect> {
+        let (rows, taken_at) = R::rows_of(snapshot);
+        self.submit(rows, taken_at, now)
+    }
+}

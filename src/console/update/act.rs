@@ -1,0 +1,216 @@
+//! What an action does where the operator is.
+
+use std::time::Duration;
+
+use super::details;
+use super::say::{self, counted};
+use super::{State, filter, snapshots};
+use crate::console::Effect;
+use crate::console::action::{ActionId, help_sections};
+use crate::console::detail::Subject;
+use crate::console::journal::Tone;
+use crate::console::state::{Mode, View};
+use crate::console::table::{End, List};
+use crate::domain::text::show;
+use crate::engine::view::Retry;
+
+/// Asked again within this, the console is left although something runs.
+const LEAVE_AGAIN_WITHIN: Duration = Duration::from_secs(5);
+/// A name on the clipboard is at most this wide.
+const COPIED_WIDTH_MAX: usize = 8_192;
+
+/// Carries out an action that changes nothing but the screen; one that changes more is asked for first.
+pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
+    match action {
+        ActionId::Overview => go(state, View::Overview),
+        ActionId::Queues => go(state, View::Queues),
+        ActionId::Endpoints => go(state, View::Endpoints),
+        ActionId::Retries => go(state, View::Retries),
+        ActionId::Log => go(state, View::Log),
+        ActionId::NextView => turn(state, 1),
+        ActionId::PreviousView => turn(state, -1),
+        ActionId::Up => step(state, -1),
+        ActionId::Down => step(state, 1),
+        ActionId::PageUp => page(state, -1),
+        ActionId::PageDown => page(state, 1),
+        ActionId::First => jump(state, End::First),
+        ActionId::Last => jump(state, End::Last),
+        ActionId::Left => sideways(state, -1),
+        ActionId::Right => sideways(state, 1),
+        ActionId::Mark => with_list(state, |list| list.mark()),
+        ActionId::MarkRange => with_list(state, |list| list.mark_range()),
+        ActionId::MarkShown => with_list(state, |list| list.mark_shown()),
+        ActionId::Unmark => with_list(state, |list| list.unmark()),
+        ActionId::Help => state.mode = Mode::Help { scroll: 0 },
+        ActionId::Open => return details::open(state),
+        ActionId::Back => return back(state),
+        ActionId::Browse => return details::browse(state),
+        ActionId::Filter => filter::begin(state),
+        ActionId::SortNext => return sort(state, |list| list.sort_next()),
+        ActionId::SortReverse => return sort(state, |list| list.sort_reverse()),
+        ActionId::Refresh => return vec![Effect::Refresh],
+        ActionId::Freeze => return snapshots::freeze(state),
+        ActionId::Copy => return copy(state),
+        ActionId::Suspend => return vec![Effect::Suspend],
+        ActionId::Quit => return quit(state),
+        ActionId::Redeliver
+        | ActionId::RedeliverShown
+        | ActionId::Pause
+        | ActionId::Resume
+        | ActionId::Test
+        | ActionId::Disable => {}
+    }
+    Vec::new()
+}
+
+/// The help takes the keys that move, and those that close.
+pub(super) fn in_help(state: &mut State, action: ActionId) {
+    let page = state.page();
+    let Mode::Help { scroll } = &mut state.mode else {
+        return;
+    };
+    // Each section has its title and a blank line.
+    let lines: usize = help_sections().iter().map(|section| section.actions().len() + 2).sum();
+    let moved = if action == ActionId::Up {
+        scroll.saturating_sub(1)
+    } else if action == ActionId::Down {
+        *scroll + 1
+    } else if action == ActionId::PageUp {
+        scroll.saturating_sub(page)
+    } else if action == ActionId::PageDown {
+        *scroll + page
+    } else if action == ActionId::First {
+        0
+    } else if action == ActionId::Last {
+        lines
+    } else {
+        if matches!(action, ActionId::Help | ActionId::Back | ActionId::Quit) {
+            state.mode = Mode::Browse;
+        }
+        return;
+    };
+    *scroll = moved.min(lines.saturating_sub(1));
+}
+
+pub(super) fn go(state: &mut State, view: View) {
+    state.view = view;
+    state.details.clear();
+}
+
+/// The next view, or the next part of the detail in front.
+fn turn(state: &mut State, by: isize) {
+    if !state.details.is_empty() {
+        return details::turn(state, by);
+    }
+    let place = View::ALL.iter().position(|view| *view == state.view).unwrap_or(0);
+    let next = (place + View::ALL.len()).saturating_add_signed(by) % View::ALL.len();
+    go(state, View::ALL[next]);
+}
+
+fn step(state: &mut State, by: isize) {
+    if !state.details.is_empty() {
+        details::step(state, by);
+    } else if let Some(list) = state.list_mut() {
+        list.step(by);
+    } else if state.view == View::Log {
+        let last = state.journal.len().saturating_sub(1);
+        state.log_scroll = state.log_scroll.saturating_add_signed(by).min(last);
+    }
+}
+
+fn page(state: &mut State, by: isize) {
+    let rows = isize::try_from(state.page()).unwrap_or(isize::MAX);
+    if state.details.is_empty() {
+        step(state, by.saturating_mul(rows));
+    } else {
+        details::scroll(state, by.saturating_mul(rows));
+    }
+}
+
+fn jump(state: &mut State, to: End) {
+    if !state.details.is_empty() {
+        details::jump(state, to);
+    } else if let Some(list) = state.list_mut() {
+        list.jump(to);
+    } else if state.view == View::Log {
+        state.log_scroll = match to {
+            End::First => 0,
+            End::Last => state.journal.len().saturating_sub(1),
+        };
+    }
+}
+
+fn sideways(state: &mut State, by: isize) {
+    if !state.details.is_empty() {
+        details::turn(state, by);
+    } else if let Some(list) = state.list_mut() {
+        list.shift(by);
+    }
+}
+
+fn with_list(state: &mut State, change: impl FnOnce(&mut dyn List)) {
+    if let Some(list) = state.list_mut() {
+        change(list);
+    }
+}
+
+fn sort(state: &mut State, change: impl FnOnce(&mut dyn List)) -> Vec<Effect> {
+    with_list(state, change);
+    snapshots::arrange_front(state)
+}
+
+/// The innermost first: detail, filter, marks.
+fn back(state: &mut State) -> Vec<Effect> {
+    if !state.details.is_empty() {
+        return details::close(state);
+    }
+    let Some(list) = state.list_mut() else {
+        return Vec::new();
+    };
+    if list.filter().text.is_empty() {
+        list.unmark();
+        return Vec::new();
+    }
+    list.filter_write("");
+    snapshots::arrange_front(state)
+}
+
+fn copy(state: &mut State) -> Vec<Effect> {
+    let retry = |retry: &Retry| {
+        let queue = retry.queue.as_ref().map(|queue| queue.as_str().to_owned());
+        queue.or_else(|| retry.url.as_ref().map(|url| url.as_str().to_owned()))
+    };
+    let text = match (state.details.last().map(|detail| &detail.subject), state.view) {
+        (Some(Subject::Queue(name)), _) => Some(name.as_str().to_owned()),
+        (Some(Subject::Endpoint(url)), _) => Some(url.as_str().to_owned()),
+        (None, View::Queues) => state.queues.selected_row().map(|row| row.name.as_str().to_owned()),
+        (None, View::Endpoints) => {
+            let row = state.endpoints.selected_row();
+            row.map(|row| row.endpoint.url.as_str().to_owned())
+        }
+        (None, View::Retries) => state.retries.selected_row().and_then(|row| retry(row)),
+        (None, View::Overview | View::Log) => None,
+    };
+    let Some(text) = text else {
+        return Vec::new();
+    };
+    say::toast(state, Tone::Note, &format!("copied {}", say::name(&text)));
+    vec![Effect::Copy(show(&text, COPIED_WIDTH_MAX))]
+}
+
+/// Leaving breaks off what runs, so that is said first.
+fn quit(state: &mut State) -> Vec<Effect> {
+    let running = state.tasks.iter().filter(|task| task.is_running()).count();
+    let asked = state.leaving_until.is_some_and(|until| state.now < until);
+    if running == 0 || asked {
+        return vec![Effect::Quit];
+    }
+    state.leaving_until = Some(state.now.plus(LEAVE_AGAIN_WITHIN));
+    let (verb, running) = (
+        if running == 1 { "runs" } else { "run" },
+        counted(u64::try_from(running).unwrap_or(u64::MAX), "action"),
+    );
+    let text = format!("{running} still {verb}: again to leave now; what has not begun is then not done");
+    say::toast(state, Tone::Warning, &text);
+    Vec::new()
+}

@@ -1,0 +1,144 @@
+//! What came of a confirmed action: counted as it goes, said once at the end.
+
+use super::State;
+use super::say::{self, counted};
+use crate::console::Effect;
+use crate::console::action::{ActionId, spec};
+use crate::console::dialog::{Report, Task};
+use crate::console::journal::Tone;
+use crate::domain::outcome::OutcomeClass;
+use crate::engine::{Command, Done, RedeliverTarget, Tested};
+
+/// Failures of one task that are named in the log; the rest is counted.
+const NAMED_MAX: usize = 20;
+
+/// One plan of a task was carried out, or refused.
+pub(super) fn executed(state: &mut State, request: u64, item: usize, result: Result<Box<Done>, String>) -> Vec<Effect> {
+    let Some(place) = state.tasks.iter().position(|task| task.request == request) else {
+        return Vec::new();
+    };
+    let task = &mut state.tasks[place];
+    let Some((well, badly)) = task.ended.as_mut().filter(|_| task.unanswered.remove(&item)) else {
+        return Vec::new();
+    };
+    match result {
+        Ok(done) => {
+            *well += 1;
+            note(&mut task.report, *done);
+        }
+        Err(why) => {
+            *badly += 1;
+            let named = *badly <= NAMED_MAX;
+            let target = task.commands.get(item).map(target_of).unwrap_or_default();
+            let text = format!("{} {target} refused: {why}", spec(task.action).title);
+            task.report.refused_because.get_or_insert(say::name(&why));
+            if named {
+                say::did(state, Tone::Bad, &text);
+            }
+        }
+    }
+    finish(state, place)
+}
+
+fn finish(state: &mut State, place: usize) -> Vec<Effect> {
+    if !state.tasks[place].unanswered.is_empty() {
+        return Vec::new();
+    }
+    let task = state.tasks.remove(place);
+    let (tone, text) = sentence(&task);
+    say::toast(state, tone, &text);
+    say::did(state, tone, &text);
+    vec![Effect::Refresh]
+}
+
+fn note(report: &mut Report, done: Done) {
+    match done {
+        Done::Redelivered(redelivered) => {
+            report.endpoints += redelivered.len();
+            report.queues += redelivered.iter().map(|one| one.queues).sum::<u64>();
+        }
+        Done::Tested(tested) => {
+            report.tests_failed += usize::from(tested.class != OutcomeClass::Delivered);
+            report.last = Some(tested_sentence(&tested));
+        }
+        Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
+        Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
+        Done::Purged { queue, .. } | Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
+            report.last = Some(say::name(queue.as_str()));
+        }
+    }
+}
+
+fn tested_sentence(tested: &Tested) -> String {
+    let answer = match (tested.status, &tested.error) {
+        (Some(status), _) => format!("answered {status} in {} ms", tested.duration_ms),
+        (None, Some(error)) => format!("did not answer: {}", say::name(error)),
+        (None, None) => "did not answer".to_owned(),
+    };
+    format!("{} {answer}", say::url(&tested.url))
+}
+
+/// What happened, in one sentence.
+fn sentence(task: &Task) -> (Tone, String) {
+    let (well, badly) = task.ended.unwrap_or_default();
+    let report = &task.report;
+    if badly > 0 {
+        let why = report.refused_because.as_deref().unwrap_or("no reason was given");
+        let text = match (well, badly) {
+            (0, 1) => format!("{} refused: {why}", spec(task.action).title),
+            _ => format!(
+                "{}: {well} of {} done, {badly} refused: {why}",
+                spec(task.action).title,
+                well + badly
+            ),
+        };
+        return (if well == 0 { Tone::Bad } else { Tone::Warning }, text);
+    }
+    let many = u64::try_from(well).unwrap_or(u64::MAX);
+    let last = report.last.as_deref().filter(|_| well == 1);
+    let named = |what: &str| last.map_or_else(|| counted(many, what), str::to_owned);
+    let text = match task.action {
+        ActionId::Pause => format!("paused {}", named("queue")),
+        ActionId::Resume => format!("resumed {}", named("queue")),
+        ActionId::Disable => format!("disabled {}", named("endpoint")),
+        ActionId::Test if well == 1 => format!("test: {}", named("endpoint")),
+        ActionId::Test => format!(
+            "tested {}: {} did not answer with a 2xx",
+            counted(many, "endpoint"),
+            report.tests_failed
+        ),
+        _ => {
+            let endpoints = u64::try_from(report.endpoints).unwrap_or(u64::MAX);
+            let verb = if report.queues == 1 { "goes" } else { "go" };
+            format!(
+                "redelivered {}: {} {verb} on",
+                counted(endpoints, "endpoint"),
+                counted(report.queues, "queue")
+            )
+        }
+    };
+    (
+        if report.tests_failed > 0 {
+            Tone::Warning
+        } else {
+            Tone::Good
+        },
+        text,
+    )
+}
+
+fn target_of(command: &Command) -> String {
+    match command {
+        Command::Redeliver(RedeliverTarget::Urls(urls)) => match urls.as_slice() {
+            [one] => say::url(one),
+            many => counted(u64::try_from(many.len()).unwrap_or(u64::MAX), "endpoint"),
+        },
+        Command::Redeliver(RedeliverTarget::All) => "all endpoints".to_owned(),
+        Command::PauseQueue(queue)
+        | Command::ResumeQueue(queue)
+        | Command::PurgeQueue(queue)
+        | Command::DeleteQueue(queue)
+        | Command::RescueQueue(queue) => say::name(queue.as_str()),
+        Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
+    }
+}

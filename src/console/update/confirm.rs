@@ -1,0 +1,208 @@
+//! The confirmation: from the key to the plans, and from the answer to the effect.
+
+use std::collections::BTreeSet;
+
+use crossterm::event::{KeyCode, KeyEventKind, KeyModifiers};
+
+use super::keys::Press;
+use super::scope::{self, Asked};
+use super::{State, say};
+use crate::console::Effect;
+use crate::console::action::{ActionId, spec};
+use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, TYPED_FROM, Task};
+use crate::console::journal::Tone;
+use crate::console::state::Mode;
+use crate::engine::Plan;
+
+/// Accepts where a key is enough. Never a key that opens a confirmation: see `keymap`.
+const ACCEPT: char = 'y';
+/// What is asked for is not longer than a queue's name.
+const TYPED_CHARS_MAX: usize = 255;
+
+/// Freezes what the action is about and asks for its plans.
+pub(super) fn ask(state: &mut State, action: ActionId, trigger: KeyCode) -> Vec<Effect> {
+    let Asked { scope, commands } = match scope::freeze(state, action) {
+        Ok(asked) => asked,
+        Err(why) => {
+            say::toast(state, Tone::Warning, &format!("{}: {why}", spec(action).title));
+            return Vec::new();
+        }
+    };
+    let request = state.next_request;
+    state.next_request += 1;
+    state.tasks.push(Task {
+        request,
+        action,
+        commands: commands.clone(),
+        since: state.now,
+        ended: None,
+        unanswered: BTreeSet::new(),
+        report: Report::default(),
+    });
+    state.mode = Mode::Dialog(Box::new(Dialog {
+        action,
+        trigger,
+        scope,
+        plans: None,
+        request,
+        ready_at: None,
+        friction: Friction::Key(ACCEPT),
+        typed: String::new(),
+        scroll: 0,
+    }));
+    vec![Effect::Plan { request, commands }]
+}
+
+/// Closes the confirmation; nothing is done.
+pub(super) fn close(state: &mut State) {
+    if let Mode::Dialog(dialog) = &state.mode {
+        let request = dialog.request;
+        state.tasks.retain(|task| task.request != request);
+        state.mode = Mode::Browse;
+    }
+}
+
+/// The plans came, or why there are none. What was closed meanwhile is forgotten.
+pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>, String>) {
+    let now = state.now;
+    let Mode::Dialog(dialog) = &mut state.mode else {
+        return;
+    };
+    if dialog.request != request || dialog.plans.is_some() {
+        return;
+    }
+    match result {
+        Ok(plans) => {
+            dialog.plans = Some(plans);
+            dialog.ready_at = Some(now);
+            dialog.friction = friction(dialog);
+        }
+        Err(why) => {
+            let text = format!("{}: {why}", spec(dialog.action).title);
+            close(state);
+            say::toast(state, Tone::Bad, &text);
+            say::did(state, Tone::Bad, &text);
+        }
+    }
+}
+
+/// A key while the confirmation is open.
+pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
+    let page = state.page();
+    let Mode::Dialog(dialog) = &mut state.mode else {
+        return Vec::new();
+    };
+    let last = dialog.targets().saturating_sub(1);
+    match (press.key.code, press.key.modifiers.contains(KeyModifiers::CONTROL)) {
+        (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => close(state),
+        (KeyCode::Up, _) => dialog.scroll = dialog.scroll.saturating_sub(1),
+        (KeyCode::Down, _) => dialog.scroll = (dialog.scroll + 1).min(last),
+        (KeyCode::PageUp, _) => dialog.scroll = dialog.scroll.saturating_sub(page),
+        (KeyCode::PageDown, _) => dialog.scroll = (dialog.scroll + page).min(last),
+        (code, false) => match &dialog.friction {
+            Friction::Key(accept) => {
+                let accept = *accept;
+                return by_key(state, accept, code, press);
+            }
+            Friction::Type { .. } => return by_word(state, code, press),
+        },
+        (_, true) => {}
+    }
+    Vec::new()
+}
+
+/// Cancel is in front: Enter does that.
+fn by_key(state: &mut State, accept: char, code: KeyCode, press: Press) -> Vec<Effect> {
+    if matches!(code, KeyCode::Enter | KeyCode::Char('n' | 'q')) {
+        close(state);
+    } else if code == KeyCode::Char(accept) && is_free_to_answer(state, press) {
+        return go_on(state);
+    }
+    Vec::new()
+}
+
+fn by_word(state: &mut State, code: KeyCode, press: Press) -> Vec<Effect> {
+    let free = is_free_to_answer(state, press);
+    let repeats = press.key.kind == KeyEventKind::Repeat;
+    let Mode::Dialog(dialog) = &mut state.mode else {
+        return Vec::new();
+    };
+    let Friction::Type { what, word } = &dialog.friction else {
+        return Vec::new();
+    };
+    match code {
+        KeyCode::Enter if free && dialog.typed == *word => return go_on(state),
+        KeyCode::Enter if dialog.typed.is_empty() => close(state),
+        KeyCode::Enter => {
+            let text = format!("this is not the {what}; Esc leaves everything as it is");
+            say::toast(state, Tone::Warning, &text);
+        }
+        KeyCode::Backspace => {
+            dialog.typed.pop();
+        }
+        KeyCode::Char(c) if free && dialog.typed.len() < TYPED_CHARS_MAX => dialog.typed.push(c),
+        // Nobody types that fast: it is pasted by a terminal that does not say so.
+        KeyCode::Char(_) if !press.deliberate && !repeats => dialog.typed.clear(),
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// Armed, pressed by a person, and not the key that opened it.
+fn is_free_to_answer(state: &State, press: Press) -> bool {
+    let Mode::Dialog(dialog) = &state.mode else {
+        return false;
+    };
+    let plain = !press
+        .key
+        .modifiers
+        .intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+    let accepts_by_key = matches!(dialog.friction, Friction::Key(_));
+    plain && press.deliberate && dialog.is_armed(state.now) && !(accepts_by_key && press.key.code == dialog.trigger)
+}
+
+/// Friction grows with what can be lost, then with how much is touched.
+fn friction(dialog: &Dialog) -> Friction {
+    let targets = dialog.targets();
+    if dialog.destroys() {
+        let first = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines).next();
+        return Friction::Type {
+            what: "name of the queue",
+            word: first.map(|line| line.target.clone()).unwrap_or_default(),
+        };
+    }
+    if targets >= TYPED_FROM {
+        return Friction::Type {
+            what: match dialog.action {
+                ActionId::Pause | ActionId::Resume => "number of queues",
+                _ => "number of endpoints",
+            },
+            word: targets.to_string(),
+        };
+    }
+    Friction::Key(ACCEPT)
+}
+
+/// It was confirmed. The marks have done their work.
+fn go_on(state: &mut State) -> Vec<Effect> {
+    let Mode::Dialog(dialog) = std::mem::take(&mut state.mode) else {
+        return Vec::new();
+    };
+    let Some(plans) = dialog.plans else {
+        return Vec::new();
+    };
+    if let Some(task) = state.tasks.iter_mut().find(|task| task.request == dialog.request) {
+        task.ended = Some((0, 0));
+        task.unanswered = (0..plans.len()).collect();
+        task.since = state.now;
+    }
+    if dialog.scope.kind == ScopeKind::Marked
+        && let Some(list) = state.list_mut()
+    {
+        list.unmark();
+    }
+    vec![Effect::Execute {
+        request: dialog.request,
+        plans,
+    }]
+}

@@ -1,0 +1,192 @@
+//! Open details: looked up when opened, again with every snapshot, closed from the inside out.
+
+use std::time::Duration;
+
+use super::{State, act, snapshots};
+use crate::console::Effect;
+use crate::console::detail::{Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
+use crate::console::state::View;
+use crate::console::table::{End, List};
+use crate::domain::url::EndpointUrl;
+
+/// A query that has not answered for so long is asked again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// Lines of the explanation, at most; a text's own lines are counted.
+const LINES_OF_WHY_MAX: usize = 200;
+/// Lines beside the body of a message or an answer.
+const LINES_BESIDE: usize = 40;
+/// A text is never laid out narrower than this.
+const WIDTH_MIN: usize = 20;
+
+/// Opens the selected row; in a detail, what it leads to.
+pub(super) fn open(state: &mut State) -> Vec<Effect> {
+    if let Some(detail) = state.details.last() {
+        return match detail.leads_to() {
+            Some(LeadsTo::Endpoint(url)) => push(state, Subject::Endpoint(url)),
+            Some(LeadsTo::Queues(url)) => queues_of(state, &url),
+            None => Vec::new(),
+        };
+    }
+    let subject = match state.view {
+        View::Queues => state.queues.selected_row().map(|row| Subject::Queue(row.name.clone())),
+        View::Endpoints => {
+            let row = state.endpoints.selected_row();
+            row.map(|row| Subject::Endpoint(row.endpoint.url.clone()))
+        }
+        View::Retries => state.retries.selected_row().and_then(|retry| {
+            let queue = retry.queue.clone().map(Subject::Queue);
+            queue.or_else(|| retry.url.clone().map(Subject::Endpoint))
+        }),
+        View::Overview | View::Log => None,
+    };
+    match subject {
+        Some(subject) => push(state, subject),
+        None => Vec::new(),
+    }
+}
+
+/// Looks at the first messages of the queue in front.
+pub(super) fn browse(state: &mut State) -> Vec<Effect> {
+    let Some(detail) = state.details.last_mut() else {
+        return Vec::new();
+    };
+    turn_to(detail, DetailTab::Messages);
+    detail.asked_at = Some(state.now);
+    look(detail, true)
+}
+
+/// Closes the innermost; the one behind it is looked up again.
+pub(super) fn close(state: &mut State) -> Vec<Effect> {
+    state.details.pop();
+    let Some(detail) = state.details.last_mut() else {
+        return Vec::new();
+    };
+    detail.asked_at = Some(state.now);
+    look(detail, false)
+}
+
+/// Asks again for the detail in front, unless an answer is due.
+pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
+    let now = state.now;
+    match state.details.last_mut() {
+        Some(detail) if detail.asked_at.is_none_or(|at| now.since(at) >= ASK_AGAIN_AFTER) => {
+            detail.asked_at = Some(now);
+            look(detail, false)
+        }
+        Some(_) | None => Vec::new(),
+    }
+}
+
+/// An answer came; one about something else, or older than what is shown, is dropped.
+pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
+    let Some(detail) = state.details.iter_mut().find(|detail| detail.subject == answer.subject) else {
+        return;
+    };
+    if let Some(shown) = &detail.answer {
+        if shown.taken_at > answer.taken_at {
+            return;
+        }
+        // Messages are looked at only when a key asks for it; until then the last look stays.
+        answer.messages = answer.messages.or_else(|| shown.messages.clone());
+    }
+    detail.answer = Some(answer);
+    detail.asked_at = None;
+    detail.selected = detail.selected.min(detail.entries().saturating_sub(1));
+}
+
+/// The next part of the detail in front.
+pub(super) fn turn(state: &mut State, by: isize) {
+    let Some(detail) = state.details.last_mut() else {
+        return;
+    };
+    // An endpoint has no messages of its own.
+    let tabs = match detail.subject {
+        Subject::Queue(_) => DetailTab::ALL.len(),
+        Subject::Endpoint(_) => DetailTab::ALL.len() - 1,
+    };
+    let place = DetailTab::ALL.iter().position(|tab| *tab == detail.tab).unwrap_or(0);
+    turn_to(detail, DetailTab::ALL[(place + tabs).saturating_add_signed(by) % tabs]);
+}
+
+/// Selects an attempt or a message; where there is none, moves the text.
+pub(super) fn step(state: &mut State, by: isize) {
+    match state.details.last_mut() {
+        Some(detail) if detail.tab != DetailTab::Why => {
+            let last = detail.entries().saturating_sub(1);
+            detail.selected = detail.selected.saturating_add_signed(by).min(last);
+            detail.scroll = 0;
+        }
+        Some(_) => scroll(state, by),
+        None => {}
+    }
+}
+
+/// Moves the text.
+pub(super) fn scroll(state: &mut State, by: isize) {
+    let width = usize::from(state.size.0);
+    if let Some(detail) = state.details.last_mut() {
+        let last = lines_max(detail, width).saturating_sub(1);
+        detail.scroll = detail.scroll.saturating_add_signed(by).min(last);
+    }
+}
+
+/// To the first or last attempt or message; in a text, to its end.
+pub(super) fn jump(state: &mut State, to: End) {
+    let far = match to {
+        End::First => isize::MIN,
+        End::Last => isize::MAX,
+    };
+    step(state, far);
+}
+
+fn push(state: &mut State, subject: Subject) -> Vec<Effect> {
+    let detail = Detail::new(subject, state.now);
+    let effects = look(&detail, false);
+    state.details.push(detail);
+    effects
+}
+
+fn look(detail: &Detail, browse: bool) -> Vec<Effect> {
+    vec![Effect::Look(DetailQuery {
+        subject: detail.subject.clone(),
+        browse,
+    })]
+}
+
+fn turn_to(detail: &mut Detail, tab: DetailTab) {
+    detail.tab = tab;
+    detail.selected = 0;
+    detail.scroll = 0;
+}
+
+/// The queues that deliver to an endpoint, as a filter that can be seen and changed.
+fn queues_of(state: &mut State, url: &EndpointUrl) -> Vec<Effect> {
+    act::go(state, View::Queues);
+    let quoted = url.as_str().replace('\\', "\\\\").replace('"', "\\\"");
+    state.queues.filter_write(&format!("endpoint = \"{quoted}\""));
+    snapshots::arrange_front(state)
+}
+
+/// No text has more lines than this; the exact number depends on how it is laid out.
+fn lines_max(detail: &Detail, width: usize) -> usize {
+    let width = width.max(WIDTH_MIN) / 2;
+    let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count() + bytes.len() / width;
+    let Some(answer) = &detail.answer else {
+        return 0;
+    };
+    let text: &[u8] = match (detail.tab, &answer.attempts, &answer.messages) {
+        (DetailTab::Why, ..) => return LINES_OF_WHY_MAX,
+        (DetailTab::Attempts, Ok(attempts), _) => {
+            let attempt = attempts.get(detail.selected);
+            attempt
+                .and_then(|attempt| attempt.response.as_deref())
+                .unwrap_or_default()
+        }
+        (DetailTab::Messages, _, Some(Ok(messages))) => {
+            let browsed = messages.get(detail.selected);
+            browsed.map(|browsed| &*browsed.message.body).unwrap_or_default()
+        }
+        _ => &[],
+    };
+    lines(text) + LINES_BESIDE
+}

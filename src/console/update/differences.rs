@@ -1,0 +1,122 @@
+//! What happened between two snapshots, as toasts and entries of the log.
+//!
+//! Many changes of one kind at once are one sentence: the screen of an incident must stay readable.
+
+use std::collections::{HashMap, HashSet};
+
+use super::State;
+use super::say::{self, counted};
+use crate::console::journal::Tone;
+use crate::domain::endpoint::EndpointState;
+use crate::domain::queue::QueueState;
+use crate::domain::url::EndpointUrl;
+use crate::engine::snapshot::{EndpointRow, Part, QueueRow, Snapshot};
+
+/// More changes of one kind than this are counted, not named.
+const NAMED_MAX: usize = 5;
+
+/// Says what is different now.
+pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
+    part(state, "broker", &before.broker, &now.broker);
+    part(state, "store", &before.store, &now.store);
+    endpoints(state, before, now);
+    queues(state, before, now);
+}
+
+fn part(state: &mut State, name: &str, before: &Part, now: &Part) {
+    let (tone, text) = match (&before.problem, &now.problem) {
+        (None, Some(problem)) => (Tone::Bad, format!("{name} unreachable: {}", say::name(problem))),
+        (Some(_), None) => (Tone::Good, format!("{name} is back")),
+        (None, None) | (Some(_), Some(_)) => return,
+    };
+    say::happened(state, tone, &text);
+    say::toast(state, tone, &text);
+}
+
+fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
+    let down: HashMap<&EndpointUrl, EndpointState> = before
+        .endpoints
+        .iter()
+        .filter(|row| row.endpoint.state != EndpointState::Available)
+        .map(|row| (&row.endpoint.url, row.endpoint.state))
+        .collect();
+    let known = |row: &EndpointRow| down.get(&row.endpoint.url).copied().unwrap_or_default();
+    let changes = [
+        (EndpointState::Unavailable, Tone::Warning, "unavailable"),
+        (EndpointState::Parked, Tone::Bad, "parked: it waits for a person"),
+        (EndpointState::Disabled, Tone::Bad, "disabled"),
+        (EndpointState::Available, Tone::Good, "available again"),
+    ];
+    let mut changed: [Vec<&EndpointRow>; 4] = Default::default();
+    for row in now.endpoints.iter().filter(|row| known(row) != row.endpoint.state) {
+        let kind = changes.iter().position(|(to, ..)| *to == row.endpoint.state);
+        if let Some(rows) = kind.and_then(|kind| changed.get_mut(kind)) {
+            rows.push(row);
+        }
+    }
+    for ((_, tone, what), rows) in changes.into_iter().zip(changed) {
+        let sentences = rows.iter().map(|row| {
+            let error = row.endpoint.last_error.as_deref().filter(|_| tone != Tone::Good);
+            let why = error.map_or_else(String::new, |error| format!(" ({})", say::name(error)));
+            format!("{} is {what}{why}", say::url(&row.endpoint.url))
+        });
+        several(state, tone, sentences, |many| {
+            format!("{} are {what}", counted(many, "endpoint"))
+        });
+    }
+}
+
+fn queues(state: &mut State, before: &Snapshot, now: &Snapshot) {
+    for (kind, what) in [
+        (QueueState::Quarantined, "quarantined"),
+        (QueueState::Refused, "refused"),
+    ] {
+        let is_kind = |row: &&QueueRow| row.state == Some(kind);
+        let known: HashSet<&str> = before
+            .queues
+            .iter()
+            .map(|row| &**row)
+            .filter(is_kind)
+            .map(|row| row.name.as_str())
+            .collect();
+        let rows = now.queues.iter().map(|row| &**row).filter(is_kind);
+        let new: Vec<&QueueRow> = rows.filter(|row| !known.contains(row.name.as_str())).collect();
+        let sentences = new.iter().map(|row| {
+            let why = if row.why.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", say::name(&row.why))
+            };
+            format!("queue {} is {what}{why}", say::name(row.name.as_str()))
+        });
+        several(state, Tone::Bad, sentences, |many| {
+            format!("{} are {what}", counted(many, "queue"))
+        });
+    }
+}
+
+/// Each for itself where they are few; one toast at most.
+fn several(
+    state: &mut State,
+    tone: Tone,
+    sentences: impl ExactSizeIterator<Item = String>,
+    together: impl Fn(u64) -> String,
+) {
+    let count = sentences.len();
+    let many = u64::try_from(count).unwrap_or(u64::MAX);
+    if count > NAMED_MAX {
+        let text = together(many);
+        say::happened(state, tone, &text);
+        say::toast(state, tone, &text);
+        return;
+    }
+    let sentences: Vec<String> = sentences.collect();
+    for text in &sentences {
+        say::happened(state, tone, text);
+    }
+    match sentences.as_slice() {
+        [] => {}
+        [one] => say::toast(state, tone, one),
+        _ => say::toast(state, tone, &together(many)),
+    }
+}

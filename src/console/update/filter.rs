@@ -1,0 +1,122 @@
+//! The filter line: typed live, Enter keeps, Esc restores.
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use tui_input::{Input, InputRequest};
+
+use super::keys::Press;
+use super::{State, snapshots};
+use crate::console::Effect;
+use crate::console::state::Mode;
+use crate::domain::filter::EXPRESSION_BYTES_MAX;
+use crate::domain::text::is_hidden;
+
+pub(super) fn begin(state: &mut State) {
+    if let Some(list) = state.list_mut() {
+        list.filter_begin();
+        let text = list.filter().text.clone();
+        state.mode = Mode::Filter(Input::new(text));
+    }
+}
+
+pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
+    let control = press.key.modifiers.contains(KeyModifiers::CONTROL);
+    match (press.key.code, control) {
+        (KeyCode::Enter, _) => keep(state),
+        (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => restore(state),
+        (code, _) => match request(code, press.key.modifiers) {
+            Some(request) => edit(state, &[request]),
+            None => Vec::new(),
+        },
+    }
+}
+
+/// Lines become one line; what cannot be seen is left out.
+pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
+    let bounded = text.chars().take(EXPRESSION_BYTES_MAX);
+    let spaced = bounded.map(|c| if c.is_whitespace() { ' ' } else { c });
+    let requests: Vec<InputRequest> = spaced
+        .filter(|c| !is_hidden(*c))
+        .map(InputRequest::InsertChar)
+        .collect();
+    edit(state, &requests)
+}
+
+fn edit(state: &mut State, requests: &[InputRequest]) -> Vec<Effect> {
+    let Mode::Filter(input) = &mut state.mode else {
+        return Vec::new();
+    };
+    let before = input.value().to_owned();
+    for request in requests {
+        let full = input.value().len() + char::MAX.len_utf8() > EXPRESSION_BYTES_MAX;
+        if !(full && matches!(request, InputRequest::InsertChar(_))) {
+            input.handle(*request);
+        }
+    }
+    let text = input.value().to_owned();
+    if text == before {
+        return Vec::new();
+    }
+    write(state, &text)
+}
+
+fn write(state: &mut State, text: &str) -> Vec<Effect> {
+    let Some(list) = state.list_mut() else {
+        return Vec::new();
+    };
+    let applied = list.filter().applied.clone();
+    list.filter_write(text);
+    if list.filter().applied == applied {
+        return Vec::new();
+    }
+    snapshots::arrange_front(state)
+}
+
+/// The line stays open while the text cannot be read.
+fn keep(state: &mut State) -> Vec<Effect> {
+    let Some(list) = state.list_mut() else {
+        state.mode = Mode::Browse;
+        return Vec::new();
+    };
+    let applied = list.filter().applied.clone();
+    let readable = list.filter_keep();
+    let changed = list.filter().applied != applied;
+    if readable {
+        state.mode = Mode::Browse;
+    }
+    if changed {
+        return snapshots::arrange_front(state);
+    }
+    Vec::new()
+}
+
+fn restore(state: &mut State) -> Vec<Effect> {
+    state.mode = Mode::Browse;
+    if let Some(list) = state.list_mut() {
+        list.filter_restore();
+    }
+    snapshots::arrange_front(state)
+}
+
+/// The keys of a line editor.
+fn request(code: KeyCode, modifiers: KeyModifiers) -> Option<InputRequest> {
+    let control = modifiers.contains(KeyModifiers::CONTROL);
+    let alt = modifiers.contains(KeyModifiers::ALT);
+    Some(match (code, control) {
+        (KeyCode::Backspace, _) if alt => InputRequest::DeletePrevWord,
+        (KeyCode::Backspace, false) | (KeyCode::Char('h'), true) => InputRequest::DeletePrevChar,
+        (KeyCode::Delete, false) => InputRequest::DeleteNextChar,
+        (KeyCode::Delete, true) => InputRequest::DeleteNextWord,
+        (KeyCode::Left, false) | (KeyCode::Char('b'), true) => InputRequest::GoToPrevChar,
+        (KeyCode::Left, true) => InputRequest::GoToPrevWord,
+        (KeyCode::Right, false) | (KeyCode::Char('f'), true) => InputRequest::GoToNextChar,
+        (KeyCode::Right, true) => InputRequest::GoToNextWord,
+        (KeyCode::Home, _) | (KeyCode::Char('a'), true) => InputRequest::GoToStart,
+        (KeyCode::End, _) | (KeyCode::Char('e'), true) => InputRequest::GoToEnd,
+        (KeyCode::Char('u'), true) => InputRequest::DeleteLine,
+        (KeyCode::Char('w'), true) => InputRequest::DeletePrevWord,
+        (KeyCode::Char('k'), true) => InputRequest::DeleteTillEnd,
+        (KeyCode::Char('y'), true) => InputRequest::Yank,
+        (KeyCode::Char(c), false) if !alt && !is_hidden(c) => InputRequest::InsertChar(c),
+        _ => return None,
+    })
+}

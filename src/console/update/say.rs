@@ -1,0 +1,71 @@
+//! Toasts and the action log.
+
+use super::State;
+use crate::console::journal::{Entry, TOASTS_MAX, Toast, Tone};
+use crate::domain::text::show;
+use crate::domain::url::EndpointUrl;
+
+/// A sentence is at most this wide.
+const SENTENCE_WIDTH_MAX: usize = 240;
+/// A name or URL in a sentence is at most this wide.
+const NAME_WIDTH_MAX: usize = 80;
+
+/// A sentence that passes. Said again while it is shown, it stays longer.
+pub(super) fn toast(state: &mut State, tone: Tone, text: &str) {
+    let toast = Toast {
+        tone,
+        text: show(text, SENTENCE_WIDTH_MAX),
+        until: state.now.plus(tone.lasts()),
+    };
+    state.toasts.retain(|shown| shown.text != toast.text);
+    if state.toasts.len() >= TOASTS_MAX {
+        state.toasts.remove(0);
+    }
+    state.toasts.push(toast);
+}
+
+/// An entry of the log about something that happened.
+pub(super) fn happened(state: &mut State, tone: Tone, text: &str) {
+    write(state, tone, text, false);
+}
+
+/// An entry of the log about something that the operator did.
+pub(super) fn did(state: &mut State, tone: Tone, text: &str) {
+    write(state, tone, text, true);
+}
+
+/// Takes away the toasts whose time is over.
+pub(super) fn expire(state: &mut State) {
+    let now = state.now;
+    state.toasts.retain(|toast| toast.until > now);
+}
+
+/// A name from outside, in a sentence.
+pub(super) fn name(text: &str) -> String {
+    show(text, NAME_WIDTH_MAX)
+}
+
+/// A URL in a sentence.
+pub(super) fn url(url: &EndpointUrl) -> String {
+    name(&url.redacted())
+}
+
+/// `1 queue`, `3 queues`.
+pub(super) fn counted(count: u64, one: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{plural}")
+}
+
+fn write(state: &mut State, tone: Tone, text: &str, own: bool) {
+    let entry = Entry {
+        at: state.now,
+        tone,
+        own,
+        text: show(text, SENTENCE_WIDTH_MAX),
+    };
+    state.journal.push(entry);
+    // What is being read stays where it is.
+    if state.log_scroll > 0 {
+        state.log_scroll = (state.log_scroll + 1).min(state.journal.len().saturating_sub(1));
+    }
+}

@@ -1,0 +1,307 @@
+//! What an action is about: the selected row, the marked rows, or all that the filter shows, frozen
+//! into ids at the moment of the key.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::State;
+use super::say::counted;
+use crate::console::action::{ActionId, Reason};
+use crate::console::detail::Subject;
+use crate::console::dialog::{COMMANDS_MAX, Scope, ScopeKind};
+use crate::console::state::View;
+use crate::console::table::{Row, Table};
+use crate::domain::endpoint::EndpointState;
+use crate::domain::id::QueueName;
+use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::url::EndpointUrl;
+use crate::engine::snapshot::{EndpointRow, QueueRow};
+use crate::engine::view::Retry;
+use crate::engine::{Command, RedeliverTarget};
+
+/// A scope with the commands for it.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) scope: Scope,
+    pub(super) commands: Vec<Command>,
+}
+
+/// A row that is pointed at, whatever its list.
+#[derive(Clone, Copy, Debug)]
+enum Pointed<'a> {
+    Queue(&'a QueueRow),
+    Endpoint(&'a EndpointRow),
+    /// A retry whose queue is on no list.
+    Retry(&'a Retry),
+    /// An open detail whose row is gone.
+    Subject(&'a Subject),
+}
+
+/// What an action on a row acts on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Target {
+    Queue(QueueName),
+    Endpoint(EndpointUrl),
+}
+
+/// Whether the action is possible where the operator is; looks at one row at most.
+pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<(), Reason> {
+    match kind(state, action) {
+        ScopeKind::One => target(action, selected(state).ok_or("nothing is selected")?).map(drop),
+        ScopeKind::Marked => Ok(()),
+        ScopeKind::Filtered if !state.details.is_empty() => Err("a detail is open: Esc closes it".into()),
+        ScopeKind::Filtered => match state.list() {
+            Some(list) if !list.is_empty() => Ok(()),
+            _ => Err("the list is empty".into()),
+        },
+    }
+}
+
+/// Freezes what the action is about.
+pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
+    let kind = kind(state, action);
+    let rows = match kind {
+        ScopeKind::One => Rows::one(selected(state).ok_or("nothing is selected")?),
+        ScopeKind::Marked => marked(state),
+        ScopeKind::Filtered => filtered(state),
+    };
+    let mut scope = Scope {
+        kind,
+        shown: 0,
+        hidden: 0,
+        gone: rows.gone,
+        skipped: 0,
+        skipped_because: None,
+        note: note(action, rows.shown.first().or(rows.hidden.first())),
+    };
+    let mut targets = Vec::new();
+    let mut seen = HashSet::new();
+    let shown = rows.shown.into_iter().map(|row| (row, true));
+    for (row, is_shown) in shown.chain(rows.hidden.into_iter().map(|row| (row, false))) {
+        match target(action, row) {
+            Ok(target) => {
+                *(if is_shown { &mut scope.shown } else { &mut scope.hidden }) += 1;
+                if seen.insert(target.clone()) {
+                    targets.push(target);
+                }
+            }
+            Err(why) => {
+                scope.skipped += 1;
+                scope.skipped_because.get_or_insert_with(|| why.into_owned());
+            }
+        }
+    }
+    check(&scope, targets.len())?;
+    Ok(Asked {
+        scope,
+        commands: commands(action, targets),
+    })
+}
+
+fn check(scope: &Scope, targets: usize) -> Result<(), Reason> {
+    if targets > COMMANDS_MAX {
+        let limit = format!("{targets} are too many for one go: at most {COMMANDS_MAX}; filter or mark fewer");
+        return Err(limit.into());
+    }
+    if targets > 0 {
+        return Ok(());
+    }
+    Err(match &scope.skipped_because {
+        Some(why) if scope.skipped == 1 => why.clone().into(),
+        Some(why) => format!("none of {} rows: {why}", scope.skipped).into(),
+        None if scope.gone > 0 => format!("{} gone since: nothing is left to act on", marks(scope.gone)).into(),
+        None => "nothing is selected".into(),
+    })
+}
+
+fn marks(gone: usize) -> String {
+    let verb = if gone == 1 { "is" } else { "are" };
+    format!(
+        "{} {verb}",
+        counted(u64::try_from(gone).unwrap_or(u64::MAX), "marked row")
+    )
+}
+
+fn kind(state: &State, action: ActionId) -> ScopeKind {
+    let marks = state.list().map(|list| list.mark_counts()).unwrap_or_default();
+    if action == ActionId::RedeliverShown {
+        ScopeKind::Filtered
+    } else if state.details.is_empty() && marks.shown + marks.hidden + marks.gone > 0 {
+        ScopeKind::Marked
+    } else {
+        ScopeKind::One
+    }
+}
+
+fn note(action: ActionId, first: Option<&Pointed<'_>>) -> Option<&'static str> {
+    let of_endpoint = matches!(
+        action,
+        ActionId::Redeliver | ActionId::RedeliverShown | ActionId::Test | ActionId::Disable
+    );
+    match first? {
+        Pointed::Queue(_) | Pointed::Retry(_) if of_endpoint && action != ActionId::Test => {
+            Some("acts on the endpoint: all queues of the URL go on")
+        }
+        _ => None,
+    }
+}
+
+fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
+    if matches!(action, ActionId::Redeliver | ActionId::RedeliverShown) {
+        let urls = targets.into_iter().filter_map(|target| match target {
+            Target::Endpoint(url) => Some(url),
+            Target::Queue(_) => None,
+        });
+        return vec![Command::Redeliver(RedeliverTarget::Urls(urls.collect()))];
+    }
+    let command = |target| match target {
+        Target::Queue(queue) if action == ActionId::Pause => Command::PauseQueue(queue),
+        Target::Queue(queue) => Command::ResumeQueue(queue),
+        Target::Endpoint(url) if action == ActionId::Disable => Command::DisableEndpoint(url),
+        Target::Endpoint(url) => Command::TestEndpoint { url, method: None },
+    };
+    targets.into_iter().map(command).collect()
+}
+
+/// What the action acts on at this row, or why it does not apply.
+fn target(action: ActionId, row: Pointed<'_>) -> Result<Target, Reason> {
+    if matches!(action, ActionId::Pause | ActionId::Resume) {
+        return queue(row, action == ActionId::Resume).map(Target::Queue);
+    }
+    if action == ActionId::RedeliverShown {
+        stuck(row)?;
+    }
+    if action == ActionId::Disable
+        && matches!(row, Pointed::Endpoint(row) if row.endpoint.state == EndpointState::Disabled)
+    {
+        return Err("this endpoint is disabled already".into());
+    }
+    endpoint(row)
+}
+
+fn endpoint(row: Pointed<'_>) -> Result<Target, Reason> {
+    let url = match row {
+        Pointed::Queue(row) => row.url.as_deref(),
+        Pointed::Endpoint(row) => Some(&row.endpoint.url),
+        Pointed::Retry(retry) => retry.url.as_ref(),
+        Pointed::Subject(Subject::Endpoint(url)) => Some(url),
+        Pointed::Subject(Subject::Queue(_)) => None,
+    };
+    match url {
+        Some(url) => Ok(Target::Endpoint(url.clone())),
+        None => Err("the endpoint of this queue is not known".into()),
+    }
+}
+
+fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
+    match row {
+        Pointed::Queue(row) if row.kind != QueueKind::Delivery => Err("this is not a delivery queue".into()),
+        Pointed::Queue(row) if row.paused && !paused => Err("this queue is paused already".into()),
+        Pointed::Queue(row) if !row.paused && paused => Err("this queue is not paused".into()),
+        Pointed::Queue(row) => Ok(row.name.clone()),
+        Pointed::Retry(Retry { queue: Some(name), .. }) | Pointed::Subject(Subject::Queue(name)) => Ok(name.clone()),
+        Pointed::Retry(_) => Err("its queue is not known".into()),
+        Pointed::Endpoint(_) | Pointed::Subject(Subject::Endpoint(_)) => Err("only a queue can be paused".into()),
+    }
+}
+
+/// A row of a filter is acted on only when it does not move by itself.
+fn stuck(row: Pointed<'_>) -> Result<(), Reason> {
+    let moves = match row {
+        Pointed::Queue(row) => matches!(
+            row.state,
+            None | Some(QueueState::Delivering | QueueState::Empty | QueueState::Ended | QueueState::RateLimited)
+        ),
+        Pointed::Endpoint(row) => row.endpoint.state == EndpointState::Available,
+        Pointed::Retry(_) | Pointed::Subject(_) => false,
+    };
+    if moves { Err("it is not stuck".into()) } else { Ok(()) }
+}
+
+#[derive(Default)]
+struct Rows<'a> {
+    shown: Vec<Pointed<'a>>,
+    hidden: Vec<Pointed<'a>>,
+    gone: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn one(row: Pointed<'a>) -> Self {
+        Self {
+            shown: vec![row],
+            ..Self::default()
+        }
+    }
+
+    fn marked<R: Row>(table: &'a Table<R>, point: impl Fn(&'a R) -> Pointed<'a>) -> Self {
+        let marked = table.marked();
+        let point = |row: &'a Arc<R>| point(row);
+        Self {
+            shown: marked.shown.into_iter().map(&point).collect(),
+            hidden: marked.hidden.into_iter().map(&point).collect(),
+            gone: marked.gone,
+        }
+    }
+
+    fn filtered<R: Row>(table: &'a Table<R>, point: impl Fn(&'a R) -> Pointed<'a>) -> Self {
+        Self {
+            shown: table.shown_rows().map(|row| point(row)).collect(),
+            ..Self::default()
+        }
+    }
+}
+
+fn marked(state: &State) -> Rows<'_> {
+    match state.view {
+        View::Queues => Rows::marked(&state.queues, Pointed::Queue),
+        View::Endpoints => Rows::marked(&state.endpoints, Pointed::Endpoint),
+        View::Retries => Rows::marked(&state.retries, |retry| of_retry(state, retry)),
+        View::Overview | View::Log => Rows::default(),
+    }
+}
+
+fn filtered(state: &State) -> Rows<'_> {
+    match state.view {
+        View::Queues => Rows::filtered(&state.queues, Pointed::Queue),
+        View::Endpoints => Rows::filtered(&state.endpoints, Pointed::Endpoint),
+        View::Retries => Rows::filtered(&state.retries, |retry| of_retry(state, retry)),
+        View::Overview | View::Log => Rows::default(),
+    }
+}
+
+fn selected(state: &State) -> Option<Pointed<'_>> {
+    if let Some(detail) = state.details.last() {
+        return Some(of_subject(state, &detail.subject));
+    }
+    match state.view {
+        View::Queues => state.queues.selected_row().map(|row| Pointed::Queue(row)),
+        View::Endpoints => state.endpoints.selected_row().map(|row| Pointed::Endpoint(row)),
+        View::Retries => state.retries.selected_row().map(|row| of_retry(state, row)),
+        View::Overview | View::Log => None,
+    }
+}
+
+fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
+    let row = match subject {
+        Subject::Queue(name) => queue_row(state, name).map(Pointed::Queue),
+        Subject::Endpoint(url) => {
+            let rows = state.snapshot.as_ref().map(|snapshot| &snapshot.endpoints);
+            let row = rows.and_then(|rows| rows.iter().find(|row| row.endpoint.url == *url));
+            row.map(|row| Pointed::Endpoint(row))
+        }
+    };
+    row.unwrap_or(Pointed::Subject(subject))
+}
+
+/// A retry is about the head of its queue, where that is on the list.
+fn of_retry<'a>(state: &'a State, retry: &'a Retry) -> Pointed<'a> {
+    let row = retry.queue.as_ref().and_then(|name| queue_row(state, name));
+    row.map_or(Pointed::Retry(retry), Pointed::Queue)
+}
+
+/// The snapshot has its queues by name.
+fn queue_row<'a>(state: &'a State, name: &QueueName) -> Option<&'a QueueRow> {
+    let rows = &state.snapshot.as_ref()?.queues;
+    let place = rows.binary_search_by(|row| row.name.cmp(name)).ok()?;
+    rows.get(place).map(|row| &**row)
+}

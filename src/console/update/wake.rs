@@ -1,0 +1,74 @@
+//! When the screen changes by time alone. A console that shows no age and waits for nothing sleeps.
+
+use std::time::Duration;
+
+use super::State;
+use crate::console::dialog::ARMED_AFTER;
+use crate::console::state::{Link, Mode, View};
+use crate::domain::endpoint::EndpointState;
+use crate::domain::time::Timestamp;
+
+/// A snapshot is live for at least this.
+const LIVE_MIN: Duration = Duration::from_secs(5);
+
+impl State {
+    /// How old a snapshot may be and still count as live.
+    #[must_use]
+    pub fn live_for(&self) -> Duration {
+        self.refresh.saturating_mul(3).max(LIVE_MIN)
+    }
+
+    /// Whether what is shown is as new as it should be.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.snapshot
+            .as_ref()
+            .is_some_and(|snapshot| self.now.since(snapshot.taken_at) < self.live_for())
+    }
+
+    /// The next moment at which something changes although nothing happens; `None`: none.
+    #[must_use]
+    pub fn wake_at(&self) -> Option<Timestamp> {
+        let armed = match &self.mode {
+            Mode::Dialog(dialog) => dialog.ready_at.map(|at| at.plus(ARMED_AFTER)),
+            Mode::Browse | Mode::Filter(_) | Mode::Help { .. } => None,
+        };
+        let stale = self
+            .snapshot
+            .as_ref()
+            .map(|snapshot| snapshot.taken_at.plus(self.live_for()));
+        let second = self
+            .shows_an_age()
+            .then(|| Timestamp::from_seconds(self.now.seconds().saturating_add(1)));
+        let toasts = self.toasts.iter().map(|toast| toast.until);
+        let moments = toasts.chain([armed, stale, second].into_iter().flatten());
+        moments.filter(|at| *at > self.now).min()
+    }
+
+    /// Whether a time that counts on is on the screen.
+    fn shows_an_age(&self) -> bool {
+        let Some(snapshot) = &self.snapshot else {
+            return matches!(self.link, Link::Connecting { .. });
+        };
+        let unreachable = snapshot.broker.problem.is_some() || snapshot.store.problem.is_some();
+        unreachable || !self.is_live() || !self.details.is_empty() || self.list_shows_an_age()
+    }
+
+    fn list_shows_an_age(&self) -> bool {
+        match self.view {
+            View::Overview => self.snapshot.as_ref().is_some_and(|snapshot| {
+                let totals = &snapshot.totals;
+                let down =
+                    totals.endpoints_by_state.iter().sum::<u64>() - totals.endpoints_in(EndpointState::Available);
+                down > 0 || totals.oldest_at.is_some()
+            }),
+            View::Queues => self.queues.window(self.queues.page).any(|position| {
+                let row = self.queues.row(position);
+                row.is_some_and(|row| row.next_attempt_at().is_some() || row.oldest_at().is_some())
+            }),
+            View::Endpoints => !self.endpoints.order.is_empty(),
+            View::Retries => !self.retries.order.is_empty(),
+            View::Log => false,
+        }
+    }
+}
