@@ -48,9 +48,7 @@ pub(super) fn ended(result: Result<(), ConsoleError>, failed: Option<Failure>) -
         Ok(()) => Ok(Exit::Done),
         Err(error @ ConsoleError::Connect(_)) => Err(failed.unwrap_or_else(|| Failure::of(Exit::Failed, &error))),
         // What the store refuses at the begin (other settings, a newer minimum) is the configuration's matter.
-        Err(ConsoleError::Engine(error @ EngineError::Refused { .. })) => {
-            Err(Failure::of(Exit::Configuration, &error))
-        }
+        Err(ConsoleError::Engine(error @ EngineError::Refused { .. })) => Err(Failure::of(Exit::Configuration, &error)),
         Err(ConsoleError::Engine(error)) => Err(error.into()),
         Err(error @ (ConsoleError::Keys(_) | ConsoleError::Theme(_))) => Err(Failure::of(Exit::Configuration, &error)),
         Err(error @ (ConsoleError::Terminal(_) | ConsoleError::Cut)) => Err(Failure::of(Exit::Failed, &error)),
@@ -177,7 +175,8 @@ fn host(url: &SecretUrl) -> String {
         return String::new();
     };
     let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    url.port()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
 /// The log of a console: a file, and only where somebody asked for it.
