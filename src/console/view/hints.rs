@@ -22,15 +22,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
             area,
             &[("Enter", "keep the filter"), ("Esc", "as it was before")],
         ),
-        Mode::Dialog(_) => fixed(
-            canvas,
-            area,
-            &[
-                ("Enter", "cancel"),
-                ("Esc", "cancel"),
-                ("↑↓", "look through the targets"),
-            ],
-        ),
+        Mode::Dialog(_) => fixed(canvas, area, &[("Esc", "cancel"), ("↑↓", "look through the targets")]),
         Mode::Help { .. } => fixed(canvas, area, &[("Esc", "back"), ("↑↓", "scroll")]),
     }
 }
