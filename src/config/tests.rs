@@ -57,6 +57,7 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
         variables,
         config_home: None,
         data_home: Some(PathBuf::from("/data")),
+        state_home: None,
     }
 }
 

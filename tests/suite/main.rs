@@ -29,6 +29,7 @@ mod embedded;
 mod engine;
 mod faults;
 mod layers;
+mod observe;
 mod protocols;
 mod rabbitmq;
 mod sender;
