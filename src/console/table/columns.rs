@@ -62,7 +62,7 @@ impl Row for QueueRow {
         Column::new("state", "State", Fixed(22), 0, |row| rank(queue_rank(row))),
         Column::new("name", "Queue", fill(18, 2), 0, |row| SortKey::Text(row.name.as_str())),
         Column::new("depth", "Waiting", Fixed(9), 0, |row: &Self| count(row.depth())).count(),
-        Column::new("endpoint", "Endpoint", fill(18, 3), 1, |row| url(row.url.as_deref())),
+        Column::new("endpoint", "Endpoint", fill(21, 3), 1, |row| url(row.url.as_deref())),
         Column::new("next_attempt_at", "Next attempt", Fixed(12), 2, |row: &Self| {
             time(row.next_attempt_at())
         })

@@ -73,7 +73,7 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         .sum::<u16>()
         .min(area.width);
     let mut left = Rect {
-        width: area.width.saturating_sub(right_width + 1),
+        width: area.width.saturating_sub(right_width + 2),
         ..area
     };
     if !state.place.label.is_empty() {

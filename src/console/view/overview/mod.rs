@@ -66,11 +66,20 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.text(row(area, line), &headline::since_and_trend(state, snapshot), Role::Text);
     line += 2;
     let tall = area.height >= TALL;
-    line += chart::paint(canvas, below(area, line), state, if tall { 4 } else { 1 });
+    line += chart::paint(canvas, below(area, line), state, chart_height(area.height));
     let rows = if tall { MANY } else { FEW };
     line += worst(canvas, below(area, line), snapshot, rows);
     line += next(canvas, below(area, line), snapshot, rows);
     sums(canvas, below(area, line), state, snapshot);
+}
+
+/// Lines of a chart, by how much room there is.
+const fn chart_height(room: u16) -> u16 {
+    match room {
+        0..24 => 1,
+        24..TALL => 2,
+        _ => 4,
+    }
 }
 
 fn title(canvas: &mut Canvas<'_>, area: Rect, text: &str, key: &str, what: &str) {
