@@ -139,7 +139,7 @@ impl Inner {
             ambient::spawn("signals", me().follow_signals(tell.clone(), generation.clone())),
             ambient::spawn("rules", me().watch_rules(tell.clone(), generation.clone())),
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
-            ambient::spawn("housekeeping", me().keep_house(id, tell.clone(), generation.clone())),
+            ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {
                 let (engine, generation) = (me(), generation.clone());
                 async move { engine.recorder.run(Arc::clone(&engine.store), generation).await }
@@ -154,21 +154,19 @@ impl Inner {
         self.sweep(tell, generation).await;
     }
 
-    async fn keep_house(self: Arc<Self>, id: IncarnationId, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
+    async fn keep_house(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(HOUSEKEEPING) => {}
                 () = generation.cancelled() => return,
             }
-            if let Err(error) = self.keep_house_once(id, &tell).await {
+            if let Err(error) = self.keep_house_once(&tell).await {
                 tracing::debug!(error = ?error, "housekeeping waits for the store");
             }
         }
     }
 
-    async fn keep_house_once(&self, id: IncarnationId, tell: &mpsc::Sender<Tell>) -> Result<(), StoreError> {
-        let held = self.store.leases_held(id).await?;
-        let _ = tell.send(Tell::Compare(held)).await;
+    async fn keep_house_once(&self, tell: &mpsc::Sender<Tell>) -> Result<(), StoreError> {
         self.store.attempts_trim(ATTEMPTS).await?;
         self.offer_idle_queues(tell).await
     }

@@ -93,7 +93,7 @@ impl Inner {
         }
     }
 
-    /// Reads once a second what others want of the queues held here, what became due, and the endpoints.
+    /// Reads once a second what is held here and what others want of it, what became due, and the endpoints.
     pub(super) async fn poll(
         self: Arc<Self>,
         id: IncarnationId,
@@ -121,11 +121,12 @@ impl Inner {
         endpoints_seen: &mut Option<i64>,
         round: u64,
     ) -> Result<(), crate::store::StoreError> {
-        for held in self.store.leases_held(id).await? {
-            if held.paused || held.wanted_by.is_some() {
-                let _ = tell.send(Tell::LetGo(held.queue)).await;
-            }
+        let held = self.store.leases_held(id).await?;
+        for one in held.iter().filter(|one| one.paused || one.wanted_by.is_some()) {
+            let _ = tell.send(Tell::LetGo(one.queue.clone())).await;
         }
+        // PROTOCOLS.md 4: what is held is compared with the living workers.
+        let _ = tell.send(Tell::Compare(held)).await;
         for record in self.store.queues_due(500).await? {
             let _ = tell.send(Tell::Due(Box::new(record))).await;
         }

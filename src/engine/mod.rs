@@ -18,6 +18,7 @@ pub mod error;
 pub mod event;
 mod fence;
 mod fields;
+mod holdings;
 mod incarnation;
 mod insist;
 mod manage;

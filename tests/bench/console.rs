@@ -120,7 +120,10 @@ impl Program {
     fn until(&mut self, wanted: &[u8]) -> Instant {
         let mut seen = Vec::new();
         loop {
-            let (at, piece) = self.output.recv_timeout(Duration::from_secs(60)).expect("bytes of the console");
+            let (at, piece) = self
+                .output
+                .recv_timeout(Duration::from_secs(60))
+                .expect("bytes of the console");
             seen.extend_from_slice(&piece);
             if holds(&piece, b"\x1b[c") {
                 self.input.write_all(b"\x1b[?62;22c").unwrap();
@@ -228,7 +231,11 @@ fn state() -> State {
     let now = Clock::system().now();
     let mut state = State::new(&settings(), Arc::new(keymap), now);
     let (columns, rows) = SIZE;
-    for event in [Event::Resize { columns, rows }, Event::Connected, key(KeyCode::Char('2'))] {
+    for event in [
+        Event::Resize { columns, rows },
+        Event::Connected,
+        key(KeyCode::Char('2')),
+    ] {
         let _ = update(&mut state, now, event);
     }
     state
@@ -266,7 +273,11 @@ fn queue_row(number: usize, ready: u64) -> Arc<QueueRow> {
             unacked: Some(1),
             delivered: Some(ready * 3),
             why: Arc::clone(&whys[usize::from(waits)]),
-            state: Some(if waits { QueueState::WaitingRetry } else { QueueState::Delivering }),
+            state: Some(if waits {
+                QueueState::WaitingRetry
+            } else {
+                QueueState::Delivering
+            }),
             ..QueueFacts::unknown(name, QueueKind::Delivery)
         };
         Arc::new(facts.into())
@@ -315,7 +326,11 @@ fn frame() {
     let mut times = Vec::with_capacity(FRAMES);
     let mut bytes = 0;
     for number in 0..FRAMES {
-        let code = if number % 50 < 40 { KeyCode::Down } else { KeyCode::PageDown };
+        let code = if number % 50 < 40 {
+            KeyCode::Down
+        } else {
+            KeyCode::PageDown
+        };
         take(&mut state, clock.now(), key(code));
         let begin = Instant::now();
         bytes += painter.paint(SIZE, |buffer| view(&state, &theme, buffer)).unwrap();
@@ -381,7 +396,10 @@ async fn key_to_paint() {
     flood.await.unwrap();
     shown.join().unwrap();
     let frames = frames.0.lock().unwrap();
-    let latencies: Vec<u64> = pressed.iter().map(|(at, cursor)| latency(&frames, *at, *cursor)).collect();
+    let latencies: Vec<u64> = pressed
+        .iter()
+        .map(|(at, cursor)| latency(&frames, *at, *cursor))
+        .collect();
     let (p50, p99) = p50_p99_ms(&latencies);
     let measured = format!("p50 {p50:.2} ms, p99 {p99:.2} ms over {KEYS} keys");
     row("key → paint at 1,000 engine events a second", &measured, "p99 ≤ 16 ms");
@@ -455,7 +473,9 @@ async fn memory() {
     let [empty, full, after] = numbers[..] else {
         panic!("three numbers")
     };
-    let measured = format!("{full:.1} MiB, {after:.1} MiB at most through a refresh that changed 1 % ({empty:.1} MiB without rows)");
+    let measured = format!(
+        "{full:.1} MiB, {after:.1} MiB at most through a refresh that changed 1 % ({empty:.1} MiB without rows)"
+    );
     row("resident memory with 100,000 rows", &measured, "≤ 40 MiB");
 }
 
@@ -465,7 +485,14 @@ pub async fn hold_rows() {
     let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
     let clock = Clock::system();
     let stop = CancellationToken::new();
-    let mut screen = Screen::new(state(), Theme::default(), told_view, Frames::default(), receiver, clock.clone());
+    let mut screen = Screen::new(
+        state(),
+        Theme::default(),
+        told_view,
+        Frames::default(),
+        receiver,
+        clock.clone(),
+    );
     let actor = Actor {
         access: Access::ReadOnly,
         name: "bench".to_owned(),
@@ -481,7 +508,10 @@ pub async fn hold_rows() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     println!("{:.3}", status_mebibytes("VmRSS:"));
     let rows = many_rows();
-    inputs.send(Event::Snapshot(snapshot(1, rows.clone())).into()).await.unwrap();
+    inputs
+        .send(Event::Snapshot(snapshot(1, rows.clone())).into())
+        .await
+        .unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     println!("{:.3}", status_mebibytes("VmRSS:"));
     let changed = rows.iter().enumerate().map(|(number, row)| {

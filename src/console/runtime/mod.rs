@@ -16,29 +16,29 @@
 mod input;
 mod link;
 mod screen;
+mod shown;
 mod signals;
 #[cfg(test)]
 mod tests;
 
 use std::io::{self, Write as _};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 
-use rustix::io::Errno;
-use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Pause, Screen, ViewFunction};
 
 use self::link::Linker;
+use self::shown::Shown;
 use super::effects::{Actor, Executions, Executor, Link};
+use super::journal::{Entry, Toast, Tone};
 use super::keymap::{Keymap, KeymapError};
 use super::terminal::{self, Terminal};
-use super::theme::{self, Depth, Sources, Theme, ThemeError};
-use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Effect, Event, State, update, view};
+use super::theme::{self, Choice, Depth, Sources, ThemeError};
+use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Event, State, update, view};
 use crate::ambient::{self, Clock};
 use crate::domain::text;
 use crate::engine::EngineError;
@@ -47,11 +47,11 @@ use crate::engine::EngineError;
 const STALL_MAX: Duration = Duration::from_secs(2);
 /// How long confirmed operations may hold up the end; the engine finishes them if the process stays.
 const EXECUTIONS_MAX: Duration = Duration::from_secs(5);
-/// Between two looks whether a job in the background was brought to the front.
-const FOREGROUND_LOOK: Duration = Duration::from_millis(500);
 /// Finishing that takes no longer is not talked about.
 const QUIET: Duration = Duration::from_millis(300);
 /// Cells of the window's title, at most.
+/// How long a notice of the start stays in its corner.
+const NOTICE: Duration = Duration::from_secs(10);
 const TITLE_MAX: usize = 80;
 
 /// How the way to the engine ended.
@@ -93,13 +93,16 @@ pub async fn run_with_view(
     stop: CancellationToken,
 ) -> Result<(), ConsoleError> {
     let clock = Clock::system();
-    let theme = theme(&settings)?;
-    let state = first_state(&settings, terminal::size(), &clock)?;
+    let choice = theme(&settings)?;
+    let mut state = first_state(&settings, terminal::size(), &clock)?;
+    if let Some(notice) = choice.notice {
+        say(&mut state, notice);
+    }
     let terminal = Terminal::take(&title(&settings)).map_err(ConsoleError::Terminal)?;
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let session = Session::start(connect, &settings, sender, clock.clone())?;
     let out = terminal::stdout().map_err(ConsoleError::Terminal)?;
-    let screen = Screen::new(state, theme, view, out, inputs, clock);
+    let screen = Screen::new(state, choice.theme, view, out, inputs, clock);
     session.show(screen, terminal, stop).await
 }
 
@@ -252,109 +255,6 @@ impl Finishing {
     }
 }
 
-/// The loop on its thread.
-struct Shown {
-    result: oneshot::Receiver<Result<(), ConsoleError>>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Shown {
-    fn on_thread(
-        screen: Screen<std::fs::File>,
-        terminal: Terminal,
-        executor: Executor,
-        end: CancellationToken,
-    ) -> Result<Self, ConsoleError> {
-        let (sender, result) = oneshot::channel();
-        let runtime = Handle::current();
-        let thread = thread::Builder::new()
-            .name(terminal::SCREEN_THREAD.to_owned())
-            .spawn(move || {
-                let result = runtime.block_on(drive(screen, terminal, executor, end));
-                let _ = sender.send(result);
-            })
-            .map_err(ConsoleError::Terminal)?;
-        Ok(Self {
-            result,
-            thread: Some(thread),
-        })
-    }
-
-    /// How it ended; `Err`: with this panic.
-    async fn ended(&mut self) -> thread::Result<Result<(), ConsoleError>> {
-        if let Ok(result) = (&mut self.result).await {
-            return Ok(result);
-        }
-        match self.thread.take().map(thread::JoinHandle::join) {
-            Some(Err(panic)) => Err(panic),
-            Some(Ok(())) | None => Ok(Ok(())),
-        }
-    }
-}
-
-/// Runs the loop, and between its pauses does what concerns the terminal.
-async fn drive(
-    mut screen: Screen<std::fs::File>,
-    mut terminal: Terminal,
-    mut executor: Executor,
-    end: CancellationToken,
-) -> Result<(), ConsoleError> {
-    let mut carry_out = |effect| executor.carry_out(effect);
-    loop {
-        let paused = screen.run(&end, &mut carry_out).await;
-        let done = match paused {
-            Ok(Pause::Quit | Pause::Stopped) => return Ok(()),
-            Ok(Pause::KeyCodes) => terminal.use_key_codes(),
-            Ok(Pause::Suspend) if terminal::can_suspend() => {
-                terminal::give_back();
-                match terminal::suspend() {
-                    Ok(()) => come_back(&mut screen, &terminal, &end, &mut carry_out).await,
-                    Err(error) => Err(error),
-                }
-            }
-            // Nobody is there who would continue us.
-            Ok(Pause::Suspend) => Ok(()),
-            Ok(Pause::Continued) => regain(&mut screen, &terminal, &end).await,
-            Err(error) => Err(error),
-        };
-        match done {
-            Ok(()) => {}
-            Err(error) if is_gone(&error) => return Ok(()),
-            Err(error) => return Err(ConsoleError::Terminal(error)),
-        }
-    }
-}
-
-/// After a stop: waits until the process is continued, and takes the terminal again.
-async fn come_back(
-    screen: &mut Screen<std::fs::File>,
-    terminal: &Terminal,
-    end: &CancellationToken,
-    carry_out: &mut (dyn FnMut(Effect) + Send),
-) -> io::Result<()> {
-    screen.until_continued(end, carry_out).await?;
-    regain(screen, terminal, end).await
-}
-
-/// Takes the terminal again, once it is ours: a job that was continued in the background waits.
-async fn regain(screen: &mut Screen<std::fs::File>, terminal: &Terminal, end: &CancellationToken) -> io::Result<()> {
-    while !terminal::in_foreground() {
-        tokio::select! {
-            () = tokio::time::sleep(FOREGROUND_LOOK) => {}
-            () = end.cancelled() => return Ok(()),
-        }
-    }
-    terminal.take_again()?;
-    screen.repaint(terminal::size());
-    Ok(())
-}
-
-/// Whether the terminal went away: the end of the console, and no failure of it.
-fn is_gone(error: &io::Error) -> bool {
-    let number = Errno::from_io_error(error);
-    matches!(number, Some(Errno::IO | Errno::PIPE | Errno::NXIO | Errno::NODEV))
-}
-
 /// On standard error, after the screen.
 fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
@@ -381,11 +281,23 @@ fn first_state(settings: &ConsoleSettings, (columns, rows): (u16, u16), clock: &
 }
 
 /// The theme that was asked for, as far as the terminal can show it.
-fn theme(settings: &ConsoleSettings) -> Result<Theme, ConsoleError> {
+fn theme(settings: &ConsoleSettings) -> Result<Choice, ConsoleError> {
     let depth = Depth::detect(&io::stdout());
-    let choice = theme::choose(&Sources::builtin(), settings.theme.as_deref(), depth)?;
-    if let Some(notice) = choice.notice {
-        tracing::warn!(?notice, "theme");
-    }
-    Ok(choice.theme)
+    Ok(theme::choose(&Sources::of_user(), settings.theme.as_deref(), depth)?)
+}
+
+/// Something to know from the start.
+fn say(state: &mut State, text: String) {
+    let at = state.now;
+    state.toasts.push(Toast {
+        tone: Tone::Warning,
+        text: text.clone(),
+        until: at.plus(NOTICE),
+    });
+    state.journal.push(Entry {
+        at,
+        tone: Tone::Warning,
+        own: false,
+        text,
+    });
 }

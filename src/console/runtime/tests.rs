@@ -10,6 +10,7 @@ use ratatui::style::Style;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::shown::is_gone;
 use super::*;
 use crate::console::{Effect, Event};
 

@@ -10,6 +10,7 @@ use super::{ArrangeJob, Column, ColumnWidth, Job, RetryId, Row, SortKey};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::filter::{Field, FieldValue};
 use crate::domain::id::QueueName;
+use crate::domain::policy::Phase;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -60,9 +61,9 @@ impl Row for QueueRow {
     type Id = QueueName;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("state", "State", Fixed(22), 0, |row| rank(queue_rank(row))),
-        Column::new("name", "Queue", fill(16, 2), 0, |row| SortKey::Text(row.name.as_str())),
+        Column::new("name", "Queue", fill(18, 2), 0, |row| SortKey::Text(row.name.as_str())),
         Column::new("depth", "Waiting", Fixed(9), 0, |row: &Self| count(row.depth())).count(),
-        Column::new("endpoint", "Endpoint", fill(16, 3), 1, |row| url(row.url.as_deref())),
+        Column::new("endpoint", "Endpoint", fill(21, 3), 1, |row| url(row.url.as_deref())),
         Column::new("next_attempt_at", "Next attempt", Fixed(12), 2, |row: &Self| {
             time(row.next_attempt_at())
         })
@@ -180,9 +181,7 @@ impl Row for Retry {
             count(Some(row.attempt.into()))
         })
         .count(),
-        Column::new("phase", "Phase", Fixed(12), 3, |row| {
-            text(row.phase.map(|phase| phase.as_str()))
-        }),
+        Column::new("phase", "Phase", Fixed(12), 3, |row| text(row.phase.map(Phase::as_str))),
         Column::new("queue", "Queue", fill(16, 2), 2, |row| {
             text(row.queue.as_ref().map(AsRef::as_ref))
         }),

@@ -40,6 +40,7 @@ const LIST: &str = "SELECT id, name, host, pid, counter, alive, fingerprint, tak
     (SELECT count(*) FROM redrive.delivery_queues q WHERE q.owner = i.id) AS leases \
     FROM redrive.incarnations i WHERE alive OR ended_at > redrive.store_now() - $1 ORDER BY id DESC LIMIT 200";
 const HOLD: &str = "SELECT pg_try_advisory_lock($1, ($2::bigint & 2147483647)::int)";
+const LET_GO: &str = "SELECT pg_advisory_unlock_all()";
 /// One statement, so that nothing can come between the two on this session.
 const EVIDENCE: &str = "SELECT CASE WHEN pg_try_advisory_lock($1, ($2::bigint & 2147483647)::int) \
     THEN pg_advisory_unlock($1, ($2::bigint & 2147483647)::int) ELSE false END";
@@ -79,7 +80,7 @@ impl Incarnations for PostgresStore {
         ended.await?;
         if let Some(living) = self.living_take(id.0) {
             // The row says that it ended; a connection that does not close in order ends by itself.
-            let _ = within(self.patience, "closing a connection", living.connection.close()).await;
+            let _ = within(self.patience, "freeing the evidence of life", living.end()).await;
         }
         Ok(())
     }
@@ -111,9 +112,17 @@ impl Incarnations for PostgresStore {
 
 /// The connection of a living incarnation of this process.
 pub(super) struct Living {
-    pub(super) connection: PgConnection,
+    connection: PgConnection,
     /// Whether its session holds the evidence of life.
     holds: bool,
+}
+
+impl Living {
+    /// Frees the evidence of life, and closes. A server is told of a closed connection, and not waited for.
+    pub(super) async fn end(mut self) -> Result<(), sqlx::Error> {
+        sqlx::query(LET_GO).execute(&mut self.connection).await?;
+        self.connection.close().await
+    }
 }
 
 impl PostgresStore {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
-use sqlx::{Connection, PgConnection, Row};
+use sqlx::{PgConnection, Row};
 use tokio::time::timeout;
 
 use self::error::refused_address;
@@ -144,7 +144,7 @@ impl Store for PostgresStore {
         let closing = async {
             for living in living.into_values() {
                 // A connection that is lost already has nothing left to say goodbye to.
-                let _ = living.connection.close().await;
+                let _ = living.end().await;
             }
             self.pool.close().await;
         };

@@ -213,7 +213,10 @@ async fn hostile_names_and_bodies_reach_the_terminal_as_text_only() {
     pty.shows("Why").await;
     pty.key("b");
     pty.shows("Messages").await;
-    pty.until("a payload", |screen| HOSTILE_WORDS.iter().any(|word| screen.contains(word))).await;
+    pty.until("a payload", |screen| {
+        HOSTILE_WORDS.iter().any(|word| screen.contains(word))
+    })
+    .await;
     pty.key("\x1b");
     pty.key("c");
     pty.shows("copied").await;
@@ -332,5 +335,8 @@ async fn without_colour_the_selected_row_is_inverse() {
     assert_eq!(pty.ended().await, 0);
     let bytes = pty.bytes();
     let written = String::from_utf8_lossy(&bytes);
-    assert!(!written.contains("\x1b[38;5;") && !written.contains("\x1b[38;2;"), "a colour was written");
+    assert!(
+        !written.contains("\x1b[38;5;") && !written.contains("\x1b[38;2;"),
+        "a colour was written"
+    );
 }

@@ -123,9 +123,19 @@ impl Stage {
 
     /// Everything is there and ready, and nobody delivers.
     pub(crate) async fn quiet(ground: Ground, change: impl FnOnce(&mut EngineSettings)) -> Self {
+        Self::quiet_over(ground, change, |store| store).await
+    }
+
+    /// [`Stage::quiet`], with something between the engine and its store.
+    pub(crate) async fn quiet_over(
+        ground: Ground,
+        change: impl FnOnce(&mut EngineSettings),
+        between: impl FnOnce(StoreHandle) -> StoreHandle,
+    ) -> Self {
         let mut settings = settings(ground.vhost());
         change(&mut settings);
         let (store, broker) = ground.open(&settings.naming).await;
+        let store = between(store);
         let mut stage = Self {
             engine: Engine::new(
                 Arc::clone(&store),

@@ -11,6 +11,15 @@ use crate::support::servers::{PrivateRabbit, RabbitAddress};
 use crate::support::wait::wait_until;
 
 const PAUSE: Duration = Duration::from_millis(10);
+/// While a fault is made, which takes seconds on a busy machine: it must come in the middle.
+const MEANWHILE: Duration = Duration::from_secs(1);
+
+/// Makes a fault in the middle of deliveries.
+async fn fault(scene: &Scene, make: impl Future<Output = ()>) {
+    scene.receiver.behave("*", Behaviour::Status(200).after(MEANWHILE));
+    make.await;
+    scene.receiver.behave("*", Behaviour::Status(200).after(PAUSE));
+}
 
 /// The node is stopped in order, and later killed.
 async fn check_restarts(queue_type: fn(Scene) -> Scene) {
@@ -20,10 +29,10 @@ async fn check_restarts(queue_type: fn(Scene) -> Scene) {
     let mut daemon = scene.installation.daemon().await;
     let faults = async {
         scene.delivered(150).await;
-        node.stop().await;
+        fault(&scene, node.stop()).await;
         node.start_again().await;
-        scene.delivered(400).await;
-        node.kill().await;
+        scene.delivered(300).await;
+        fault(&scene, node.kill()).await;
         assert!(scene.receiver.delivered() < 600, "the kill came too late");
         node.start_again().await;
     };
@@ -48,10 +57,10 @@ async fn check_closed_connections(scene: Scene, queues: u32) {
     let vhost = scene.vhost.as_ref().unwrap();
     let total = queues as usize * 50;
     let faults = async {
-        for count in [total * 3 / 20, total * 9 / 20] {
+        for count in [total / 10, total * 2 / 5] {
             scene.delivered(count).await;
             let close = ["close_all_connections", "--vhost", &vhost.name, "a test closes them"];
-            vhost.node.control(&close).await;
+            fault(&scene, async { drop(vhost.node.control(&close).await) }).await;
         }
         assert!(scene.receiver.delivered() < total, "they were closed too late");
     };

@@ -7,7 +7,7 @@
 //! | 1 leases, wishes, pause | `store_contract::leases`, `engine::…::a_paused_queue_is_let_go_and_resumed`, `…::a_waiting_queue_is_browsed_without_a_change`; two daemons: `ownership` |
 //! | 2 incarnations, guarded death | `store_contract::incarnations` |
 //! | 3 evidence of death | `store_contract::incarnations::evidence_of_life_is_held_while_the_process_lives_and_free_after`; the take-over: `ownership` |
-//! | 4 the holder fences itself | `ownership` |
+//! | 4 the holder fences itself | `ownership`; leases and living workers compared, answers lost: `answers` |
 //! | 5 epochs | `store_contract::leases::epochs_never_go_back_and_begin_at_the_clock`; over daemons: every test here, by the checker |
 //! | 6 own reconnect | `connections` |
 //! | 7 versions and settings | `store_contract::incarnations`, `rabbitmq::rights::other_settings_get_an_error_and_no_second_queue`; said to the operator: `ownership` |
@@ -23,6 +23,7 @@
 //! | 23 broker policies | the judgement's table in `domain`; carried out: `rules` |
 //! | 24 release | `release` |
 
+mod answers;
 mod connections;
 mod decisions;
 mod deleting;

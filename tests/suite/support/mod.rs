@@ -12,6 +12,7 @@
 pub mod certificates;
 pub mod checker;
 pub mod daemon;
+pub mod faulty_store;
 pub mod http;
 pub mod receiver;
 pub mod relay;

@@ -1,0 +1,170 @@
+//! Where keys go: hints, reasons, help, pasted text, small terminals, leaving.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Stage;
+use super::fixture::{START, incident, is_execution, settings, stage};
+use crate::console::action::{ActionId, hints};
+use crate::console::keymap::Keymap;
+use crate::console::state::{Mode, State, View};
+use crate::console::{Effect, Event};
+use crate::engine::Access;
+
+#[test]
+fn what_is_not_possible_says_why() {
+    let mut stage = stage(incident());
+    for (keys, expected) in [
+        ("2 U", "resume: this queue is not paused"),
+        ("2 D", "disable is for: endpoints"),
+        ("2 v", "mark range: nothing is marked yet"),
+        ("1 s", "sort is for: queues, endpoints, retries"),
+        ("2 b", "messages: open a queue first"),
+    ] {
+        stage.state.toasts.clear();
+        assert!(stage.play(keys).is_empty(), "{keys}");
+        assert_eq!(stage.toasts(), [expected], "{keys}");
+    }
+}
+
+#[test]
+fn the_hint_bar_has_what_is_possible_first_and_reasons_behind() {
+    let mut stage = stage(incident());
+    stage.play("2");
+    let hints = hints(&stage.state);
+    assert_eq!(hints[0].spec.id, ActionId::Redeliver);
+    assert_eq!(hints[0].key, "R");
+    let resume = hints.iter().find(|hint| hint.spec.id == ActionId::Resume).unwrap();
+    assert_eq!(resume.enabled, Err("this queue is not paused".into()));
+    let first_refused = hints.iter().position(|hint| hint.enabled.is_err()).unwrap();
+    assert!(hints[first_refused..].iter().all(|hint| hint.enabled.is_err()));
+    assert!(
+        hints.iter().all(|hint| hint.spec.id != ActionId::Disable),
+        "it is not for queues"
+    );
+}
+
+#[test]
+fn until_it_is_connected_nothing_can_be_changed() {
+    let mut stage = Stage::new(State::new(
+        &settings(Access::Operator),
+        Arc::new(Keymap::default()),
+        START,
+    ));
+    assert!(stage.play("2 R r").is_empty());
+    assert_eq!(
+        stage.toasts(),
+        ["redeliver: still connecting", "refresh: still connecting"]
+    );
+}
+
+#[test]
+fn pasted_text_is_never_keys() {
+    let mut stage = stage(incident());
+    stage.play("2");
+    let effects = stage.event(Event::Paste("RRyq".to_owned()));
+    assert!(effects.is_empty());
+    assert_eq!(
+        stage.toasts(),
+        ["pasted text was dropped: press / to paste into the filter"]
+    );
+    assert_eq!(stage.state.view, View::Queues);
+    stage.play("/");
+    stage.event(Event::Paste("depth\u{202e}\n> 5\u{1b}".to_owned()));
+    assert_eq!(stage.state.queues.filter.text, "depth > 5");
+    stage.play("Esc");
+    stage.plan("R");
+    stage.event(Event::Paste("y".to_owned()));
+    assert!(matches!(stage.state.mode, Mode::Dialog(_)));
+}
+
+#[test]
+fn a_sequence_is_one_action_and_is_forgotten_when_it_breaks_or_takes_too_long() {
+    let keys = BTreeMap::from([
+        ("refresh".to_owned(), "x r".to_owned()),
+        ("freeze".to_owned(), String::new()),
+    ]);
+    let keymap = Keymap::from_config(&keys).unwrap();
+    let mut stage = stage(incident());
+    stage.state.keymap = Arc::new(keymap);
+    assert!(matches!(stage.play("x r").as_slice(), [Effect::Refresh]));
+    assert!(stage.play("x z r").is_empty());
+    assert!(stage.play("x +3000 r").is_empty());
+}
+
+#[test]
+fn the_help_scrolls_within_itself_and_closes() {
+    let mut stage = stage(incident());
+    stage.play("2 ? G PageDown Down");
+    let Mode::Help { scroll } = stage.state.mode else {
+        panic!("{:?}", stage.state.mode);
+    };
+    assert!(scroll < 60, "{scroll}");
+    stage.play("R");
+    assert!(matches!(stage.state.mode, Mode::Help { .. }), "help takes no action");
+    stage.play("g q");
+    assert!(matches!(stage.state.mode, Mode::Browse));
+}
+
+#[test]
+fn a_terminal_that_shows_nothing_takes_no_key_but_leaving() {
+    let mut stage = stage(incident());
+    stage.play("2");
+    stage.plan("R");
+    stage.event(Event::Resize { columns: 20, rows: 5 });
+    assert!(!stage.play("+1000 y").iter().any(is_execution));
+    stage.event(Event::Resize { columns: 80, rows: 24 });
+    assert!(stage.play("y").iter().any(is_execution));
+    stage.event(Event::Resize { columns: 20, rows: 5 });
+    assert!(matches!(stage.play("Ctrl+z").as_slice(), [Effect::Suspend]));
+}
+
+#[test]
+fn leaving_asks_only_while_something_runs() {
+    let mut stage = stage(incident());
+    assert!(matches!(stage.play("q").as_slice(), [Effect::Quit]));
+    stage.plan("2 R");
+    stage.play("+500 y");
+    assert!(stage.play("q").is_empty());
+    assert_eq!(
+        stage.toasts(),
+        ["1 action still runs: again to leave now; what has not begun is then not done"]
+    );
+    assert!(stage.play("+6000 q").is_empty(), "asked too long ago");
+    assert!(matches!(stage.play("q").as_slice(), [Effect::Quit]));
+}
+
+#[test]
+fn esc_closes_the_innermost_first() {
+    let mut stage = stage(incident());
+    stage.play("2 /orders Enter Space Enter ?");
+    stage.play("Esc");
+    assert_eq!(stage.state.details.len(), 1);
+    stage.play("Esc");
+    assert_eq!((stage.state.details.len(), stage.state.queues.marks.len()), (0, 1));
+    stage.play("Esc");
+    assert_eq!(
+        (stage.state.queues.filter.text.as_str(), stage.state.queues.marks.len()),
+        ("", 1)
+    );
+    stage.play("Esc");
+    assert_eq!(stage.state.queues.marks.len(), 0);
+    assert!(stage.play("Esc").is_empty() && stage.toasts().is_empty());
+}
+
+#[test]
+fn a_name_is_copied_as_it_is_safe_to_show() {
+    let mut rows = super::fixture::queues(1);
+    rows.push(super::fixture::queue(
+        "dlv.\u{1b}]52;c;\u{7}",
+        None,
+        crate::domain::queue::QueueState::Quarantined,
+        1,
+    ));
+    let mut stage = stage(super::fixture::snapshot(1, rows, Vec::new()));
+    let effects = stage.play("2 c");
+    let [Effect::Copy(text)] = effects.as_slice() else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(text, "dlv.\\x1b]52;c;\\x07");
+}

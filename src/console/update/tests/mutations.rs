@@ -1,0 +1,314 @@
+//! What changes something: scope, plans, confirmation, answers.
+
+use std::time::Duration;
+
+use super::Stage;
+use super::fixture::{
+    confirmed, endpoint, incident, is_execution, plan, planned, queue, queue_name, queues, snapshot, stage, stage_with,
+    url,
+};
+use crate::console::action::{ACTIONS, ActionId};
+use crate::console::dialog::{ARMED_AFTER, COMMANDS_MAX, Dialog, Friction, ScopeKind};
+use crate::console::journal::Tone;
+use crate::console::state::Mode;
+use crate::console::{Effect, Event};
+use crate::domain::endpoint::EndpointState;
+use crate::domain::queue::QueueState;
+use crate::engine::{Access, Command, Danger, RedeliverTarget};
+
+fn dialog(stage: &Stage) -> &Dialog {
+    match &stage.state.mode {
+        Mode::Dialog(dialog) => dialog,
+        other => panic!("no dialog: {other:?}"),
+    }
+}
+
+fn is_open(stage: &Stage) -> bool {
+    matches!(stage.state.mode, Mode::Dialog(_))
+}
+
+fn redeliver(urls: &[&str]) -> Vec<Command> {
+    vec![Command::Redeliver(RedeliverTarget::Urls(
+        urls.iter().map(|text| url(text)).collect(),
+    ))]
+}
+
+/// Keys that select a row on which the action is possible.
+fn way_to(action: ActionId) -> &'static str {
+    match action {
+        ActionId::Resume => "2 /dlv.mail.b Enter",
+        ActionId::Disable => "3",
+        _ => "2",
+    }
+}
+
+#[test]
+fn every_action_that_changes_something_is_planned_confirmed_and_then_executed() {
+    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+        let mut stage = stage(incident());
+        stage.play(way_to(spec.id));
+        let effects = stage.play(spec.keys[0]);
+        let (request, commands) = planned(&effects);
+        assert!(is_open(&stage) && dialog(&stage).plans.is_none(), "{spec:?}");
+        assert!(
+            stage.play("+1000 y").is_empty(),
+            "{}: nothing is planned yet",
+            spec.name
+        );
+        let plans: Vec<_> = commands.iter().map(plan).collect();
+        stage.event(Event::Planned {
+            request,
+            result: Ok(plans.clone()),
+        });
+        let effects = stage.play("+400 y");
+        assert_eq!(confirmed(&effects), (request, plans), "{}", spec.name);
+        assert!(!is_open(&stage));
+    }
+}
+
+#[test]
+fn a_console_that_may_only_look_refuses_every_action_that_changes_something() {
+    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+        let mut stage = stage_with(Access::ReadOnly, incident());
+        stage.play(way_to(spec.id));
+        assert!(stage.play(spec.keys[0]).is_empty(), "{}", spec.name);
+        let expected = format!("{}: read-only: this console may only look", spec.title);
+        assert_eq!(stage.toasts(), [expected.as_str()]);
+        assert!(!is_open(&stage));
+    }
+}
+
+#[test]
+fn the_script_of_a_bad_night_redelivers_what_is_marked() {
+    let mut stage = stage(incident());
+    let effects = stage.play("3 j Space /mail Enter R");
+    let (_, commands) = planned(&effects);
+    assert_eq!(commands, redeliver(&["https://shop.example/orders"]));
+    let scope = &dialog(&stage).scope;
+    assert_eq!(
+        (scope.kind, scope.shown, scope.hidden, scope.gone),
+        (ScopeKind::Marked, 0, 1, 0)
+    );
+}
+
+#[test]
+fn a_queue_is_redelivered_through_its_endpoint_and_the_dialog_says_so() {
+    let mut stage = stage(incident());
+    let commands = stage.plan("2 /orders Enter * R");
+    assert_eq!(commands, redeliver(&["https://shop.example/orders"]));
+    let dialog = dialog(&stage);
+    assert_eq!((dialog.scope.shown, dialog.targets()), (2, 1));
+    assert_eq!(
+        dialog.scope.note,
+        Some("acts on the endpoint: all queues of the URL go on")
+    );
+}
+
+#[test]
+fn redeliver_all_shown_leaves_out_what_moves() {
+    let mut stage = stage(incident());
+    let commands = stage.plan("3 A");
+    assert_eq!(
+        commands,
+        redeliver(&["https://mail.example/in", "https://shop.example/orders"])
+    );
+    let scope = &dialog(&stage).scope;
+    assert_eq!((scope.kind, scope.shown, scope.skipped), (ScopeKind::Filtered, 2, 1));
+    assert_eq!(scope.skipped_because.as_deref(), Some("it is not stuck"));
+}
+
+#[test]
+fn marks_whose_rows_are_gone_are_counted_and_not_acted_on() {
+    let mut stage = stage(incident());
+    stage.play("3 *");
+    let rows = vec![endpoint("https://mail.example/in", EndpointState::Parked)];
+    stage.event(Event::Snapshot(snapshot(2, Vec::new(), rows).into()));
+    assert_eq!(stage.plan("R"), redeliver(&["https://mail.example/in"]));
+    assert_eq!(dialog(&stage).scope.gone, 2);
+}
+
+#[test]
+fn what_was_pointed_at_does_not_move_with_a_refresh() {
+    let mut stage = stage(incident());
+    let commands = stage.plan("2 P");
+    assert_eq!(commands, [Command::PauseQueue(queue_name("dlv.mail.a"))]);
+    let rows = vec![queue("dlv.worse", None, QueueState::Quarantined, 1)];
+    stage.event(Event::Snapshot(snapshot(2, rows, Vec::new()).into()));
+    let (_, plans) = confirmed(&stage.play("+400 y"));
+    assert_eq!(plans[0].command, commands[0]);
+}
+
+#[test]
+fn more_than_one_request_takes_are_refused_with_the_number() {
+    let count = COMMANDS_MAX + 1;
+    let mut stage = stage(snapshot(1, queues(count), Vec::new()));
+    assert!(stage.play("2 * P").is_empty());
+    let expected = format!("pause: {count} are too many for one go: at most {COMMANDS_MAX}; filter or mark fewer");
+    assert_eq!(stage.toasts(), [expected.as_str()]);
+    assert_eq!(stage.plan("R").len(), 1, "one endpoint is one target");
+}
+
+#[test]
+fn cancel_is_in_front() {
+    for keys in ["Enter", "Esc", "n", "q", "Ctrl+c"] {
+        let mut stage = stage(incident());
+        stage.plan("2 R");
+        assert!(stage.play(&format!("+1000 {keys}")).is_empty(), "{keys}");
+        assert!(!is_open(&stage) && stage.state.tasks.is_empty(), "{keys}");
+    }
+}
+
+#[test]
+fn plans_that_come_after_the_dialog_was_closed_are_dropped() {
+    let mut stage = stage(incident());
+    let (request, commands) = planned(&stage.play("2 R"));
+    stage.play("Esc");
+    let plans = commands.iter().map(plan).collect();
+    stage.event(Event::Planned {
+        request,
+        result: Ok(plans),
+    });
+    assert!(!is_open(&stage));
+    assert!(stage.play("+1000 y").is_empty());
+}
+
+#[test]
+fn a_dialog_takes_no_answer_before_it_is_armed() {
+    let mut stage = stage(incident());
+    stage.plan("2 R");
+    assert_eq!(stage.state.wake_at(), Some(stage.now.plus(ARMED_AFTER)));
+    assert!(stage.play("y y +100").is_empty());
+    assert!(stage.play("y").iter().any(is_execution));
+}
+
+#[test]
+fn repeats_bursts_and_the_opening_key_confirm_nothing() {
+    let mut stage = stage(incident());
+    stage.plan("2 R");
+    assert!(stage.play("+1000 ~y ~y R ~R").is_empty());
+    // Somebody pastes, and the terminal does not say so.
+    assert!(stage.play("x !x !x !x !y").is_empty());
+    assert!(is_open(&stage));
+    assert!(stage.play("y").iter().any(is_execution));
+}
+
+#[test]
+fn repeats_and_bursts_ask_for_nothing() {
+    let mut stage = stage(incident());
+    stage.play("2");
+    assert!(stage.play("~R").is_empty() && !is_open(&stage));
+    assert!(stage.play("j !j !j !j !R").is_empty() && !is_open(&stage));
+}
+
+#[test]
+fn losing_the_focus_closes_the_dialog() {
+    let mut stage = stage(incident());
+    stage.plan("2 R");
+    stage.event(Event::Focus(false));
+    assert!(!is_open(&stage));
+    stage.event(Event::Focus(true));
+    assert!(stage.play("+1000 y").is_empty());
+}
+
+#[test]
+fn from_eleven_targets_on_their_number_is_typed() {
+    let rows = (0..11).map(|number| endpoint(&format!("https://e{number:02}.example/"), EndpointState::Parked));
+    let mut stage = stage(snapshot(1, Vec::new(), rows.collect()));
+    stage.plan("3 A");
+    let expected = Friction::Type {
+        what: "number of endpoints",
+        word: "11".to_owned(),
+    };
+    assert_eq!(dialog(&stage).friction, expected);
+    assert!(stage.play("+1000 y Backspace 1 2 Enter").is_empty());
+    assert!(is_open(&stage));
+    stage.event(Event::Paste("11".to_owned()));
+    assert!(stage.play("Backspace ~1 Enter").is_empty());
+    assert!(stage.play("1 Enter").iter().any(is_execution));
+}
+
+#[test]
+fn an_empty_answer_to_what_is_typed_is_cancel() {
+    let rows = (0..11).map(|number| endpoint(&format!("https://e{number:02}.example/"), EndpointState::Parked));
+    let mut stage = stage(snapshot(1, Vec::new(), rows.collect()));
+    stage.plan("3 A");
+    assert!(stage.play("+1000 Enter").is_empty());
+    assert!(!is_open(&stage));
+}
+
+#[test]
+fn where_messages_are_lost_the_name_is_typed() {
+    let mut stage = stage(incident());
+    let (request, commands) = planned(&stage.play("2 P"));
+    let mut plans: Vec<_> = commands.iter().map(plan).collect();
+    plans[0].danger = Danger::Destroys;
+    stage.event(Event::Planned {
+        request,
+        result: Ok(plans),
+    });
+    assert!(stage.play("+1000 y Backspace 'dlv.mail Enter").is_empty());
+    assert!(stage.play("'.a Enter").iter().any(is_execution));
+}
+
+#[test]
+fn what_cannot_be_planned_says_why_and_is_in_the_log() {
+    let mut stage = stage(incident());
+    let (request, _) = planned(&stage.play("2 R"));
+    stage.event(Event::Planned {
+        request,
+        result: Err("endpoint is gone\u{1b}[2J".to_owned()),
+    });
+    assert!(!is_open(&stage) && stage.state.tasks.is_empty());
+    assert_eq!(stage.toasts(), ["redeliver: endpoint is gone\\x1b[2J"]);
+    assert_eq!(stage.log(), ["redeliver: endpoint is gone\\x1b[2J"]);
+}
+
+#[test]
+fn the_end_is_one_sentence_with_the_numbers_and_a_new_look() {
+    let mut stage = stage(incident());
+    stage.plan("3 A");
+    let effects = stage.play("+400 y");
+    let effects = stage.execute(&effects, &[]);
+    assert!(matches!(effects.as_slice(), [Effect::Refresh]));
+    assert_eq!(stage.toasts(), ["redelivered 2 endpoints: 40 queues go on"]);
+    assert!(stage.state.tasks.is_empty());
+}
+
+#[test]
+fn what_was_refused_is_counted_and_each_is_in_the_log() {
+    let mut stage = stage(incident());
+    stage.play("2 /depth_>_3 Enter *");
+    assert_eq!(stage.plan("P").len(), 3);
+    let effects = stage.play("+400 y");
+    assert!(stage.state.queues.marks.is_empty(), "the marks have done their work");
+    stage.execute(&effects, &[(1, "the plan is stale")]);
+    assert_eq!(stage.toasts(), ["pause: 2 of 3 done, 1 refused: the plan is stale"]);
+    let log = stage.log();
+    assert_eq!(log[0], "pause: 2 of 3 done, 1 refused: the plan is stale");
+    assert_eq!(log[1], "pause dlv.unknown refused: the plan is stale");
+    assert_eq!(stage.state.toasts[0].tone, Tone::Warning);
+}
+
+#[test]
+fn an_answer_that_comes_twice_counts_once() {
+    let mut stage = stage(incident());
+    stage.play("2 /depth_>_3 Enter *");
+    stage.plan("P");
+    let (request, _) = confirmed(&stage.play("+400 y"));
+    for item in [0, 0, 7, 0] {
+        let result = Err("no".to_owned());
+        assert!(stage.event(Event::Executed { request, item, result }).is_empty());
+    }
+    assert_eq!(stage.state.tasks[0].ended, Some((0, 1)));
+}
+
+#[test]
+fn toasts_go_by_themselves() {
+    let mut stage = stage(incident());
+    stage.play("2 U");
+    let until = stage.state.toasts[0].until;
+    assert!(stage.state.wake_at().is_some_and(|at| at <= until));
+    stage.now = until.plus(Duration::from_millis(1));
+    stage.event(Event::Tick);
+    assert!(stage.toasts().is_empty());
+}

@@ -1,0 +1,170 @@
+//! What comes by itself: snapshots, freezing, what happened, connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Stage;
+use super::fixture::{START, endpoint, incident, queue, queue_name, settings, snapshot, stage, url};
+use crate::console::keymap::Keymap;
+use crate::console::state::{Attempts, Link, State, Work};
+use crate::console::{Effect, Event};
+use crate::domain::attempt::Attempt;
+use crate::domain::endpoint::EndpointState;
+use crate::domain::id::{Epoch, NotificationId};
+use crate::domain::outcome::OutcomeClass;
+use crate::domain::queue::QueueState;
+use crate::engine::snapshot::Snapshot;
+use crate::engine::{self, Access};
+
+use EndpointState::{Available, Disabled, Parked, Unavailable};
+
+fn receive(stage: &mut Stage, snapshot: Snapshot) -> Vec<Effect> {
+    stage.event(Event::Snapshot(Arc::new(snapshot)))
+}
+
+fn endpoints(generation: u64, states: &[EndpointState]) -> Snapshot {
+    let row = |(number, state): (usize, &EndpointState)| endpoint(&format!("https://e{number}.example/"), *state);
+    snapshot(generation, Vec::new(), states.iter().enumerate().map(row).collect())
+}
+
+fn attempt(class: OutcomeClass) -> Attempt {
+    Attempt {
+        message_id: NotificationId::parse("m1").unwrap(),
+        queue: queue_name("dlv.mail.a"),
+        url: url("https://mail.example/in"),
+        number: 1,
+        epoch: Epoch(1),
+        started_at: START,
+        duration_ms: 5,
+        class,
+        status: None,
+        error: None,
+        response: None,
+        counted: true,
+    }
+}
+
+#[test]
+fn changes_of_endpoints_are_told_and_the_first_look_tells_nothing() {
+    let mut stage = stage(endpoints(1, &[Available, Unavailable, Available, Parked]));
+    assert!(stage.log().is_empty());
+    receive(&mut stage, endpoints(2, &[Unavailable, Available, Disabled, Parked]));
+    let expected = [
+        "https://e1.example/ is available again",
+        "https://e2.example/ is disabled",
+        "https://e0.example/ is unavailable",
+    ];
+    assert_eq!(stage.log(), expected);
+    assert_eq!(stage.toasts().len(), 3);
+    receive(&mut stage, endpoints(3, &[Unavailable, Available, Disabled, Parked]));
+    assert_eq!(stage.log().len(), 3);
+}
+
+#[test]
+fn many_changes_at_once_are_one_sentence() {
+    let mut stage = stage(endpoints(1, &[Available; 40]));
+    receive(&mut stage, endpoints(2, &[Unavailable; 40]));
+    assert_eq!(stage.log(), ["40 endpoints are unavailable"]);
+    assert_eq!(stage.toasts(), ["40 endpoints are unavailable"]);
+}
+
+#[test]
+fn a_queue_that_is_quarantined_is_told() {
+    let mut stage = stage(incident());
+    let rows = vec![queue("dlv.bad\u{1b}", None, QueueState::Quarantined, 1)];
+    receive(&mut stage, snapshot(2, rows, Vec::new()));
+    assert_eq!(stage.log(), ["queue dlv.bad\\x1b is quarantined"]);
+}
+
+#[test]
+fn broker_and_store_are_told_when_they_go_and_come_back() {
+    let mut stage = stage(incident());
+    let mut lost = snapshot(2, Vec::new(), Vec::new());
+    lost.broker.problem = Some("connection refused".to_owned());
+    receive(&mut stage, lost);
+    receive(&mut stage, snapshot(3, Vec::new(), Vec::new()));
+    assert_eq!(
+        stage.log(),
+        ["broker is back", "broker unreachable: connection refused"]
+    );
+}
+
+#[test]
+fn what_is_frozen_stays_while_history_and_log_go_on() {
+    let mut stage = stage(endpoints(1, &[Available]));
+    stage.play("3 z");
+    assert!(receive(&mut stage, endpoints(2, &[Parked])).is_empty());
+    assert_eq!(stage.state.snapshot.as_ref().unwrap().generation, 1);
+    assert_eq!(stage.state.history.samples().len(), 2);
+    assert_eq!(stage.log().len(), 1);
+    stage.play("z");
+    assert_eq!(stage.state.snapshot.as_ref().unwrap().generation, 2);
+    assert_eq!(stage.state.endpoints.selected_row().unwrap().endpoint.state, Parked);
+}
+
+#[test]
+fn an_older_snapshot_and_an_empty_one_are_dropped() {
+    let mut stage = stage(incident());
+    receive(&mut stage, snapshot(3, Vec::new(), Vec::new()));
+    receive(&mut stage, incident());
+    receive(&mut stage, Snapshot::default());
+    assert_eq!(stage.state.snapshot.as_ref().unwrap().generation, 3);
+}
+
+#[test]
+fn dead_letters_are_told_and_attempts_are_counted() {
+    let mut stage = stage(incident());
+    stage.event(Event::Engine(engine::Event::DeadLettered {
+        queue: queue_name("dlv.mail.a"),
+        reason: "refused".to_owned(),
+    }));
+    assert_eq!(stage.log(), ["a message of dlv.mail.a was dead-lettered: refused"]);
+    for class in [OutcomeClass::Delivered, OutcomeClass::Failed, OutcomeClass::Delivered] {
+        stage.event(Event::Engine(engine::Event::Attempted(Box::new(attempt(class)))));
+    }
+    let expected = Attempts {
+        delivered: 2,
+        failed: 1,
+    };
+    assert_eq!(stage.state.attempts, expected);
+}
+
+#[test]
+fn connecting_says_why_and_when_it_is_tried_again() {
+    let mut stage = Stage::new(State::new(
+        &settings(Access::Operator),
+        Arc::new(Keymap::default()),
+        START,
+    ));
+    let next_at = START.plus(Duration::from_secs(4));
+    stage.event(Event::Connecting {
+        problem: Some("no\u{7} route".to_owned()),
+        attempt: 2,
+        next_at,
+    });
+    let expected = Link::Connecting {
+        since: START,
+        problem: Some("no\\x07 route".to_owned()),
+        attempt: 2,
+        next_at,
+    };
+    assert_eq!(stage.state.link, expected);
+    assert_eq!(stage.state.wake_at(), Some(START.plus(Duration::from_secs(1))));
+    stage.event(Event::Connected);
+    assert_eq!(stage.state.link, Link::Open);
+    stage.event(Event::Delivering(true));
+    assert_eq!(stage.state.work, Work::Delivers);
+}
+
+#[test]
+fn a_quiet_console_wakes_only_to_say_that_its_data_is_old() {
+    let mut stage = stage(snapshot(1, Vec::new(), Vec::new()));
+    stage.now = START.plus(Duration::from_secs(2));
+    stage.event(Event::Tick);
+    let old_at = START.plus(Duration::from_secs(2) + stage.state.live_for());
+    assert_eq!(stage.state.wake_at(), Some(old_at));
+    stage.now = old_at;
+    stage.event(Event::Tick);
+    assert!(!stage.state.is_live());
+    assert_eq!(stage.state.wake_at(), Some(old_at.plus(Duration::from_secs(1))));
+}

@@ -1,0 +1,264 @@
+//! The queues that this process holds, asks for or lets go of, and what they use: workers, slots, probes.
+//!
+//! Pure bookkeeping. What is used is counted from what is held, in the one place where a holding comes, changes
+//! or goes, so that nothing can be used by a queue that is not held. Every holding has a [`Claim`] of its own:
+//! an answer that was asked for under an earlier one changes nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::worker::Control;
+use crate::domain::id::QueueName;
+use crate::domain::url::EndpointUrl;
+
+/// Which holding of a queue is meant: each has another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim(u64);
+
+/// A queue that this process holds, or asks for.
+#[derive(Debug)]
+pub(super) enum Holding {
+    /// The lease is asked for; a slot of the URL is reserved when it is known.
+    Asking { url: Option<EndpointUrl>, probe: Probe },
+    /// A worker is on it.
+    Working {
+        url: Option<EndpointUrl>,
+        control: Arc<Control>,
+        probes: bool,
+    },
+    /// It is being deleted or released; no worker is on it.
+    Closing,
+}
+
+/// Whether a lease is asked for to probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// For work as usual.
+    No,
+    /// The probe is being claimed first.
+    Claiming,
+    /// The probe is claimed, under this token.
+    Claimed(i64),
+}
+
+impl Probe {
+    pub(super) const fn token(self) -> Option<i64> {
+        match self {
+            Self::Claimed(token) => Some(token),
+            Self::No | Self::Claiming => None,
+        }
+    }
+}
+
+impl Holding {
+    /// Whether it counts as a worker.
+    const fn works(&self) -> bool {
+        matches!(self, Self::Asking { .. } | Self::Working { .. })
+    }
+
+    /// The URL that it has a slot of.
+    fn slot(&self) -> Option<&EndpointUrl> {
+        match self {
+            Self::Asking { url, .. } | Self::Working { url, .. } => url.as_ref(),
+            Self::Closing => None,
+        }
+    }
+
+    const fn probes(&self) -> bool {
+        match self {
+            Self::Asking { probe, .. } => !matches!(probe, Probe::No),
+            Self::Working { probes, .. } => *probes,
+            Self::Closing => false,
+        }
+    }
+}
+
+/// What the holdings of one URL use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Used {
+    slots: usize,
+    probes: usize,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Holdings {
+    by_queue: HashMap<QueueName, (Claim, Holding)>,
+    used: HashMap<EndpointUrl, Used>,
+    workers: usize,
+    claims: u64,
+}
+
+impl Holdings {
+    /// Takes in a queue that is not held; `None` when it is.
+    pub(super) fn begin(&mut self, queue: &QueueName, holding: Holding) -> Option<Claim> {
+        if self.by_queue.contains_key(queue) {
+            return None;
+        }
+        self.claims += 1;
+        let claim = Claim(self.claims);
+        self.count(&holding);
+        self.by_queue.insert(queue.clone(), (claim, holding));
+        Some(claim)
+    }
+
+    /// What is held under `claim`.
+    pub(super) fn claimed(&self, queue: &QueueName, claim: Claim) -> Option<&Holding> {
+        self.by_queue
+            .get(queue)
+            .filter(|(current, _)| *current == claim)
+            .map(|(_, holding)| holding)
+    }
+
+    /// It becomes another, under the same claim; false when that is not the present one.
+    pub(super) fn turn(&mut self, queue: &QueueName, claim: Claim, holding: Holding) -> bool {
+        if self.end(queue, claim).is_none() {
+            return false;
+        }
+        self.count(&holding);
+        self.by_queue.insert(queue.clone(), (claim, holding));
+        true
+    }
+
+    /// It is held no more; answers what it was, and `None` when it is not held under this claim.
+    pub(super) fn end(&mut self, queue: &QueueName, claim: Claim) -> Option<Holding> {
+        self.claimed(queue, claim)?;
+        let (_, holding) = self.by_queue.remove(queue)?;
+        self.discount(&holding);
+        Some(holding)
+    }
+
+    /// A worker that had no slot has one of `url` from now on; false when there is no such worker.
+    pub(super) fn give_slot(&mut self, queue: &QueueName, of: &EndpointUrl) -> bool {
+        let Some((_, Holding::Working { url: url @ None, .. })) = self.by_queue.get_mut(queue) else {
+            return false;
+        };
+        *url = Some(of.clone());
+        self.used.entry(of.clone()).or_default().slots += 1;
+        true
+    }
+
+    pub(super) fn get(&self, queue: &QueueName) -> Option<&Holding> {
+        self.by_queue.get(queue).map(|(_, holding)| holding)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_queue.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Holding> {
+        self.by_queue.values().map(|(_, holding)| holding)
+    }
+
+    /// Workers, and those that are about to be.
+    pub(super) const fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Slots of `url` in use.
+    pub(super) fn slots(&self, url: &EndpointUrl) -> usize {
+        self.used.get(url).map_or(0, |used| used.slots)
+    }
+
+    /// Whether the probe of `url` is under way here.
+    pub(super) fn is_probing(&self, url: &EndpointUrl) -> bool {
+        self.used.get(url).is_some_and(|used| used.probes > 0)
+    }
+
+    /// Every URL with slots in use, and how many.
+    pub(super) fn slots_in_use(&self) -> impl Iterator<Item = (&EndpointUrl, usize)> {
+        self.used.iter().map(|(url, used)| (url, used.slots))
+    }
+
+    fn count(&mut self, holding: &Holding) {
+        self.workers += usize::from(holding.works());
+        if let Some(url) = holding.slot() {
+            let used = self.used.entry(url.clone()).or_default();
+            used.slots += 1;
+            used.probes += usize::from(holding.probes());
+        }
+    }
+
+    fn discount(&mut self, holding: &Holding) {
+        self.workers -= usize::from(holding.works());
+        let Some(url) = holding.slot() else { return };
+        if let Some(used) = self.used.get_mut(url) {
+            used.slots -= 1;
+            used.probes -= usize::from(holding.probes());
+            if used.slots == 0 {
+                self.used.remove(url);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn queue(name: &str) -> QueueName {
+        QueueName::parse(name).unwrap()
+    }
+
+    fn url() -> EndpointUrl {
+        EndpointUrl::parse("http://example.com/a").unwrap()
+    }
+
+    fn asking(url: Option<EndpointUrl>, probe: Probe) -> Holding {
+        Holding::Asking { url, probe }
+    }
+
+    fn working(url: Option<EndpointUrl>) -> Holding {
+        Holding::Working {
+            url,
+            control: Arc::new(Control::new(mpsc::channel(1).0)),
+            probes: false,
+        }
+    }
+
+    fn used(holdings: &Holdings) -> (usize, usize, bool) {
+        (holdings.workers(), holdings.slots(&url()), holdings.is_probing(&url()))
+    }
+
+    #[test]
+    fn what_is_used_comes_and_goes_with_what_is_held() {
+        let mut holdings = Holdings::default();
+        let claim = holdings
+            .begin(&queue("a"), asking(Some(url()), Probe::Claiming))
+            .unwrap();
+        assert_eq!(used(&holdings), (1, 1, true));
+        assert!(holdings.begin(&queue("a"), Holding::Closing).is_none(), "it is held");
+        assert!(holdings.turn(&queue("a"), claim, working(Some(url()))));
+        assert_eq!(used(&holdings), (1, 1, false));
+        assert!(holdings.turn(&queue("a"), claim, Holding::Closing));
+        assert_eq!(used(&holdings), (0, 0, false));
+        assert!(holdings.end(&queue("a"), claim).is_some());
+        assert!(holdings.is_empty());
+    }
+
+    #[test]
+    fn an_answer_under_an_earlier_claim_changes_nothing() {
+        let mut holdings = Holdings::default();
+        let earlier = holdings.begin(&queue("a"), Holding::Closing).unwrap();
+        holdings.end(&queue("a"), earlier);
+        holdings.begin(&queue("a"), asking(Some(url()), Probe::No)).unwrap();
+        assert!(holdings.end(&queue("a"), earlier).is_none());
+        assert!(!holdings.turn(&queue("a"), earlier, Holding::Closing));
+        assert_eq!(used(&holdings), (1, 1, false));
+    }
+
+    #[test]
+    fn a_worker_gets_one_slot_and_somebody_who_asks_none() {
+        let mut holdings = Holdings::default();
+        holdings.begin(&queue("asks"), asking(None, Probe::No)).unwrap();
+        let claim = holdings.begin(&queue("works"), working(None)).unwrap();
+        assert!(!holdings.give_slot(&queue("asks"), &url()));
+        assert!(holdings.give_slot(&queue("works"), &url()));
+        assert!(!holdings.give_slot(&queue("works"), &url()), "it has one");
+        assert_eq!(used(&holdings), (2, 1, false));
+        holdings.end(&queue("works"), claim);
+        assert_eq!(used(&holdings), (1, 0, false));
+    }
+}

@@ -1,0 +1,177 @@
+//! A store whose answers are lost or late, over a real one: what a network does between a call and its answer,
+//! and no server can be made to do at a chosen call.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redrive::domain::attempt::Attempt;
+use redrive::domain::endpoint::{Endpoint, EndpointChange};
+use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
+use redrive::domain::queue::{Decision, QueueRecord};
+use redrive::domain::time::Timestamp;
+use redrive::domain::url::EndpointUrl;
+use redrive::store::{
+    AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints, Evidence,
+    Failure, FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
+    NewIncarnation, NewPause, NewPolicy, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark,
+    QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Success, Tally,
+};
+
+use super::wait::at_moment;
+
+/// What happens to one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It does not arrive: nothing is done, and the caller gets an error.
+    Unheard,
+    /// It is done, and the caller gets an error.
+    Unanswered,
+    /// It is done, and the caller is told after this time.
+    Late(Duration),
+}
+
+/// Decides over the call with this name.
+type Plan = Box<dyn FnMut(&'static str) -> Option<Fault> + Send>;
+
+/// The store.
+pub struct FaultyStore {
+    inner: StoreHandle,
+    plan: Mutex<Plan>,
+}
+
+impl FaultyStore {
+    /// Without faults, at first.
+    pub fn over(inner: StoreHandle) -> Self {
+        Self {
+            inner,
+            plan: Mutex::new(Box::new(|_| None)),
+        }
+    }
+
+    /// From now on.
+    pub fn plan(&self, plan: impl FnMut(&'static str) -> Option<Fault> + Send + 'static) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(plan);
+    }
+
+    async fn answer<T>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let fault = self.plan.lock().unwrap_or_else(PoisonError::into_inner)(operation);
+        let unreachable = || {
+            Err(StoreError::Unreachable {
+                operation,
+                source: "the answer was lost".into(),
+            })
+        };
+        match fault {
+            None => call.await,
+            Some(Fault::Unheard) => unreachable(),
+            Some(Fault::Unanswered) => {
+                let _ = call.await;
+                unreachable()
+            }
+            Some(Fault::Late(delay)) => {
+                let answer = call.await;
+                at_moment(delay).await;
+                answer
+            }
+        }
+    }
+}
+
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FaultyStore").field(&self.inner).finish()
+    }
+}
+
+/// Passes every method on, through [`FaultyStore::answer`].
+macro_rules! passed_on {
+    ($($seam:ident { $($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+ })+) => {
+        $(#[async_trait]
+        impl $seam for FaultyStore {
+            $(async fn $name(&self, $($argument: $kind),*) -> Result<$answer, StoreError> {
+                self.answer(stringify!($name), self.inner.$name($($argument),*)).await
+            })+
+        })+
+    };
+}
+
+passed_on! {
+    Incarnations {
+        incarnation_begin(new: NewIncarnation) -> Begun;
+        heartbeat(id: IncarnationId) -> Beat;
+        incarnation_end(id: IncarnationId) -> ();
+        incarnations() -> Vec<Incarnation>;
+        evidence(id: IncarnationId) -> Evidence;
+        incarnation_mark_dead(id: IncarnationId, counter: i64) -> bool;
+    }
+    Queues {
+        leases_take(incarnation: IncarnationId, purpose: Purpose, queues: &[QueueName]) -> Vec<LeaseOutcome>;
+        lease_free(queue: &QueueName, epoch: Epoch) -> bool;
+        leases_held(incarnation: IncarnationId) -> Vec<HeldLease>;
+        queues_learn(learned: &[LearnedQueue]) -> ();
+        queue_get(queue: &QueueName) -> Option<QueueRecord>;
+        queues_page(query: &QueueQuery) -> Vec<QueueRecord>;
+        queues_due(limit: u32) -> Vec<QueueRecord>;
+        queues_waiting(limit: u32) -> Vec<QueueRecord>;
+        queue_pause(queue: &QueueName, pause: Option<NewPause>) -> Option<QueueRecord>;
+        queue_want(queue: &QueueName, wanted_by: Option<&str>) -> ();
+        queue_mark(queue: &QueueName, epoch: Epoch, mark: QueueMark) -> bool;
+        heads_reset(scope: &HeadScope) -> Vec<QueueName>;
+        queue_forget(queue: &QueueName, epoch: Epoch) -> bool;
+    }
+    Deliveries {
+        failure_record(failure: &Failure) -> FailureRecorded;
+        successes_record(successes: &[Success]) -> ();
+        attempt_record(attempt: &Attempt) -> ();
+        heads_failing(url: &EndpointUrl, since: Option<Timestamp>) -> Tally;
+        decision_open(queue: &QueueName, decision: &Decision) -> bool;
+        decision_close(queue: &QueueName, epoch: Epoch, decision: &str) -> bool;
+        attempts(query: &AttemptQuery) -> Vec<Attempt>;
+        attempts_trim(keep: AttemptBounds) -> u64;
+    }
+    Endpoints {
+        endpoints_generation() -> i64;
+        generation_raise() -> ();
+        endpoints_not_available() -> Vec<Endpoint>;
+        endpoint_get(url: &EndpointUrl) -> Option<Endpoint>;
+        endpoints_page(query: &EndpointQuery) -> Vec<(Endpoint, u64)>;
+        endpoint_change(url: &EndpointUrl, expected: Option<EndpointEpoch>, change: &EndpointChange) -> Changed;
+        probe_claim(url: &EndpointUrl, queue: &QueueName, hold: Duration) -> ProbeOutcome;
+        probe_release(url: &EndpointUrl, token: i64, next: ProbeNext) -> ();
+    }
+    Records {
+        audit_append(entry: &NewAudit) -> i64;
+        audit_list(before: Option<i64>, limit: u32) -> Vec<AuditEntry>;
+        policy_put(new: &NewPolicy) -> i64;
+        policy_get(scope: &PolicyScope) -> Option<PolicyVersion>;
+        policies(limit: u32) -> Vec<PolicyVersion>;
+        policy_history(scope: &PolicyScope) -> Vec<PolicyVersion>;
+        run_insert(run: &RunRecord) -> ();
+        run_update(run: &RunRecord, expected: &str) -> bool;
+        run_get(id: &str) -> Option<RunRecord>;
+        runs(limit: u32) -> Vec<RunRecord>;
+        rescued_insert(message: &RescuedMessage) -> i64;
+        rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    fn kind(&self) -> &'static str {
+        self.inner.kind()
+    }
+
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        self.inner.now().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
