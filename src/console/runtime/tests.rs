@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::shown::is_gone;
 use super::*;
-use crate::console::{Effect, Event};
+use crate::console::{Effect, Event, Theme};
 
 /// Each write for itself.
 #[derive(Clone, Debug, Default)]
