@@ -12,7 +12,7 @@ pub const TEXT_MAX: usize = 74_994;
 #[must_use]
 pub fn sequence(text: &str) -> String {
     let cut = &text[..text.floor_char_boundary(TEXT_MAX)];
-    format!("\x1b]52;c;{}\x1b\\", STANDARD.encode(cut))
+    format!("\x1b]52;c;{}\x07", STANDARD.encode(cut))
 }
 
 #[cfg(test)]
@@ -21,10 +21,10 @@ mod tests {
 
     #[test]
     fn a_copy_is_one_sequence_of_plain_characters() {
-        assert_eq!(sequence("a b"), "\x1b]52;c;YSBi\x1b\\");
+        assert_eq!(sequence("a b"), "\x1b]52;c;YSBi\x07");
         let hostile = sequence("x\x1b[2Jy\x07");
         assert!(
-            hostile[7..hostile.len() - 2]
+            hostile[7..hostile.len() - 1]
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
         );
@@ -35,7 +35,7 @@ mod tests {
         let long = "é".repeat(TEXT_MAX);
         let sequence = sequence(&long);
         assert!(sequence.len() <= 100_000, "{}", sequence.len());
-        let text = STANDARD.decode(&sequence[7..sequence.len() - 2]).unwrap();
+        let text = STANDARD.decode(&sequence[7..sequence.len() - 1]).unwrap();
         assert_eq!(text.len(), TEXT_MAX);
         assert!(String::from_utf8(text).is_ok());
     }

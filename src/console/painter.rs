@@ -10,7 +10,7 @@ use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::queue;
 use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
 use ratatui::backend::{Backend as _, CrosstermBackend};
-use ratatui::buffer::{Buffer, Cell};
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 /// Bytes of one cell, at most: a letter with more combining marks than anybody writes.
@@ -58,6 +58,12 @@ impl<W: Write> Painter<W> {
         }
         self.next.reset();
         let cursor = render(&mut self.next).filter(|position| area.contains(*position));
+        // Before the comparison, which believes the width of a symbol.
+        for cell in &mut self.next.content {
+            if !is_harmless(cell.symbol()) {
+                cell.set_symbol(" ");
+            }
+        }
         if self.shown.area != area {
             self.shown.resize(area);
             self.whole = true;
@@ -92,10 +98,8 @@ impl<W: Write> Painter<W> {
             queue!(self.bytes, Clear(ClearType::All))?;
             self.shown.reset();
         }
-        let blank = Cell::EMPTY;
         let changes = self.shown.diff_iter(&self.next);
-        let harmless = changes.map(|(x, y, cell)| (x, y, if is_harmless(cell.symbol()) { cell } else { &blank }));
-        CrosstermBackend::new(&mut self.bytes).draw(harmless)?;
+        CrosstermBackend::new(&mut self.bytes).draw(changes)?;
         if let Some(position) = cursor {
             queue!(self.bytes, MoveTo(position.x, position.y), Show)?;
         }
@@ -104,7 +108,10 @@ impl<W: Write> Painter<W> {
 }
 
 fn is_harmless(symbol: &str) -> bool {
-    symbol.len() <= SYMBOL_MAX && !symbol.chars().any(char::is_control)
+    match symbol.as_bytes() {
+        [byte] => !byte.is_ascii_control(),
+        bytes => bytes.len() <= SYMBOL_MAX && !symbol.chars().any(char::is_control),
+    }
 }
 
 #[cfg(test)]
