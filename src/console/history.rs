@@ -51,6 +51,7 @@ impl History {
     }
 
     /// Oldest first.
+    #[must_use]
     pub fn samples(&self) -> impl ExactSizeIterator<Item = &Sample> + DoubleEndedIterator {
         self.samples.iter()
     }

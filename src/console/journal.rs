@@ -62,6 +62,7 @@ impl Journal {
     }
 
     /// Newest first.
+    #[must_use]
     pub fn newest_first(&self) -> impl ExactSizeIterator<Item = &Entry> + DoubleEndedIterator {
         self.entries.iter().rev()
     }

@@ -182,15 +182,14 @@ fn read(spec: &'static ActionSpec, text: &str) -> Result<KeySeq, KeymapError> {
 
 /// Why a key cannot be that of an action that changes something.
 pub(super) fn forbidden(input: KeyInput) -> Option<&'static str> {
-    const ELSEWHERE: &str = "scrolls or searches in other programs";
     let control = input.mods().contains(Mods::CTRL);
     match (input.key(), control) {
         (Key::Char('r' | 'd' | 'k' | 'w'), true) => Some("deletes, searches or closes in other programs"),
-        (Key::Char('f' | 'b' | 'u' | 'e' | 'y' | 'n' | 'p' | 'j'), true) => Some(ELSEWHERE),
-        (Key::Char('j' | 'k' | 'h' | 'l' | 'g' | 'G' | ' ' | '/'), false) => Some(ELSEWHERE),
-        (Key::Up | Key::Down | Key::Left | Key::Right, _) => Some("scrolls"),
-        (Key::PageUp | Key::PageDown | Key::Home | Key::End, _) => Some("scrolls"),
-        (Key::Char('y' | 'n'), false) | (Key::Enter | Key::Esc | Key::Tab | Key::Backspace, _) => {
+        (Key::Char('f' | 'b' | 'u' | 'e' | 'y' | 'n' | 'p' | 'j'), true)
+        | (Key::Char('j' | 'k' | 'h' | 'l' | 'g' | 'G' | ' ' | '/'), false)
+        | (Key::Up | Key::Down | Key::Left | Key::Right, _)
+        | (Key::PageUp | Key::PageDown | Key::Home | Key::End, _) => Some("scrolls or searches in other programs"),
+        (Key::Char('y' | 'n' | 'q'), false) | (Key::Enter | Key::Esc | Key::Tab | Key::Backspace, _) => {
             Some("answers confirmations")
         }
         _ => None,

@@ -10,6 +10,7 @@ use super::{ArrangeJob, Column, ColumnWidth, Job, RetryId, Row, SortKey};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::filter::{Field, FieldValue};
 use crate::domain::id::QueueName;
+use crate::domain::policy::Phase;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -180,9 +181,7 @@ impl Row for Retry {
             count(Some(row.attempt.into()))
         })
         .count(),
-        Column::new("phase", "Phase", Fixed(12), 3, |row| {
-            text(row.phase.map(|phase| phase.as_str()))
-        }),
+        Column::new("phase", "Phase", Fixed(12), 3, |row| text(row.phase.map(Phase::as_str))),
         Column::new("queue", "Queue", fill(16, 2), 2, |row| {
             text(row.queue.as_ref().map(AsRef::as_ref))
         }),

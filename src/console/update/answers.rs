@@ -97,33 +97,35 @@ fn sentence(task: &Task) -> (Tone, String) {
     let many = u64::try_from(well).unwrap_or(u64::MAX);
     let last = report.last.as_deref().filter(|_| well == 1);
     let named = |what: &str| last.map_or_else(|| counted(many, what), str::to_owned);
-    let text = match task.action {
-        ActionId::Pause => format!("paused {}", named("queue")),
-        ActionId::Resume => format!("resumed {}", named("queue")),
-        ActionId::Disable => format!("disabled {}", named("endpoint")),
-        ActionId::Test if well == 1 => format!("test: {}", named("endpoint")),
-        ActionId::Test => format!(
-            "tested {}: {} did not answer with a 2xx",
-            counted(many, "endpoint"),
-            report.tests_failed
-        ),
-        _ => {
-            let endpoints = u64::try_from(report.endpoints).unwrap_or(u64::MAX);
-            let verb = if report.queues == 1 { "goes" } else { "go" };
-            format!(
-                "redelivered {}: {} {verb} on",
-                counted(endpoints, "endpoint"),
-                counted(report.queues, "queue")
-            )
-        }
+    let changed = [
+        (ActionId::Pause, "paused", "queue"),
+        (ActionId::Resume, "resumed", "queue"),
+        (ActionId::Disable, "disabled", "endpoint"),
+    ];
+    let text = if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
+        format!("{verb} {}", named(what))
+    } else if task.action == ActionId::Test && well == 1 {
+        format!("test: {}", named("endpoint"))
+    } else if task.action == ActionId::Test {
+        let failed = report.tests_failed;
+        format!(
+            "tested {}: {failed} did not answer with a 2xx",
+            counted(many, "endpoint")
+        )
+    } else {
+        redelivered(report)
     };
-    (
-        if report.tests_failed > 0 {
-            Tone::Warning
-        } else {
-            Tone::Good
-        },
-        text,
+    let all_well = report.tests_failed == 0;
+    (if all_well { Tone::Good } else { Tone::Warning }, text)
+}
+
+fn redelivered(report: &Report) -> String {
+    let endpoints = u64::try_from(report.endpoints).unwrap_or(u64::MAX);
+    let verb = if report.queues == 1 { "goes" } else { "go" };
+    format!(
+        "redelivered {}: {} {verb} on",
+        counted(endpoints, "endpoint"),
+        counted(report.queues, "queue")
     )
 }
 

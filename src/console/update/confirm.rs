@@ -17,7 +17,7 @@ use crate::engine::Plan;
 /// Accepts where a key is enough. Never a key that opens a confirmation: see `keymap`.
 const ACCEPT: char = 'y';
 /// What is asked for is not longer than a queue's name.
-const TYPED_CHARS_MAX: usize = 255;
+const TYPED_BYTES_MAX: usize = 255;
 
 /// Freezes what the action is about and asks for its plans.
 pub(super) fn ask(state: &mut State, action: ActionId, trigger: KeyCode) -> Vec<Effect> {
@@ -130,20 +130,25 @@ fn by_word(state: &mut State, code: KeyCode, press: Press) -> Vec<Effect> {
     let Friction::Type { what, word } = &dialog.friction else {
         return Vec::new();
     };
-    match code {
-        KeyCode::Enter if free && dialog.typed == *word => return go_on(state),
-        KeyCode::Enter if dialog.typed.is_empty() => close(state),
-        KeyCode::Enter => {
+    if code == KeyCode::Enter {
+        if free && dialog.typed == *word {
+            return go_on(state);
+        }
+        if dialog.typed.is_empty() {
+            close(state);
+        } else {
             let text = format!("this is not the {what}; Esc leaves everything as it is");
             say::toast(state, Tone::Warning, &text);
         }
-        KeyCode::Backspace => {
-            dialog.typed.pop();
+    } else if code == KeyCode::Backspace {
+        dialog.typed.pop();
+    } else if let KeyCode::Char(c) = code {
+        if free && dialog.typed.len() < TYPED_BYTES_MAX {
+            dialog.typed.push(c);
+        } else if !press.deliberate && !repeats {
+            // Nobody types that fast: it is pasted by a terminal that does not say so.
+            dialog.typed.clear();
         }
-        KeyCode::Char(c) if free && dialog.typed.len() < TYPED_CHARS_MAX => dialog.typed.push(c),
-        // Nobody types that fast: it is pasted by a terminal that does not say so.
-        KeyCode::Char(_) if !press.deliberate && !repeats => dialog.typed.clear(),
-        _ => {}
     }
     Vec::new()
 }
@@ -173,9 +178,10 @@ fn friction(dialog: &Dialog) -> Friction {
     }
     if targets >= TYPED_FROM {
         return Friction::Type {
-            what: match dialog.action {
-                ActionId::Pause | ActionId::Resume => "number of queues",
-                _ => "number of endpoints",
+            what: if matches!(dialog.action, ActionId::Pause | ActionId::Resume) {
+                "number of queues"
+            } else {
+                "number of endpoints"
             },
             word: targets.to_string(),
         };

@@ -170,7 +170,7 @@ fn queues_of(state: &mut State, url: &EndpointUrl) -> Vec<Effect> {
 /// No text has more lines than this; the exact number depends on how it is laid out.
 fn lines_max(detail: &Detail, width: usize) -> usize {
     let width = width.max(WIDTH_MIN) / 2;
-    let lines = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count() + bytes.len() / width;
+    let lines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').count() + bytes.len() / width;
     let Some(answer) = &detail.answer else {
         return 0;
     };

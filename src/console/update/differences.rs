@@ -41,7 +41,7 @@ fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
         .map(|row| (&row.endpoint.url, row.endpoint.state))
         .collect();
     let known = |row: &EndpointRow| down.get(&row.endpoint.url).copied().unwrap_or_default();
-    let changes = [
+    let kinds = [
         (EndpointState::Unavailable, Tone::Warning, "unavailable"),
         (EndpointState::Parked, Tone::Bad, "parked: it waits for a person"),
         (EndpointState::Disabled, Tone::Bad, "disabled"),
@@ -49,12 +49,12 @@ fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
     ];
     let mut changed: [Vec<&EndpointRow>; 4] = Default::default();
     for row in now.endpoints.iter().filter(|row| known(row) != row.endpoint.state) {
-        let kind = changes.iter().position(|(to, ..)| *to == row.endpoint.state);
+        let kind = kinds.iter().position(|(to, ..)| *to == row.endpoint.state);
         if let Some(rows) = kind.and_then(|kind| changed.get_mut(kind)) {
             rows.push(row);
         }
     }
-    for ((_, tone, what), rows) in changes.into_iter().zip(changed) {
+    for ((_, tone, what), rows) in kinds.into_iter().zip(changed) {
         let sentences = rows.iter().map(|row| {
             let error = row.endpoint.last_error.as_deref().filter(|_| tone != Tone::Good);
             let why = error.map_or_else(String::new, |error| format!(" ({})", say::name(error)));

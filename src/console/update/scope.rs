@@ -10,7 +10,7 @@ use crate::console::action::{ActionId, Reason};
 use crate::console::detail::Subject;
 use crate::console::dialog::{COMMANDS_MAX, Scope, ScopeKind};
 use crate::console::state::View;
-use crate::console::table::{Row, Table};
+use crate::console::table::{List, Row, Table};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
@@ -123,7 +123,7 @@ fn marks(gone: usize) -> String {
 }
 
 fn kind(state: &State, action: ActionId) -> ScopeKind {
-    let marks = state.list().map(|list| list.mark_counts()).unwrap_or_default();
+    let marks = state.list().map(List::mark_counts).unwrap_or_default();
     if action == ActionId::RedeliverShown {
         ScopeKind::Filtered
     } else if state.details.is_empty() && marks.shown + marks.hidden + marks.gone > 0 {
@@ -134,16 +134,9 @@ fn kind(state: &State, action: ActionId) -> ScopeKind {
 }
 
 fn note(action: ActionId, first: Option<&Pointed<'_>>) -> Option<&'static str> {
-    let of_endpoint = matches!(
-        action,
-        ActionId::Redeliver | ActionId::RedeliverShown | ActionId::Test | ActionId::Disable
-    );
-    match first? {
-        Pointed::Queue(_) | Pointed::Retry(_) if of_endpoint && action != ActionId::Test => {
-            Some("acts on the endpoint: all queues of the URL go on")
-        }
-        _ => None,
-    }
+    let redelivers = matches!(action, ActionId::Redeliver | ActionId::RedeliverShown);
+    let through_queue = matches!(first, Some(Pointed::Queue(_) | Pointed::Retry(_)));
+    (redelivers && through_queue).then_some("acts on the endpoint: all queues of the URL go on")
 }
 
 fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {

@@ -4,14 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Stage;
-use super::fixture::{START, endpoint, incident, queue, queue_name, settings, snapshot, stage};
+use super::fixture::{START, endpoint, incident, queue, queue_name, settings, snapshot, stage, url};
 use crate::console::keymap::Keymap;
-use crate::console::state::{Link, State, Work};
+use crate::console::state::{Attempts, Link, State, Work};
 use crate::console::{Effect, Event};
+use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointState;
+use crate::domain::id::{Epoch, NotificationId};
+use crate::domain::outcome::OutcomeClass;
 use crate::domain::queue::QueueState;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::{self, Access};
+
+use EndpointState::{Available, Disabled, Parked, Unavailable};
 
 fn receive(stage: &mut Stage, snapshot: Snapshot) -> Vec<Effect> {
     stage.event(Event::Snapshot(Arc::new(snapshot)))
@@ -22,7 +27,22 @@ fn endpoints(generation: u64, states: &[EndpointState]) -> Snapshot {
     snapshot(generation, Vec::new(), states.iter().enumerate().map(row).collect())
 }
 
-use EndpointState::{Available, Disabled, Parked, Unavailable};
+fn attempt(class: OutcomeClass) -> Attempt {
+    Attempt {
+        message_id: NotificationId::parse("m1").unwrap(),
+        queue: queue_name("dlv.mail.a"),
+        url: url("https://mail.example/in"),
+        number: 1,
+        epoch: Epoch(1),
+        started_at: START,
+        duration_ms: 5,
+        class,
+        status: None,
+        error: None,
+        response: None,
+        counted: true,
+    }
+}
 
 #[test]
 fn changes_of_endpoints_are_told_and_the_first_look_tells_nothing() {
@@ -99,6 +119,14 @@ fn dead_letters_are_told_and_attempts_are_counted() {
         reason: "refused".to_owned(),
     }));
     assert_eq!(stage.log(), ["a message of dlv.mail.a was dead-lettered: refused"]);
+    for class in [OutcomeClass::Delivered, OutcomeClass::Failed, OutcomeClass::Delivered] {
+        stage.event(Event::Engine(engine::Event::Attempted(Box::new(attempt(class)))));
+    }
+    let expected = Attempts {
+        delivered: 2,
+        failed: 1,
+    };
+    assert_eq!(stage.state.attempts, expected);
 }
 
 #[test]

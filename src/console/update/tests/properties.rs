@@ -213,7 +213,7 @@ fn confirms(happening: &Happening) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_that_happens_breaks_the_state(happenings in vec(happening(), 1..120)) {
