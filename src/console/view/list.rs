@@ -193,12 +193,6 @@ fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
     }
 }
 
-fn meant(nearest: Option<&str>) -> String {
-    nearest
-        .map(|name| format!(" (did you mean {name}?)"))
-        .unwrap_or_default()
-}
-
 /// Where in the list this is, what is marked, what is filtered.
 fn foot<R: Listed>(
     canvas: &mut Canvas<'_>,
