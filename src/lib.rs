@@ -32,7 +32,7 @@
 //! | 4 | `src/demo` | everything embedded, with its own traffic and endpoints |
 //! | 4 | `src/app` | composition |
 //!
-//! Reading order: `src/domain/verdict.rs`, `src/engine/worker/mod.rs`, `src/engine/worker/attempt.rs`, `src/engine/dispatch.rs`,
+//! Reading order: `src/domain/verdict.rs`, `src/engine/worker/mod.rs`, `src/engine/worker/attempt.rs`, `src/engine/dispatch/mod.rs`,
 //! `src/engine/publisher.rs`, `src/engine/ending.rs`.
 //!
 //! # Invariants

@@ -50,7 +50,7 @@ pub(super) fn ended(result: Result<(), ConsoleError>, failed: Option<Failure>) -
         // What the store refuses at the begin (other settings, a newer minimum) is the configuration's matter.
         Err(ConsoleError::Engine(error @ EngineError::Refused { .. })) => Err(Failure::of(Exit::Configuration, &error)),
         Err(ConsoleError::Engine(error)) => Err(error.into()),
-        Err(error @ ConsoleError::Keys(_)) => Err(Failure::of(Exit::Configuration, &error)),
+        Err(error @ (ConsoleError::Keys(_) | ConsoleError::Theme(_))) => Err(Failure::of(Exit::Configuration, &error)),
         Err(error @ (ConsoleError::Terminal(_) | ConsoleError::Cut)) => Err(Failure::of(Exit::Failed, &error)),
     }
 }

@@ -127,8 +127,8 @@ mod tests {
 
     /// What a terminal shows after everything that was written.
     fn screen(painter: &Painter<Vec<u8>>, (columns, rows): (u16, u16)) -> vt100::Parser {
-        let cells = |count| std::num::NonZero::new(count).unwrap();
-        let mut parser = vt100::Parser::new(cells(rows), cells(columns), 0);
+        let size = |cells| std::num::NonZeroU16::new(cells).unwrap();
+        let mut parser = vt100::Parser::new(size(rows), size(columns), 0);
         parser.process(&painter.out);
         parser
     }

@@ -36,6 +36,7 @@ pub mod snapshot;
 pub mod view;
 mod why;
 mod worker;
+mod worst;
 
 use std::collections::HashMap;
 use std::sync::Arc;

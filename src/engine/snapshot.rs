@@ -14,6 +14,7 @@ use crate::domain::time::Timestamp;
 
 pub use super::fields::{ENDPOINT_FIELDS, QUEUE_FIELDS, RETRY_FIELDS};
 pub use super::row::{QueueFacts, QueueRow};
+pub use super::worst::{WORST_MAX, Worst};
 
 /// Queues, endpoints, retries and daemons at one time.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +39,8 @@ pub struct Snapshot {
     pub incarnations: Arc<Vec<Incarnation>>,
     /// Sums over the rows.
     pub totals: Totals,
+    /// What to look at first.
+    pub worst: Worst,
 }
 
 /// How a part answered when the snapshot was made.

@@ -25,6 +25,8 @@ pub struct Seen {
     pub count: usize,
     pub first_us: u64,
     pub last_us: u64,
+    /// The longest time without a request in between.
+    pub gap_us: u64,
     /// Microseconds from publish to request.
     pub latencies_us: Vec<u64>,
 }
@@ -52,11 +54,12 @@ impl Receiver {
         let report = self.ask("report").await;
         let mut numbers = report.split_whitespace().map(|number| number.parse::<u64>().unwrap());
         let mut next = || numbers.next().unwrap();
-        let (count, first_us, last_us) = (usize::try_from(next()).unwrap(), next(), next());
+        let (count, first_us, last_us, gap_us) = (usize::try_from(next()).unwrap(), next(), next(), next());
         Seen {
             count,
             first_us,
             last_us,
+            gap_us,
             latencies_us: numbers.collect(),
         }
     }
@@ -170,6 +173,8 @@ fn note(body: &[u8], noted: &Noted) {
     seen.count += 1;
     if seen.count == 1 {
         seen.first_us = now;
+    } else {
+        seen.gap_us = seen.gap_us.max(now.saturating_sub(seen.last_us));
     }
     seen.last_us = now;
     let published = body.strip_prefix(b"t=").and_then(|rest| {
@@ -194,10 +199,11 @@ fn control(what: &[u8], noted: &Noted) -> Vec<u8> {
         _ => {
             let latencies: Vec<String> = seen.latencies_us.iter().map(u64::to_string).collect();
             format!(
-                "{} {} {} {}",
+                "{} {} {} {} {}",
                 seen.count,
                 seen.first_us,
                 seen.last_us,
+                seen.gap_us,
                 latencies.join(" ")
             )
         }

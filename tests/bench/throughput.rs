@@ -79,6 +79,8 @@ struct Ran {
     per_second: f64,
     /// Of its own process, in microseconds per message.
     processor_us: f64,
+    /// The longest time without a request.
+    gap_ms: f64,
 }
 
 async fn measure(work: &Work) {
@@ -112,8 +114,8 @@ async fn measure(work: &Work) {
                     stores.addresses[side - 1].0
                 };
                 aside(&format!(
-                    "{}, prefetch {prefetch}, {name}: {:.0}/s, {:.0} µs",
-                    work.name, one.per_second, one.processor_us
+                    "{}, prefetch {prefetch}, {name}: {:.0}/s, {:.0} µs, longest gap {:.0} ms",
+                    work.name, one.per_second, one.processor_us, one.gap_ms
                 ));
                 ran[side].push(one);
             }
@@ -176,5 +178,6 @@ async fn watch(side: Side, ground: &Ground, queues: &[Queue], receiver: &Receive
     Ran {
         per_second: count as f64 / ((seen.last_us - seen.first_us) as f64 / 1_000_000.0),
         processor_us,
+        gap_ms: seen.gap_us as f64 / 1000.0,
     }
 }

@@ -23,6 +23,7 @@
 mod api;
 mod broker_contract;
 mod cli;
+mod console;
 mod demo;
 mod embedded;
 mod engine;

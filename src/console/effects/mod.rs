@@ -168,3 +168,110 @@ async fn execute_one(link: Option<&Link>, actor: &Actor, plan: &Plan) -> Result<
     let done = link.engine.execute(plan, &grant).await;
     done.map_err(|error| chain(&error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::QueueName;
+    use crate::domain::url::EndpointUrl;
+    use crate::engine::{Danger, RedeliverTarget};
+
+    fn every_command() -> Vec<Command> {
+        let queue = || QueueName::parse("q").unwrap();
+        let url = || EndpointUrl::parse("http://127.0.0.1/hook").unwrap();
+        vec![
+            Command::Redeliver(RedeliverTarget::All),
+            Command::Redeliver(RedeliverTarget::Urls(vec![url()])),
+            Command::PauseQueue(queue()),
+            Command::ResumeQueue(queue()),
+            Command::PurgeQueue(queue()),
+            Command::DeleteQueue(queue()),
+            Command::RescueQueue(queue()),
+            Command::TestEndpoint {
+                url: url(),
+                method: None,
+            },
+            Command::DisableEndpoint(url()),
+        ]
+    }
+
+    fn plan(command: Command) -> Plan {
+        Plan {
+            title: command.name().to_owned(),
+            command,
+            lines: Vec::new(),
+            warnings: Vec::new(),
+            messages: None,
+            danger: Danger::Reversible,
+            hash: String::new(),
+        }
+    }
+
+    fn executor(access: Access) -> (Executor, mpsc::Receiver<Input>) {
+        let (inputs, receiver) = mpsc::channel(64);
+        let actor = Actor {
+            access,
+            name: "test".to_owned(),
+            reason: None,
+        };
+        (Executor::new(Arc::default(), actor, inputs, Clock::system()), receiver)
+    }
+
+    /// What came of executing every command there is, in order.
+    async fn executed(access: Access) -> Vec<String> {
+        let (mut executor, mut inputs) = executor(access);
+        let plans: Vec<Plan> = every_command().into_iter().map(plan).collect();
+        let count = plans.len();
+        executor.carry_out(Effect::Execute { request: 7, plans });
+        let mut results = Vec::new();
+        while results.len() < count {
+            match inputs.recv().await.unwrap() {
+                Input::Event(Event::Executed {
+                    request: 7,
+                    item,
+                    result,
+                }) => {
+                    assert_eq!(item, results.len());
+                    results.push(result.unwrap_err());
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(executor.executions().end(Duration::from_secs(30)).await);
+        results
+    }
+
+    #[tokio::test]
+    async fn read_only_access_executes_nothing() {
+        for why in executed(Access::ReadOnly).await {
+            assert_eq!(why, READ_ONLY);
+        }
+        for why in executed(Access::Operator).await {
+            assert_eq!(why, NOT_CONNECTED);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_before_there_is_an_engine_is_answered_with_that() {
+        let (mut executor, mut inputs) = executor(Access::Operator);
+        executor.carry_out(Effect::Refresh);
+        executor.carry_out(Effect::Plan {
+            request: 3,
+            commands: every_command(),
+        });
+        let Some(Input::Event(Event::Planned { request: 3, result })) = inputs.recv().await else {
+            panic!("a refusal");
+        };
+        assert_eq!(result.unwrap_err(), NOT_CONNECTED);
+        let query = crate::console::detail::DetailQuery {
+            subject: crate::console::detail::Subject::Queue(QueueName::parse("q").unwrap()),
+            browse: true,
+        };
+        executor.carry_out(Effect::Look(query));
+        let Some(Input::Event(Event::Detail(answer))) = inputs.recv().await else {
+            panic!("an answer");
+        };
+        assert_eq!(answer.queue, Some(Err(NOT_CONNECTED.to_owned())));
+        assert!(matches!(answer.messages, Some(Err(_))) && answer.attempts.is_err());
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +12,8 @@ use super::screen::Input;
 use crate::ambient::{self, Clock};
 use crate::console::effects::Link;
 use crate::console::{Connect, Deliver, Event};
-use crate::engine::Engine;
+use crate::domain::time::Timestamp;
+use crate::engine::{self, Engine};
 use crate::engine::observe::Observer;
 
 /// Between two tries.
@@ -45,10 +46,7 @@ impl Linker {
         });
         let _ = self.inputs.send(Event::Connected.into()).await;
         if matches!(self.deliver, Deliver::Always | Deliver::WhenAlone) {
-            ambient::spawn(
-                "console deliveries",
-                deliveries(engine.delivering(), self.inputs.clone(), self.stop.clone()),
-            );
+            ambient::spawn("console work", work(engine.delivering(), self.inputs.clone()));
         }
         let delivered = self.deliver(&engine).await;
         self.stop.cancelled().await;
@@ -85,7 +83,7 @@ impl Linker {
         &mut self,
         problem: Option<String>,
         attempt: u32,
-        next_at: crate::domain::time::Timestamp,
+        next_at: Timestamp,
     ) {
         let event = Event::Connecting {
             problem,
@@ -99,24 +97,7 @@ impl Linker {
         match self.deliver {
             Deliver::Never | Deliver::Elsewhere => Ok(()),
             Deliver::Always => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
-            Deliver::WhenAlone => engine
-                .run_when_alone(self.stop.clone())
-                .await
-                .map_err(ConsoleError::Engine),
-        }
-    }
-}
-
-/// Whether this process delivers, and each change of it.
-async fn deliveries(mut delivering: watch::Receiver<bool>, inputs: mpsc::Sender<Input>, stop: CancellationToken) {
-    loop {
-        let now = *delivering.borrow_and_update();
-        if inputs.send(Event::Delivering(now).into()).await.is_err() {
-            return;
-        }
-        tokio::select! {
-            changed = delivering.changed() => if changed.is_err() { return },
-            () = stop.cancelled() => return,
+            Deliver::WhenAlone => engine.run_when_alone(self.stop.clone()).await.map_err(ConsoleError::Engine),
         }
     }
 }
@@ -132,8 +113,18 @@ async fn snapshots(observer: Observer, inputs: mpsc::Sender<Input>) {
     }
 }
 
+/// Whether this process delivers.
+async fn work(mut delivering: watch::Receiver<bool>, inputs: mpsc::Sender<Input>) {
+    while delivering.changed().await.is_ok() {
+        let delivers = *delivering.borrow_and_update();
+        if inputs.send(Event::Delivering(delivers).into()).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// What the screen is too slow for is left out: the next snapshot has it.
-async fn events(mut events: tokio::sync::broadcast::Receiver<crate::engine::Event>, inputs: mpsc::Sender<Input>) {
+async fn events(mut events: broadcast::Receiver<engine::Event>, inputs: mpsc::Sender<Input>) {
     loop {
         match events.recv().await {
             Ok(event) => {

@@ -17,6 +17,8 @@ mod input;
 mod link;
 mod screen;
 mod signals;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write as _};
 use std::sync::{Arc, OnceLock};
@@ -35,7 +37,8 @@ use self::link::Linker;
 use super::effects::{Actor, Executions, Executor, Link};
 use super::keymap::{Keymap, KeymapError};
 use super::terminal::{self, Terminal};
-use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Event, State, Theme, update, view};
+use super::theme::{self, Depth, Sources, Theme, ThemeError};
+use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Event, State, update, view};
 use crate::ambient::{self, Clock};
 use crate::domain::text;
 use crate::engine::EngineError;
@@ -69,6 +72,9 @@ pub enum ConsoleError {
     /// The configured keys cannot be used.
     #[error(transparent)]
     Keys(#[from] KeymapError),
+    /// There is no such theme, or it cannot be used.
+    #[error(transparent)]
+    Theme(#[from] ThemeError),
     /// A signal ended it before everything was finished.
     #[error("stopped before everything in flight was finished")]
     Cut,
@@ -87,7 +93,7 @@ pub async fn run_with_view(
     stop: CancellationToken,
 ) -> Result<(), ConsoleError> {
     let clock = Clock::system();
-    let theme = Theme::default();
+    let theme = theme(&settings)?;
     let state = first_state(&settings, terminal::size(), &clock)?;
     let terminal = Terminal::take(&title(&settings)).map_err(ConsoleError::Terminal)?;
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
@@ -364,4 +370,14 @@ fn first_state(settings: &ConsoleSettings, (columns, rows): (u16, u16), clock: &
     let mut state = State::new(settings, Arc::new(keymap), now);
     let _ = update(&mut state, now, Event::Resize { columns, rows });
     Ok(state)
+}
+
+/// The theme that was asked for, as far as the terminal can show it.
+fn theme(settings: &ConsoleSettings) -> Result<Theme, ConsoleError> {
+    let depth = Depth::detect(&io::stdout());
+    let choice = theme::choose(&Sources::builtin(), settings.theme.as_deref(), depth)?;
+    if let Some(notice) = choice.notice {
+        tracing::warn!(?notice, "theme");
+    }
+    Ok(choice.theme)
 }

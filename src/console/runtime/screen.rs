@@ -160,7 +160,7 @@ impl<W: Write> Screen<W> {
 
     /// Until something on the screen changes by itself; never at once, whatever the state says.
     fn wake_in(&self) -> Option<Duration> {
-        let at = Some(self.state.now.plus(Duration::from_secs(1)))?;
+        let at = self.state.wake_at()?;
         Some(at.since(self.clock.now()).max(FRAME))
     }
 

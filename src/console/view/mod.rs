@@ -1,14 +1,85 @@
 //! Paints a [`State`] into a buffer; changes nothing.
+//!
+//! Only rows that are on the screen are made into text; sums come ready from the snapshot. Styles are
+//! roles of the theme, and every text passes the canvas, which makes it safe and cuts it to its place.
+
+mod canvas;
+mod columns;
+mod connecting;
+mod detail;
+mod dialog;
+mod endpoints;
+mod frame;
+mod help;
+mod hints;
+mod list;
+mod log;
+mod overview;
+mod payload;
+mod queues;
+mod retries;
+mod small;
+mod timeline;
+mod toasts;
+mod words;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Position;
+use ratatui::layout::{Position, Rect};
 
-use super::state::State;
-use super::theme::Theme;
+use self::canvas::Canvas;
+use self::frame::Frame;
+use super::state::{Link, Mode, SIZE_MIN, State, View};
+use super::theme::{Role, Theme};
 
 /// Paints the whole screen into `buffer`, whose area is the terminal's; answers where the cursor
 /// stands when something is typed.
 pub fn view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
-    let _ = (state, theme, buffer);
-    None
+    let area = buffer.area;
+    let mut canvas = Canvas::new(buffer, theme, state.now);
+    canvas.clear(area, Role::Screen);
+    if area.width < SIZE_MIN.0 || area.height < SIZE_MIN.1 {
+        small::paint(&mut canvas, area);
+        return None;
+    }
+    let frame = Frame::split(area, state);
+    frame::paint(&mut canvas, &frame, state);
+    hints::paint(&mut canvas, frame.hints, state);
+    let cursor = body(&mut canvas, frame.body, state);
+    toasts::paint(&mut canvas, frame.body, state);
+    match &state.mode {
+        Mode::Browse | Mode::Filter(_) => cursor,
+        Mode::Dialog(open) => dialog::paint(&mut canvas, frame.body, state, open),
+        Mode::Help { scroll } => {
+            help::paint(&mut canvas, frame.body, state, *scroll);
+            None
+        }
+    }
+}
+
+fn body(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
+    if let (Link::Connecting { .. }, None) = (&state.link, &state.snapshot) {
+        connecting::paint(canvas, area, state);
+        return None;
+    }
+    if let Some(open) = state.details.last() {
+        detail::paint(canvas, area, state, open);
+        return None;
+    }
+    let cursor = match state.view {
+        View::Overview => {
+            overview::paint(canvas, area, state);
+            None
+        }
+        View::Queues => queues::paint(canvas, area, state),
+        View::Endpoints => endpoints::paint(canvas, area, state),
+        View::Retries => retries::paint(canvas, area, state),
+        View::Log => {
+            log::paint(canvas, area, state);
+            None
+        }
+    };
+    if frame::is_stale(state) && state.view != View::Log {
+        canvas.lay_over(area, Role::TextStale);
+    }
+    cursor
 }

@@ -20,7 +20,7 @@ use crate::engine::answers::retries;
 use crate::engine::answers::world::World;
 use crate::engine::error::chain;
 use crate::engine::row::{QueueFacts, QueueRow};
-use crate::engine::snapshot::{EndpointRow, Part, Snapshot};
+use crate::engine::snapshot::{EndpointRow, Part, Snapshot, Worst};
 use crate::engine::view::Retry;
 use crate::store::{EndpointQuery, Incarnation, StoreError};
 
@@ -102,6 +102,7 @@ impl Looker {
             took: self.engine.clock.uptime().saturating_sub(began),
             broker,
             store,
+            worst: Worst::of(&content.queues, &content.endpoints),
             queues: content.queues,
             endpoints: content.endpoints,
             retries: content.retries,

@@ -30,6 +30,10 @@ const HEAD: &str = "UPDATE redrive.delivery_queues SET \
     head_last_failed_at = $4, head_failures = $5, head_last_status = $6, head_last_error = $7, \
     head_next_attempt_at = $8, head_parked = $9, head_phase = $10, head_attempts_allowed = $11, \
     refusals_in_row = $12, active_at = $4 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
+const RECORDED: &str = "SELECT EXISTS (SELECT 1 FROM redrive.attempts WHERE queue = $1 AND started_at = $2 \
+    AND message_id = $3 AND epoch = $4 AND number = $5)";
+const HEAD_OF: &str = "SELECT head_next_attempt_at FROM redrive.delivery_queues \
+    WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL AND head_message = $3";
 const QUEUES_LOCK: &str = "SELECT 1 FROM redrive.delivery_queues WHERE name = ANY($1) ORDER BY name FOR UPDATE";
 const DELIVERED: &str = "UPDATE redrive.delivery_queues q SET delivered = q.delivered + batch.count, \
     last_delivered_at = $3, active_at = $3, refusals_in_row = 0 \
@@ -196,6 +200,9 @@ async fn record_failure(
     failure: &Failure,
     now: Timestamp,
 ) -> Result<FailureRecorded, sqlx::Error> {
+    if is_recorded(connection, &failure.attempt).await? {
+        return recorded_before(connection, failure).await;
+    }
     attempts_add(connection, &[&failure.attempt]).await?;
     let next_attempt_at = failure.delay.map(|delay| now.plus(delay));
     if !head_put(connection, failure, next_attempt_at, now).await? {
@@ -214,6 +221,39 @@ async fn record_failure(
         next_attempt_at,
         endpoint,
         endpoint_changed,
+    })
+}
+
+/// Whether this very attempt is in the log: a commit whose answer was lost is asked for again.
+async fn is_recorded(connection: &mut PgConnection, attempt: &Attempt) -> Result<bool, sqlx::Error> {
+    sqlx::query_scalar(RECORDED)
+        .bind(storable(attempt.queue.as_str()))
+        .bind(attempt.started_at.micros())
+        .bind(attempt.message_id.as_str())
+        .bind(attempt.epoch.0)
+        .bind(i64::from(attempt.number))
+        .fetch_one(connection)
+        .await
+}
+
+/// Everything that follows from a failure was committed together with its attempt: nothing is done twice.
+async fn recorded_before(connection: &mut PgConnection, failure: &Failure) -> Result<FailureRecorded, sqlx::Error> {
+    let attempt = &failure.attempt;
+    let head: Option<Option<i64>> = sqlx::query_scalar(HEAD_OF)
+        .bind(storable(attempt.queue.as_str()))
+        .bind(attempt.epoch.0)
+        .bind(failure.head.message.as_str())
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some(next_attempt_at) = head else {
+        return Ok(FailureRecorded::Fenced);
+    };
+    let found = endpoints::get_all(connection, std::slice::from_ref(&attempt.url)).await?;
+    let endpoint = found.into_iter().next().filter(|_| failure.endpoint.is_some());
+    Ok(FailureRecorded::Recorded {
+        next_attempt_at: next_attempt_at.map(Timestamp::from_micros),
+        endpoint: endpoint.map(Box::new),
+        endpoint_changed: true,
     })
 }
 

@@ -16,7 +16,7 @@ mod killed;
 mod poison;
 mod proxy;
 mod receivers;
-mod scene;
+pub(crate) mod scene;
 mod split;
 mod start;
 mod stopped;

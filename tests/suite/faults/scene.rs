@@ -31,20 +31,20 @@ use crate::support::servers::{Database, RabbitAddress, Vhost};
 use crate::support::wait::wait_until;
 
 /// How long anything may take, servers that start again included.
-pub(super) const BOUND: Duration = Duration::from_mins(2);
+pub(crate) const BOUND: Duration = Duration::from_mins(2);
 
 const HASH_KEY: &str = "a test's key";
 
 /// Everything of one test; the servers' parts are dropped last.
-pub(super) struct Scene {
-    pub(super) receiver: Receiver,
-    pub(super) installation: Installation,
+pub(crate) struct Scene {
+    pub(crate) receiver: Receiver,
+    pub(crate) installation: Installation,
     producer: OnceCell<Producer>,
     /// Settled publishes, in their order.
     log: Arc<Mutex<Vec<Line>>>,
     store: StoreAt,
     queue_type: QueueType,
-    pub(super) vhost: Option<Vhost>,
+    pub(crate) vhost: Option<Vhost>,
     _database: Option<Database>,
 }
 
@@ -69,24 +69,24 @@ enum StoreAt {
 
 impl Scene {
     /// `RabbitMQ` and `PostgreSQL` that all tests share.
-    pub(super) async fn servers() -> Self {
+    pub(crate) async fn servers() -> Self {
         let database = Database::create().await;
         let url = database.url();
         Self::rabbit(&RabbitAddress::shared(), Some((url, Some(database)))).await
     }
 
     /// SQLite and the embedded broker.
-    pub(super) async fn embedded() -> Self {
+    pub(crate) async fn embedded() -> Self {
         Self::over(Installation::embedded(), StoreAt::File, None, None).await
     }
 
     /// `RabbitMQ` at an address, and SQLite.
-    pub(super) async fn on_rabbit(node: &RabbitAddress) -> Self {
+    pub(crate) async fn on_rabbit(node: &RabbitAddress) -> Self {
         Self::rabbit(node, None).await
     }
 
     /// The shared `RabbitMQ`, and the `PostgreSQL` database at a URL.
-    pub(super) async fn on_postgres(url: &str) -> Self {
+    pub(crate) async fn on_postgres(url: &str) -> Self {
         Self::rabbit(&RabbitAddress::shared(), Some((url.to_owned(), None))).await
     }
 
@@ -127,20 +127,20 @@ impl Scene {
     }
 
     /// The same with quorum queues; before anything is started or published.
-    pub(super) fn with_quorum_queues(mut self) -> Self {
+    pub(crate) fn with_quorum_queues(mut self) -> Self {
         self.queue_type = QueueType::Quorum;
         self.installation.set("broker", "queue_type", "quorum");
         self
     }
 
     /// Deadlines as short as they may be: silence of four of them is death.
-    pub(super) fn hasten(&mut self) {
+    pub(crate) fn hasten(&mut self) {
         self.installation.set("delivery", "timeout_s", 1);
         self.installation.set("delivery", "take_over_s", 4);
     }
 
     /// The URL of the database.
-    pub(super) fn postgres(&self) -> &str {
+    pub(crate) fn postgres(&self) -> &str {
         match &self.store {
             StoreAt::Postgres(url) => url,
             StoreAt::File => panic!("this scene has a file"),
@@ -179,7 +179,7 @@ impl Scene {
         Producer { engine, broker }
     }
 
-    pub(super) fn naming(&self) -> Naming {
+    pub(crate) fn naming(&self) -> Naming {
         Naming {
             prefix: "redrive.".to_owned(),
             vhost: self.vhost.as_ref().map_or("redrive", |vhost| &vhost.name).to_owned(),
@@ -188,17 +188,17 @@ impl Scene {
         }
     }
 
-    pub(super) fn url(&self, path: &str) -> EndpointUrl {
+    pub(crate) fn url(&self, path: &str) -> EndpointUrl {
         EndpointUrl::parse(&self.receiver.url(path)).unwrap()
     }
 
-    pub(super) fn queue(&self, execution: &str, path: &str) -> QueueName {
+    pub(crate) fn queue(&self, execution: &str, path: &str) -> QueueName {
         let execution = ExecutionId::parse(execution).unwrap();
         self.naming().delivery_queue(&execution, &self.url(path))
     }
 
     /// Publishes the next notification of (execution, path), again under the same id until it is confirmed.
-    pub(super) async fn publish(&self, execution: &str, path: &str, number: u32) {
+    pub(crate) async fn publish(&self, execution: &str, path: &str, number: u32) {
         let producer = self.producer().await;
         let queue = self.queue(execution, path).as_str().to_owned();
         let id = format!("{execution}-{number}");
@@ -237,7 +237,7 @@ impl Scene {
     }
 
     /// `each` notifications to every queue of `executions`, all queues at once.
-    pub(super) async fn publish_all(&self, executions: &[(String, String)], each: u32) {
+    pub(crate) async fn publish_all(&self, executions: &[(String, String)], each: u32) {
         join_all(executions.iter().map(async |(execution, path)| {
             for number in 1..=each {
                 self.publish(execution, path, number).await;
@@ -247,7 +247,7 @@ impl Scene {
     }
 
     /// Until that many notifications were answered with a 2xx.
-    pub(super) async fn delivered(&self, count: usize) {
+    pub(crate) async fn delivered(&self, count: usize) {
         wait_until(format!("{count} deliveries"), BOUND, async || {
             (self.receiver.delivered() >= count).then_some(())
         })
@@ -255,7 +255,7 @@ impl Scene {
     }
 
     /// The broker's own count of what is ready in a queue.
-    pub(super) async fn ready(&self, queue: &QueueName) -> u64 {
+    pub(crate) async fn ready(&self, queue: &QueueName) -> u64 {
         let producer = self.producer().await;
         wait_until("a look at a queue", BOUND, async || {
             match producer.broker.look(queue).await {
@@ -268,13 +268,13 @@ impl Scene {
     }
 
     /// What `queue why --json` says.
-    pub(super) async fn why(&self, queue: &QueueName) -> Value {
+    pub(crate) async fn why(&self, queue: &QueueName) -> Value {
         let outcome = self.installation.run(&["queue", "why", queue.as_str(), "--json"]).await;
         outcome.expect_code(0).json()
     }
 
     /// The history up to now.
-    pub(super) async fn history(&self, faults: u32) -> History {
+    pub(crate) async fn history(&self, faults: u32) -> History {
         let mut history = History {
             faults_of_all: faults,
             prefetch: 1,
@@ -301,7 +301,7 @@ impl Scene {
 
     /// Everything published is delivered; the daemons stop in order; everything was kept, and the broker is
     /// empty.
-    pub(super) async fn finish(&self, daemons: &mut [&mut Daemon], faults: u32) {
+    pub(crate) async fn finish(&self, daemons: &mut [&mut Daemon], faults: u32) {
         let history = self.end(daemons, faults).await;
         history.assert_kept();
     }
@@ -321,7 +321,7 @@ impl Scene {
     }
 
     /// [`Scene::finish`] without the judgement.
-    pub(super) async fn end(&self, daemons: &mut [&mut Daemon], faults: u32) -> History {
+    pub(crate) async fn end(&self, daemons: &mut [&mut Daemon], faults: u32) -> History {
         let published = self.log.lock().unwrap().len();
         self.delivered(published).await;
         self.drained().await;
@@ -335,7 +335,7 @@ impl Scene {
 }
 
 /// Retries for as long as any test takes, once a second.
-pub(super) fn patient() -> Value {
+pub(crate) fn patient() -> Value {
     json!({
         "retries_with_no_delay": 1, "minimum_delay_retries": 1, "minimum_delay": 1, "maximum_delay": 1,
         "maximum_delay_retries": 500, "backoff_retries": 0
@@ -343,14 +343,14 @@ pub(super) fn patient() -> Value {
 }
 
 /// `count` executions spread over `paths` URLs.
-pub(super) fn executions(count: u32, paths: u32) -> Vec<(String, String)> {
+pub(crate) fn executions(count: u32, paths: u32) -> Vec<(String, String)> {
     (0..count)
         .map(|n| (format!("run-{n}"), format!("/hook-{}", n % paths)))
         .collect()
 }
 
 /// Incarnations that a daemon has begun.
-pub(super) fn begun(daemon: &Daemon) -> usize {
+pub(crate) fn begun(daemon: &Daemon) -> usize {
     let log = daemon.log();
     let begins =
         |line: &&str| line.contains("delivering") && line.contains("incarnation") && !line.contains("no longer");

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use redrive::domain::endpoint::EndpointChange;
+use redrive::domain::endpoint::{EndpointChange, EndpointState};
 use redrive::store::postgres::PostgresStore;
-use redrive::store::{Beat, Evidence, LeaseOutcome, Purpose, Store, StoreError};
+use redrive::store::{AttemptQuery, Beat, Evidence, FailureRecorded, LeaseOutcome, Purpose, Store, StoreError};
 
-use super::fixtures::{Place, learned, living, queue, record, take, taken, url};
+use super::fixtures::{Place, closing_failure, held_queue, learned, living, queue, record, take, taken, url};
 use crate::support::relay::{Relay, Trap};
 use crate::support::wait::wait_until;
 
@@ -183,6 +183,37 @@ async fn a_commit_whose_answer_is_lost_is_unknown_and_may_have_happened() {
     answers(&*store).await;
     let again = take(&*store, id, Purpose::Deliver, "q").await;
     assert_eq!(again, LeaseOutcome::Held(id), "whoever asks again is told");
+    store.close().await;
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_whose_commit_is_unknown_counts_once_when_it_is_recorded_again() {
+    let place = Place::postgres().await;
+    let (relay, store) = relayed(&place).await;
+    let lease = held_queue(&*store, "q", "host").await;
+    let failure = closing_failure(&lease, "host", "n-1", BOUND);
+    relay.silence_at(Trap::After(b"COMMIT"));
+    assert_unreachable(store.failure_record(&failure).await);
+    relay.heal();
+    answers(&*store).await;
+    let again = store.failure_record(&failure).await.unwrap();
+    let FailureRecorded::Recorded {
+        endpoint: Some(endpoint),
+        endpoint_changed: true,
+        ..
+    } = again
+    else {
+        panic!("it was not recorded by somebody else: {again:?}")
+    };
+    assert_eq!(endpoint.state, EndpointState::Unavailable);
+    let logged = store.attempts(&AttemptQuery {
+        queue: Some(queue("q")),
+        limit: 9,
+        ..AttemptQuery::default()
+    });
+    assert_eq!(logged.await.unwrap().len(), 1);
+    assert_eq!(record(&*store, "q").await.head.unwrap().failures, 1);
     store.close().await;
     place.end().await;
 }

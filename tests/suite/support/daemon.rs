@@ -178,6 +178,14 @@ impl Installation {
         }
     }
 
+    /// The program with these arguments, for whoever starts it otherwise than here.
+    pub fn program(&self, arguments: &[&str]) -> std::process::Command {
+        let config = self.write_config(&self.sections);
+        let mut command = self.command(&config);
+        command.args(arguments);
+        command.into_std()
+    }
+
     /// A new file each time: a running daemon's file stays as it read it.
     fn write_config(&self, sections: &BTreeMap<String, BTreeMap<String, String>>) -> PathBuf {
         let number = self.files.fetch_add(1, Ordering::Relaxed);

@@ -1,10 +1,11 @@
 //! The calls that the driver makes, one function each.
 
 use reqwest::{Method, StatusCode};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Management;
 use super::answers;
+use super::{Answer, Management};
 use crate::ambient::Clock;
 use crate::broker::{BrokerError, BrokerPolicy, ListedQueue, PageRequest, QueuePage};
 use crate::domain::id::QueueName;
@@ -14,6 +15,9 @@ const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready
 const PAGE_MAX: u32 = 500;
 /// What is asked for of all queues at once: what is known without statistics.
 const COLUMNS_FEW: &str = "name,type,state,arguments,messages_ready,messages_unacknowledged";
+
+/// Queues of a listing that are read in one go.
+const READ_AT_ONCE: usize = 128;
 
 /// What the overview says.
 #[derive(Clone, Debug, Default)]
@@ -86,16 +90,26 @@ impl Management {
             ("columns", COLUMNS_FEW),
         ];
         let (started, taken_at) = (clock.uptime(), clock.now());
-        let answer = self.send(Method::GET, &["queues", self.vhost()], &query, None).await?;
-        if !answer.status.is_success() {
+        let path = ["queues", self.vhost()];
+        let (status, bytes) = self.fetch(Method::GET, &path, &query, None).await?;
+        let took = clock.uptime().saturating_sub(started);
+        if !status.is_success() {
+            let answer = Answer::read(status, &bytes);
             return Err(self.refusal("list queues", "access to the vhost", &answer).await);
         }
-        let items = answer.body.as_array().map(Vec::as_slice).unwrap_or_default();
+        let items: Vec<&RawValue> = serde_json::from_slice(&bytes).unwrap_or_default();
+        let mut queues = Vec::with_capacity(items.len());
+        for part in items.chunks(READ_AT_ONCE) {
+            let read = |item: &&RawValue| answers::queue(&serde_json::from_str(item.get()).ok()?, taken_at);
+            queues.extend(part.iter().filter_map(read));
+            // All of a large answer at once would hold up whatever else this thread delivers.
+            tokio::task::yield_now().await;
+        }
         Ok(QueuePage {
-            queues: items.iter().filter_map(|item| answers::queue(item, taken_at)).collect(),
+            queues,
             more: false,
             total: u64::try_from(items.len()).ok(),
-            took: clock.uptime().saturating_sub(started),
+            took,
         })
     }
 

@@ -45,6 +45,15 @@ pub(super) struct Answer {
     pub(super) body: Value,
 }
 
+impl Answer {
+    fn read(status: StatusCode, bytes: &[u8]) -> Self {
+        Self {
+            status,
+            body: serde_json::from_slice(bytes).unwrap_or(Value::Null),
+        }
+    }
+}
+
 impl Management {
     /// Reads `http[s]://user:password@host:port[/prefix]`; without user information the login of AMQP is used.
     pub(super) fn new(url: &str, user: &str, password: &str, vhost: &str) -> Result<Self, BrokerError> {
@@ -98,6 +107,18 @@ impl Management {
         query: &[(&str, &str)],
         body: Option<&Value>,
     ) -> Result<Answer, BrokerError> {
+        let (status, bytes) = self.fetch(method, path, query, body).await?;
+        Ok(Answer::read(status, &bytes))
+    }
+
+    /// [`Management::send`] with the answer's body as it came.
+    async fn fetch(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Vec<u8>), BrokerError> {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push("api").extend(path);
@@ -115,12 +136,7 @@ impl Management {
                 .body(body.to_string());
         }
         let answer = request.send().await.map_err(unreachable)?;
-        let status = answer.status();
-        let bytes = bounded(answer).await?;
-        Ok(Answer {
-            status,
-            body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-        })
+        Ok((answer.status(), bounded(answer).await?))
     }
 
     /// Calls and takes only success; `right` is what an error of rights says is missing.

@@ -1,0 +1,142 @@
+//! The last attempts, newest first, and what the selected one got back.
+//!
+//! ```text
+//!      No.  When       Took    Result        Status  Message
+//!  ▌    5   12 s ago   31 ms   ▼ failed         503  01a1f8ed-b733-…
+//!
+//!  Attempt 5 at 03:12:32 UTC: failed, status 503, counts against the schedule
+//!  error     -
+//!  {"error":"maintenance"}
+//! ```
+
+use ratatui::layout::Rect;
+
+use super::super::super::detail::{Detail, DetailAnswer};
+use super::super::super::theme::Role;
+use super::super::canvas::{Canvas, behind, below, row};
+use super::super::endpoints::status_role;
+use super::super::payload;
+use super::super::words::{ago, clock, outcome, size};
+use super::{Fact, facts};
+use crate::engine::view::AttemptView;
+
+/// Where columns begin, behind the sign of the selection.
+const WHEN: u16 = 7;
+const TOOK: u16 = 20;
+const RESULT: u16 = 31;
+const STATUS: u16 = 46;
+const MESSAGE: u16 = 54;
+
+/// Paints the list above and the selected attempt under it.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
+    let attempts = match &answer.attempts {
+        Ok(attempts) => attempts,
+        Err(problem) => {
+            canvas.wrapped(area, &format!("The attempts cannot be read: {problem}"), Role::Error);
+            return;
+        }
+    };
+    if attempts.is_empty() {
+        canvas.wrapped(
+            area,
+            "Nothing was attempted yet, or it is no longer remembered.",
+            Role::Title,
+        );
+        return;
+    }
+    let listed = listed(area.height, attempts.len());
+    head(canvas, row(area, 0));
+    let first = detail.selected.saturating_sub(usize::from(listed).saturating_sub(1));
+    for (line, (position, attempt)) in (1..=listed).zip(attempts.iter().enumerate().skip(first)) {
+        one(canvas, row(area, line), attempt, position == detail.selected);
+    }
+    if let Some(attempt) = attempts.get(detail.selected) {
+        selected(canvas, below(area, listed + 2), attempt, detail.scroll);
+    }
+}
+
+/// Half of the room, or what there is.
+pub(super) fn listed(height: u16, entries: usize) -> u16 {
+    let half = (height / 2).saturating_sub(1).max(1);
+    u16::try_from(entries).unwrap_or(u16::MAX).min(half)
+}
+
+fn head(canvas: &mut Canvas<'_>, area: Rect) {
+    canvas.lay_over(area, Role::Column);
+    for (x, title) in [
+        (2, "No."),
+        (WHEN, "When"),
+        (TOOK, "Took"),
+        (RESULT, "Result"),
+        (STATUS, "Status"),
+        (MESSAGE, "Message"),
+    ] {
+        canvas.text(behind(area, x), title, Role::Column);
+    }
+}
+
+fn one(canvas: &mut Canvas<'_>, area: Rect, attempt: &AttemptView, selected: bool) {
+    let (symbol, role) = outcome(attempt.class);
+    let sign = if selected { "▌" } else { " " };
+    canvas.text(area, sign, Role::Mark);
+    let place = |from: u16, to: u16| Rect {
+        width: area.width.saturating_sub(from).min(to - from - 1),
+        ..behind(area, from)
+    };
+    canvas.text(place(2, WHEN), &attempt.number.to_string(), Role::Text);
+    canvas.text(place(WHEN, TOOK), &ago(canvas.now, attempt.started_at), Role::Text);
+    canvas.text(place(TOOK, RESULT), &took(attempt.duration_ms), Role::Text);
+    canvas.text(
+        place(RESULT, STATUS),
+        &format!("{symbol} {}", attempt.class.as_str()),
+        role,
+    );
+    let status = attempt
+        .status
+        .map_or_else(|| "-".to_owned(), |status| status.to_string());
+    canvas.text(place(STATUS, MESSAGE), &status, status_role(attempt.status));
+    canvas.text(behind(area, MESSAGE), attempt.message_id.as_str(), Role::TextMuted);
+    if selected {
+        canvas.lay_over(area, Role::Selection);
+    }
+}
+
+fn took(millis: u64) -> String {
+    match millis {
+        0..=9_999 => format!("{millis} ms"),
+        _ => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+    }
+}
+
+fn selected(canvas: &mut Canvas<'_>, area: Rect, attempt: &AttemptView, scroll: usize) {
+    let (_, role) = outcome(attempt.class);
+    let counted = if attempt.counted {
+        "counts against the schedule"
+    } else {
+        "does not count"
+    };
+    let title = format!(
+        "Attempt {} at {} UTC: {}, {counted}",
+        attempt.number,
+        clock(attempt.started_at),
+        attempt.class.as_str()
+    );
+    canvas.text(row(area, 0), &title, role);
+    let known = [
+        Fact::new("error", attempt.error.clone().unwrap_or_else(|| "none".to_owned())),
+        Fact::new("queue", attempt.queue.as_str()),
+        Fact::new("sent to", attempt.url.as_str()),
+    ];
+    let used = 1 + facts(canvas, below(area, 1), &known);
+    let body = attempt.response.as_deref().unwrap_or_default();
+    let said = match &attempt.response {
+        None => "no answer's body was kept".to_owned(),
+        Some(body) => format!("answer's body, the first {}", size(body.len())),
+    };
+    canvas.text(row(area, used), &said, Role::TextMuted);
+    let room = below(area, used + 1);
+    let (_, lines) = payload::lines(body, room.width.into(), scroll, room.height.into());
+    for (line, text) in (0..).zip(&lines) {
+        canvas.text(row(room, line), text, Role::Text);
+    }
+}

@@ -1,0 +1,187 @@
+//! The first messages of a queue: which they are, and headers and payload of the selected one.
+//!
+//! ```text
+//!       #  Message               Published    Size      Type
+//!  ▌    1  01a1f8ed-b733-71c6-…  12m04s ago   812 B     application/json  redelivered
+//!
+//!  x-redrive-url     https://stock.example/changed
+//!  payload           812 B, JSON
+//!  {
+//!    "order": 18
+//! ```
+
+use ratatui::layout::Rect;
+
+use super::super::super::detail::{Detail, DetailAnswer};
+use super::super::super::theme::Role;
+use super::super::canvas::{Canvas, behind, below, row};
+use super::super::payload::{self, Form};
+use super::super::words::{NONE, ago, size};
+use super::attempts::listed;
+use super::{Fact, facts};
+use crate::domain::message::HeaderValue;
+use crate::domain::text::show_bytes;
+use crate::engine::view::BrowsedMessage;
+
+/// Headers on the screen, at most; the rest are counted.
+const HEADERS_MAX: usize = 8;
+/// Columns of a header's value that are looked at.
+const VALUE_MAX: usize = 400;
+const WHEN: u16 = 46;
+const SIZE: u16 = 60;
+const TYPE: u16 = 71;
+
+/// Paints the list above and the selected message under it.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer, key: &str) {
+    let messages = match &answer.messages {
+        None => return not_asked(canvas, area, detail, key),
+        Some(Err(problem)) => {
+            let used = canvas.wrapped(
+                area,
+                &format!("The messages cannot be looked at: {problem}"),
+                Role::Error,
+            );
+            canvas.wrapped(below(area, used + 1), &format!("{key} tries again."), Role::TextMuted);
+            return;
+        }
+        Some(Ok(messages)) => messages,
+    };
+    if messages.is_empty() {
+        canvas.wrapped(area, "The queue was empty when it was looked at.", Role::Title);
+        return;
+    }
+    let listed = listed(area.height.saturating_sub(1), messages.len());
+    head(canvas, row(area, 0));
+    let first = detail.selected.saturating_sub(usize::from(listed).saturating_sub(1));
+    for (line, (position, message)) in (1..=listed).zip(messages.iter().enumerate().skip(first)) {
+        one(canvas, row(area, line), message, position == detail.selected);
+    }
+    let note = "Looking took these into view and gave them back in place; the broker marks them as redelivered.";
+    canvas.text(row(area, listed + 1), note, Role::TextMuted);
+    if let Some(message) = messages.get(detail.selected) {
+        selected(canvas, below(area, listed + 3), message, detail.scroll);
+    }
+}
+
+fn not_asked(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, key: &str) {
+    if detail.asked_at.is_some() {
+        canvas.wrapped(area, "Looking at the first messages …", Role::Title);
+        return;
+    }
+    let text = format!("{key} looks at the first messages.");
+    let used = canvas.wrapped(area, &text, Role::Title);
+    let note = "They are taken into view and given back in place, which needs the queue for a moment and marks them as redelivered on the broker. Nothing is reordered or lost.";
+    canvas.wrapped(below(area, used + 1), note, Role::TextMuted);
+}
+
+fn head(canvas: &mut Canvas<'_>, area: Rect) {
+    canvas.lay_over(area, Role::Column);
+    for (x, title) in [
+        (2, "#"),
+        (7, "Message"),
+        (WHEN, "Published"),
+        (SIZE, "Size"),
+        (TYPE, "Type"),
+    ] {
+        canvas.text(behind(area, x), title, Role::Column);
+    }
+}
+
+fn one(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, selected: bool) {
+    let sign = if selected { "▌" } else { " " };
+    canvas.text(area, sign, Role::Mark);
+    let inner = &message.message;
+    let place = |from: u16, to: u16| Rect {
+        width: area.width.saturating_sub(from).min(to - from - 1),
+        ..behind(area, from)
+    };
+    canvas.text(place(2, 7), &message.position.to_string(), Role::Text);
+    canvas.text(
+        place(7, WHEN),
+        inner.message_id.as_deref().unwrap_or("without an id"),
+        Role::Text,
+    );
+    let when = inner
+        .timestamp
+        .map_or_else(|| NONE.to_owned(), |at| ago(canvas.now, at));
+    canvas.text(place(WHEN, SIZE), &when, Role::Text);
+    canvas.text(place(SIZE, TYPE), &size(inner.body.len()), Role::Text);
+    let mut what = inner.content_type.clone().unwrap_or_else(|| NONE.to_owned());
+    if let Some(why) = &message.foreign {
+        what = format!("! not one of ours: {why}");
+    } else if message.redelivered {
+        what.push_str("  redelivered");
+    }
+    let role = if message.foreign.is_some() {
+        Role::Warning
+    } else {
+        Role::TextMuted
+    };
+    canvas.text(behind(area, TYPE), &what, role);
+    if selected {
+        canvas.lay_over(area, Role::Selection);
+    }
+}
+
+fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, scroll: usize) {
+    let inner = &message.message;
+    let mut line = 0;
+    for (name, value) in inner.headers.iter().take(HEADERS_MAX) {
+        let place = row(area, line);
+        let name_width = place.width.min(30);
+        canvas.text(
+            Rect {
+                width: name_width.saturating_sub(1),
+                ..place
+            },
+            name,
+            Role::TextMuted,
+        );
+        canvas.text(behind(place, name_width), &header(value), Role::Text);
+        line += 1;
+    }
+    if inner.headers.len() > HEADERS_MAX {
+        canvas.text(
+            row(area, line),
+            &format!("… and {} more headers", inner.headers.len() - HEADERS_MAX),
+            Role::TextMuted,
+        );
+        line += 1;
+    }
+    let room = below(area, line + 1);
+    let (form, lines) = payload::lines(&inner.body, room.width.into(), scroll, room.height.into());
+    let known = [Fact::new("payload", described(form, &inner.body))];
+    facts(
+        canvas,
+        Rect {
+            height: 1,
+            ..below(area, line)
+        },
+        &known,
+    );
+    for (at, text) in (0..).zip(&lines) {
+        canvas.text(row(room, at), text, Role::Text);
+    }
+}
+
+fn header(value: &HeaderValue) -> String {
+    match value {
+        HeaderValue::Text(bytes) => show_bytes(bytes, VALUE_MAX),
+        HeaderValue::Integer(number) => number.to_string(),
+        HeaderValue::Bool(flag) => flag.to_string(),
+        HeaderValue::Other(text) => text.clone(),
+    }
+}
+
+fn described(form: Form, body: &[u8]) -> String {
+    let kind = match form {
+        Form::Empty => return "empty".to_owned(),
+        Form::Json => "JSON",
+        Form::Text => "text",
+        Form::Bytes => "bytes",
+    };
+    match payload::cut_at(body) {
+        None => format!("{}, {kind}", size(body.len())),
+        Some(shown) => format!("{}, {kind}; the first {} are shown", size(body.len()), size(shown)),
+    }
+}

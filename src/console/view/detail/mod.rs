@@ -1,0 +1,173 @@
+//! The detail of a queue or an endpoint: why, its attempts, the head of the queue.
+//!
+//! ```text
+//!  Queue redrive.order-18.9bbb34aa…                                          read 2 s ago
+//!   Why    Attempts 12    Messages      Tab turns
+//!
+//!  (the part in front)
+//! ```
+
+mod attempts;
+mod messages;
+mod why;
+
+use ratatui::layout::Rect;
+
+use super::super::action::ActionId;
+use super::super::detail::{Detail, DetailAnswer, DetailTab, Subject};
+use super::super::state::State;
+use super::super::theme::Role;
+use super::canvas::{Canvas, behind, below, cells, row};
+use super::words::{ago, span};
+use crate::domain::text::width;
+
+/// Paints the innermost detail.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
+    let area = Rect {
+        width: area.width.saturating_sub(2),
+        ..behind(area, 1)
+    };
+    name(canvas, row(area, 0), detail);
+    tabs(canvas, row(area, 1), detail);
+    let body = below(area, 3);
+    let Some(answer) = &detail.answer else {
+        let since = detail
+            .asked_at
+            .map_or_else(String::new, |at| format!(", asked {}", ago(canvas.now, at)));
+        canvas.wrapped(body, &format!("Looking it up{since} …"), Role::Title);
+        return;
+    };
+    match detail.tab {
+        DetailTab::Why => why::paint(canvas, body, detail, answer),
+        DetailTab::Attempts => attempts::paint(canvas, body, detail, answer),
+        DetailTab::Messages => {
+            let key = state.keymap.label(ActionId::Browse).unwrap_or_default();
+            messages::paint(canvas, body, detail, answer, &key);
+        }
+    }
+}
+
+fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
+    let (kind, name) = match &detail.subject {
+        Subject::Queue(name) => ("Queue ", name.as_str()),
+        Subject::Endpoint(url) => ("Endpoint ", url.as_str()),
+    };
+    let age = age(canvas, detail);
+    let age_width = cells(width(&age));
+    canvas.right(area, &age, Role::TextMuted);
+    let room = Rect {
+        width: area.width.saturating_sub(age_width + 1),
+        ..area
+    };
+    canvas.pieces(room, &[(kind, Role::TextMuted), (name, Role::Title)]);
+}
+
+fn age(canvas: &Canvas<'_>, detail: &Detail) -> String {
+    let asking = if detail.asked_at.is_some() {
+        ", looking again …"
+    } else {
+        ""
+    };
+    match &detail.answer {
+        Some(answer) => format!("read {}{asking}", ago(canvas.now, answer.taken_at)),
+        None => "not read yet".to_owned(),
+    }
+}
+
+fn tabs(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
+    let mut rest = area;
+    for tab in DetailTab::ALL {
+        if tab == DetailTab::Messages && matches!(detail.subject, Subject::Endpoint(_)) {
+            continue;
+        }
+        let role = if tab == detail.tab {
+            Role::TabSelected
+        } else {
+            Role::TextMuted
+        };
+        let taken = canvas.text(rest, &format!(" {}{} ", tab.title(), number(detail, tab)), role);
+        rest = behind(rest, taken + 1);
+    }
+    canvas.text(rest, "Tab turns", Role::TextMuted);
+}
+
+fn number(detail: &Detail, tab: DetailTab) -> String {
+    let number = match (tab, &detail.answer) {
+        (
+            DetailTab::Attempts,
+            Some(DetailAnswer {
+                attempts: Ok(attempts), ..
+            }),
+        ) => attempts.len(),
+        (
+            DetailTab::Messages,
+            Some(DetailAnswer {
+                messages: Some(Ok(messages)),
+                ..
+            }),
+        ) => messages.len(),
+        _ => return String::new(),
+    };
+    format!(" {number}")
+}
+
+/// A name and what is known under it.
+pub(super) struct Fact {
+    pub(super) label: &'static str,
+    pub(super) text: String,
+    pub(super) role: Role,
+}
+
+impl Fact {
+    pub(super) fn new(label: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            label,
+            text: text.into(),
+            role: Role::Text,
+        }
+    }
+
+    pub(super) const fn with(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
+}
+
+/// Cells for the names of facts.
+const LABEL: u16 = 18;
+
+/// Paints facts one under the other; answers how many lines they took.
+pub(super) fn facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) -> u16 {
+    let mut line = 0;
+    for fact in facts {
+        let place = row(area, line);
+        canvas.text(
+            Rect {
+                width: place.width.min(LABEL - 1),
+                ..place
+            },
+            fact.label,
+            Role::TextMuted,
+        );
+        let room = Rect {
+            height: area.height.saturating_sub(line).min(3),
+            ..behind(place, LABEL)
+        };
+        line += canvas.wrapped(room, &fact.text, fact.role).max(1);
+    }
+    line
+}
+
+/// `4m12s ago (03:12:09 UTC)`.
+pub(super) fn when(canvas: &Canvas<'_>, at: crate::domain::time::Timestamp) -> String {
+    format!("{} ({} UTC)", ago(canvas.now, at), super::words::clock(at))
+}
+
+/// How long something lasts already.
+pub(super) fn lasting(canvas: &Canvas<'_>, since: crate::domain::time::Timestamp) -> String {
+    format!(
+        "{}, since {} UTC",
+        span(canvas.now.since(since)),
+        super::words::clock(since)
+    )
+}

@@ -1,0 +1,280 @@
+//! The confirmation: what, where, how many, what is lost, and what to press. Cancel is in front.
+//!
+//! ```text
+//! ┌ redeliver ─────────────────────────────────────────────────┐
+//! │ redeliver 1 endpoint with 41 waiting messages               │
+//! │ on PRODUCTION · rabbitmq mq1/redrive · postgres db1/redrive │
+//! │ 41 messages · 3 marked: 2 shown, 1 hidden by the filter     │
+//! │ ! the last test answered 503                                │
+//! │                                                             │
+//! │ https://stock.example/changed                               │
+//! │   unavailable → available at once; 3 queues go on           │
+//! │                                                             │
+//! │ [ Enter  cancel ]   y  redeliver                            │
+//! └─────────────────────────────────────────────────────────────┘
+//! ```
+
+use ratatui::layout::{Position, Rect};
+
+use super::super::action;
+use super::super::dialog::{Dialog, Friction, Scope, ScopeKind};
+use super::super::state::State;
+use super::super::theme::Role;
+use super::canvas::{Canvas, behind, cells, row, wrap};
+use super::words::{count, plural_of};
+use crate::domain::text::show;
+use crate::engine::{Plan, PlanLine};
+
+const WIDTH_MAX: u16 = 84;
+/// Warnings on the screen, at most; the rest are counted.
+const WARNINGS_MAX: usize = 4;
+
+type Line = Vec<(String, Role)>;
+
+/// Paints the dialog in the middle; answers where the cursor stands when something is typed.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: &Dialog) -> Option<Position> {
+    let wide = WIDTH_MAX.min(area.width);
+    let text_width = usize::from(wide.saturating_sub(4));
+    let top = what(state, dialog, text_width);
+    let press = press(canvas.now, dialog);
+    let fixed = cells(top.len() + press.len() + 4);
+    let room = area.height.saturating_sub(fixed);
+    let lines = dialog.targets().saturating_mul(2);
+    let listed = cells(lines).min(room);
+    let outer = centred(area, wide, fixed + listed);
+    let inner = boxed(canvas, outer, action::spec(dialog.action).title, dialog.destroys());
+    let mut line = 0;
+    for text in &top {
+        put(canvas, row(inner, line), text);
+        line += 1;
+    }
+    line += 1;
+    let first = dialog.scroll.saturating_mul(2).min(lines.saturating_sub(listed.into()));
+    for text in targets(dialog, first, listed.into()) {
+        put(canvas, row(inner, line), &text);
+        line += 1;
+    }
+    more(canvas, outer, listed, first, lines);
+    let mut cursor = None;
+    let from = inner.height.saturating_sub(cells(press.len()));
+    for (at, text) in (from.max(line)..).zip(&press) {
+        let end = put(canvas, row(inner, at), text);
+        if matches!(dialog.friction, Friction::Type { .. }) {
+            cursor = canvas.cursor(end.min(inner.right().saturating_sub(1)), row(inner, at).y);
+        }
+    }
+    cursor
+}
+
+/// A box with a title; answers its inside.
+pub(super) fn boxed(canvas: &mut Canvas<'_>, area: Rect, title: &str, danger: bool) -> Rect {
+    let role = if danger { Role::DialogDanger } else { Role::DialogBorder };
+    canvas.clear(area, Role::Dialog);
+    let inner_width = usize::from(area.width.saturating_sub(2));
+    canvas.text(row(area, 0), &format!("┌{}┐", "─".repeat(inner_width)), role);
+    canvas.text(
+        row(area, area.height.saturating_sub(1)),
+        &format!("└{}┘", "─".repeat(inner_width)),
+        role,
+    );
+    for line in 1..area.height.saturating_sub(1) {
+        canvas.text(row(area, line), "│", role);
+        canvas.text(behind(row(area, line), area.width.saturating_sub(1)), "│", role);
+    }
+    let title_place = Rect {
+        width: area.width.saturating_sub(4),
+        ..behind(row(area, 0), 2)
+    };
+    canvas.text(title_place, &format!(" {title} "), role);
+    Rect {
+        x: area.x + 2.min(area.width),
+        y: area.y + 1.min(area.height),
+        width: area.width.saturating_sub(4),
+        height: area.height.saturating_sub(2),
+    }
+}
+
+fn centred(area: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(area.width), height.min(area.height));
+    Rect {
+        x: area.x + (area.width - width) / 2,
+        y: area.y + (area.height - height) / 2,
+        width,
+        height,
+    }
+}
+
+fn put(canvas: &mut Canvas<'_>, area: Rect, line: &Line) -> u16 {
+    let mut rest = area;
+    for (text, role) in line {
+        let taken = canvas.text(rest, text, *role);
+        rest = behind(rest, taken);
+    }
+    rest.x
+}
+
+/// What would be done, where, to how much, and what should be known before.
+fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let plans = dialog.plans.as_deref().unwrap_or_default();
+    let title = match plans {
+        [] if dialog.plans.is_none() => "Planning: nothing is done yet …".to_owned(),
+        [] => "There is nothing to do.".to_owned(),
+        [only] => only.title.clone(),
+        many => format!("{} plans: {}, …", many.len(), show(&many[0].title, columns)),
+    };
+    let title_role = if dialog.destroys() {
+        Role::DialogDanger
+    } else {
+        Role::Title
+    };
+    wrapped(&mut lines, &title, columns, 3, title_role);
+    let place = &state.place;
+    let label = if place.label.is_empty() {
+        String::new()
+    } else {
+        format!("{} · ", place.label)
+    };
+    wrapped(
+        &mut lines,
+        &format!("on {label}{} · {}", place.broker, place.store),
+        columns,
+        2,
+        Role::TextMuted,
+    );
+    if dialog.plans.is_some() {
+        wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
+    }
+    if dialog.destroys() {
+        wrapped(
+            &mut lines,
+            "! Messages are lost by this; it cannot be undone.",
+            columns,
+            2,
+            Role::DialogDanger,
+        );
+    }
+    let warnings: Vec<&String> = plans.iter().flat_map(|plan| &plan.warnings).collect();
+    for warning in warnings.iter().take(WARNINGS_MAX) {
+        wrapped(&mut lines, &format!("! {warning}"), columns, 2, Role::Warning);
+    }
+    if warnings.len() > WARNINGS_MAX {
+        let more = format!(
+            "! and {}",
+            plural_of(warnings.len() - WARNINGS_MAX, "more warning", "more warnings")
+        );
+        wrapped(&mut lines, &more, columns, 1, Role::Warning);
+    }
+    lines
+}
+
+fn wrapped(lines: &mut Vec<Line>, text: &str, columns: usize, lines_max: usize, role: Role) {
+    let shown = show(text, columns * lines_max);
+    lines.extend(
+        wrap(&shown, columns)
+            .into_iter()
+            .take(lines_max)
+            .map(|line| vec![(line.to_owned(), role)]),
+    );
+}
+
+/// Messages, targets, and which of them the operator cannot see.
+fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
+    let known: Option<u64> = plans.iter().map(|plan| plan.messages).sum();
+    let messages = match known {
+        Some(messages) => super::words::plural(messages, "message", "messages"),
+        None => "an unknown number of messages".to_owned(),
+    };
+    let targets = plural_of(dialog.targets(), "target", "targets");
+    format!("{messages} · {targets} · {}", scope(&dialog.scope))
+}
+
+fn scope(scope: &Scope) -> String {
+    let number = |number: usize| count(u64::try_from(number).unwrap_or(u64::MAX));
+    let mut text = match scope.kind {
+        ScopeKind::One => "the selected row".to_owned(),
+        ScopeKind::Marked => format!("marked: {} shown", number(scope.shown)),
+        ScopeKind::Filtered => format!("all {} that the filter shows", number(scope.shown)),
+    };
+    if scope.hidden > 0 {
+        text.push_str(&format!(", {} hidden by the filter", number(scope.hidden)));
+    }
+    if scope.gone > 0 {
+        text.push_str(&format!(", {} gone", number(scope.gone)));
+    }
+    if scope.skipped > 0 {
+        let because = scope.skipped_because.as_deref().unwrap_or("it does not apply to them");
+        text.push_str(&format!(", {} left out: {because}", number(scope.skipped)));
+    }
+    text
+}
+
+/// Two lines a target: what, and from what to what. Only those that are on the screen are made.
+fn targets(dialog: &Dialog, first: usize, listed: usize) -> Vec<Line> {
+    let lines = dialog
+        .plans
+        .iter()
+        .flatten()
+        .flat_map(|plan| &plan.lines)
+        .skip(first / 2);
+    let both = lines
+        .take(listed / 2 + 2)
+        .flat_map(|line| [vec![(line.target.clone(), Role::Text)], change(line)]);
+    both.skip(first % 2).take(listed).collect()
+}
+
+fn change(line: &PlanLine) -> Line {
+    vec![
+        ("  ".to_owned(), Role::Text),
+        (show(&line.now, 60), Role::TextMuted),
+        (" → ".to_owned(), Role::TextMuted),
+        (line.effect.clone(), Role::Info),
+    ]
+}
+
+fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: usize) {
+    if lines <= usize::from(listed) {
+        return;
+    }
+    let last = (first + usize::from(listed)) / 2;
+    let text = format!(" {}–{last} of {} targets, ↑↓ ", (first / 2 + 1).min(last), lines / 2);
+    let corner = Rect {
+        width: outer.width.saturating_sub(2),
+        ..row(outer, outer.height.saturating_sub(1))
+    };
+    canvas.right(corner, &text, Role::DialogBorder);
+}
+
+/// What to press: cancel in front, and accepting only when it is armed.
+fn press(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
+    let title = action::spec(dialog.action).title;
+    let text = |text: &str, role| (text.to_owned(), role);
+    let cancel = text("[ Enter  cancel ]", Role::TabSelected);
+    if dialog.plans.is_none() {
+        return vec![vec![cancel]];
+    }
+    match &dialog.friction {
+        Friction::Key(key) if dialog.is_armed(now) => {
+            let accept = (format!("{key}  {title}"), Role::DialogKey);
+            vec![vec![cancel, text("   ", Role::Text), accept]]
+        }
+        Friction::Key(key) => {
+            let wait = (format!("{key}  {title} (in a moment)"), Role::HintDisabled);
+            vec![vec![cancel, text("   ", Role::Text), wait]]
+        }
+        Friction::Type { what, word } => {
+            let done = dialog.typed == *word;
+            let enter = if done {
+                format!("[ Enter  {title} ]")
+            } else {
+                "[ Enter or Esc  cancel ]".to_owned()
+            };
+            let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
+            let label = format!("to {title}, type the {what}: {} ", show(word, 60));
+            vec![
+                vec![(enter, enter_role)],
+                vec![(label, Role::DialogKey), (show(&dialog.typed, 60), Role::Input)],
+            ]
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What is on every screen: where this is, who delivers, how old the numbers are, the views.
+//!
+//! ```text
+//!  PRODUCTION  READ-ONLY  rabbitmq mq1/redrive · postgres db1/redrive   2 daemons deliver · live
+//!  1 Overview  2 Queues 12  3 Endpoints 6 ▼4  4 Retries 7  5 Log 9
+//!  ! broker unreachable since 34 s: connection refused; numbers are from 03:12:09 UTC
+//!  (the body)
+//!  R redeliver  P pause  Enter open  / filter                              ? help  q quit
+//! ```
+
+use ratatui::layout::Rect;
+
+use super::super::state::{Link, State, View, Work};
+use super::super::theme::Role;
+use super::canvas::{Canvas, behind, cells, row};
+use super::words::{ago, clock, count, plural_of, span};
+use crate::domain::text::width;
+use crate::engine::snapshot::{Part, Snapshot};
+
+/// From this height on the hint bar may have two lines, where the width needs them.
+const TALL: u16 = 24;
+const WIDE: u16 = 150;
+
+/// The parts of the screen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    header: Rect,
+    tabs: Rect,
+    banner: Rect,
+    pub(super) body: Rect,
+    pub(super) hints: Rect,
+}
+
+impl Frame {
+    /// Divides the screen.
+    pub(super) fn split(area: Rect, state: &State) -> Self {
+        let banners = cells(problems(state).len());
+        let hints = if area.height >= TALL && area.width < WIDE { 2 } else { 1 };
+        let body = area.height.saturating_sub(2 + banners + hints);
+        let part = |y: u16, height: u16| Rect {
+            y: area.y + y,
+            height,
+            ..area
+        };
+        Self {
+            header: part(0, 1),
+            tabs: part(1, 1),
+            banner: part(2, banners),
+            body: part(2 + banners, body),
+            hints: part(2 + banners + body, hints),
+        }
+    }
+}
+
+/// Paints header, tabs and banners.
+pub(super) fn paint(canvas: &mut Canvas<'_>, frame: &Frame, state: &State) {
+    header(canvas, frame.header, state);
+    tabs(canvas, frame.tabs, state);
+    for (line, problem) in (0..).zip(problems(state)) {
+        let area = row(frame.banner, line);
+        canvas.clear(area, Role::Alarm);
+        canvas.text(area, &format!(" ! {problem}"), Role::Alarm);
+    }
+}
+
+fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    canvas.clear(area, Role::Header);
+    let right = right_of_header(state);
+    let right_width = right
+        .iter()
+        .map(|(text, _)| cells(width(text)) + 1)
+        .sum::<u16>()
+        .min(area.width);
+    let mut left = Rect {
+        width: area.width - right_width,
+        ..area
+    };
+    if !state.place.label.is_empty() {
+        let style = canvas.theme.profile(state.place.colour.as_deref());
+        let taken = canvas.styled(left, &format!(" {} ", state.place.label), style);
+        left = behind(left, taken);
+    }
+    if state.place.read_only.is_some() {
+        let taken = canvas.text(left, " READ-ONLY ", Role::AlarmWarning);
+        left = behind(left, taken);
+    }
+    let place = format!(" {} · {}", state.place.broker, state.place.store);
+    canvas.text(left, &place, Role::HeaderMuted);
+    let mut x = area.right() - right_width;
+    for (text, role) in right {
+        let place = Rect {
+            x,
+            width: area.right() - x,
+            ..area
+        };
+        x += canvas.text(place, &text, role) + 1;
+    }
+}
+
+fn right_of_header(state: &State) -> Vec<(String, Role)> {
+    [who_delivers(state), data_age(state)].into_iter().flatten().collect()
+}
+
+/// Who takes messages, as far as it is known.
+fn who_delivers(state: &State) -> Option<(String, Role)> {
+    let daemons = state.snapshot.as_ref().map(|snapshot| delivering(snapshot));
+    match (state.work, daemons) {
+        (Work::Delivers, None | Some(0 | 1)) => Some(("this console delivers".to_owned(), Role::Header)),
+        (Work::Delivers, Some(all)) => {
+            let others = plural_of(all - 1, "daemon", "daemons");
+            Some((format!("this console and {others} deliver"), Role::Header))
+        }
+        (_, None) => None,
+        (_, Some(0)) => Some((" NOBODY delivers ".to_owned(), Role::Alarm)),
+        (_, Some(1)) => Some(("1 daemon delivers".to_owned(), Role::Header)),
+        (_, Some(many)) => Some((format!("{many} daemons deliver"), Role::Header)),
+    }
+}
+
+/// Processes that deliver and are alive.
+pub(super) fn delivering(snapshot: &Snapshot) -> usize {
+    snapshot
+        .incarnations
+        .iter()
+        .filter(|one| one.alive && one.delivers)
+        .count()
+}
+
+fn data_age(state: &State) -> Option<(String, Role)> {
+    if let Some(at) = state.frozen_at {
+        return Some((format!(" FROZEN {} ", span(state.now.since(at))), Role::AlarmWarning));
+    }
+    let snapshot = state.snapshot.as_ref()?;
+    if state.is_live() {
+        return Some(("● live ".to_owned(), Role::Header));
+    }
+    Some((
+        format!(" {} old ", span(state.now.since(snapshot.taken_at))),
+        Role::AlarmWarning,
+    ))
+}
+
+/// Whether what the body shows is older than it should be, so that it is dimmed.
+pub(super) fn is_stale(state: &State) -> bool {
+    state.snapshot.as_ref().is_some_and(|snapshot| {
+        let broken = |part: &Part| part.problem.is_some();
+        broken(&snapshot.broker) || broken(&snapshot.store) || (state.frozen_at.is_none() && !state.is_live())
+    })
+}
+
+/// What keeps numbers from being read, a sentence each.
+fn problems(state: &State) -> Vec<String> {
+    let Some(snapshot) = &state.snapshot else {
+        return Vec::new();
+    };
+    let mut problems = Vec::new();
+    if let Link::Connecting { problem, next_at, .. } = &state.link {
+        let because = problem.as_deref().unwrap_or("the connection was lost");
+        problems.push(format!(
+            "connecting again, next try at {} UTC: {because}",
+            clock(*next_at)
+        ));
+    }
+    for (name, part) in [("broker", &snapshot.broker), ("store", &snapshot.store)] {
+        let Some(why) = &part.problem else { continue };
+        problems.push(match part.taken_at {
+            Some(at) => {
+                let (since, at) = (ago(state.now, at), clock(at));
+                format!("{name} unreachable, last read {since}: {why} (its numbers are from {at} UTC)")
+            }
+            None => format!("{name} unreachable, never read: {why}"),
+        });
+    }
+    problems
+}
+
+fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    canvas.clear(area, Role::Tab);
+    let narrow = area.width < 72;
+    let mut rest = area;
+    for (number, view) in (1..).zip(View::ALL) {
+        let role = if state.view == view {
+            Role::TabSelected
+        } else {
+            Role::Tab
+        };
+        let title = if narrow {
+            view.title().get(..3).unwrap_or_default()
+        } else {
+            view.title()
+        };
+        let text = format!(" {number} {title}{} ", badge(state, view, narrow));
+        let taken = canvas.text(rest, &text, role);
+        rest = behind(rest, taken);
+    }
+}
+
+/// How many there are, and how many of them need a look.
+fn badge(state: &State, view: View, narrow: bool) -> String {
+    let Some(snapshot) = state.snapshot.as_ref().filter(|_| !narrow) else {
+        return String::new();
+    };
+    let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
+    let of = |number: usize| format!(" {}", count(u64::try_from(number).unwrap_or(u64::MAX)));
+    match view {
+        View::Overview => String::new(),
+        View::Queues => of(snapshot.queues.len()),
+        View::Endpoints => match disabled + parked + unavailable {
+            0 => of(snapshot.endpoints.len()),
+            down => format!("{} ▼{}", of(snapshot.endpoints.len()), count(down)),
+        },
+        View::Retries => of(snapshot.retries.len()),
+        View::Log => of(state.journal.newest_first().len()),
+    }
+}

@@ -1,0 +1,113 @@
+//! Every key and what it does, made from the table of actions.
+//!
+//! ```text
+//! ┌ Keys ─────────────────────────────────────────────┐
+//! │ Act (planned, then confirmed)                      │
+//! │  R        redeliver      Make the endpoint of …    │
+//! └────────────────────────────────── 1–18 of 52 ──────┘
+//! ```
+
+use ratatui::layout::Rect;
+
+use super::super::action::{ActionSpec, help_sections};
+use super::super::state::State;
+use super::super::theme::Role;
+use super::canvas::{Canvas, behind, cells, row, wrap};
+use super::dialog::boxed;
+
+const KEYS: u16 = 14;
+const TITLE: u16 = 20;
+
+enum Line {
+    Section(&'static str),
+    Action {
+        keys: String,
+        title: &'static str,
+        help: String,
+        enabled: bool,
+    },
+}
+
+/// Paints the help over the whole body.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, scroll: usize) {
+    let inner = boxed(canvas, area, "Keys", false);
+    let wide = inner.width >= 70;
+    let help_width = inner.width.saturating_sub(if wide { KEYS + TITLE } else { KEYS });
+    let lines = lines(state, usize::from(help_width));
+    let scroll = scroll.min(lines.len().saturating_sub(inner.height.into()));
+    for (at, line) in (0..inner.height).zip(lines.iter().skip(scroll)) {
+        let place = row(inner, at);
+        match line {
+            Line::Section(title) => {
+                canvas.text(place, title, Role::Title);
+            }
+            Line::Action {
+                keys,
+                title,
+                help,
+                enabled,
+            } => {
+                let role = if *enabled { Role::Text } else { Role::HintDisabled };
+                canvas.text(
+                    Rect {
+                        width: KEYS - 2,
+                        ..behind(place, 1)
+                    },
+                    keys,
+                    Role::DialogKey,
+                );
+                let mut x = KEYS;
+                if wide {
+                    canvas.text(
+                        Rect {
+                            width: TITLE - 1,
+                            ..behind(place, x)
+                        },
+                        title,
+                        role,
+                    );
+                    x += TITLE;
+                }
+                canvas.text(behind(place, x), help, role);
+            }
+        }
+    }
+    let end = (scroll + usize::from(inner.height)).min(lines.len());
+    let text = format!(" {}–{end} of {} ", (scroll + 1).min(end), lines.len());
+    let corner = Rect {
+        width: area.width.saturating_sub(2),
+        ..row(area, area.height.saturating_sub(1))
+    };
+    canvas.right(corner, &text, Role::DialogBorder);
+}
+
+fn lines(state: &State, help_width: usize) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for section in help_sections() {
+        lines.push(Line::Section(section.title));
+        for spec in section.actions() {
+            action_lines(state, spec, help_width, &mut lines);
+        }
+    }
+    lines
+}
+
+fn action_lines(state: &State, spec: &'static ActionSpec, help_width: usize, lines: &mut Vec<Line>) {
+    let keys: Vec<String> = state.keymap.labels(spec.id).collect();
+    let enabled = (spec.enabled)(state);
+    let mut keys = keys.join(" ");
+    let mut title = spec.title;
+    let reason = enabled
+        .as_ref()
+        .err()
+        .map(|reason| format!(" Not now: {}.", reason.as_ref()))
+        .unwrap_or_default();
+    for part in wrap(&format!("{}{reason}", spec.help), help_width.max(usize::from(cells(1)))) {
+        lines.push(Line::Action {
+            keys: std::mem::take(&mut keys),
+            title: std::mem::take(&mut title),
+            help: part.to_owned(),
+            enabled: enabled.is_ok(),
+        });
+    }
+}

@@ -1,0 +1,293 @@
+//! The one list: its columns, the rows that are on the screen, and what the selected one says.
+//!
+//! ```text
+//!    State ▲               Queue                Waiting  Endpoint
+//!  ▌ ! parked              redrive.order-21.0…       22  stock.example/changed
+//!  ✓ ▼ endpoint_unavailab… redrive.order-18.9…       12  stock.example/changed
+//!  its URL is unavailable after 4 failed attempts (last answer 503); one message probes it
+//!  1–2 of 12 · 1 marked · filter: state = parked
+//! ```
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use ratatui::layout::{Position, Rect};
+
+use super::super::state::{Mode, State};
+use super::super::table::{Row, Table};
+use super::super::theme::Role;
+use super::canvas::{Canvas, behind, below, cells, row};
+use super::columns::{Placed, place};
+use super::words::{count, plural_of};
+use crate::domain::text::width;
+use crate::domain::time::Timestamp;
+
+/// Cells for the signs of selection and mark.
+const GUTTER: u16 = 3;
+/// From this height on the selected row's sentence stands under the list.
+const ROOM_FOR_SAYS: u16 = 9;
+
+/// What stands in a cell. Text from outside may be raw: the canvas makes it safe.
+pub(super) struct Cell<'a> {
+    pub(super) text: Cow<'a, str>,
+    pub(super) role: Role,
+}
+
+impl<'a> Cell<'a> {
+    pub(super) fn new(text: impl Into<Cow<'a, str>>, role: Role) -> Self {
+        Self {
+            text: text.into(),
+            role,
+        }
+    }
+
+    /// A time or a number that there may be none of.
+    pub(super) fn or_none(text: Option<impl Into<Cow<'a, str>>>, role: Role) -> Self {
+        text.map_or_else(
+            || Self::new(super::words::NONE, Role::TextMuted),
+            |text| Self::new(text, role),
+        )
+    }
+}
+
+/// A row that can be painted.
+pub(super) trait Listed: Row {
+    /// What they are called, many of them.
+    const MANY: &'static str;
+    /// What to do when there is none.
+    const WHEN_NONE: &'static str;
+
+    /// What stands in a column.
+    fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_>;
+
+    /// The column that [`Listed::says`] repeats.
+    const SAID_BY: &'static str;
+
+    /// One sentence about the row.
+    fn says(&self) -> Cow<'_, str>;
+}
+
+/// Paints a list; answers where the cursor stands when its filter is typed.
+pub(super) fn paint<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    state: &State,
+    table: &Table<R>,
+) -> Option<Position> {
+    let says_lines = u16::from(area.height >= ROOM_FOR_SAYS);
+    let rows = Rect {
+        height: area.height.saturating_sub(1 + says_lines + 1),
+        ..below(area, 1)
+    };
+    let placed = place(R::COLUMNS, area.width.saturating_sub(GUTTER + 1), table.column_offset);
+    head(canvas, row(area, 0), table, &placed);
+    let window = table.window(rows.height.into());
+    if window.is_empty() {
+        nothing(canvas, rows, state, table);
+    }
+    for (line, position) in (0..).zip(window.clone()) {
+        if let Some(one) = table.row(position) {
+            let selected = table.cursor == position;
+            paint_row(
+                canvas,
+                row(rows, line),
+                &**one,
+                &placed,
+                selected,
+                table.marks.contains(&one.id()),
+            );
+        }
+    }
+    if says_lines == 1 {
+        says(canvas, row(area, area.height - 2), table, &placed);
+    }
+    foot(canvas, row(area, area.height.saturating_sub(1)), state, table, &window)
+}
+
+fn head<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed: &[Placed]) {
+    canvas.lay_over(area, Role::Column);
+    for column in placed {
+        let Some(spec) = R::COLUMNS.get(column.index) else {
+            continue;
+        };
+        let sign = match (table.sort.column == column.index, table.sort.descending) {
+            (false, _) => "",
+            (true, false) => " ▲",
+            (true, true) => " ▼",
+        };
+        let place = inside(area, column);
+        let title = format!("{}{sign}", spec.title);
+        let title = if width(&title) > usize::from(place.width) {
+            title.replace(' ', "")
+        } else {
+            title
+        };
+        if spec.right {
+            canvas.right(place, &title, Role::Column);
+        } else {
+            canvas.text(place, &title, Role::Column);
+        }
+    }
+}
+
+fn paint_row<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, one: &R, placed: &[Placed], selected: bool, marked: bool) {
+    if selected {
+        canvas.text(row(area, 0), "▌", Role::Mark);
+    }
+    if marked {
+        canvas.text(behind(area, 1), "✓", Role::Mark);
+    }
+    for column in placed {
+        let Some(spec) = R::COLUMNS.get(column.index) else {
+            continue;
+        };
+        let cell = one.cell(spec.name, canvas.now);
+        let place = inside(area, column);
+        if spec.right {
+            canvas.right(place, &cell.text, cell.role);
+        } else {
+            canvas.text(place, &cell.text, cell.role);
+        }
+    }
+    if selected {
+        canvas.lay_over(area, Role::Selection);
+    }
+}
+
+fn inside(area: Rect, column: &Placed) -> Rect {
+    let area = behind(area, GUTTER + column.x);
+    Rect {
+        width: column.width.min(area.width),
+        ..area
+    }
+}
+
+/// The sentence of the selected row, unless its column is on the screen.
+fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed: &[Placed]) {
+    let on_screen = placed
+        .iter()
+        .any(|column| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY));
+    if let (false, Some(one)) = (on_screen, table.row(table.cursor)) {
+        canvas.text(behind(area, 1), &one.says(), Role::Info);
+    }
+}
+
+/// Where in the list this is, what is marked, what is filtered.
+fn foot<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    state: &State,
+    table: &Table<R>,
+    window: &Range<usize>,
+) -> Option<Position> {
+    if let Mode::Filter(input) = &state.mode {
+        return filter_line(canvas, area, table, input);
+    }
+    let mut parts = vec![format!(
+        " {}–{} of {}",
+        (window.start + 1).min(window.end),
+        window.end,
+        of(table.order.len())
+    )];
+    if table.order.len() < table.rows.len() {
+        parts.push(format!(
+            "{} hidden by the filter",
+            of(table.rows.len() - table.order.len())
+        ));
+    }
+    let marks = table.mark_counts;
+    let mut marked = format!("{} marked", of(marks.shown + marks.hidden + marks.gone));
+    if marks.hidden > 0 {
+        marked.push_str(&format!(" ({} of them hidden)", of(marks.hidden)));
+    }
+    if marks.gone > 0 {
+        marked.push_str(&format!(" ({} of them gone)", of(marks.gone)));
+    }
+    let taken = canvas.text(area, &parts.join(" · "), Role::TextMuted);
+    let mut rest = behind(area, taken);
+    if !table.marks.is_empty() {
+        let taken = canvas.pieces(rest, &[(" · ", Role::TextMuted), (&marked, Role::Mark)]);
+        rest = behind(rest, taken);
+    }
+    if !table.filter.text.is_empty() {
+        canvas.pieces(
+            rest,
+            &[(" · filter: ", Role::TextMuted), (&table.filter.text, Role::Info)],
+        );
+    }
+    None
+}
+
+fn of(number: usize) -> String {
+    count(u64::try_from(number).unwrap_or(u64::MAX))
+}
+
+/// `/` with what is typed, and why it cannot be read.
+fn filter_line<R: Listed>(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    table: &Table<R>,
+    input: &tui_input::Input,
+) -> Option<Position> {
+    canvas.text(area, " /", Role::HintKey);
+    let error = table.filter.error.as_ref().map(|error| {
+        let meant = error
+            .nearest
+            .as_ref()
+            .map(|name| format!(" (did you mean {name}?)"))
+            .unwrap_or_default();
+        format!(" ! {error}{meant} ")
+    });
+    let room = behind(area, 3);
+    let said = error.unwrap_or_else(|| format!(" {} ", plural_of(table.order.len(), "row", "rows")));
+    let said_width = cells(width(&said)).min(room.width / 2);
+    let field = Rect {
+        width: room.width - said_width,
+        ..room
+    };
+    let role = if table.filter.error.is_some() {
+        Role::Error
+    } else {
+        Role::TextMuted
+    };
+    canvas.text(behind(room, field.width), &said, role);
+    canvas.lay_over(field, Role::Input);
+    let scroll = input.visual_scroll(usize::from(field.width).saturating_sub(1));
+    let typed: String = skip_columns(input.value(), scroll);
+    canvas.text(field, &typed, Role::Input);
+    canvas.cursor(field.x + cells(input.visual_cursor().saturating_sub(scroll)), field.y)
+}
+
+fn skip_columns(text: &str, columns: usize) -> String {
+    let mut skipped = 0;
+    let kept = text.chars().skip_while(|character| {
+        let skip = skipped < columns;
+        skipped += unicode_width::UnicodeWidthChar::width(*character).unwrap_or(0);
+        skip
+    });
+    kept.collect()
+}
+
+/// Why there is no row, and what to do.
+fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>) {
+    let many = R::MANY;
+    let (title, mend) = if table.taken_at.is_none() && state.snapshot.is_none() {
+        (
+            format!("Looking for the {many} for the first time …"),
+            "This takes as long as broker and store take to answer.".to_owned(),
+        )
+    } else if table.taken_at.is_none() {
+        (format!("Sorting the {many} …"), String::new())
+    } else if !table.rows.is_empty() {
+        let hidden = of(table.rows.len());
+        (
+            format!("The filter shows none of the {hidden} {many}."),
+            "Esc takes the filter away, / changes it.".to_owned(),
+        )
+    } else {
+        (format!("There are no {many}."), R::WHEN_NONE.to_owned())
+    };
+    let area = behind(below(area, 1), GUTTER);
+    let used = canvas.wrapped(area, &title, Role::Title);
+    canvas.wrapped(below(area, used), &mend, Role::TextMuted);
+}

@@ -1,0 +1,88 @@
+//! What waits and what is delivered, over the last hour.
+//!
+//! ```text
+//!  waiting    41        ▁▁▂▃▅▆▇█
+//!  the last hour, ≤ 45  ▅▅▆███████
+//! ```
+
+use ratatui::layout::Rect;
+
+use super::super::super::state::State;
+use super::super::super::theme::Role;
+use super::super::canvas::{Canvas, behind, row};
+use super::super::words::{known, rate};
+use super::trend::{self, Series};
+
+const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Cells for the names and numbers.
+const LABEL: u16 = 26;
+
+/// Paints both charts, each `height` lines high; answers how many lines they took.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, height: u16) -> u16 {
+    let columns = usize::from(area.width.saturating_sub(LABEL));
+    let now = state
+        .history
+        .samples()
+        .next_back()
+        .map_or(state.now, |sample| sample.at);
+    let waiting = trend::waiting(&state.history, now, columns);
+    let delivered = trend::delivered(&state.history, now, columns);
+    let waits = known(state.snapshot.as_ref().and_then(|snapshot| snapshot.totals.waiting));
+    let speed = trend::rates(&state.history).map_or_else(|| "?".to_owned(), |rates| rate(rates.delivered));
+    let most = |series: &Series| series.iter().flatten().copied().max();
+    let top = most(&waiting).map(|most| format!("1 h, max {}", known(Some(most))));
+    one(canvas, area, ("waiting", &waits, top), &waiting, height);
+    let top = most(&delivered).map(|most| format!("1 h, max {}", rate(most)));
+    let second = Rect {
+        y: area.y.saturating_add(height + gap(height)),
+        height: area.height.saturating_sub(height + gap(height)),
+        ..area
+    };
+    one(canvas, second, ("delivered", &speed, top), &delivered, height);
+    2 * height + 1 + gap(height)
+}
+
+/// High charts have a line between them.
+const fn gap(height: u16) -> u16 {
+    if height > 1 { 1 } else { 0 }
+}
+
+fn one(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    (name, number, top): (&str, &str, Option<String>),
+    series: &Series,
+    height: u16,
+) {
+    let top = top.unwrap_or_else(|| "no sample yet".to_owned());
+    canvas.text(row(area, 0), name, Role::Text);
+    canvas.text(behind(row(area, 0), 10), number, Role::Title);
+    if height > 1 {
+        canvas.text(row(area, 1), &top, Role::ChartAxis);
+    } else if number.len() <= 7 {
+        let short = top.replace("1 h, ", "");
+        canvas.right(
+            Rect {
+                width: 15,
+                ..behind(row(area, 0), 10)
+            },
+            &short.replace("no sample yet", ""),
+            Role::ChartAxis,
+        );
+    }
+    let most = series.iter().flatten().copied().max().unwrap_or(0).max(1);
+    for line in 0..height {
+        let bars: String = series.iter().map(|value| bar(*value, most, height, line)).collect();
+        canvas.text(behind(row(area, line), LABEL), &bars, Role::Chart);
+    }
+}
+
+/// A column's part in a line, counted from the top. Zero is seen, a gap is not.
+fn bar(value: Option<u64>, most: u64, height: u16, line: u16) -> char {
+    let Some(value) = value else { return ' ' };
+    let eighths = value.saturating_mul(u64::from(height) * 8).div_ceil(most);
+    let below = u64::from(height - 1 - line) * 8;
+    let least = u64::from(below == 0);
+    let index = usize::try_from(eighths.saturating_sub(below).max(least)).unwrap_or(8);
+    BARS.get(index.min(8)).copied().unwrap_or('█')
+}

@@ -1,0 +1,152 @@
+//! The one sentence: the worst thing that is so, with its number, its age and what happens next.
+//!
+//! 1. Nothing was read yet. 2. Nobody delivers what waits. 3. The broker takes nothing. 4. Endpoints are
+//! not available. 5. Queues wait for a person. 6. Heads wait for their next attempt. 7. Nothing is stuck.
+
+use super::super::super::state::{State, Work};
+use super::super::super::theme::Role;
+use super::super::frame::delivering;
+use super::super::words::{count, plural, rate, span, until};
+use super::trend::{self, Trend};
+use crate::domain::endpoint::EndpointState;
+use crate::domain::queue::QueueState;
+use crate::engine::snapshot::Snapshot;
+
+/// The sentence and how it is meant.
+pub(super) fn of(state: &State) -> (String, Role) {
+    let Some(snapshot) = &state.snapshot else {
+        return (
+            "Looking for the first time: broker and store have not answered yet …".to_owned(),
+            Role::Title,
+        );
+    };
+    nobody(state, snapshot)
+        .or_else(|| blocked(snapshot))
+        .or_else(|| endpoints(state, snapshot))
+        .or_else(|| queues(snapshot))
+        .or_else(|| retrying(state, snapshot))
+        .unwrap_or_else(|| (fine(snapshot), Role::Good))
+}
+
+fn nobody(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
+    let waiting = snapshot.totals.waiting.filter(|waiting| *waiting > 0)?;
+    if delivering(snapshot) > 0 || state.work == Work::Delivers {
+        return None;
+    }
+    let wait = if waiting == 1 { "waits" } else { "wait" };
+    let text = format!(
+        "! Nobody delivers: {} {wait} and no process takes them. Start `redrive --daemon`.",
+        plural(waiting, "message", "messages")
+    );
+    Some((text, Role::Critical))
+}
+
+fn blocked(snapshot: &Snapshot) -> Option<(String, Role)> {
+    let blocked = snapshot.totals.queues_in(QueueState::BrokerBlocked);
+    let text =
+        "! The broker takes nothing (alarm): free memory or disk there; what is published waits with its sender.";
+    (blocked > 0).then(|| (text.to_owned(), Role::Critical))
+}
+
+fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
+    let totals = &snapshot.totals;
+    let [disabled, parked, unavailable, _] = totals.endpoints_by_state;
+    let down = disabled + parked + unavailable;
+    if down == 0 {
+        return None;
+    }
+    let are = if down == 1 { "endpoint is" } else { "endpoints are" };
+    let next = match next_attempt(state, snapshot) {
+        Some(next) => format!("; next attempt {next}"),
+        None => "; nothing is tried until a person redelivers (R)".to_owned(),
+    };
+    let oldest = totals
+        .oldest_at
+        .map(|at| format!(", the oldest {}", span(state.now.since(at))))
+        .unwrap_or_default();
+    let stuck = totals.stuck.map_or_else(
+        || "an unknown number of messages waits".to_owned(),
+        |stuck| {
+            format!(
+                "{} {}",
+                plural(stuck, "message", "messages"),
+                if stuck == 1 { "waits" } else { "wait" }
+            )
+        },
+    );
+    let text = format!("▼ {} {are} not available: {stuck}{oldest}{next}", count(down));
+    let person = totals.endpoints_in(EndpointState::Parked) + totals.endpoints_in(EndpointState::Disabled) > 0;
+    Some((text, if person { Role::Critical } else { Role::Bad }))
+}
+
+fn queues(snapshot: &Snapshot) -> Option<(String, Role)> {
+    let of = |state| snapshot.totals.queues_in(state);
+    let person =
+        of(QueueState::Parked) + of(QueueState::Quarantined) + of(QueueState::Refused) + of(QueueState::Unowned);
+    if person > 0 {
+        let text = format!(
+            "! {} for a person: 2 shows them, worst first",
+            plural(person, "queue waits", "queues wait")
+        );
+        return Some((text, Role::Critical));
+    }
+    let paused = of(QueueState::Paused);
+    let text = format!(
+        "◆ {} paused by a person; everything else moves",
+        plural(paused, "queue is", "queues are")
+    );
+    (paused > 0).then_some((text, Role::Warning))
+}
+
+fn retrying(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
+    let heads = snapshot.totals.queues_in(QueueState::WaitingRetry);
+    if heads == 0 {
+        return None;
+    }
+    let next = next_attempt(state, snapshot)
+        .map(|next| format!("; next {next}"))
+        .unwrap_or_default();
+    let text = format!(
+        "… {} for the next attempt of its head{next}",
+        plural(heads, "queue waits", "queues wait")
+    );
+    Some((text, Role::Warning))
+}
+
+fn fine(snapshot: &Snapshot) -> String {
+    match snapshot.totals.waiting {
+        Some(0) => "✓ Nothing is stuck, nothing waits.".to_owned(),
+        Some(waiting) => format!(
+            "✓ Nothing is stuck: {} on the way.",
+            plural(waiting, "message is", "messages are")
+        ),
+        None => "● No endpoint is unavailable; how much waits is not known.".to_owned(),
+    }
+}
+
+fn next_attempt(state: &State, snapshot: &Snapshot) -> Option<String> {
+    let at = snapshot.retries.first()?.at?;
+    Some(until(state.now, at))
+}
+
+/// Since when, better or worse, and how fast it comes and goes.
+pub(super) fn since_and_trend(state: &State, snapshot: &Snapshot) -> String {
+    let mut parts = Vec::new();
+    if let Some(since) = snapshot.worst.down_since {
+        parts.push(format!("since {}", span(state.now.since(since))));
+    }
+    parts.push(match trend::of(&state.history) {
+        Trend::Unknown => "trend in a minute".to_owned(),
+        Trend::Steady => "waiting: steady".to_owned(),
+        Trend::Rising { by, over } => format!("waiting ▲ rising, +{} in {}", count(by), span(over)),
+        Trend::Falling { by, over } => format!("waiting ▼ falling, −{} in {}", count(by), span(over)),
+    });
+    if let Some(rates) = trend::rates(&state.history) {
+        let came = rates
+            .came
+            .map(|came| format!("in {}, ", rate(came)))
+            .unwrap_or_default();
+        parts.push(format!("{came}delivered {}", rate(rates.delivered)));
+    }
+    parts.join(" · ")
+}

@@ -1,0 +1,226 @@
+//! Is anything stuck, since when, how much, better or worse, what happens next: in five seconds.
+//!
+//! ```text
+//!  ▼ 3 endpoints are not available: 41 messages wait, the oldest 12m04s; next attempt in 8 s
+//!  since 14m02s · waiting ▲ rising, +12 in 5 min · in 14.1/s, delivered 12.3/s
+//!
+//!  waiting    41   ▁▁▂▃▅▆▇█      the last hour, at most 45
+//!  delivered 12/s  ▅▅▅▆▅▃▂▂      the last hour, at most 15.0/s
+//!
+//!  Worst first                                                        3 shows all endpoints
+//!  ! parked        billing.example/hook     22 waiting  since 12m04s  status 500
+//!
+//!  Next                                                               4 shows all retries
+//!  in 8 s          stock.example/changed    attempt 5 of 13
+//!
+//!  12 queues       5 delivering · 3 endpoint_unavailable · 2 parked · 2 empty
+//!  3 dead letters · 2 daemons deliver: host-a, host-b
+//! ```
+
+mod chart;
+mod headline;
+mod trend;
+
+use ratatui::layout::Rect;
+
+use super::super::state::State;
+use super::super::theme::Role;
+use super::canvas::{Canvas, behind, below, row};
+use super::frame::delivering;
+use super::words::{self, count, known, plural, span, until};
+use crate::domain::queue::QueueState;
+use crate::engine::snapshot::{EndpointRow, QUEUE_STATES, QueueRow, Snapshot};
+
+/// Rows of each short list, by how high the terminal is.
+const FEW: usize = 3;
+const MANY: usize = 5;
+const TALL: u16 = 30;
+/// Names of daemons, at most.
+const DAEMONS_MAX: usize = 4;
+/// Where names begin and how long they are.
+const NAME_AT: u16 = 26;
+
+/// Paints the overview.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    let area = Rect {
+        width: area.width.saturating_sub(2),
+        ..behind(area, 1)
+    };
+    let (said, role) = headline::of(state);
+    let mut line = canvas.wrapped(
+        Rect {
+            height: area.height.min(2),
+            ..area
+        },
+        &said,
+        role,
+    );
+    let Some(snapshot) = &state.snapshot else {
+        return;
+    };
+    canvas.text(row(area, line), &headline::since_and_trend(state, snapshot), Role::Text);
+    line += 2;
+    let tall = area.height >= TALL;
+    line += chart::paint(canvas, below(area, line), state, if tall { 4 } else { 1 });
+    let rows = if tall { MANY } else { FEW };
+    line += worst(canvas, below(area, line), snapshot, rows);
+    line += next(canvas, below(area, line), snapshot, rows);
+    sums(canvas, below(area, line), state, snapshot);
+}
+
+fn title(canvas: &mut Canvas<'_>, area: Rect, text: &str, key: &str, what: &str) {
+    let hint = format!("{key} {what}");
+    canvas.right(area, &hint, Role::Hint);
+    canvas.text(area, text, Role::Title);
+}
+
+/// The endpoints that keep most messages waiting, then the queues that stand still by themselves.
+fn worst(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -> u16 {
+    let worst = &snapshot.worst;
+    if worst.endpoints.is_empty() && worst.queues.is_empty() {
+        return 0;
+    }
+    let (key, what) = if worst.endpoints.is_empty() {
+        ("2", "shows all queues")
+    } else {
+        ("3", "shows all endpoints")
+    };
+    title(canvas, row(area, 0), "Worst first", key, what);
+    let mut line = 1;
+    for endpoint in worst.endpoints.iter().take(rows) {
+        bad_endpoint(canvas, row(area, line), endpoint);
+        line += 1;
+    }
+    for queue in worst.queues.iter().take((rows + 1).saturating_sub(line.into())) {
+        bad_queue(canvas, row(area, line), queue);
+        line += 1;
+    }
+    line + 1
+}
+
+fn bad_endpoint(canvas: &mut Canvas<'_>, area: Rect, one: &EndpointRow) {
+    let (symbol, role) = words::endpoint_state(one.endpoint.state);
+    canvas.text(area, &format!("{symbol} {}", one.endpoint.state.as_str()), role);
+    let since = span(canvas.now.since(one.endpoint.since));
+    let status = one
+        .endpoint
+        .last_status
+        .map(|status| format!("  status {status}"))
+        .unwrap_or_default();
+    let numbers = format!("{} waiting  since {since}{status}", known(one.waiting));
+    named(canvas, area, words::url(&one.endpoint.url), &numbers);
+}
+
+fn bad_queue(canvas: &mut Canvas<'_>, area: Rect, one: &QueueRow) {
+    let Some(state) = one.state else { return };
+    let (symbol, role) = words::queue_state(state);
+    canvas.text(area, &format!("{symbol} {}", state.as_str()), role);
+    named(
+        canvas,
+        area,
+        one.name.as_str(),
+        &format!("{} waiting", known(one.depth())),
+    );
+}
+
+/// A name of the second column, and numbers behind it.
+fn named(canvas: &mut Canvas<'_>, area: Rect, name: &str, numbers: &str) {
+    let rest = behind(area, NAME_AT);
+    let name_width = rest.width / 2;
+    canvas.text(
+        Rect {
+            width: name_width.saturating_sub(2),
+            ..rest
+        },
+        name,
+        Role::Text,
+    );
+    canvas.text(behind(rest, name_width), numbers, Role::TextMuted);
+}
+
+/// The next retries.
+fn next(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -> u16 {
+    let due: Vec<_> = snapshot
+        .retries
+        .iter()
+        .filter(|retry| retry.at.is_some())
+        .take(rows)
+        .collect();
+    if due.is_empty() {
+        return 0;
+    }
+    title(canvas, row(area, 0), "Next", "4", "shows all retries");
+    let mut line = 1;
+    for retry in due {
+        let place = row(area, line);
+        if let Some(at) = retry.at {
+            canvas.text(place, &until(canvas.now, at), Role::Warning);
+        }
+        let name = retry.url.as_ref().map_or(words::NONE, words::url);
+        named(canvas, place, name, &format!("attempt {}", retry.counted()));
+        line += 1;
+    }
+    line + 1
+}
+
+/// What there is of everything.
+fn sums(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot) {
+    let totals = &snapshot.totals;
+    let mut rest = row(area, 0);
+    let taken = canvas.text(
+        rest,
+        &plural(
+            totals.queues_by_state.iter().sum(),
+            "delivery queue: ",
+            "delivery queues: ",
+        ),
+        Role::Text,
+    );
+    rest = behind(rest, taken);
+    for (one, number) in QUEUE_STATES
+        .iter()
+        .zip(totals.queues_by_state)
+        .filter(|(_, number)| *number > 0)
+    {
+        let (symbol, role) = words::queue_state(*one);
+        let text = format!("{symbol} {} {}   ", count(number), word(*one));
+        let taken = canvas.text(rest, &text, role);
+        rest = behind(rest, taken);
+    }
+    let dead = totals.dead.map_or_else(
+        || "dead letters: ?".to_owned(),
+        |dead| plural(dead, "dead letter", "dead letters"),
+    );
+    let role = if totals.dead.is_some_and(|dead| dead > 0) {
+        Role::Warning
+    } else {
+        Role::Text
+    };
+    let taken = canvas.text(row(area, 1), &dead, role);
+    canvas.text(
+        behind(row(area, 1), taken),
+        &format!(" · {}", daemons(state, snapshot)),
+        Role::TextMuted,
+    );
+}
+
+const fn word(state: QueueState) -> &'static str {
+    state.as_str()
+}
+
+fn daemons(state: &State, snapshot: &Snapshot) -> String {
+    let all = delivering(snapshot);
+    let names: Vec<&str> = snapshot
+        .incarnations
+        .iter()
+        .filter(|one| one.alive && one.delivers)
+        .take(DAEMONS_MAX)
+        .map(|one| one.name.as_str())
+        .collect();
+    let more = if all > names.len() { ", …" } else { "" };
+    match all {
+        0 if state.work == super::super::state::Work::Delivers => "this console delivers".to_owned(),
+        0 => "nobody delivers".to_owned(),
+        _ => format!("delivering: {}{more}", names.join(", ")),
+    }
+}

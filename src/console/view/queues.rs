@@ -1,0 +1,75 @@
+//! The queues.
+//!
+//! ```text
+//!    State ▲                 Queue               Waiting  Endpoint                Next attempt
+//!  ▌ ! parked                redrive.order-21.0…      22  billing.example/hook    -
+//!    ▼ endpoint_unavailable  redrive.order-18.9…      12  stock.example/changed   in 8 s
+//!    ● delivering            redrive.order-17.7…       3  shop.example/hook       -
+//!  its schedule is used up after 13 attempts: it waits for `redrive redeliver`
+//!  1–3 of 12
+//! ```
+
+use std::borrow::Cow;
+
+use ratatui::layout::{Position, Rect};
+
+use super::super::state::State;
+use super::super::theme::Role;
+use super::canvas::Canvas;
+use super::list::{self, Cell, Listed};
+use super::words::{self, known, span, until};
+use crate::domain::time::Timestamp;
+use crate::engine::snapshot::QueueRow;
+
+/// Paints the list.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
+    list::paint(canvas, area, state, &state.queues)
+}
+
+impl Listed for QueueRow {
+    const MANY: &'static str = "queues";
+    const WHEN_NONE: &'static str = "Publish something: redrive publish --execution ID --url URL";
+    const SAID_BY: &'static str = "why";
+
+    fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {
+        match column {
+            "state" => state(self),
+            "name" => Cell::new(self.name.as_str(), Role::Text),
+            "depth" => depth(self),
+            "endpoint" => Cell::or_none(self.url.as_deref().map(words::url), Role::Text),
+            "next_attempt_at" => Cell::or_none(self.next_attempt_at().map(|at| until(now, at)), Role::Warning),
+            "age" => Cell::or_none(self.oldest_at().map(|at| span(now.since(at))), Role::Text),
+            "attempts" => Cell::or_none(self.attempts().map(|(made, of)| format!("{made}/{of}")), Role::Warning),
+            "execution" => Cell::or_none(self.execution(), Role::Text),
+            "delivered" => Cell::or_none(self.delivered().map(words::count), Role::TextMuted),
+            "owner" => Cell::or_none(self.owner.as_deref(), Role::TextMuted),
+            "why" => Cell::new(self.says(), Role::Text),
+            _ => Cell::new("", Role::Text),
+        }
+    }
+
+    /// Why it moves or does not; a warning goes before.
+    fn says(&self) -> Cow<'_, str> {
+        match self.warnings() {
+            [] => Cow::Borrowed(&self.why),
+            [first, ..] => Cow::Owned(format!("! {first} · {}", self.why)),
+        }
+    }
+}
+
+fn state(row: &QueueRow) -> Cell<'static> {
+    let Some(state) = row.state else {
+        return Cell::new(format!("· {}", row.kind.as_str()), Role::TextMuted);
+    };
+    let (symbol, role) = words::queue_state(state);
+    Cell::new(format!("{symbol} {}", state.as_str()), role)
+}
+
+fn depth(row: &QueueRow) -> Cell<'static> {
+    let role = if row.depth() == Some(0) {
+        Role::TextMuted
+    } else {
+        Role::Text
+    };
+    Cell::new(known(row.depth()), role)
+}

@@ -1,0 +1,183 @@
+//! Numbers, times and states as an operator reads them. Every state has a word, a symbol and a role.
+
+use std::time::Duration;
+
+use super::super::journal::Tone;
+use super::super::theme::Role;
+use crate::domain::endpoint::EndpointState;
+use crate::domain::outcome::OutcomeClass;
+use crate::domain::queue::QueueState;
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+
+/// What is not known, and what there is none of.
+pub(super) const UNKNOWN: &str = "?";
+pub(super) const NONE: &str = "-";
+
+/// `8 s`, `4m12s`, `2h05m`, `3d04h`.
+pub(super) fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match seconds {
+        0..=59 => format!("{seconds} s"),
+        60..=3_599 => format!("{minutes}m{:02}s", seconds % 60),
+        3_600..=86_399 => format!("{hours}h{:02}m", minutes % 60),
+        86_400..=8_639_999 => format!("{days}d{:02}h", hours % 24),
+        _ => format!("{days}d"),
+    }
+}
+
+/// How long ago.
+pub(super) fn ago(now: Timestamp, at: Timestamp) -> String {
+    format!("{} ago", span(now.since(at)))
+}
+
+/// `in 8 s`, or `due`.
+pub(super) fn until(now: Timestamp, at: Timestamp) -> String {
+    if at <= now {
+        return "due".to_owned();
+    }
+    // Rounded up: what is due in 7.3 s is not due in 7.
+    let left = at.since(now).saturating_add(Duration::from_millis(999));
+    format!("in {}", span(Duration::from_secs(left.as_secs())))
+}
+
+/// The time of day, UTC.
+pub(super) fn clock(at: Timestamp) -> String {
+    let seconds = at.seconds().rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+/// `1,234,567`.
+pub(super) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number that may not be known.
+pub(super) fn known(number: Option<u64>) -> String {
+    number.map_or_else(|| UNKNOWN.to_owned(), count)
+}
+
+/// `1 message`, `12 messages`.
+pub(super) fn plural(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// The same for what is counted in memory.
+pub(super) fn plural_of(number: usize, one: &str, many: &str) -> String {
+    plural(u64::try_from(number).unwrap_or(u64::MAX), one, many)
+}
+
+/// `812 B`, `1.2 KiB`, `3.4 MiB`.
+pub(super) fn size(bytes: usize) -> String {
+    match bytes {
+        0..=1_023 => format!("{bytes} B"),
+        1_024..=1_048_575 => format!("{}.{} KiB", bytes / 1_024, bytes % 1_024 * 10 / 1_024),
+        _ => format!("{}.{} MiB", bytes / 1_048_576, bytes % 1_048_576 * 10 / 1_048_576),
+    }
+}
+
+/// `12.3/s` from thousandths.
+pub(super) fn rate(per_second_milli: u64) -> String {
+    match per_second_milli {
+        0..=99_999 => format!("{}.{}/s", per_second_milli / 1_000, per_second_milli % 1_000 / 100),
+        _ => format!("{}/s", count(per_second_milli / 1_000)),
+    }
+}
+
+/// A URL as short as it can be told: the usual scheme goes without saying.
+pub(super) fn url(url: &EndpointUrl) -> &str {
+    let text = url.as_str();
+    text.strip_prefix("https://").unwrap_or(text)
+}
+
+/// A state's symbol and role.
+pub(super) const fn queue_state(state: QueueState) -> (char, Role) {
+    match state {
+        QueueState::Delivering => ('●', Role::Good),
+        QueueState::Empty => ('○', Role::TextMuted),
+        QueueState::WaitingRetry => ('…', Role::Warning),
+        QueueState::EndpointUnavailable => ('▼', Role::Bad),
+        QueueState::Parked | QueueState::Unowned | QueueState::BrokerBlocked => ('!', Role::Critical),
+        QueueState::EndpointDisabled | QueueState::Refused | QueueState::Quarantined => ('×', Role::Critical),
+        QueueState::Paused => ('◆', Role::Warning),
+        QueueState::RateLimited => ('·', Role::Info),
+        QueueState::Ended => ('✓', Role::TextMuted),
+    }
+}
+
+/// A state's symbol and role.
+pub(super) const fn endpoint_state(state: EndpointState) -> (char, Role) {
+    match state {
+        EndpointState::Available => ('●', Role::Good),
+        EndpointState::Unavailable => ('▼', Role::Bad),
+        EndpointState::Parked => ('!', Role::Critical),
+        EndpointState::Disabled => ('×', Role::Critical),
+    }
+}
+
+/// An attempt's symbol and role.
+pub(super) const fn outcome(class: OutcomeClass) -> (char, Role) {
+    match class {
+        OutcomeClass::Delivered => ('✓', Role::Good),
+        OutcomeClass::Refused | OutcomeClass::Gone => ('×', Role::Critical),
+        OutcomeClass::Failed => ('▼', Role::Bad),
+        OutcomeClass::Interrupted => ('·', Role::TextMuted),
+    }
+}
+
+/// A tone's symbol, role on the screen, and role in a corner.
+pub(super) const fn tone(tone: Tone) -> (char, Role, Role) {
+    match tone {
+        Tone::Note => ('·', Role::Text, Role::Toast),
+        Tone::Good => ('✓', Role::Good, Role::ToastGood),
+        Tone::Warning => ('!', Role::Warning, Role::ToastWarning),
+        Tone::Bad => ('×', Role::Bad, Role::ToastBad),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_short_and_keep_their_two_greatest_units() {
+        let text = |seconds| span(Duration::from_secs(seconds));
+        assert_eq!([0, 59, 60, 252].map(text), ["0 s", "59 s", "1m00s", "4m12s"]);
+        assert_eq!([3_599, 7_500, 273_600].map(text), ["59m59s", "2h05m", "3d04h"]);
+        assert_eq!(text(u64::MAX), "213503982334601d");
+    }
+
+    #[test]
+    fn what_is_due_within_a_second_is_not_due_yet() {
+        let now = Timestamp::from_seconds(100);
+        let at = |millis| until(now, now.plus(Duration::from_millis(millis)));
+        assert_eq!([0, 1, 7_300].map(at), ["due", "in 1 s", "in 8 s"]);
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(
+            [0, 999, 1_000, 12_345_678].map(count),
+            ["0", "999", "1,000", "12,345,678"]
+        );
+        assert_eq!(
+            [0, 1_023, 1_536, 1_258_291].map(size),
+            ["0 B", "1023 B", "1.5 KiB", "1.1 MiB"]
+        );
+        assert_eq!([0, 12_345, 1_234_567].map(rate), ["0.0/s", "12.3/s", "1,234/s"]);
+    }
+
+    #[test]
+    fn the_time_of_day_is_utc() {
+        assert_eq!(clock(Timestamp::from_seconds(86_400 + 3_661)), "01:01:01");
+    }
+}

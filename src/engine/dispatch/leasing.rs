@@ -1,0 +1,208 @@
+//! Leases asked for, and what follows from each answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::letting_go::Release;
+use super::{ANSWER_MAX, ASK_AGAIN, Asked, Dispatcher, REST_HELD, REST_STOPPED, REST_WANTED, Tell, slots_of};
+use crate::ambient;
+use crate::domain::id::{IncarnationId, QueueName};
+use crate::domain::queue::QueueRecord;
+use crate::domain::url::EndpointUrl;
+use crate::engine::endpoints::LiveEndpoint;
+use crate::engine::holdings::{Claim, Holding};
+use crate::engine::worker::{Control, End, Worker, WorkerEnd};
+use crate::store::{Lease, LeaseOutcome, ProbeNext, Purpose};
+use crate::telemetry::names;
+
+impl Dispatcher {
+    pub(super) fn ask(&mut self, asked: Vec<Asked>) {
+        self.asking += 1;
+        let (engine, incarnation) = (Arc::clone(&self.engine), self.incarnation);
+        let without = Tell::Leases(unanswered(asked.clone()));
+        let asking = async move {
+            let queues: Vec<QueueName> = asked.iter().map(|asked| asked.queue.clone()).collect();
+            match engine.store.leases_take(incarnation, Purpose::Deliver, &queues).await {
+                Ok(outcomes) => Tell::Leases(asked.into_iter().zip(outcomes).collect()),
+                Err(error) => {
+                    tracing::warn!(error = ?error, "leases wait for the store");
+                    tokio::time::sleep(Duration::from_millis(500)).await;
+                    Tell::Leases(unanswered(asked))
+                }
+            }
+        };
+        self.have_answered("leases", ANSWER_MAX, asking, without);
+    }
+
+    pub(super) fn leases(&mut self, outcomes: Vec<(Asked, LeaseOutcome)>) {
+        self.asking = self.asking.saturating_sub(1);
+        for (asked, outcome) in outcomes {
+            match outcome {
+                LeaseOutcome::Taken(lease) => self.taken(asked, *lease),
+                // Incarnation 0 is nobody: the store was away.
+                LeaseOutcome::Held(IncarnationId(0)) => {
+                    self.give_up(&asked, ProbeNext::Same);
+                    self.wake_in(asked.queue, ASK_AGAIN);
+                }
+                // An answer was lost: nothing here holds it.
+                LeaseOutcome::Held(owner) if owner == self.incarnation => {
+                    self.give_up(&asked, ProbeNext::AnyQueue);
+                    self.wake_in(asked.queue, ASK_AGAIN);
+                }
+                LeaseOutcome::Held(_) => {
+                    self.rest(&asked.queue, REST_HELD);
+                    self.give_up(&asked, ProbeNext::AnyQueue);
+                }
+                LeaseOutcome::Reserved(record) => self.reserved(&asked, &record),
+                LeaseOutcome::Disowned => {
+                    self.give_up(&asked, ProbeNext::Same);
+                    self.engine.fence.close();
+                }
+            }
+        }
+    }
+
+    fn reserved(&mut self, asked: &Asked, record: &QueueRecord) {
+        if let Some(url) = &record.url {
+            self.candidates.learn(&asked.queue, url);
+        }
+        let rest = if record.pause.is_some() {
+            REST_STOPPED
+        } else {
+            REST_WANTED
+        };
+        self.rest(&asked.queue, rest);
+        self.give_up(asked, ProbeNext::AnyQueue);
+    }
+
+    /// Nothing came of asking: its slot is free, and so is the probe.
+    pub(super) fn give_up(&mut self, asked: &Asked, next: ProbeNext) {
+        let given_up = self.holdings.end(&asked.queue, asked.claim);
+        if let Some(Holding::Asking { url: Some(url), probe }) = given_up
+            && let Some(token) = probe.token()
+        {
+            self.release_probe(&url, token, next);
+        }
+        self.again.remove(&asked.queue);
+    }
+
+    fn taken(&mut self, asked: Asked, lease: Lease) {
+        let Some(Holding::Asking { url: reserved, probe }) = self.holdings.claimed(&asked.queue, asked.claim) else {
+            return;
+        };
+        let (reserved, probe) = (reserved.clone(), probe.token());
+        metrics::counter!(names::LEASES, "event" => "taken").increment(1);
+        if let Some(from) = &lease.taken_from {
+            metrics::counter!(names::LEASES, "event" => "taken_over").increment(1);
+            tracing::info!(queue = ?asked.queue, from = ?from, "took over a queue of a dead incarnation");
+        }
+        let endpoint = lease
+            .endpoint
+            .as_ref()
+            .map(|endpoint| self.engine.endpoints.update(endpoint))
+            // A probe is given back to its endpoint even when the queue's row is gone.
+            .or_else(|| {
+                let url = reserved.as_ref().filter(|_| probe.is_some())?;
+                Some(self.engine.endpoints.get(url))
+            });
+        if let Some(url) = &lease.record.url {
+            self.candidates.learn(&asked.queue, url);
+        }
+        if probe.is_none() && !self.may_work(&lease.record, endpoint.as_deref(), reserved.as_ref()) {
+            self.holdings.turn(&asked.queue, asked.claim, Holding::Closing);
+            self.release(asked, lease.epoch, Release::Wait);
+            return;
+        }
+        let url = endpoint.as_ref().map(|endpoint| endpoint.url.clone()).or(reserved);
+        let control = Arc::new(Control::new(self.tell.clone()));
+        let working = Holding::Working {
+            url,
+            control: Arc::clone(&control),
+            probes: probe.is_some(),
+        };
+        self.holdings.turn(&asked.queue, asked.claim, working);
+        let worker = Worker::new(
+            Arc::clone(&self.engine),
+            lease,
+            self.incarnation,
+            endpoint,
+            probe,
+            control,
+            self.stops.for_worker(),
+        );
+        self.start(asked.claim, worker);
+    }
+
+    /// Whether a lease that was just taken may be worked on: now the row and the endpoint are known.
+    fn may_work(
+        &mut self,
+        record: &QueueRecord,
+        endpoint: Option<&LiveEndpoint>,
+        reserved: Option<&EndpointUrl>,
+    ) -> bool {
+        let unfinished = record.decision.is_some();
+        if let Some(head) = &record.head
+            && !unfinished
+        {
+            if head.parked {
+                self.rest(&record.name, REST_STOPPED);
+                return false;
+            }
+            if let Some(at) = head.next_attempt_at {
+                let wait = at.since(self.engine.clock.now());
+                if !wait.is_zero() {
+                    // The poll tells when it is due; a timer is more exact, and there is one a rest.
+                    self.rest(&record.name, wait.min(REST_STOPPED));
+                    if wait <= REST_STOPPED {
+                        self.wake_in(record.name.clone(), wait);
+                    }
+                    return false;
+                }
+            }
+        }
+        let Some(endpoint) = endpoint else { return true };
+        if !endpoint.is_available() && !unfinished {
+            self.again.insert(record.name.clone());
+            return false;
+        }
+        if reserved.is_none() && self.holdings.slots(&endpoint.url) >= slots_of(&self.engine, endpoint) {
+            self.again.insert(record.name.clone());
+            return false;
+        }
+        true
+    }
+
+    fn start(&self, claim: Claim, worker: Worker) {
+        let (engine, tell) = (Arc::clone(&self.engine), self.tell.clone());
+        let (queue, epoch, probe) = (worker.queue.clone(), worker.epoch, worker.probe);
+        let endpoint = worker.endpoint.clone();
+        let task = ambient::spawn("worker", worker.run());
+        drop(ambient::spawn("worker end", async move {
+            let end = task.await.unwrap_or(WorkerEnd {
+                queue,
+                epoch,
+                endpoint,
+                end: End::Trouble(Duration::from_secs(5)),
+                unused_probe: probe,
+            });
+            if let (Some(endpoint), Some(token)) = (&end.endpoint, end.unused_probe) {
+                let next = if matches!(end.end, End::Stopping | End::Fenced) {
+                    ProbeNext::Same
+                } else {
+                    ProbeNext::AnyQueue
+                };
+                Worker::release_probe(&engine, endpoint, token, next).await;
+            }
+            let end = Box::new(end);
+            let _ = tell.send(Tell::Ended { claim, end }).await;
+        }));
+    }
+}
+
+/// The outcomes of a request without an answer: held by nobody who is known.
+fn unanswered(asked: Vec<Asked>) -> Vec<(Asked, LeaseOutcome)> {
+    asked
+        .into_iter()
+        .map(|asked| (asked, LeaseOutcome::Held(IncarnationId(0))))
+        .collect()
+}

@@ -1,0 +1,177 @@
+//! After a worker: what its queue waits for, and its lease freed, in every case.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{ANSWER_MAX, ASK_AGAIN, Asked, Dispatcher, REST_STOPPED, REST_WANTED, Tell};
+use crate::broker::Look;
+use crate::domain::id::Epoch;
+use crate::engine::ending::{Ending, Held};
+use crate::engine::holdings::{Claim, Holding};
+use crate::engine::worker::{End, WorkerEnd};
+use crate::store::HeldLease;
+use crate::telemetry::names;
+
+/// What a released queue is looked at for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Release {
+    /// It was empty: look once more.
+    Look,
+    /// Nobody knows what is in it.
+    Stray,
+    /// It has more.
+    More,
+    /// It waits for something that is told in another way.
+    Wait,
+}
+
+impl Dispatcher {
+    pub(super) fn worker_ended(&mut self, claim: Claim, end: WorkerEnd) {
+        let (queue, epoch) = (end.queue, end.epoch);
+        if !self.holdings.turn(&queue, claim, Holding::Closing) {
+            return;
+        }
+        if let Some(endpoint) = &end.endpoint {
+            self.candidates.learn(&queue, &endpoint.url);
+        }
+        let asked = Asked {
+            queue: queue.clone(),
+            claim,
+        };
+        match end.end {
+            End::Ended => self.close(asked, epoch),
+            End::Idle => self.release(asked, epoch, Release::Look),
+            End::Yielded | End::Stopping => self.release(asked, epoch, Release::More),
+            End::Waits(delay) | End::Trouble(delay) => {
+                self.rest(&queue, delay.min(REST_STOPPED));
+                self.wake_in(queue, delay);
+                self.release(asked, epoch, Release::Wait);
+            }
+            End::EndpointClosed => {
+                self.again.insert(queue);
+                self.release(asked, epoch, Release::Wait);
+            }
+            // Whoever asked for it may be done soon, or a changed policy asks for a new look.
+            End::LetGo => {
+                self.rest(&queue, REST_WANTED);
+                self.again.remove(&queue);
+                self.wake_in(queue, REST_WANTED);
+                self.release(asked, epoch, Release::Wait);
+            }
+            End::Parked | End::Refused => {
+                self.rest(&queue, REST_STOPPED);
+                self.again.remove(&queue);
+                self.release(asked, epoch, Release::Wait);
+            }
+            End::Gone => self.gone(asked, epoch),
+            End::Fenced => self.fenced(asked, epoch),
+        }
+    }
+
+    fn fenced(&mut self, asked: Asked, epoch: Epoch) {
+        metrics::counter!(names::LEASES, "event" => "lost").increment(1);
+        // The lease alone is lost, or the store failed: freeing it is guarded by the epoch.
+        if self.engine.fence.permits(self.incarnation) {
+            self.wake_in(asked.queue.clone(), ASK_AGAIN);
+            self.release(asked, epoch, Release::Wait);
+            return;
+        }
+        // PROTOCOLS.md 4: nothing goes on under this incarnation, even if the fence opened again.
+        self.holdings.end(&asked.queue, asked.claim);
+        self.again.remove(&asked.queue);
+        self.engine.fence.close();
+    }
+
+    /// PROTOCOLS.md 24: free the lease, *then* read the exact depth once more.
+    pub(super) fn release(&self, asked: Asked, epoch: Epoch, release: Release) {
+        let engine = Arc::clone(&self.engine);
+        let without = Tell::Released {
+            asked: asked.clone(),
+            more: true,
+        };
+        let releasing = async move {
+            match engine.store.lease_free(&asked.queue, epoch).await {
+                Ok(true) if release == Release::Stray => {
+                    tracing::warn!(queue = ?asked.queue, "a lease without a worker was freed");
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(queue = ?asked.queue, error = ?error, "lease is freed by the next comparison only");
+                }
+            }
+            let more = match release {
+                Release::More => true,
+                Release::Wait => false,
+                Release::Look | Release::Stray => match engine.broker.look(&asked.queue).await {
+                    Ok(Look::Present { ready, .. }) => ready > 0,
+                    Ok(Look::Missing) => false,
+                    Err(_) => true,
+                },
+            };
+            Tell::Released { asked, more }
+        };
+        self.have_answered("release", ANSWER_MAX, releasing, without);
+    }
+
+    /// Deletes a queue: that ends with the fence at the latest, and waits for a broker that is away until then.
+    fn close(&self, asked: Asked, epoch: Epoch) {
+        let (engine, incarnation) = (Arc::clone(&self.engine), self.incarnation);
+        let without = Tell::Closed {
+            asked: asked.clone(),
+            ending: Ending::Lost,
+        };
+        let closing = async move {
+            let held = Held {
+                queue: asked.queue.clone(),
+                epoch,
+                incarnation,
+            };
+            let ending = engine.end_queue(&held).await;
+            Tell::Closed { asked, ending }
+        };
+        self.have_answered("end queue", Duration::MAX, closing, without);
+    }
+
+    /// A lease that nothing here knows of is freed: an answer was lost, or a task that held it panicked. The list
+    /// may be older than what was released since, which the epoch guards.
+    pub(super) fn compare(&mut self, held: Vec<HeldLease>) {
+        if self.is_stopping() {
+            return;
+        }
+        for lease in held {
+            let Some(claim) = self.holdings.begin(&lease.queue, Holding::Closing) else {
+                continue;
+            };
+            if self.candidates.take(&lease.queue) {
+                self.again.insert(lease.queue.clone());
+            }
+            let asked = Asked {
+                queue: lease.queue,
+                claim,
+            };
+            self.release(asked, lease.epoch, Release::Stray);
+        }
+    }
+
+    /// The broker has no such queue: forget its row.
+    fn gone(&self, asked: Asked, epoch: Epoch) {
+        let engine = Arc::clone(&self.engine);
+        let answer = Tell::Closed {
+            asked: asked.clone(),
+            ending: Ending::Deleted,
+        };
+        let without = Tell::Closed {
+            asked: asked.clone(),
+            ending: Ending::Lost,
+        };
+        let forgetting = async move {
+            if let Err(error) = engine.store.queue_forget(&asked.queue, epoch).await {
+                tracing::warn!(queue = ?asked.queue, error = ?error, "a deleted queue is still in the store");
+            }
+            engine.publisher.forget(&asked.queue);
+            engine.rules.forget(&asked.queue);
+            answer
+        };
+        self.have_answered("forget queue", ANSWER_MAX, forgetting, without);
+    }
+}

@@ -1,0 +1,93 @@
+//! What an operator should look at first, found once a snapshot and not once a frame.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use super::snapshot::{ENDPOINT_STATES, EndpointRow, QUEUE_STATES, QueueRow};
+use crate::domain::endpoint::EndpointState;
+use crate::domain::queue::QueueState;
+use crate::domain::time::Timestamp;
+
+/// Rows of each kind that are kept, at most.
+pub const WORST_MAX: usize = 5;
+
+/// The worst endpoints and queues of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Worst {
+    /// Endpoints that are not available: most waiting first, then the worse state.
+    pub endpoints: Vec<Arc<EndpointRow>>,
+    /// Queues that stand still for a reason of their own, not their endpoint's: the worse state first.
+    pub queues: Vec<Arc<QueueRow>>,
+    /// Since when the endpoint that is not available longest is in that state.
+    pub down_since: Option<Timestamp>,
+}
+
+impl Worst {
+    /// Those of these rows; looks at each once.
+    #[must_use]
+    pub fn of(queues: &[Arc<QueueRow>], endpoints: &[Arc<EndpointRow>]) -> Self {
+        let down = || {
+            endpoints
+                .iter()
+                .filter(|row| row.endpoint.state != EndpointState::Available)
+        };
+        let by_itself = queues.iter().filter(|row| row.state.is_some_and(stands_by_itself));
+        Self {
+            endpoints: first(down(), |row| {
+                (Reverse(row.waiting), endpoint_rank(row), row.endpoint.since)
+            }),
+            queues: first(by_itself, |row| {
+                (queue_rank(row), Reverse(row.depth()), row.name.clone())
+            }),
+            down_since: down().map(|row| row.endpoint.since).min(),
+        }
+    }
+}
+
+/// Whether a queue in this state needs a look that its endpoint's row does not give.
+const fn stands_by_itself(state: QueueState) -> bool {
+    match state {
+        QueueState::Quarantined
+        | QueueState::Refused
+        | QueueState::Parked
+        | QueueState::BrokerBlocked
+        | QueueState::Unowned
+        | QueueState::Paused => true,
+        QueueState::EndpointDisabled
+        | QueueState::EndpointUnavailable
+        | QueueState::WaitingRetry
+        | QueueState::RateLimited
+        | QueueState::Delivering
+        | QueueState::Ended
+        | QueueState::Empty => false,
+    }
+}
+
+/// The first few by `key`, kept sorted while looking: most rows cost one comparison.
+fn first<'a, R: 'a, K: Ord>(rows: impl Iterator<Item = &'a Arc<R>>, key: impl Fn(&R) -> K) -> Vec<Arc<R>> {
+    let mut kept: Vec<(K, &Arc<R>)> = Vec::with_capacity(WORST_MAX + 1);
+    for row in rows {
+        let rank = key(row);
+        if kept.len() == WORST_MAX && kept.last().is_some_and(|(last, _)| *last <= rank) {
+            continue;
+        }
+        let place = kept.partition_point(|(other, _)| *other <= rank);
+        kept.insert(place, (rank, row));
+        kept.truncate(WORST_MAX);
+    }
+    kept.into_iter().map(|(_, row)| Arc::clone(row)).collect()
+}
+
+fn endpoint_rank(row: &EndpointRow) -> usize {
+    ENDPOINT_STATES
+        .iter()
+        .position(|state| *state == row.endpoint.state)
+        .unwrap_or(usize::MAX)
+}
+
+fn queue_rank(row: &QueueRow) -> usize {
+    QUEUE_STATES
+        .iter()
+        .position(|state| Some(*state) == row.state)
+        .unwrap_or(usize::MAX)
+}

@@ -1,0 +1,55 @@
+//! A console whose painter fails, in a process of its own: this test binary, started again.
+
+use std::env;
+use std::future::pending;
+use std::process::Command;
+use std::time::Duration;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Position;
+use redrive::console::runtime::run_with_view;
+use redrive::console::state::Place;
+use redrive::console::{Connect, ConsoleSettings, Deliver, State, Theme, view};
+use redrive::engine::Access;
+use tokio_util::sync::CancellationToken;
+
+const VARIABLE: &str = "REDRIVE_TEST_CHILD";
+const NAME: &str = "console::child::a_painter_that_fails_at_a_key_does_so_only_in_a_child";
+
+/// This binary, set to run the console of this file.
+pub(super) fn command() -> Command {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", NAME, "--nocapture", "--test-threads=1"]);
+    command.env(VARIABLE, "1").env("RUST_BACKTRACE", "0");
+    command
+}
+
+/// As the console's own, until the help is opened.
+fn failing(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
+    assert!(
+        !matches!(state.mode, redrive::console::state::Mode::Help { .. }),
+        "the painter failed"
+    );
+    view(state, theme, buffer)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_painter_that_fails_at_a_key_does_so_only_in_a_child() {
+    if env::var_os(VARIABLE).is_none() {
+        return;
+    }
+    let settings = ConsoleSettings {
+        place: Place::default(),
+        theme: None,
+        keys: std::collections::BTreeMap::new(),
+        refresh: Duration::from_secs(1),
+        access: Access::Operator,
+        actor: "test".to_owned(),
+        reason: None,
+        deliver: Deliver::Never,
+    };
+    let never = Connect::new(pending);
+    run_with_view(failing, never, settings, CancellationToken::new())
+        .await
+        .unwrap();
+}
