@@ -123,7 +123,8 @@ impl Line {
             width: 0,
             width_max,
             cut_at: 0,
-            marks: 0,
+            // A mark at the beginning would sit on whatever stands before this text.
+            marks: MARKS_MAX,
             full: false,
         }
     }

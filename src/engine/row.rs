@@ -279,6 +279,25 @@ mod tests {
     }
 
     #[test]
+    fn zz_measure() {
+        let rss = || {
+            let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+            text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+        };
+        let before = rss();
+        let rows: Vec<Arc<QueueRow>> = (0..100_000_u64)
+            .map(|n| {
+                let execution = format!("{n:08x}-aaaa-4bbb-8ccc-{n:012x}");
+                let name = format!("redrive.{execution}.0cc175b9c0f1b6a831c399e269772661");
+                Arc::new(row(&name, Some(&execution), Some(n)))
+            })
+            .collect();
+        let after = rss();
+        println!("rows {} bytes/row {}", rows.len(), (after - before) / 100_000);
+        panic!("measured");
+    }
+
+    #[test]
     fn a_row_stays_small() {
         assert!(size_of::<QueueRow>() <= 104, "{}", size_of::<QueueRow>());
     }

@@ -1,12 +1,14 @@
 //! What an operator should look at first, found once a snapshot and not once a frame.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::snapshot::{ENDPOINT_STATES, EndpointRow, QUEUE_STATES, QueueRow};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
 
 /// Rows of each kind that are kept, at most.
 pub const WORST_MAX: usize = 5;
@@ -31,7 +33,11 @@ impl Worst {
                 .iter()
                 .filter(|row| row.endpoint.state != EndpointState::Available)
         };
-        let by_itself = queues.iter().filter(|row| row.state.is_some_and(stands_by_itself));
+        let down_urls: HashSet<&EndpointUrl> = down().map(|row| &row.endpoint.url).collect();
+        let of_one_down = |row: &QueueRow| row.url.as_deref().is_some_and(|url| down_urls.contains(url));
+        let by_itself = queues
+            .iter()
+            .filter(|row| row.state.is_some_and(stands_by_itself) && !of_one_down(row));
         Self {
             endpoints: first(down(), |row| {
                 (Reverse(row.waiting), endpoint_rank(row), row.endpoint.since)

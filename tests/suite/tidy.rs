@@ -58,6 +58,9 @@ fn file_violations(file: &SourceFile, files: &[SourceFile]) -> Vec<String> {
         if names_attribute(&file.text, "ignore") {
             reasons.push("has an ignored test".to_owned());
         }
+        if names_a_colour(file) {
+            reasons.push("names a colour: only themes do".to_owned());
+        }
         if sleeps(file) {
             reasons.push("a test sleeps: wait on a state".to_owned());
         }
@@ -76,6 +79,11 @@ fn file_violations(file: &SourceFile, files: &[SourceFile]) -> Vec<String> {
 fn is_rust(path: &str) -> bool {
     path.strip_suffix(".rs")
         .is_some_and(|inner| inner.starts_with("src/") || inner.starts_with("tests/"))
+}
+
+fn names_a_colour(file: &SourceFile) -> bool {
+    let view = file.path.starts_with("src/console/") && !file.path.starts_with("src/console/theme/");
+    view && source::tokens(&file.text).iter().any(|token| *token == "Color")
 }
 
 fn names_attribute(text: &str, name: &str) -> bool {
@@ -194,6 +202,11 @@ fn each_breach_of_a_house_rule_is_named() {
         "src/a.rs",
         "//! A.\n#[cfg(test)] mod tests { use tokio::time; fn f() { tokio::time::sleep(d) } }",
         &[slept],
+    );
+    check(
+        "src/console/view/a.rs",
+        "//! A.\nuse ratatui::style::Color;",
+        &["names a colour: only themes do"],
     );
     let machine = concat!("/ho", "me/");
     check(

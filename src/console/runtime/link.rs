@@ -13,8 +13,8 @@ use crate::ambient::{self, Clock};
 use crate::console::effects::Link;
 use crate::console::{Connect, Deliver, Event};
 use crate::domain::time::Timestamp;
-use crate::engine::{self, Engine};
 use crate::engine::observe::Observer;
+use crate::engine::{self, Engine};
 
 /// Between two tries.
 const RETRY: Duration = Duration::from_secs(1);
@@ -79,12 +79,7 @@ impl Linker {
         Ok(None)
     }
 
-    async fn tell_connecting(
-        &mut self,
-        problem: Option<String>,
-        attempt: u32,
-        next_at: Timestamp,
-    ) {
+    async fn tell_connecting(&mut self, problem: Option<String>, attempt: u32, next_at: Timestamp) {
         let event = Event::Connecting {
             problem,
             attempt,
@@ -97,7 +92,10 @@ impl Linker {
         match self.deliver {
             Deliver::Never | Deliver::Elsewhere => Ok(()),
             Deliver::Always => engine.run(self.stop.clone()).await.map_err(ConsoleError::Engine),
-            Deliver::WhenAlone => engine.run_when_alone(self.stop.clone()).await.map_err(ConsoleError::Engine),
+            Deliver::WhenAlone => engine
+                .run_when_alone(self.stop.clone())
+                .await
+                .map_err(ConsoleError::Engine),
         }
     }
 }

@@ -35,9 +35,10 @@ pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Pause, Screen
 
 use self::link::Linker;
 use super::effects::{Actor, Executions, Executor, Link};
+use super::journal::{Entry, Toast, Tone};
 use super::keymap::{Keymap, KeymapError};
 use super::terminal::{self, Terminal};
-use super::theme::{self, Depth, Sources, Theme, ThemeError};
+use super::theme::{self, Choice, Depth, Sources, ThemeError};
 use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Event, State, update, view};
 use crate::ambient::{self, Clock};
 use crate::domain::text;
@@ -52,6 +53,8 @@ const FOREGROUND_LOOK: Duration = Duration::from_millis(500);
 /// Finishing that takes no longer is not talked about.
 const QUIET: Duration = Duration::from_millis(300);
 /// Cells of the window's title, at most.
+/// How long a notice of the start stays in its corner.
+const NOTICE: Duration = Duration::from_secs(10);
 const TITLE_MAX: usize = 80;
 
 /// How the way to the engine ended.
@@ -93,13 +96,16 @@ pub async fn run_with_view(
     stop: CancellationToken,
 ) -> Result<(), ConsoleError> {
     let clock = Clock::system();
-    let theme = theme(&settings)?;
-    let state = first_state(&settings, terminal::size(), &clock)?;
+    let choice = theme(&settings)?;
+    let mut state = first_state(&settings, terminal::size(), &clock)?;
+    if let Some(notice) = choice.notice {
+        say(&mut state, notice);
+    }
     let terminal = Terminal::take(&title(&settings)).map_err(ConsoleError::Terminal)?;
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let session = Session::start(connect, &settings, sender, clock.clone())?;
     let out = terminal::stdout().map_err(ConsoleError::Terminal)?;
-    let screen = Screen::new(state, theme, view, out, inputs, clock);
+    let screen = Screen::new(state, choice.theme, view, out, inputs, clock);
     session.show(screen, terminal, stop).await
 }
 
@@ -373,11 +379,23 @@ fn first_state(settings: &ConsoleSettings, (columns, rows): (u16, u16), clock: &
 }
 
 /// The theme that was asked for, as far as the terminal can show it.
-fn theme(settings: &ConsoleSettings) -> Result<Theme, ConsoleError> {
+fn theme(settings: &ConsoleSettings) -> Result<Choice, ConsoleError> {
     let depth = Depth::detect(&io::stdout());
-    let choice = theme::choose(&Sources::builtin(), settings.theme.as_deref(), depth)?;
-    if let Some(notice) = choice.notice {
-        tracing::warn!(?notice, "theme");
-    }
-    Ok(choice.theme)
+    Ok(theme::choose(&Sources::of_user(), settings.theme.as_deref(), depth)?)
+}
+
+/// Something to know from the start.
+fn say(state: &mut State, text: String) {
+    let at = state.now;
+    state.toasts.push(Toast {
+        tone: Tone::Warning,
+        text: text.clone(),
+        until: at.plus(NOTICE),
+    });
+    state.journal.push(Entry {
+        at,
+        tone: Tone::Warning,
+        own: false,
+        text,
+    });
 }

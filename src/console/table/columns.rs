@@ -61,9 +61,9 @@ impl Row for QueueRow {
     type Id = QueueName;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("state", "State", Fixed(22), 0, |row| rank(queue_rank(row))),
-        Column::new("name", "Queue", fill(16, 2), 0, |row| SortKey::Text(row.name.as_str())),
+        Column::new("name", "Queue", fill(18, 2), 0, |row| SortKey::Text(row.name.as_str())),
         Column::new("depth", "Waiting", Fixed(9), 0, |row: &Self| count(row.depth())).count(),
-        Column::new("endpoint", "Endpoint", fill(16, 3), 1, |row| url(row.url.as_deref())),
+        Column::new("endpoint", "Endpoint", fill(21, 3), 1, |row| url(row.url.as_deref())),
         Column::new("next_attempt_at", "Next attempt", Fixed(12), 2, |row: &Self| {
             time(row.next_attempt_at())
         })

@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 
+use etcetera::BaseStrategy as _;
+use ratatui::style::Style;
+
 use super::error::ThemeError;
 use super::file::{self, ThemeFile};
 use super::{Role, Theme};
 use crate::domain::nearest::nearest;
 use crate::domain::text::show;
-use ratatui::style::Style;
 
 /// A theme file has at most this many bytes.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
@@ -45,6 +47,15 @@ impl Sources {
     /// Adds the text of a file, which goes before the program's own theme of that name.
     pub fn add(&mut self, name: &str, file: &str, text: Result<String, String>) {
         self.files.insert(name.to_owned(), (file.to_owned(), text));
+    }
+
+    /// Those of the program and of `$XDG_CONFIG_HOME/redrive/themes`.
+    #[must_use]
+    pub fn of_user() -> Self {
+        match etcetera::base_strategy::Xdg::new() {
+            Ok(directories) => Self::read(&directories.config_dir().join("redrive").join("themes")),
+            Err(_) => Self::builtin(),
+        }
     }
 
     /// Reads every `NAME.toml` in `directory`; a directory that is not there has none.

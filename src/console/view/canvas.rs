@@ -163,7 +163,7 @@ pub(super) fn behind(area: Rect, columns: u16) -> Rect {
     }
 }
 
-/// Lines of at most `columns`, broken at spaces where there are any.
+/// Lines of at most `columns`, broken at a space where there is one in the second half.
 pub(super) fn wrap(text: &str, columns: usize) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
@@ -176,7 +176,7 @@ pub(super) fn wrap(text: &str, columns: usize) -> Vec<&str> {
         let at = rest
             .get(..fits)
             .and_then(|line| line.rfind(' '))
-            .filter(|at| *at > 0)
+            .filter(|at| *at > 0 && at * 2 >= fits)
             .unwrap_or(fits);
         let (line, after) = rest.split_at(at);
         lines.push(line);

@@ -121,7 +121,12 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
         [] if dialog.plans.is_none() => "Planning: nothing is done yet …".to_owned(),
         [] => "There is nothing to do.".to_owned(),
         [only] => only.title.clone(),
-        many => format!("{} plans: {}, …", many.len(), show(&many[0].title, columns)),
+        [first, ..] => format!(
+            "{}, {} plans; the first: {}",
+            action::spec(dialog.action).title,
+            plans.len(),
+            show(&first.title, columns)
+        ),
     };
     let title_role = if dialog.destroys() {
         Role::DialogDanger
@@ -144,6 +149,9 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
     );
     if dialog.plans.is_some() {
         wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
+    }
+    if let Some(note) = dialog.scope.note {
+        wrapped(&mut lines, note, columns, 2, Role::Info);
     }
     if dialog.destroys() {
         wrapped(

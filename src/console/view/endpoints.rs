@@ -16,9 +16,10 @@ use ratatui::layout::{Position, Rect};
 use super::super::state::State;
 use super::super::theme::Role;
 use super::canvas::Canvas;
-use super::list::{self, Cell, Listed};
+use super::list::{self, Cell, Listed, OUTSIDE_MAX};
 use super::words::{self, ago, count, known, span, until};
 use crate::domain::endpoint::EndpointState;
+use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::EndpointRow;
 
@@ -57,7 +58,7 @@ impl Listed for EndpointRow {
         let endpoint = &self.endpoint;
         match (endpoint.state, &endpoint.last_error, endpoint.last_status) {
             (EndpointState::Available, _, _) => Cow::Borrowed("available: everything is sent"),
-            (_, Some(error), _) => Cow::Owned(format!("last error: {error}")),
+            (_, Some(error), _) => Cow::Owned(format!("last error: {}", show(error, OUTSIDE_MAX))),
             (_, None, Some(status)) => Cow::Owned(format!("last answer: {status}")),
             (_, None, None) => Cow::Borrowed("nothing was sent since it is in this state"),
         }

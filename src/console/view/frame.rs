@@ -13,8 +13,9 @@ use ratatui::layout::Rect;
 use super::super::state::{Link, State, View, Work};
 use super::super::theme::Role;
 use super::canvas::{Canvas, behind, cells, row};
+use super::list::OUTSIDE_MAX;
 use super::words::{ago, clock, count, plural_of, span};
-use crate::domain::text::width;
+use crate::domain::text::{show, width};
 use crate::engine::snapshot::{Part, Snapshot};
 
 /// From this height on the hint bar may have two lines, where the width needs them.
@@ -72,7 +73,7 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         .sum::<u16>()
         .min(area.width);
     let mut left = Rect {
-        width: area.width - right_width,
+        width: area.width.saturating_sub(right_width + 2),
         ..area
     };
     if !state.place.label.is_empty() {
@@ -155,14 +156,16 @@ fn problems(state: &State) -> Vec<String> {
     };
     let mut problems = Vec::new();
     if let Link::Connecting { problem, next_at, .. } = &state.link {
-        let because = problem.as_deref().unwrap_or("the connection was lost");
+        let because = show(problem.as_deref().unwrap_or("the connection was lost"), OUTSIDE_MAX);
         problems.push(format!(
             "connecting again, next try at {} UTC: {because}",
             clock(*next_at)
         ));
     }
     for (name, part) in [("broker", &snapshot.broker), ("store", &snapshot.store)] {
-        let Some(why) = &part.problem else { continue };
+        let Some(why) = part.problem.as_deref().map(|why| show(why, OUTSIDE_MAX)) else {
+            continue;
+        };
         problems.push(match part.taken_at {
             Some(at) => {
                 let (since, at) = (ago(state.now, at), clock(at));

@@ -22,15 +22,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
             area,
             &[("Enter", "keep the filter"), ("Esc", "as it was before")],
         ),
-        Mode::Dialog(_) => fixed(
-            canvas,
-            area,
-            &[
-                ("Enter", "cancel"),
-                ("Esc", "cancel"),
-                ("↑↓", "look through the targets"),
-            ],
-        ),
+        Mode::Dialog(_) => fixed(canvas, area, &[("Esc", "cancel"), ("↑↓", "look through the targets")]),
         Mode::Help { .. } => fixed(canvas, area, &[("Esc", "back"), ("↑↓", "scroll")]),
     }
 }
@@ -64,10 +56,13 @@ fn table(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         let taken = possible(canvas, corner, hint);
         corner = behind(corner, taken);
     }
-    let mut line = 0;
-    let mut rest = room(area, line, always_width);
     let (mut offered, refused): (Vec<&Hint>, Vec<&Hint>) = others.into_iter().partition(|hint| hint.enabled.is_ok());
     offered.retain(|hint| !hint.spec.title.is_empty());
+    let needed: u16 = offered.iter().map(|hint| width_of(hint)).sum();
+    // What fits on one line stands on the last one.
+    let one_line = refused.is_empty() && needed.saturating_add(always_width) <= area.width;
+    let mut line = if one_line { area.height.saturating_sub(1) } else { 0 };
+    let mut rest = room(area, line, always_width);
     for hint in offered {
         if width_of(hint) > rest.width && line + 1 < area.height {
             line += 1;

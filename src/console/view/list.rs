@@ -9,6 +9,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use ratatui::layout::{Position, Rect};
@@ -26,6 +27,10 @@ use crate::domain::time::Timestamp;
 const GUTTER: u16 = 3;
 /// From this height on the selected row's sentence stands under the list.
 const ROOM_FOR_SAYS: u16 = 9;
+/// From this height on it may have two lines.
+const ROOM_FOR_MORE: u16 = 16;
+/// Columns of a text from outside that is put between others.
+pub(super) const OUTSIDE_MAX: usize = 400;
 
 /// What stands in a cell. Text from outside may be raw: the canvas makes it safe.
 pub(super) struct Cell<'a> {
@@ -74,7 +79,11 @@ pub(super) fn paint<R: Listed>(
     state: &State,
     table: &Table<R>,
 ) -> Option<Position> {
-    let says_lines = u16::from(area.height >= ROOM_FOR_SAYS);
+    let says_lines = match area.height {
+        0..ROOM_FOR_SAYS => 0,
+        ROOM_FOR_SAYS..ROOM_FOR_MORE => 1,
+        _ => 2,
+    };
     let rows = Rect {
         height: area.height.saturating_sub(1 + says_lines + 1),
         ..below(area, 1)
@@ -98,9 +107,11 @@ pub(super) fn paint<R: Listed>(
             );
         }
     }
-    if says_lines == 1 {
-        says(canvas, row(area, area.height - 2), table, &placed);
-    }
+    let sentence = Rect {
+        height: says_lines,
+        ..below(area, area.height.saturating_sub(1 + says_lines))
+    };
+    says(canvas, sentence, state, table, &placed);
     foot(canvas, row(area, area.height.saturating_sub(1)), state, table, &window)
 }
 
@@ -162,14 +173,30 @@ fn inside(area: Rect, column: &Placed) -> Rect {
     }
 }
 
-/// The sentence of the selected row, unless its column is on the screen.
-fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, table: &Table<R>, placed: &[Placed]) {
-    let on_screen = placed
-        .iter()
-        .any(|column| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY));
-    if let (false, Some(one)) = (on_screen, table.row(table.cursor)) {
-        canvas.text(behind(area, 1), &one.says(), Role::Info);
+/// Why the filter cannot be read; else the sentence of the selected row, unless all of it is on the screen.
+fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>, placed: &[Placed]) {
+    let place = behind(area, 1);
+    if let (Mode::Filter(_), Some(error)) = (&state.mode, &table.filter.error) {
+        canvas.wrapped(
+            place,
+            &format!("! {error}{}", meant(error.nearest.as_deref())),
+            Role::Error,
+        );
+        return;
     }
+    let Some(one) = table.row(table.cursor) else { return };
+    let text = one.says();
+    let said = |column: &&Placed| R::COLUMNS.get(column.index).is_some_and(|spec| spec.name == R::SAID_BY);
+    let room = placed.iter().find(said).map_or(0, |column| usize::from(column.width));
+    if text.len() > room {
+        canvas.wrapped(place, &text, Role::Info);
+    }
+}
+
+fn meant(nearest: Option<&str>) -> String {
+    nearest
+        .map(|name| format!(" (did you mean {name}?)"))
+        .unwrap_or_default()
 }
 
 /// Where in the list this is, what is marked, what is filtered.
@@ -183,30 +210,17 @@ fn foot<R: Listed>(
     if let Mode::Filter(input) = &state.mode {
         return filter_line(canvas, area, table, input);
     }
-    let mut parts = vec![format!(
-        " {}–{} of {}",
-        (window.start + 1).min(window.end),
-        window.end,
-        of(table.order.len())
-    )];
+    let mut place = match window.len() {
+        0 => " none".to_owned(),
+        _ => format!(" {}–{} of {}", window.start + 1, window.end, of(table.order.len())),
+    };
     if table.order.len() < table.rows.len() {
-        parts.push(format!(
-            "{} hidden by the filter",
-            of(table.rows.len() - table.order.len())
-        ));
+        let _ = write!(place, " ({} hidden)", of(table.rows.len() - table.order.len()));
     }
-    let marks = table.mark_counts;
-    let mut marked = format!("{} marked", of(marks.shown + marks.hidden + marks.gone));
-    if marks.hidden > 0 {
-        marked.push_str(&format!(" ({} of them hidden)", of(marks.hidden)));
-    }
-    if marks.gone > 0 {
-        marked.push_str(&format!(" ({} of them gone)", of(marks.gone)));
-    }
-    let taken = canvas.text(area, &parts.join(" · "), Role::TextMuted);
+    let taken = canvas.text(area, &place, Role::TextMuted);
     let mut rest = behind(area, taken);
     if !table.marks.is_empty() {
-        let taken = canvas.pieces(rest, &[(" · ", Role::TextMuted), (&marked, Role::Mark)]);
+        let taken = canvas.pieces(rest, &[(" · ", Role::TextMuted), (&marked(table), Role::Mark)]);
         rest = behind(rest, taken);
     }
     if !table.filter.text.is_empty() {
@@ -218,11 +232,23 @@ fn foot<R: Listed>(
     None
 }
 
+fn marked<R: Listed>(table: &Table<R>) -> String {
+    let marks = table.mark_counts;
+    let mut text = format!("{} marked", of(marks.shown + marks.hidden + marks.gone));
+    if marks.hidden > 0 {
+        let _ = write!(text, " ({} hidden)", of(marks.hidden));
+    }
+    if marks.gone > 0 {
+        let _ = write!(text, " ({} gone)", of(marks.gone));
+    }
+    text
+}
+
 fn of(number: usize) -> String {
     count(u64::try_from(number).unwrap_or(u64::MAX))
 }
 
-/// `/` with what is typed, and why it cannot be read.
+/// `/` with what is typed, and how much it shows.
 fn filter_line<R: Listed>(
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -230,16 +256,11 @@ fn filter_line<R: Listed>(
     input: &tui_input::Input,
 ) -> Option<Position> {
     canvas.text(area, " /", Role::HintKey);
-    let error = table.filter.error.as_ref().map(|error| {
-        let meant = error
-            .nearest
-            .as_ref()
-            .map(|name| format!(" (did you mean {name}?)"))
-            .unwrap_or_default();
-        format!(" ! {error}{meant} ")
-    });
     let room = behind(area, 3);
-    let said = error.unwrap_or_else(|| format!(" {} ", plural_of(table.order.len(), "row", "rows")));
+    let said = match table.filter.error {
+        Some(_) => " ! ".to_owned(),
+        None => format!(" {} ", plural_of(table.order.len(), "row", "rows")),
+    };
     let said_width = cells(width(&said)).min(room.width / 2);
     let field = Rect {
         width: room.width - said_width,

@@ -16,8 +16,9 @@ use ratatui::layout::{Position, Rect};
 use super::super::state::State;
 use super::super::theme::Role;
 use super::canvas::Canvas;
-use super::list::{self, Cell, Listed};
+use super::list::{self, Cell, Listed, OUTSIDE_MAX};
 use super::words::{self, known, span, until};
+use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::QueueRow;
 
@@ -52,7 +53,11 @@ impl Listed for QueueRow {
     fn says(&self) -> Cow<'_, str> {
         match self.warnings() {
             [] => Cow::Borrowed(&self.why),
-            [first, ..] => Cow::Owned(format!("! {first} · {}", self.why)),
+            [first, ..] => Cow::Owned(format!(
+                "! {} · {}",
+                show(first, OUTSIDE_MAX),
+                show(&self.why, OUTSIDE_MAX)
+            )),
         }
     }
 }

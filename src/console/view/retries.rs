@@ -71,8 +71,11 @@ impl Listed for Retry {
 }
 
 impl Retry {
-    /// `5 of 13`.
+    /// `5 of 13`; for those that nobody will make, how many were.
     pub(super) fn counted(&self) -> String {
-        format!("{} of {}", self.attempt, self.of)
+        match self.at {
+            Some(_) => format!("{} of {}", self.attempt, self.of),
+            None => format!("{} failed", self.attempt.saturating_sub(1)),
+        }
     }
 }

@@ -1,7 +1,13 @@
-//! The console: on a real pseudo-terminal, with the built program.
+//! The console: screens painted from a fixture, and the built program on a real pseudo-terminal.
 
 mod child;
 mod end_to_end;
+mod fixture;
+mod hostile;
 mod lifecycle;
+mod picture;
+mod pictures;
 mod pty;
+mod screens;
 mod stream;
+mod styles;

@@ -27,9 +27,15 @@ use crate::engine::view::BrowsedMessage;
 const HEADERS_MAX: usize = 8;
 /// Columns of a header's value that are looked at.
 const VALUE_MAX: usize = 400;
-const WHEN: u16 = 46;
-const SIZE: u16 = 60;
-const TYPE: u16 = 71;
+const MESSAGE: u16 = 7;
+/// Where the other columns begin: on a wide screen, and on a narrow one.
+const WIDE: [u16; 3] = [46, 60, 71];
+const NARROW: [u16; 3] = [30, 42, 52];
+const WIDE_FROM: u16 = 100;
+
+const fn columns(area: Rect) -> [u16; 3] {
+    if area.width >= WIDE_FROM { WIDE } else { NARROW }
+}
 
 /// Paints the list above and the selected message under it.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer, key: &str) {
@@ -56,7 +62,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
     for (line, (position, message)) in (1..=listed).zip(messages.iter().enumerate().skip(first)) {
         one(canvas, row(area, line), message, position == detail.selected);
     }
-    let note = "Looking took these into view and gave them back in place; the broker marks them as redelivered.";
+    let note = "They were given back in place; the broker marks them as redelivered.";
     canvas.text(row(area, listed + 1), note, Role::TextMuted);
     if let Some(message) = messages.get(detail.selected) {
         selected(canvas, below(area, listed + 3), message, detail.scroll);
@@ -75,19 +81,21 @@ fn not_asked(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, key: &str) {
 }
 
 fn head(canvas: &mut Canvas<'_>, area: Rect) {
+    let [when, bytes, kind] = columns(area);
     canvas.lay_over(area, Role::Column);
     for (x, title) in [
         (2, "#"),
-        (7, "Message"),
-        (WHEN, "Published"),
-        (SIZE, "Size"),
-        (TYPE, "Type"),
+        (MESSAGE, "Message"),
+        (when, "Published"),
+        (bytes, "Size"),
+        (kind, "Type"),
     ] {
         canvas.text(behind(area, x), title, Role::Column);
     }
 }
 
 fn one(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, selected: bool) {
+    let [published, bytes, kind] = columns(area);
     let sign = if selected { "▌" } else { " " };
     canvas.text(area, sign, Role::Mark);
     let inner = &message.message;
@@ -95,17 +103,17 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, selected: 
         width: area.width.saturating_sub(from).min(to - from - 1),
         ..behind(area, from)
     };
-    canvas.text(place(2, 7), &message.position.to_string(), Role::Text);
+    canvas.text(place(2, MESSAGE), &message.position.to_string(), Role::Text);
     canvas.text(
-        place(7, WHEN),
+        place(MESSAGE, published),
         inner.message_id.as_deref().unwrap_or("without an id"),
         Role::Text,
     );
     let when = inner
         .timestamp
         .map_or_else(|| NONE.to_owned(), |at| ago(canvas.now, at));
-    canvas.text(place(WHEN, SIZE), &when, Role::Text);
-    canvas.text(place(SIZE, TYPE), &size(inner.body.len()), Role::Text);
+    canvas.text(place(published, bytes), &when, Role::Text);
+    canvas.text(place(bytes, kind), &size(inner.body.len()), Role::Text);
     let mut what = inner.content_type.clone().unwrap_or_else(|| NONE.to_owned());
     if let Some(why) = &message.foreign {
         what = format!("! not one of ours: {why}");
@@ -117,7 +125,7 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, selected: 
     } else {
         Role::TextMuted
     };
-    canvas.text(behind(area, TYPE), &what, role);
+    canvas.text(behind(area, kind), &what, role);
     if selected {
         canvas.lay_over(area, Role::Selection);
     }

@@ -139,8 +139,13 @@ const LABEL: u16 = 18;
 /// Paints facts one under the other; answers how many lines they took.
 pub(super) fn facts(canvas: &mut Canvas<'_>, area: Rect, facts: &[Fact]) -> u16 {
     let mut line = 0;
-    for fact in facts {
+    for (at, fact) in facts.iter().enumerate() {
         let place = row(area, line);
+        if area.height > 1 && line + 1 == area.height && at + 1 < facts.len() {
+            let more = format!("▼ {} more, Down shows them", facts.len() - at);
+            canvas.text(place, &more, Role::Info);
+            return area.height;
+        }
         canvas.text(
             Rect {
                 width: place.width.min(LABEL - 1),

@@ -15,7 +15,10 @@ use super::trend::{self, Series};
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Cells for the names and numbers.
-const LABEL: u16 = 26;
+const LABEL: u16 = 32;
+/// Where the number begins, and the greatest one on the same line.
+const NUMBER: u16 = 10;
+const MOST: u16 = 18;
 
 /// Paints both charts, each `height` lines high; answers how many lines they took.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, height: u16) -> u16 {
@@ -56,19 +59,15 @@ fn one(
 ) {
     let top = top.unwrap_or_else(|| "no sample yet".to_owned());
     canvas.text(row(area, 0), name, Role::Text);
-    canvas.text(behind(row(area, 0), 10), number, Role::Title);
+    canvas.text(behind(row(area, 0), NUMBER), number, Role::Title);
     if height > 1 {
         canvas.text(row(area, 1), &top, Role::ChartAxis);
-    } else if number.len() <= 7 {
-        let short = top.replace("1 h, ", "");
-        canvas.right(
-            Rect {
-                width: 15,
-                ..behind(row(area, 0), 10)
-            },
-            &short.replace("no sample yet", ""),
-            Role::ChartAxis,
-        );
+    } else {
+        let place = Rect {
+            width: (LABEL - MOST - 1).min(area.width.saturating_sub(MOST)),
+            ..behind(row(area, 0), MOST)
+        };
+        canvas.text(place, top.strip_prefix("1 h, ").unwrap_or_default(), Role::ChartAxis);
     }
     let most = series.iter().flatten().copied().max().unwrap_or(0).max(1);
     for line in 0..height {

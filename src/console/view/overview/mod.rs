@@ -25,10 +25,10 @@ use ratatui::layout::Rect;
 
 use super::super::state::State;
 use super::super::theme::Role;
-use super::canvas::{Canvas, behind, below, row};
+use super::canvas::{Canvas, behind, below, cells, row};
 use super::frame::delivering;
 use super::words::{self, count, known, plural, span, until};
-use crate::domain::queue::QueueState;
+use crate::domain::text::{show, width};
 use crate::engine::snapshot::{EndpointRow, QUEUE_STATES, QueueRow, Snapshot};
 
 /// Rows of each short list, by how high the terminal is.
@@ -37,8 +37,13 @@ const MANY: usize = 5;
 const TALL: u16 = 30;
 /// Names of daemons, at most.
 const DAEMONS_MAX: usize = 4;
-/// Where names begin and how long they are.
-const NAME_AT: u16 = 26;
+const DAEMON_WIDTH_MAX: usize = 40;
+/// Where names begin: behind the state of an endpoint, of a queue; how long they are, at most; and
+/// what stands behind them.
+const ENDPOINT_AT: u16 = 16;
+const QUEUE_AT: u16 = 24;
+const NAME_MAX: u16 = 60;
+const NUMBERS: u16 = 32;
 
 /// Paints the overview.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
@@ -61,11 +66,20 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.text(row(area, line), &headline::since_and_trend(state, snapshot), Role::Text);
     line += 2;
     let tall = area.height >= TALL;
-    line += chart::paint(canvas, below(area, line), state, if tall { 4 } else { 1 });
+    line += chart::paint(canvas, below(area, line), state, chart_height(area.height));
     let rows = if tall { MANY } else { FEW };
     line += worst(canvas, below(area, line), snapshot, rows);
     line += next(canvas, below(area, line), snapshot, rows);
     sums(canvas, below(area, line), state, snapshot);
+}
+
+/// Lines of a chart, by how much room there is.
+const fn chart_height(room: u16) -> u16 {
+    match room {
+        0..24 => 1,
+        24..TALL => 2,
+        _ => 4,
+    }
 }
 
 fn title(canvas: &mut Canvas<'_>, area: Rect, text: &str, key: &str, what: &str) {
@@ -105,10 +119,10 @@ fn bad_endpoint(canvas: &mut Canvas<'_>, area: Rect, one: &EndpointRow) {
     let status = one
         .endpoint
         .last_status
-        .map(|status| format!("  status {status}"))
+        .map(|status| format!(" · {status}"))
         .unwrap_or_default();
-    let numbers = format!("{} waiting  since {since}{status}", known(one.waiting));
-    named(canvas, area, words::url(&one.endpoint.url), &numbers);
+    let numbers = format!("{} waiting · since {since}{status}", known(one.waiting));
+    named(canvas, area, ENDPOINT_AT, words::url(&one.endpoint.url), &numbers);
 }
 
 fn bad_queue(canvas: &mut Canvas<'_>, area: Rect, one: &QueueRow) {
@@ -118,23 +132,21 @@ fn bad_queue(canvas: &mut Canvas<'_>, area: Rect, one: &QueueRow) {
     named(
         canvas,
         area,
+        QUEUE_AT,
         one.name.as_str(),
         &format!("{} waiting", known(one.depth())),
     );
 }
 
 /// A name of the second column, and numbers behind it.
-fn named(canvas: &mut Canvas<'_>, area: Rect, name: &str, numbers: &str) {
-    let rest = behind(area, NAME_AT);
-    let name_width = rest.width / 2;
-    canvas.text(
-        Rect {
-            width: name_width.saturating_sub(2),
-            ..rest
-        },
-        name,
-        Role::Text,
-    );
+fn named(canvas: &mut Canvas<'_>, area: Rect, at: u16, name: &str, numbers: &str) {
+    let rest = behind(area, at);
+    let name_width = rest.width.saturating_sub(NUMBERS).max(rest.width / 2).min(NAME_MAX);
+    let place = Rect {
+        width: name_width.saturating_sub(1),
+        ..rest
+    };
+    canvas.text(place, name, Role::Text);
     canvas.text(behind(rest, name_width), numbers, Role::TextMuted);
 }
 
@@ -157,7 +169,13 @@ fn next(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -
             canvas.text(place, &until(canvas.now, at), Role::Warning);
         }
         let name = retry.url.as_ref().map_or(words::NONE, words::url);
-        named(canvas, place, name, &format!("attempt {}", retry.counted()));
+        named(
+            canvas,
+            place,
+            ENDPOINT_AT,
+            name,
+            &format!("attempt {}", retry.counted()),
+        );
         line += 1;
     }
     line + 1
@@ -165,57 +183,51 @@ fn next(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -
 
 /// What there is of everything.
 fn sums(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot) {
-    let totals = &snapshot.totals;
-    let mut rest = row(area, 0);
-    let taken = canvas.text(
-        rest,
-        &plural(
-            totals.queues_by_state.iter().sum(),
-            "delivery queue: ",
-            "delivery queues: ",
-        ),
-        Role::Text,
-    );
-    rest = behind(rest, taken);
-    for (one, number) in QUEUE_STATES
-        .iter()
-        .zip(totals.queues_by_state)
-        .filter(|(_, number)| *number > 0)
-    {
-        let (symbol, role) = words::queue_state(*one);
-        let text = format!("{symbol} {} {}   ", count(number), word(*one));
-        let taken = canvas.text(rest, &text, role);
-        rest = behind(rest, taken);
-    }
-    let dead = totals.dead.map_or_else(
+    let line = states(canvas, area, snapshot);
+    let dead = snapshot.totals.dead;
+    let text = dead.map_or_else(
         || "dead letters: ?".to_owned(),
         |dead| plural(dead, "dead letter", "dead letters"),
     );
-    let role = if totals.dead.is_some_and(|dead| dead > 0) {
+    let role = if dead.is_some_and(|dead| dead > 0) {
         Role::Warning
     } else {
         Role::Text
     };
-    let taken = canvas.text(row(area, 1), &dead, role);
-    canvas.text(
-        behind(row(area, 1), taken),
-        &format!(" · {}", daemons(state, snapshot)),
-        Role::TextMuted,
-    );
+    let taken = canvas.text(row(area, line), &text, role);
+    let who = format!(" · {}", daemons(state, snapshot));
+    canvas.text(behind(row(area, line), taken), &who, Role::TextMuted);
 }
 
-const fn word(state: QueueState) -> &'static str {
-    state.as_str()
+/// Queues by state, on as many lines as they need; answers how many.
+fn states(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot) -> u16 {
+    let by_state = snapshot.totals.queues_by_state;
+    let all = plural(by_state.iter().sum(), "delivery queue", "delivery queues");
+    let mut line = 0;
+    let mut rest = row(area, line);
+    let taken = canvas.text(rest, &all, Role::Text);
+    rest = behind(rest, taken + 2);
+    for (one, number) in QUEUE_STATES.iter().zip(by_state).filter(|(_, number)| *number > 0) {
+        let (symbol, role) = words::queue_state(*one);
+        let text = format!("{symbol} {} {}", count(number), one.as_str());
+        if cells(width(&text)) > rest.width {
+            line += 1;
+            rest = behind(row(area, line), 2);
+        }
+        let taken = canvas.text(rest, &text, role);
+        rest = behind(rest, taken + 2);
+    }
+    line + 1
 }
 
 fn daemons(state: &State, snapshot: &Snapshot) -> String {
     let all = delivering(snapshot);
-    let names: Vec<&str> = snapshot
+    let names: Vec<String> = snapshot
         .incarnations
         .iter()
         .filter(|one| one.alive && one.delivers)
         .take(DAEMONS_MAX)
-        .map(|one| one.name.as_str())
+        .map(|one| show(&one.name, DAEMON_WIDTH_MAX))
         .collect();
     let more = if all > names.len() { ", …" } else { "" };
     match all {
