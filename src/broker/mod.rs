@@ -188,6 +188,10 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// Closes the connections of a dead daemon by their name; only hastens what the broker does anyway.
     async fn connections_close(&self, name: &str) -> Result<u32, BrokerError>;
 
+    /// What keeps the broker from taking publishes at present, where that can be found out: cheap enough to
+    /// be asked every second.
+    async fn blocked(&self) -> Option<String>;
+
     /// Version, rights, plugins, alarms: for `doctor`, `readyz` and the status line.
     async fn health(&self) -> BrokerHealth;
 

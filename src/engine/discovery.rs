@@ -52,6 +52,7 @@ impl Inner {
         match signal {
             Signal::Nudged(queue) | Signal::QueueCreated(queue) => {
                 if self.settings.naming.is_delivery_queue(queue.as_str()) {
+                    tracing::debug!(queue = ?queue, "told of a queue");
                     // A full channel means that there is more than enough to do: the sweep finds this one.
                     let result = if tell.try_send(Tell::Candidate(queue)).is_ok() {
                         "used"
@@ -175,6 +176,7 @@ impl Inner {
     async fn list(&self, tell: &mpsc::Sender<Tell>) -> Result<Duration, crate::broker::BrokerError> {
         let naming = &self.settings.naming;
         let listed = self.broker.queues_all().await?;
+        tracing::debug!(queues = listed.queues.len(), took = ?listed.took, "listed");
         let ours = |queue: &&ListedQueue| naming.is_delivery_queue(queue.name.as_str());
         for queue in listed.queues.iter().filter(ours) {
             self.rules.learn(&queue.name, &queue.arguments);

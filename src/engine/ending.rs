@@ -39,7 +39,7 @@ pub(super) struct Held {
 }
 
 impl Inner {
-    /// Deletes the queue if nothing comes. The lease is freed in any case but `Lost`.
+    /// Deletes the queue if nothing comes. The lease is freed in any case but `Lost`: the comparison frees that one.
     pub(super) async fn end_queue(self: &Arc<Self>, held: &Held) -> Ending {
         let ending = match self.try_end(held).await {
             Ok(ending) => ending,
@@ -52,7 +52,7 @@ impl Inner {
             }
             Ending::GoesOn => {
                 if let Err(error) = self.store.lease_free(&held.queue, held.epoch).await {
-                    tracing::warn!(queue = ?held.queue, error = ?error, "lease is freed with this incarnation only");
+                    tracing::warn!(queue = ?held.queue, error = ?error, "lease is freed by the next comparison only");
                 }
             }
             Ending::Lost => {}

@@ -270,6 +270,10 @@ impl Broker for Embedded {
         Ok(0)
     }
 
+    async fn blocked(&self) -> Option<String> {
+        None
+    }
+
     async fn health(&self) -> BrokerHealth {
         let problem = match tables::seen(self.0.file.readers()).await {
             _ if self.0.closed.is_cancelled() => Some("closed by this process".to_owned()),

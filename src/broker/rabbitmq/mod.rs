@@ -344,6 +344,13 @@ impl Broker for RabbitMq {
         self.management()?.connections_close(name).await
     }
 
+    async fn blocked(&self) -> Option<String> {
+        if let Some(reason) = self.alarm.reason() {
+            return Some(reason);
+        }
+        self.management.as_ref()?.alarms().await.ok().flatten()
+    }
+
     async fn health(&self) -> BrokerHealth {
         health::health(self).await
     }

@@ -2,15 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::task::JoinHandle;
 
 use super::intern::Interner;
 use super::rows::{Rows, recounted, seen_before};
 use super::totals::{Listed, endpoint_rows, totals};
-use crate::ambient;
-use crate::broker::BrokerHealth;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
@@ -28,8 +23,6 @@ use crate::store::{EndpointQuery, Incarnation, StoreError};
 const ENDPOINTS: u32 = 1_000;
 /// Retries shown at most.
 const RETRIES_MAX: u32 = 1_000;
-/// Between two questions whether an alarm blocks the broker.
-const HEALTH_EVERY: Duration = Duration::from_secs(10);
 
 /// Who looks, and what it saw last.
 #[derive(Debug)]
@@ -37,7 +30,6 @@ pub(super) struct Looker {
     engine: Arc<Inner>,
     pub(super) last: Arc<Snapshot>,
     texts: Interner,
-    alarm: Alarm,
 }
 
 /// What is read before the rows of queues.
@@ -60,7 +52,6 @@ struct Content {
 impl Looker {
     pub(super) fn new(engine: Arc<Inner>) -> Self {
         Self {
-            alarm: Alarm::default(),
             texts: Interner::default(),
             last: Arc::default(),
             engine,
@@ -70,8 +61,11 @@ impl Looker {
     /// The next snapshot.
     pub(super) async fn look(&mut self) -> Arc<Snapshot> {
         let began = self.engine.clock.uptime();
-        self.alarm.ask(&self.engine).await;
-        let (known, seen) = tokio::join!(self.known(), self.engine.seen(Oldest::OnePage));
+        let (known, seen, blocked) = tokio::join!(
+            self.known(),
+            self.engine.seen(Oldest::OnePage),
+            self.engine.broker.blocked()
+        );
         let now = self.engine.clock.now();
         let last = Arc::clone(&self.last);
         let broker = part(&last.broker, seen.as_ref().err().map(|error| chain(error)), now);
@@ -86,7 +80,11 @@ impl Looker {
                 .collect(),
         };
         let content = match known {
-            Ok(known) => self.content(known, &seen, &listed, now).await,
+            Ok(known) => {
+                let endpoints = known.endpoints.iter().map(|(endpoint, _)| endpoint.clone());
+                let world = World::new(&known.incarnations, endpoints, blocked, now);
+                self.content(known, &world, &seen, &listed).await
+            }
             Err(error) => Err(error),
         };
         let store = part(&last.store, content.as_ref().err().map(|error| chain(error)), now);
@@ -141,17 +139,16 @@ impl Looker {
     async fn content(
         &mut self,
         known: Known,
+        world: &World,
         seen: &[Seen],
         listed: &Listed,
-        now: Timestamp,
     ) -> Result<Content, StoreError> {
         let last = Arc::clone(&self.last);
-        let endpoints = || known.endpoints.iter().map(|(endpoint, _)| endpoint.clone());
-        let world = World::new(&known.incarnations, endpoints(), self.alarm.blocked.clone(), now);
-        let mut items = retries::arrange(endpoints(), &known.waiting);
+        let endpoints = known.endpoints.iter().map(|(endpoint, _)| endpoint.clone());
+        let mut items = retries::arrange(endpoints, &known.waiting);
         items.truncate(RETRIES_MAX as usize);
         let mut rows = Rows::new(&last.queues, &mut self.texts, seen, retries::unfilled(&items));
-        self.engine.join(&world, seen, |view| rows.push(view)).await?;
+        self.engine.join(world, seen, |view| rows.push(view)).await?;
         retries::fill(&mut items, &rows.heads);
         let delivered = rows.delivered;
         let queues = rows.finish(&last.queues);
@@ -203,33 +200,4 @@ fn shared(items: Vec<Retry>, last: &Arc<Vec<Arc<Retry>>>) -> Arc<Vec<Arc<Retry>>
         .collect();
     let same = items.len() == last.len() && items.iter().zip(last.iter()).all(|(new, old)| Arc::ptr_eq(new, old));
     if same { Arc::clone(last) } else { Arc::new(items) }
-}
-
-/// Whether an alarm blocks the broker: asked for beside the looks, since a broker that is away answers late.
-#[derive(Debug, Default)]
-struct Alarm {
-    blocked: Option<String>,
-    asking: Option<JoinHandle<BrokerHealth>>,
-    /// Uptime.
-    asked_at: Option<Duration>,
-}
-
-impl Alarm {
-    async fn ask(&mut self, engine: &Arc<Inner>) {
-        if let Some(asking) = self.asking.take_if(|asking| asking.is_finished())
-            && let Ok(health) = asking.await
-        {
-            self.blocked = health.blocked;
-        }
-        let now = engine.clock.uptime();
-        let is_due = self.asked_at.is_none_or(|at| now.saturating_sub(at) >= HEALTH_EVERY);
-        if is_due && self.asking.is_none() {
-            let engine = Arc::clone(engine);
-            self.asked_at = Some(now);
-            self.asking = Some(ambient::spawn(
-                "broker health",
-                async move { engine.broker.health().await },
-            ));
-        }
-    }
 }

@@ -130,6 +130,7 @@ impl Worker {
             },
         };
         let attempt = self.attempt_row(hand, &sent, number);
+        tracing::trace!(queue = ?self.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");
         self.engine.meters.attempted(attempt.class, sent.duration);
         Some(Tried { sent, attempt, epoch })
     }

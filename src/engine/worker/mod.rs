@@ -217,7 +217,9 @@ impl Worker {
         if self.record.quarantined.is_some() {
             return Err(End::Refused);
         }
+        tracing::debug!(queue = ?self.queue, "leased");
         self.follow_rules().await?;
+        tracing::debug!(queue = ?self.queue, "judged");
         let options = AttachOptions {
             prefetch: self.prefetch,
             bind: self.record.refusing.is_none(),
@@ -228,6 +230,7 @@ impl Worker {
             self.may_go_on()?;
             match self.engine.broker.attach(&self.queue, options).await {
                 Ok(AttachOutcome::Attached(attached)) => {
+                    tracing::debug!(queue = ?self.queue, "attached");
                     self.settled.expect_again();
                     return Ok(attached);
                 }

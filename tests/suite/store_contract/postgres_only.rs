@@ -207,12 +207,12 @@ async fn a_failure_whose_commit_is_unknown_counts_once_when_it_is_recorded_again
         panic!("it was not recorded by somebody else: {again:?}")
     };
     assert_eq!(endpoint.state, EndpointState::Unavailable);
-    let logged = store.attempts(&AttemptQuery {
+    let of_the_queue = AttemptQuery {
         queue: Some(queue("q")),
         limit: 9,
         ..AttemptQuery::default()
-    });
-    assert_eq!(logged.await.unwrap().len(), 1);
+    };
+    assert_eq!(store.attempts(&of_the_queue).await.unwrap().len(), 1);
     assert_eq!(record(&*store, "q").await.head.unwrap().failures, 1);
     store.close().await;
     place.end().await;
