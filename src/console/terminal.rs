@@ -25,6 +25,7 @@ use crossterm::terminal::{
 };
 use crossterm::{queue, style};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Signal, getpgrp, getpid, getppid, getsid, kill_current_process_group};
 use rustix::stdio;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp, tcgetwinsize};
@@ -154,7 +155,11 @@ pub fn give_back() {
 fn takes_bytes() -> bool {
     let stdout = stdio::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::OUT)];
-    poll(&mut polled, Some(&STALL_MAX)).is_ok_and(|ready| ready > 0) && polled[0].revents().contains(PollFlags::OUT)
+    let mut ready = poll(&mut polled, Some(&STALL_MAX));
+    while ready == Err(Errno::INTR) {
+        ready = poll(&mut polled, Some(&STALL_MAX));
+    }
+    ready.is_ok_and(|ready| ready > 0) && polled[0].revents().contains(PollFlags::OUT)
 }
 
 fn push_key_codes() -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`. Each side
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `console`. Each side
 //! (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both
 //! sides of a ratio do the same work on the same broker with the same receiver, by turns. What a number
 //! means, and from when to when it is taken, stands in the module of its section.
@@ -25,6 +25,7 @@
 )]
 
 mod bare;
+mod console;
 mod delivering;
 mod ground;
 mod isolation;
@@ -35,7 +36,7 @@ mod receiver;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 4] = ["throughput", "one", "latency", "isolation"];
+const SECTIONS: [&str; 5] = ["throughput", "one", "latency", "isolation", "console"];
 
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -68,12 +69,16 @@ fn main() {
         if wanted("isolation") {
             isolation::run().await;
         }
+        if wanted("console") {
+            console::run().await;
+        }
     });
 }
 
 fn run_side(side: &str, arguments: &[String]) {
     match side {
         "receiver" => receiver::run(),
+        "console" => runtime().block_on(console::hold_rows()),
         "bare" => runtime().block_on(bare::run(arguments)),
         "engine" => runtime().block_on(delivering::run(arguments)),
         other => panic!("no side {other:?}"),

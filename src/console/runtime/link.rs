@@ -48,9 +48,9 @@ impl Linker {
         if matches!(self.deliver, Deliver::Always | Deliver::WhenAlone) {
             ambient::spawn("console work", work(engine.delivering(), self.inputs.clone()));
         }
-        let delivered = self.deliver(&engine).await;
+        self.deliver(&engine).await?;
         self.stop.cancelled().await;
-        delivered
+        Ok(())
     }
 
     /// `None`: the stop came first.

@@ -16,24 +16,23 @@
 mod input;
 mod link;
 mod screen;
+mod shown;
 mod signals;
 #[cfg(test)]
 mod tests;
 
 use std::io::{self, Write as _};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 
-use rustix::io::Errno;
-use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Pause, Screen, ViewFunction};
 
 use self::link::Linker;
+use self::shown::Shown;
 use super::effects::{Actor, Executions, Executor, Link};
 use super::journal::{Entry, Toast, Tone};
 use super::keymap::{Keymap, KeymapError};
@@ -48,8 +47,6 @@ use crate::engine::EngineError;
 const STALL_MAX: Duration = Duration::from_secs(2);
 /// How long confirmed operations may hold up the end; the engine finishes them if the process stays.
 const EXECUTIONS_MAX: Duration = Duration::from_secs(5);
-/// Between two looks whether a job in the background was brought to the front.
-const FOREGROUND_LOOK: Duration = Duration::from_millis(500);
 /// Finishing that takes no longer is not talked about.
 const QUIET: Duration = Duration::from_millis(300);
 /// How long a notice of the start stays in its corner.
@@ -256,101 +253,6 @@ impl Finishing {
             },
         }
     }
-}
-
-/// The loop on its thread.
-struct Shown {
-    result: oneshot::Receiver<Result<(), ConsoleError>>,
-    thread: Option<thread::JoinHandle<()>>,
-}
-
-impl Shown {
-    fn on_thread(
-        screen: Screen<std::fs::File>,
-        terminal: Terminal,
-        executor: Executor,
-        end: CancellationToken,
-    ) -> Result<Self, ConsoleError> {
-        let (sender, result) = oneshot::channel();
-        let runtime = Handle::current();
-        let thread = thread::Builder::new()
-            .name(terminal::SCREEN_THREAD.to_owned())
-            .spawn(move || {
-                let result = runtime.block_on(drive(screen, terminal, executor, end));
-                let _ = sender.send(result);
-            })
-            .map_err(ConsoleError::Terminal)?;
-        Ok(Self {
-            result,
-            thread: Some(thread),
-        })
-    }
-
-    /// How it ended; `Err`: with this panic.
-    async fn ended(&mut self) -> thread::Result<Result<(), ConsoleError>> {
-        if let Ok(result) = (&mut self.result).await {
-            return Ok(result);
-        }
-        match self.thread.take().map(thread::JoinHandle::join) {
-            Some(Err(panic)) => Err(panic),
-            Some(Ok(())) | None => Ok(Ok(())),
-        }
-    }
-}
-
-/// Runs the loop, and between its pauses does what concerns the terminal.
-async fn drive(
-    mut screen: Screen<std::fs::File>,
-    mut terminal: Terminal,
-    mut executor: Executor,
-    end: CancellationToken,
-) -> Result<(), ConsoleError> {
-    let mut carry_out = |effect| executor.carry_out(effect);
-    let mut continued_by_us = false;
-    loop {
-        let paused = screen.run(&end, &mut carry_out).await;
-        let done = match paused {
-            Ok(Pause::Quit | Pause::Stopped) => return Ok(()),
-            Ok(Pause::KeyCodes) => terminal.use_key_codes(),
-            Ok(Pause::Suspend) if terminal::can_suspend() => {
-                terminal::give_back();
-                continued_by_us = true;
-                match terminal::suspend() {
-                    Ok(()) => regain(&mut screen, &terminal, &end).await,
-                    Err(error) => Err(error),
-                }
-            }
-            // Nobody is there who would continue us.
-            Ok(Pause::Suspend) => Ok(()),
-            Ok(Pause::Continued) if std::mem::take(&mut continued_by_us) => Ok(()),
-            Ok(Pause::Continued) => regain(&mut screen, &terminal, &end).await,
-            Err(error) => Err(error),
-        };
-        match done {
-            Ok(()) => {}
-            Err(error) if is_gone(&error) => return Ok(()),
-            Err(error) => return Err(ConsoleError::Terminal(error)),
-        }
-    }
-}
-
-/// Takes the terminal again, once it is ours: a job that was continued in the background waits.
-async fn regain(screen: &mut Screen<std::fs::File>, terminal: &Terminal, end: &CancellationToken) -> io::Result<()> {
-    while !terminal::in_foreground() {
-        tokio::select! {
-            () = tokio::time::sleep(FOREGROUND_LOOK) => {}
-            () = end.cancelled() => return Ok(()),
-        }
-    }
-    terminal.take_again()?;
-    screen.repaint(terminal::size());
-    Ok(())
-}
-
-/// Whether the terminal went away: the end of the console, and no failure of it.
-fn is_gone(error: &io::Error) -> bool {
-    let number = Errno::from_io_error(error);
-    matches!(number, Some(Errno::IO | Errno::PIPE | Errno::NXIO | Errno::NODEV))
 }
 
 /// On standard error, after the screen.

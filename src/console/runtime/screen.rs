@@ -118,6 +118,28 @@ impl<W: Write> Screen<W> {
         self.dirty = Dirty::Yes;
     }
 
+    /// Paints nothing until the process is continued: after a stop was asked for, this thread may go on
+    /// for a moment, and the terminal is the shell's. What is typed meanwhile is not ours.
+    pub async fn until_continued(
+        &mut self,
+        stop: &CancellationToken,
+        carry_out: &mut (dyn FnMut(Effect) + Send),
+    ) -> io::Result<()> {
+        loop {
+            let input = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                input = self.inputs.recv() => input,
+            };
+            match input {
+                None | Some(Input::Continued | Input::Gone) => return Ok(()),
+                Some(Input::Suspend | Input::KeyCodes | Input::Event(Event::Key(_) | Event::Paste(_))) => {}
+                Some(Input::Event(event)) => {
+                    self.happen(event, carry_out)?;
+                }
+            }
+        }
+    }
+
     /// Runs until there is a reason to pause. `carry_out` must not wait. `Err`: the terminal takes nothing more.
     pub async fn run(
         &mut self,

@@ -10,8 +10,9 @@ use ratatui::style::Style;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::shown::is_gone;
 use super::*;
-use crate::console::{Effect, Event};
+use crate::console::{Effect, Event, Theme};
 
 /// Each write for itself.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,127 @@
+//! The loop on a thread of its own, and what it pauses for: suspension, and the terminal's return.
+
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::screen::{Pause, Screen};
+use super::{ConsoleError, say};
+use crate::console::Effect;
+use crate::console::effects::Executor;
+use crate::console::terminal::{self, Terminal};
+
+/// Between two looks whether a job in the background was brought to the front.
+const FOREGROUND_LOOK: Duration = Duration::from_millis(500);
+/// Told where a suspended console would stay suspended.
+const NO_SHELL: &str = "not suspended: no shell with job control started this, so nobody would continue it";
+
+/// The loop on its thread.
+pub(super) struct Shown {
+    result: oneshot::Receiver<Result<(), ConsoleError>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Shown {
+    pub(super) fn on_thread(
+        screen: Screen<std::fs::File>,
+        terminal: Terminal,
+        executor: Executor,
+        end: CancellationToken,
+    ) -> Result<Self, ConsoleError> {
+        let (sender, result) = oneshot::channel();
+        let runtime = Handle::current();
+        let thread = thread::Builder::new()
+            .name(terminal::SCREEN_THREAD.to_owned())
+            .spawn(move || {
+                let result = runtime.block_on(drive(screen, terminal, executor, end));
+                let _ = sender.send(result);
+            })
+            .map_err(ConsoleError::Terminal)?;
+        Ok(Self {
+            result,
+            thread: Some(thread),
+        })
+    }
+
+    /// How it ended; `Err`: with this panic.
+    pub(super) async fn ended(&mut self) -> thread::Result<Result<(), ConsoleError>> {
+        if let Ok(result) = (&mut self.result).await {
+            return Ok(result);
+        }
+        match self.thread.take().map(thread::JoinHandle::join) {
+            Some(Err(panic)) => Err(panic),
+            Some(Ok(())) | None => Ok(Ok(())),
+        }
+    }
+}
+
+/// Runs the loop, and between its pauses does what concerns the terminal.
+async fn drive(
+    mut screen: Screen<std::fs::File>,
+    mut terminal: Terminal,
+    mut executor: Executor,
+    end: CancellationToken,
+) -> Result<(), ConsoleError> {
+    let mut carry_out = |effect| executor.carry_out(effect);
+    loop {
+        let paused = screen.run(&end, &mut carry_out).await;
+        let done = match paused {
+            Ok(Pause::Quit | Pause::Stopped) => return Ok(()),
+            Ok(Pause::KeyCodes) => terminal.use_key_codes(),
+            Ok(Pause::Suspend) if terminal::can_suspend() => {
+                terminal::give_back();
+                match terminal::suspend() {
+                    Ok(()) => come_back(&mut screen, &terminal, &end, &mut carry_out).await,
+                    Err(error) => Err(error),
+                }
+            }
+            Ok(Pause::Suspend) => {
+                say(&mut screen.state, NO_SHELL.to_owned());
+                screen.repaint(terminal::size());
+                Ok(())
+            }
+            Ok(Pause::Continued) => regain(&mut screen, &terminal, &end).await,
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => {}
+            Err(error) if is_gone(&error) => return Ok(()),
+            Err(error) => return Err(ConsoleError::Terminal(error)),
+        }
+    }
+}
+
+/// After a stop: waits until the process is continued, and takes the terminal again.
+async fn come_back(
+    screen: &mut Screen<std::fs::File>,
+    terminal: &Terminal,
+    end: &CancellationToken,
+    carry_out: &mut (dyn FnMut(Effect) + Send),
+) -> io::Result<()> {
+    screen.until_continued(end, carry_out).await?;
+    regain(screen, terminal, end).await
+}
+
+/// Takes the terminal again, once it is ours: a job that was continued in the background waits.
+async fn regain(screen: &mut Screen<std::fs::File>, terminal: &Terminal, end: &CancellationToken) -> io::Result<()> {
+    while !terminal::in_foreground() {
+        tokio::select! {
+            () = tokio::time::sleep(FOREGROUND_LOOK) => {}
+            () = end.cancelled() => return Ok(()),
+        }
+    }
+    terminal.take_again()?;
+    screen.repaint(terminal::size());
+    Ok(())
+}
+
+/// Whether the terminal went away: the end of the console, and no failure of it.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    let number = Errno::from_io_error(error);
+    matches!(number, Some(Errno::IO | Errno::PIPE | Errno::NXIO | Errno::NODEV))
+}

@@ -1,0 +1,538 @@
+//! The console: how soon it is there, what a frame costs, and what it takes while nothing happens.
+//!
+//! | row | from when to when, of what |
+//! |---|---|
+//! | first frame | from the start of the program on a pseudo-terminal to the end mark of its first frame; the broker accepts connections and never answers |
+//! | frame | view, comparison and encoding of one frame at 120×40 after a key moved the selection, over 100,000 queues |
+//! | key → paint | from a key put into the loop's channel to the write of the frame that shows its effect, while 1,000 events of the engine a second arrive |
+//! | idle | bytes written and processor time of all threads of the program, on a store and broker in which nothing happens, refreshed every 2 s |
+//! | memory | resident memory of a process with the loop and 100,000 rows, before and after a refresh in which one row of a hundred changed |
+
+use std::io::{self, Read as _, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc as channel};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Position;
+use redrive::ambient::Clock;
+use redrive::console::effects::{Actor, Executor};
+use redrive::console::keymap::Keymap;
+use redrive::console::painter::Painter;
+use redrive::console::runtime::{INPUTS_MAX, Input, Screen};
+use redrive::console::state::Place;
+use redrive::console::table::ArrangeJob;
+use redrive::console::{ConsoleSettings, Deliver, Effect, Event, State, Theme, update, view};
+use redrive::domain::attempt::Attempt;
+use redrive::domain::id::{Epoch, ExecutionId, NotificationId, QueueName};
+use redrive::domain::naming::{Naming, QueueType};
+use redrive::domain::outcome::OutcomeClass;
+use redrive::domain::queue::{QueueKind, QueueState};
+use redrive::domain::time::Timestamp;
+use redrive::domain::url::EndpointUrl;
+use redrive::engine::snapshot::{Part, QueueFacts, QueueRow, Snapshot, Totals};
+use redrive::engine::{self, Access};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::numbers::{p50_p99_ms, rounds, share};
+use crate::process::Side;
+
+/// Rows of the large list.
+const ROWS: usize = 100_000;
+const SIZE: (u16, u16) = (120, 40);
+const FRAMES: usize = 2_000;
+const KEYS: usize = 500;
+/// Begun this often, and the same number of keys in a second between them.
+const EVENTS_A_SECOND: u64 = 1_000;
+const IDLE: Duration = Duration::from_secs(20);
+/// The end mark of a synchronized update.
+const FRAME_END: &[u8] = b"\x1b[?2026l";
+
+/// Prints the rows of the table.
+pub async fn run() {
+    println!("\n| console | measured | goal |\n|---|---|---|");
+    first_frame();
+    frame();
+    key_to_paint().await;
+    idle();
+    memory().await;
+}
+
+fn row(what: &str, measured: &str, goal: &str) {
+    println!("| {what} | {measured} | {goal} |");
+}
+
+// --- the built program on a pseudo-terminal
+
+/// The program on a terminal of 120×40, its output by pieces with the time of each.
+struct Program {
+    child: Box<dyn portable_pty::Child + Send + Sync>,
+    input: Box<dyn Write + Send>,
+    output: channel::Receiver<(Instant, Vec<u8>)>,
+    _master: Box<dyn portable_pty::MasterPty + Send>,
+}
+
+impl Program {
+    fn start(directory: &Path, configuration: &str, arguments: &[&str]) -> Self {
+        let file = directory.join("config.toml");
+        std::fs::write(&file, configuration).unwrap();
+        let (cols, rows) = SIZE;
+        let size = PtySize {
+            rows,
+            cols,
+            pixel_width: 0,
+            pixel_height: 0,
+        };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_redrive"));
+        command.env("TERM", "xterm-256color");
+        // As the program sets it for itself by starting again: that start is measured too.
+        command.env_remove("RUST_MIN_STACK");
+        for home in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
+            command.env(home, directory);
+        }
+        command.args(arguments);
+        command.arg("--config");
+        command.arg(&file);
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let input = pair.master.take_writer().unwrap();
+        let (pieces, output) = channel::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 64 * 1024];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                let _ = pieces.send((Instant::now(), buffer[..count].to_vec()));
+            }
+        });
+        Self {
+            child: pair.slave.spawn_command(command).unwrap(),
+            input,
+            output,
+            _master: pair.master,
+        }
+    }
+
+    /// Bytes up to these; a question for the terminal's kind is answered on the way.
+    fn until(&mut self, wanted: &[u8]) -> Instant {
+        let mut seen = Vec::new();
+        loop {
+            let (at, piece) = self
+                .output
+                .recv_timeout(Duration::from_secs(60))
+                .expect("bytes of the console");
+            seen.extend_from_slice(&piece);
+            if holds(&piece, b"\x1b[c") {
+                self.input.write_all(b"\x1b[?62;22c").unwrap();
+            }
+            if holds(&seen, wanted) {
+                return at;
+            }
+        }
+    }
+
+    /// Bytes written within this time.
+    fn bytes_within(&self, time: Duration) -> usize {
+        let end = Instant::now() + time;
+        let mut count = 0;
+        while let Ok((_, piece)) = self.output.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            count += piece.len();
+        }
+        count
+    }
+
+    /// Processor time of all threads since the start.
+    fn processor(&self) -> Duration {
+        let tasks = format!("/proc/{}/task", self.child.process_id().unwrap());
+        let threads = std::fs::read_dir(tasks).unwrap().filter_map(Result::ok);
+        let nanoseconds = threads.filter_map(|thread| {
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            text.split(' ').next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(nanoseconds.sum())
+    }
+
+    fn quit(mut self) {
+        self.input.write_all(b"q").unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn holds(bytes: &[u8], wanted: &[u8]) -> bool {
+    bytes.windows(wanted.len()).any(|window| window == wanted)
+}
+
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn first_frame() {
+    // It accepts, because the kernel does, and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let mut times = Vec::new();
+    for _ in 0..rounds().max(5) * 4 {
+        let directory = scratch();
+        let configuration = format!(
+            "[store]\nurl = \"sqlite:{}\"\n[broker]\nurl = \"amqp://guest:guest@{address}\"\nmanagement_url = \"http://guest:guest@{address}\"\n",
+            directory.path().join("store.db").display()
+        );
+        let begin = Instant::now();
+        let mut program = Program::start(directory.path(), &configuration, &[]);
+        let at = program.until(FRAME_END);
+        times.push(at.duration_since(begin).as_secs_f64() * 1_000.0);
+        program.quit();
+    }
+    times.sort_by(f64::total_cmp);
+    let measured = format!("p50 {:.1} ms, p99 {:.1} ms", share(&times, 0.5), share(&times, 0.99));
+    row("first frame before any server answers", &measured, "≤ 100 ms");
+}
+
+fn idle() {
+    let directory = scratch();
+    let configuration = format!(
+        "[store]\nurl = \"sqlite:{}\"\n[broker]\nurl = \"embedded:\"\n[console]\nrefresh_s = 2\n",
+        directory.path().join("store.db").display()
+    );
+    let mut program = Program::start(directory.path(), &configuration, &["--read-only"]);
+    program.until("live".as_bytes());
+    // The first snapshots still change something.
+    while program.bytes_within(Duration::from_secs(5)) > 0 {}
+    let before = program.processor();
+    let bytes = program.bytes_within(IDLE);
+    let used = program.processor().checked_sub(before).unwrap();
+    program.quit();
+    let percent = used.as_secs_f64() / IDLE.as_secs_f64() * 100.0;
+    let measured = format!("{bytes} bytes, {percent:.3} % of a core in {} s", IDLE.as_secs());
+    row("idle", &measured, "0 bytes, ≤ 0.1 %");
+}
+
+// --- the loop in this process
+
+fn settings() -> ConsoleSettings {
+    ConsoleSettings {
+        place: Place::default(),
+        theme: None,
+        keys: std::collections::BTreeMap::new(),
+        refresh: Duration::from_secs(2),
+        access: Access::Operator,
+        actor: "bench".to_owned(),
+        reason: None,
+        deliver: Deliver::Never,
+    }
+}
+
+/// A console at the list of queues.
+fn state() -> State {
+    let keymap = Keymap::from_config(&settings().keys).unwrap();
+    let now = Clock::system().now();
+    let mut state = State::new(&settings(), Arc::new(keymap), now);
+    let (columns, rows) = SIZE;
+    for event in [
+        Event::Resize { columns, rows },
+        Event::Connected,
+        key(KeyCode::Char('2')),
+    ] {
+        let _ = update(&mut state, now, event);
+    }
+    state
+}
+
+fn key(code: KeyCode) -> Event {
+    Event::Key(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+/// Queues of 1,000 URLs; every seventh waits for a retry.
+fn queue_row(number: usize, ready: u64) -> Arc<QueueRow> {
+    thread_local! {
+        static SHARED: (Vec<Arc<EndpointUrl>>, [Arc<str>; 2]) = (
+            (0..1_000)
+                .map(|n| Arc::new(EndpointUrl::parse(&format!("https://receiver-{n}.example/hook")).unwrap()))
+                .collect(),
+            ["delivering, by redrive-1".into(), "retry 3 of 9 waits".into()],
+        );
+    }
+    let naming = Naming {
+        prefix: "redrive.".to_owned(),
+        vhost: "redrive".to_owned(),
+        url_hash_key: "bench".to_owned(),
+        queue_type: QueueType::Classic,
+    };
+    SHARED.with(|(urls, whys)| {
+        let url = Arc::clone(&urls[number % urls.len()]);
+        let execution = ExecutionId::parse(&format!("execution-{number:08}")).unwrap();
+        let waits = number.is_multiple_of(7);
+        let name = naming.delivery_queue(&execution, &url);
+        let facts = QueueFacts {
+            url: Some(url),
+            execution: Some(execution),
+            ready: Some(ready),
+            unacked: Some(1),
+            delivered: Some(ready * 3),
+            why: Arc::clone(&whys[usize::from(waits)]),
+            state: Some(if waits {
+                QueueState::WaitingRetry
+            } else {
+                QueueState::Delivering
+            }),
+            ..QueueFacts::unknown(name, QueueKind::Delivery)
+        };
+        Arc::new(facts.into())
+    })
+}
+
+fn snapshot(generation: u64, queues: Vec<Arc<QueueRow>>) -> Arc<Snapshot> {
+    let now = Clock::system().now();
+    let part = Part {
+        problem: None,
+        taken_at: Some(now),
+    };
+    Arc::new(Snapshot {
+        generation,
+        taken_at: now,
+        broker: part.clone(),
+        store: part,
+        totals: Totals {
+            waiting: Some(ROWS as u64),
+            ..Totals::default()
+        },
+        queues: Arc::new(queues),
+        ..Snapshot::default()
+    })
+}
+
+fn many_rows() -> Vec<Arc<QueueRow>> {
+    (0..ROWS).map(|number| queue_row(number, number as u64 % 50)).collect()
+}
+
+/// Arranges what the state asks for, at once.
+fn take(state: &mut State, now: Timestamp, event: Event) {
+    for effect in update(state, now, event) {
+        if let Effect::Arrange(job) = effect {
+            take(state, now, Event::Arranged(ArrangeJob::run(&job)));
+        }
+    }
+}
+
+fn frame() {
+    redrive_colours();
+    let (clock, theme) = (Clock::system(), Theme::default());
+    let mut state = state();
+    take(&mut state, clock.now(), Event::Snapshot(snapshot(1, many_rows())));
+    let mut painter = Painter::new(io::sink());
+    let mut times = Vec::with_capacity(FRAMES);
+    let mut bytes = 0;
+    for number in 0..FRAMES {
+        let code = if number % 50 < 40 {
+            KeyCode::Down
+        } else {
+            KeyCode::PageDown
+        };
+        take(&mut state, clock.now(), key(code));
+        let begin = Instant::now();
+        bytes += painter.paint(SIZE, |buffer| view(&state, &theme, buffer)).unwrap();
+        times.push(begin.elapsed().as_secs_f64() * 1_000.0);
+    }
+    times.sort_by(f64::total_cmp);
+    let measured = format!(
+        "p50 {:.3} ms, p99 {:.3} ms, {} bytes a frame",
+        share(&times, 0.5),
+        share(&times, 0.99),
+        bytes / FRAMES
+    );
+    row("frame at 120×40 over 100,000 queues", &measured, "p50 ≤ 0.5 ms");
+}
+
+/// As the console does first: the environment must not change what is measured.
+fn redrive_colours() {
+    crossterm::style::force_color_output(true);
+}
+
+/// Where the selection was in the frame that is being painted.
+static PAINTED: AtomicUsize = AtomicUsize::new(0);
+
+fn told_view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
+    PAINTED.store(state.queues.cursor, Ordering::SeqCst);
+    view(state, theme, buffer)
+}
+
+/// Keeps the time of each frame and where the selection was in it.
+#[derive(Clone, Default)]
+struct Frames(Arc<Mutex<Vec<(Instant, usize)>>>);
+
+impl Write for Frames {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let painted = (Instant::now(), PAINTED.load(Ordering::SeqCst));
+        self.0.lock().unwrap().push(painted);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+async fn key_to_paint() {
+    redrive_colours();
+    let clock = Clock::system();
+    let mut state = state();
+    take(&mut state, clock.now(), Event::Snapshot(snapshot(1, many_rows())));
+    let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
+    let (frames, stop) = (Frames::default(), CancellationToken::new());
+    let screen = Screen::new(state, Theme::default(), told_view, frames.clone(), receiver, clock);
+    let ends = stop.clone();
+    let shown = std::thread::spawn({
+        let runtime = tokio::runtime::Handle::current();
+        let mut screen = screen;
+        move || runtime.block_on(async move { screen.run(&ends, &mut |_| {}).await.unwrap() })
+    });
+    let flood = tokio::spawn(flood(inputs.clone(), stop.clone()));
+    let pressed = press_keys(&inputs).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    stop.cancel();
+    flood.await.unwrap();
+    shown.join().unwrap();
+    let frames = frames.0.lock().unwrap();
+    let latencies: Vec<u64> = pressed
+        .iter()
+        .map(|(at, cursor)| latency(&frames, *at, *cursor))
+        .collect();
+    let (p50, p99) = p50_p99_ms(&latencies);
+    let measured = format!("p50 {p50:.2} ms, p99 {p99:.2} ms over {KEYS} keys");
+    row("key → paint at 1,000 engine events a second", &measured, "p99 ≤ 16 ms");
+}
+
+/// Microseconds from a key to the first frame in which the selection is where the key put it, or further.
+fn latency(frames: &[(Instant, usize)], pressed: Instant, cursor: usize) -> u64 {
+    let painted = frames.iter().find(|(at, shown)| *at >= pressed && *shown >= cursor);
+    let (at, _) = painted.expect("a frame for each key");
+    u64::try_from(at.duration_since(pressed).as_micros()).unwrap()
+}
+
+/// At moments that have nothing to do with the frames.
+async fn press_keys(inputs: &mpsc::Sender<Input>) -> Vec<(Instant, usize)> {
+    let mut pressed = Vec::new();
+    for number in 1..=KEYS {
+        tokio::time::sleep(Duration::from_micros(25_000 + fastrand::u64(..20_000))).await;
+        pressed.push((Instant::now(), number));
+        inputs.send(key(KeyCode::Down).into()).await.unwrap();
+    }
+    pressed
+}
+
+async fn flood(inputs: mpsc::Sender<Input>, stop: CancellationToken) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    let mut number = 0;
+    while !stop.is_cancelled() {
+        ticks.tick().await;
+        for _ in 0..EVENTS_A_SECOND / 200 {
+            number += 1;
+            let _ = inputs.send(Event::Engine(engine_event(number)).into()).await;
+        }
+    }
+}
+
+/// One of ten is something for the log, the rest are attempts.
+fn engine_event(number: u64) -> engine::Event {
+    let queue = QueueName::parse("redrive.q.bench").unwrap();
+    if number.is_multiple_of(10) {
+        return engine::Event::DeadLettered {
+            queue,
+            reason: format!("refused: {number}"),
+        };
+    }
+    engine::Event::Attempted(Box::new(Attempt {
+        message_id: NotificationId::parse(&format!("message-{number}")).unwrap(),
+        queue,
+        url: EndpointUrl::parse("https://receiver.example/hook").unwrap(),
+        number: 1,
+        epoch: Epoch(1),
+        started_at: Timestamp::from_seconds(1),
+        duration_ms: 3,
+        class: OutcomeClass::Delivered,
+        status: Some(200),
+        error: None,
+        response: None,
+        counted: true,
+    }))
+}
+
+// --- memory, in a process of its own
+
+async fn memory() {
+    let mut side = Side::start("console", &[]);
+    let mut numbers = Vec::new();
+    for _ in 0..3 {
+        let line = side.line().await;
+        numbers.push(line.parse::<f64>().unwrap());
+    }
+    side.finish().await;
+    let [empty, full, after] = numbers[..] else {
+        panic!("three numbers")
+    };
+    let measured = format!(
+        "{full:.1} MiB, {after:.1} MiB at most through a refresh that changed 1 % ({empty:.1} MiB without rows)"
+    );
+    row("resident memory with 100,000 rows", &measured, "≤ 40 MiB");
+}
+
+/// The side of [`memory`]: prints resident mebibytes without rows, with all rows on the screen, and
+/// the highest up to the end of a refresh.
+pub async fn hold_rows() {
+    let (inputs, receiver) = mpsc::channel(INPUTS_MAX);
+    let clock = Clock::system();
+    let stop = CancellationToken::new();
+    let mut screen = Screen::new(
+        state(),
+        Theme::default(),
+        told_view,
+        Frames::default(),
+        receiver,
+        clock.clone(),
+    );
+    let actor = Actor {
+        access: Access::ReadOnly,
+        name: "bench".to_owned(),
+        reason: None,
+    };
+    let mut executor = Executor::new(Arc::default(), actor, inputs.clone(), clock);
+    let ends = stop.clone();
+    let shown = tokio::spawn(async move {
+        let mut carry_out = |effect| executor.carry_out(effect);
+        let _ = screen.run(&ends, &mut carry_out).await;
+        screen
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    println!("{:.3}", status_mebibytes("VmRSS:"));
+    let rows = many_rows();
+    inputs
+        .send(Event::Snapshot(snapshot(1, rows.clone())).into())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    println!("{:.3}", status_mebibytes("VmRSS:"));
+    let changed = rows.iter().enumerate().map(|(number, row)| {
+        if number.is_multiple_of(100) {
+            queue_row(number, 77)
+        } else {
+            Arc::clone(row)
+        }
+    });
+    let changed = snapshot(2, changed.collect());
+    drop(rows);
+    inputs.send(Event::Snapshot(changed).into()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    println!("{:.3}", status_mebibytes("VmHWM:"));
+    stop.cancel();
+    let screen = shown.await.unwrap();
+    assert_eq!(screen.state.queues.order.len(), ROWS, "every row was arranged");
+}
+
+fn status_mebibytes(field: &str) -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+}
