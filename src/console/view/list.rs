@@ -1,9 +1,9 @@
 //! The one list: its columns, the rows that are on the screen, and what the selected one says.
 //!
 //! ```text
-//!    State ▲               Queue                Waiting  Endpoint
-//!  ▌ ! parked              redrive.order-21.0…       22  stock.example/changed
-//!  ✓ ▼ endpoint_unavailab… redrive.order-18.9…       12  stock.example/changed
+//!    State ▲               Waiting  Queue        Endpoint
+//!  ▌ ! parked                   22  order-21.0…  stock.example/changed
+//!  ✓ ▼ endpoint_unavailab…      12  order-18.9…  stock.example/changed
 //!  its URL is unavailable after 4 failed attempts (last answer 503); one message probes it
 //!  1–2 of 12 · 1 marked · filter: state = parked
 //! ```
