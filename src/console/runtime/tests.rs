@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::console::{Effect, Event};
+use crate::console::{Effect, Event, Theme};
 
 /// Each write for itself.
 #[derive(Clone, Debug, Default)]
