@@ -177,11 +177,7 @@ fn inside(area: Rect, column: &Placed) -> Rect {
 fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>, placed: &[Placed]) {
     let place = behind(area, 1);
     if let (Mode::Filter(_), Some(error)) = (&state.mode, &table.filter.error) {
-        canvas.wrapped(
-            place,
-            &format!("! {error}{}", meant(error.nearest.as_deref())),
-            Role::Error,
-        );
+        canvas.wrapped(place, &format!("! {error}"), Role::Error);
         return;
     }
     let Some(one) = table.row(table.cursor) else { return };
