@@ -187,8 +187,9 @@ pub(super) fn forbidden(input: KeyInput) -> Option<&'static str> {
         (Key::Char('r' | 'd' | 'k' | 'w'), true) => Some("deletes, searches or closes in other programs"),
         (Key::Char('f' | 'b' | 'u' | 'e' | 'y' | 'n' | 'p' | 'j'), true)
         | (Key::Char('j' | 'k' | 'h' | 'l' | 'g' | 'G' | ' ' | '/'), false)
-        | (Key::Up | Key::Down | Key::Left | Key::Right, _)
-        | (Key::PageUp | Key::PageDown | Key::Home | Key::End, _) => Some("scrolls or searches in other programs"),
+        | (Key::Up | Key::Down | Key::Left | Key::Right | Key::PageUp | Key::PageDown | Key::Home | Key::End, _) => {
+            Some("scrolls or searches in other programs")
+        }
         (Key::Char('y' | 'n' | 'q'), false) | (Key::Enter | Key::Esc | Key::Tab | Key::Backspace, _) => {
             Some("answers confirmations")
         }

@@ -1,8 +1,9 @@
 //! A queue in a list, packed: a hundred thousand of them are held while a console is open.
 //!
-//! Measured with names of 77 bytes: 229 bytes a row with everything that it owns. So numbers and times
-//! have one value that stands for *not known*, the execution is read out of the name where it is in it,
-//! what few rows have is behind one pointer, and texts that many rows have in common are shared.
+//! Measured with 100,000 names of 77 bytes: 278 bytes of resident memory a row, of which 32 are a text that
+//! rows of a snapshot share, so 23.5 MiB in all. For that, numbers and times have one value that stands for
+//! *not known*, the execution is read out of the name where it is in it, what few rows have is behind one
+//! pointer, and texts that many rows have in common are shared.
 
 use std::sync::Arc;
 
@@ -276,25 +277,6 @@ mod tests {
                 assert_eq!((row.oldest_at(), row.next_attempt_at()), (at, at));
             }
         }
-    }
-
-    #[test]
-    fn zz_measure() {
-        let rss = || {
-            let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-            text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
-        };
-        let before = rss();
-        let rows: Vec<Arc<QueueRow>> = (0..100_000_u64)
-            .map(|n| {
-                let execution = format!("{n:08x}-aaaa-4bbb-8ccc-{n:012x}");
-                let name = format!("redrive.{execution}.0cc175b9c0f1b6a831c399e269772661");
-                Arc::new(row(&name, Some(&execution), Some(n)))
-            })
-            .collect();
-        let after = rss();
-        println!("rows {} bytes/row {}", rows.len(), (after - before) / 100_000);
-        panic!("measured");
     }
 
     #[test]

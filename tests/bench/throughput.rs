@@ -3,7 +3,7 @@
 //! The time is from the first request at the receiver to the last one; afterwards every queue is found
 //! empty, so every ack was sent within moments of its request. The sides take turns, each round begins with
 //! another one, and the ratio is taken within a round. The processor time is that of the side's own process, from
-//! its start on: it hardly depends on what else the machine does.
+//! its start on: it depends less on what else the machine does than the rate, but it does depend on it.
 
 use std::time::Duration;
 

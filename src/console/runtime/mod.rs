@@ -49,9 +49,9 @@ const STALL_MAX: Duration = Duration::from_secs(2);
 const EXECUTIONS_MAX: Duration = Duration::from_secs(5);
 /// Finishing that takes no longer is not talked about.
 const QUIET: Duration = Duration::from_millis(300);
-/// Cells of the window's title, at most.
 /// How long a notice of the start stays in its corner.
 const NOTICE: Duration = Duration::from_secs(10);
+/// Cells of the window's title, at most.
 const TITLE_MAX: usize = 80;
 
 /// How the way to the engine ended.

@@ -61,9 +61,9 @@ impl Row for QueueRow {
     type Id = QueueName;
     const COLUMNS: &'static [Column<Self>] = &[
         Column::new("state", "State", Fixed(22), 0, |row| rank(queue_rank(row))),
-        Column::new("name", "Queue", fill(18, 2), 0, |row| SortKey::Text(row.name.as_str())),
         Column::new("depth", "Waiting", Fixed(9), 0, |row: &Self| count(row.depth())).count(),
-        Column::new("endpoint", "Endpoint", fill(21, 3), 1, |row| url(row.url.as_deref())),
+        Column::new("name", "Queue", fill(14, 2), 0, |row| SortKey::Text(row.name.as_str())),
+        Column::new("endpoint", "Endpoint", fill(26, 4), 1, |row| url(row.url.as_deref())),
         Column::new("next_attempt_at", "Next attempt", Fixed(12), 2, |row: &Self| {
             time(row.next_attempt_at())
         })
@@ -74,7 +74,6 @@ impl Row for QueueRow {
             count(row.attempts().map(|(made, _)| made.into()))
         })
         .count(),
-        Column::new("execution", "Execution", fill(10, 1), 5, |row| text(row.execution())),
         Column::new("delivered", "Delivered", Fixed(10), 6, |row: &Self| {
             count(row.delivered())
         })
@@ -83,6 +82,7 @@ impl Row for QueueRow {
         Column::new("why", "Why", fill(20, 4), 8, |row| {
             text(Some(&*row.why).filter(|why| !why.is_empty()))
         }),
+        Column::new("execution", "Execution", fill(10, 1), 9, |row| text(row.execution())),
     ];
     const FIELDS: &'static [Field] = snapshot::QUEUE_FIELDS;
     const SEARCHED: &'static [&'static str] = &["name", "execution", "endpoint"];

@@ -84,6 +84,7 @@ impl<R: Row> Default for Table<R> {
             offset: 0,
             page: 1,
             column_offset: 0,
+            moved: false,
             marks: HashSet::new(),
             anchor: None,
             mark_counts: MarkCounts::default(),
@@ -124,7 +125,8 @@ impl<R: Row> Table<R> {
 
     /// Takes an order that was found; false when it is not the newest that was asked for.
     ///
-    /// The selected row stays on its line of the screen; at the top of the list the top stays in sight.
+    /// The selected row stays on its line of the screen; at the top of the list the top stays in sight. Before
+    /// anybody moved, the first row is selected: the worst one, whichever that is.
     pub fn adopt(&mut self, found: Order<R>) -> bool {
         if found.ticket != self.ticket {
             return false;
@@ -133,7 +135,8 @@ impl<R: Row> Table<R> {
         self.rows = found.rows;
         self.order = found.order;
         self.taken_at = Some(found.taken_at);
-        let place = self.selected.as_ref().and_then(|id| self.position(id));
+        let chosen = self.selected.as_ref().filter(|_| self.moved);
+        let place = chosen.and_then(|id| self.position(id));
         self.cursor = place.unwrap_or(self.cursor).min(self.order.len().saturating_sub(1));
         if place.is_none() && !self.order.is_empty() {
             self.selected = self.row(self.cursor).map(|row| row.id());
@@ -155,6 +158,7 @@ impl<R: Row> Table<R> {
         if let Some(id) = self.row(position).map(|row| row.id()) {
             self.cursor = position;
             self.selected = Some(id);
+            self.moved = true;
         }
         self.keep_in_window();
     }

@@ -133,6 +133,8 @@ pub struct Table<R: Row> {
     pub selected: Option<R::Id>,
     /// Where the selection is in `order`, or where it was when its row went.
     pub cursor: usize,
+    /// Whether somebody chose the selected row; until then it is the first.
+    pub moved: bool,
     /// The first position on the screen.
     pub offset: usize,
     /// Rows on the screen when it was last laid out.

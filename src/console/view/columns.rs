@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn the_most_useful_columns_stay_when_it_gets_narrow() {
-        assert_eq!(names::<QueueRow>(78, 0), ["state", "name", "depth", "endpoint"]);
-        assert_eq!(names::<QueueRow>(40, 0), ["state", "name", "depth"]);
+        assert_eq!(names::<QueueRow>(78, 0), ["state", "depth", "name", "endpoint"]);
+        assert_eq!(names::<QueueRow>(40, 0), ["state", "depth", "name"]);
         assert!(names::<QueueRow>(198, 0).contains(&"why"));
-        assert_eq!(names::<QueueRow>(78, 1), ["state", "name", "depth", "next_attempt_at"]);
+        assert_eq!(names::<QueueRow>(78, 1), ["state", "depth", "name", "next_attempt_at"]);
     }
 
     fn check<R: Row>(width: u16, offset: usize) -> Result<(), TestCaseError> {

@@ -14,6 +14,8 @@
 //! └─────────────────────────────────────────────────────────────┘
 //! ```
 
+use std::fmt::Write as _;
+
 use ratatui::layout::{Position, Rect};
 
 use super::super::action;
@@ -205,14 +207,14 @@ fn scope(scope: &Scope) -> String {
         ScopeKind::Filtered => format!("all {} that the filter shows", number(scope.shown)),
     };
     if scope.hidden > 0 {
-        text.push_str(&format!(", {} hidden by the filter", number(scope.hidden)));
+        let _ = write!(text, ", {} hidden by the filter", number(scope.hidden));
     }
     if scope.gone > 0 {
-        text.push_str(&format!(", {} gone", number(scope.gone)));
+        let _ = write!(text, ", {} gone", number(scope.gone));
     }
     if scope.skipped > 0 {
         let because = scope.skipped_because.as_deref().unwrap_or("it does not apply to them");
-        text.push_str(&format!(", {} left out: {because}", number(scope.skipped)));
+        let _ = write!(text, ", {} left out: {because}", number(scope.skipped));
     }
     text
 }
@@ -244,7 +246,7 @@ fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: 
     if lines <= usize::from(listed) {
         return;
     }
-    let last = (first + usize::from(listed)) / 2;
+    let last = first.midpoint(usize::from(listed));
     let text = format!(" {}–{last} of {} targets, ↑↓ ", (first / 2 + 1).min(last), lines / 2);
     let corner = Rect {
         width: outer.width.saturating_sub(2),

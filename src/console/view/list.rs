@@ -1,9 +1,9 @@
 //! The one list: its columns, the rows that are on the screen, and what the selected one says.
 //!
 //! ```text
-//!    State ▲               Queue                Waiting  Endpoint
-//!  ▌ ! parked              redrive.order-21.0…       22  stock.example/changed
-//!  ✓ ▼ endpoint_unavailab… redrive.order-18.9…       12  stock.example/changed
+//!    State ▲               Waiting  Queue        Endpoint
+//!  ▌ ! parked                   22  order-21.0…  stock.example/changed
+//!  ✓ ▼ endpoint_unavailab…      12  order-18.9…  stock.example/changed
 //!  its URL is unavailable after 4 failed attempts (last answer 503); one message probes it
 //!  1–2 of 12 · 1 marked · filter: state = parked
 //! ```
@@ -177,11 +177,7 @@ fn inside(area: Rect, column: &Placed) -> Rect {
 fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>, placed: &[Placed]) {
     let place = behind(area, 1);
     if let (Mode::Filter(_), Some(error)) = (&state.mode, &table.filter.error) {
-        canvas.wrapped(
-            place,
-            &format!("! {error}{}", meant(error.nearest.as_deref())),
-            Role::Error,
-        );
+        canvas.wrapped(place, &format!("! {error}"), Role::Error);
         return;
     }
     let Some(one) = table.row(table.cursor) else { return };
@@ -191,12 +187,6 @@ fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
     if text.len() > room {
         canvas.wrapped(place, &text, Role::Info);
     }
-}
-
-fn meant(nearest: Option<&str>) -> String {
-    nearest
-        .map(|name| format!(" (did you mean {name}?)"))
-        .unwrap_or_default()
 }
 
 /// Where in the list this is, what is marked, what is filtered.

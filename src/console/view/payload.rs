@@ -8,6 +8,8 @@
 //! JSON is set out by its own text, nothing is sorted or rounded. Only the lines that are on the
 //! screen are made.
 
+use std::fmt::Write as _;
+
 use crate::domain::text::show;
 
 /// Larger JSON is shown as the text that it is.
@@ -102,7 +104,7 @@ fn set_out(json: &str) -> String {
             }
             '{' | '[' => {
                 out.push(character);
-                while characters.next_if(|next| next.is_ascii_whitespace()).is_some() {}
+                while characters.next_if(char::is_ascii_whitespace).is_some() {}
                 if let Some(close) = characters.next_if(|next| matches!(next, '}' | ']')) {
                     out.push(close);
                 } else {
@@ -130,7 +132,10 @@ fn set_out(json: &str) -> String {
 fn bytes(body: &[u8], columns: usize, first: usize, lines: usize) -> Vec<String> {
     let chunks = body.chunks(HEX_BYTES).enumerate().skip(first).take(lines);
     let line = chunks.map(|(at, chunk)| {
-        let hex: String = chunk.iter().map(|byte| format!("{byte:02x} ")).collect();
+        let hex: String = chunk.iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x} ");
+            hex
+        });
         let text: String = chunk
             .iter()
             .map(|byte| {

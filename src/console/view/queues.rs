@@ -1,10 +1,10 @@
 //! The queues.
 //!
 //! ```text
-//!    State ▲                 Queue               Waiting  Endpoint                Next attempt
-//!  ▌ ! parked                redrive.order-21.0…      22  billing.example/hook    -
-//!    ▼ endpoint_unavailable  redrive.order-18.9…      12  stock.example/changed   in 8 s
-//!    ● delivering            redrive.order-17.7…       3  shop.example/hook       -
+//!    State ▲                 Waiting  Queue        Endpoint                Next attempt
+//!  ▌ ! parked                     22  order-21.0…  billing.example/hook    -
+//!    ▼ endpoint_unavailable       12  order-18.9…  stock.example/changed   in 8 s
+//!    ● delivering                  3  order-17.7…  shop.example/hook       -
 //!  its schedule is used up after 13 attempts: it waits for `redrive redeliver`
 //!  1–3 of 12
 //! ```
@@ -35,7 +35,7 @@ impl Listed for QueueRow {
     fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {
         match column {
             "state" => state(self),
-            "name" => Cell::new(self.name.as_str(), Role::Text),
+            "name" => Cell::new(name(self), Role::Text),
             "depth" => depth(self),
             "endpoint" => Cell::or_none(self.url.as_deref().map(words::url), Role::Text),
             "next_attempt_at" => Cell::or_none(self.next_attempt_at().map(|at| until(now, at)), Role::Warning),
@@ -60,6 +60,13 @@ impl Listed for QueueRow {
             )),
         }
     }
+}
+
+/// A queue's name from its execution on: what comes before is the same for all of them.
+fn name(row: &QueueRow) -> &str {
+    let whole = row.name.as_str();
+    let begin = row.execution().and_then(|execution| whole.find(execution));
+    begin.and_then(|begin| whole.get(begin..)).unwrap_or(whole)
 }
 
 fn state(row: &QueueRow) -> Cell<'static> {

@@ -21,6 +21,7 @@ use super::list::{self, Cell, Listed};
 use super::timeline;
 use super::words::{self, until};
 use crate::domain::id::QueueName;
+use crate::domain::policy::Phase;
 use crate::domain::time::Timestamp;
 use crate::engine::view::Retry;
 
@@ -54,7 +55,7 @@ impl Listed for Retry {
             },
             "endpoint" => Cell::or_none(self.url.as_ref().map(words::url), Role::Text),
             "attempt" => Cell::new(self.counted(), Role::Text),
-            "phase" => Cell::or_none(self.phase.map(|phase| phase.as_str()), Role::TextMuted),
+            "phase" => Cell::or_none(self.phase.map(Phase::as_str), Role::TextMuted),
             "queue" => Cell::or_none(self.queue.as_ref().map(QueueName::as_str), Role::Text),
             "message" => Cell::or_none(self.message.as_ref().map(AsRef::<str>::as_ref), Role::TextMuted),
             _ => Cell::new("", Role::Text),

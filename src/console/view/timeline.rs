@@ -6,6 +6,7 @@
 //!  now         2m30s        5m00s        7m30s       10m00s
 //! ```
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, retries: &[Arc<Retry>], due: &[Tim
         plural_of(within, "attempt", "attempts")
     );
     if later > 0 {
-        text.push_str(&format!(" · {later} later"));
+        let _ = write!(text, " · {later} later");
     }
     let taken = canvas.text(area, &text, Role::Title);
     if waiting > 0 {

@@ -18,7 +18,7 @@ pub(super) struct Rows<'a> {
     texts: &'a mut Interner,
     oldest: HashMap<QueueName, Timestamp>,
     probing: HashSet<QueueName>,
-    rows: Vec<Arc<QueueRow>>,
+    made: Vec<Arc<QueueRow>>,
     /// The heads of the queues that probe.
     pub(super) heads: HashMap<QueueName, Head>,
     /// Delivered since the last snapshot.
@@ -38,7 +38,7 @@ impl<'a> Rows<'a> {
             .filter_map(|seen| Some((seen.name.clone(), seen.oldest_at?)));
         Self {
             oldest: oldest.collect(),
-            rows: Vec::with_capacity(last.len()),
+            made: Vec::with_capacity(last.len()),
             last,
             texts,
             probing,
@@ -54,7 +54,7 @@ impl<'a> Rows<'a> {
         let row = self.row(view);
         let last = find(self.last, &row.name);
         self.delivered += delivered_since(last, &row);
-        self.rows.push(match last {
+        self.made.push(match last {
             Some(last) if **last == row => Arc::clone(last),
             Some(_) | None => Arc::new(row),
         });
@@ -83,7 +83,7 @@ impl<'a> Rows<'a> {
 
     /// By name; the last snapshot's own list where nothing changed at all.
     pub(super) fn finish(self, last: &Arc<Vec<Arc<QueueRow>>>) -> Arc<Vec<Arc<QueueRow>>> {
-        arranged(self.rows, last)
+        arranged(self.made, last)
     }
 }
 

@@ -133,8 +133,10 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, selected: 
 
 fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, scroll: usize) {
     let inner = &message.message;
+    // The payload has at least half of the room.
+    let most = HEADERS_MAX.min(usize::from(area.height) / 2);
     let mut line = 0;
-    for (name, value) in inner.headers.iter().take(HEADERS_MAX) {
+    for (name, value) in inner.headers.iter().take(most) {
         let place = row(area, line);
         let name_width = place.width.min(30);
         canvas.text(
@@ -148,25 +150,19 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, scrol
         canvas.text(behind(place, name_width), &header(value), Role::Text);
         line += 1;
     }
-    if inner.headers.len() > HEADERS_MAX {
+    if inner.headers.len() > most {
         canvas.text(
             row(area, line),
-            &format!("… and {} more headers", inner.headers.len() - HEADERS_MAX),
+            &format!("… and {} more headers", inner.headers.len() - most),
             Role::TextMuted,
         );
         line += 1;
     }
+    let place = row(area, line);
     let room = below(area, line + 1);
     let (form, lines) = payload::lines(&inner.body, room.width.into(), scroll, room.height.into());
     let known = [Fact::new("payload", described(form, &inner.body))];
-    facts(
-        canvas,
-        Rect {
-            height: 1,
-            ..below(area, line)
-        },
-        &known,
-    );
+    facts(canvas, place, &known);
     for (at, text) in (0..).zip(&lines) {
         canvas.text(row(room, at), text, Role::Text);
     }

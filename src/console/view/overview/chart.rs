@@ -1,8 +1,8 @@
-//! What waits and what is delivered, over the last hour.
+//! What waits and what is delivered, over the last minutes, up to an hour.
 //!
 //! ```text
 //!  waiting    41        ▁▁▂▃▅▆▇█
-//!  the last hour, ≤ 45  ▅▅▆███████
+//!  1 h, max 45          ▅▅▆███████
 //! ```
 
 use ratatui::layout::Rect;
@@ -33,9 +33,10 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, height: 
     let waits = known(state.snapshot.as_ref().and_then(|snapshot| snapshot.totals.waiting));
     let speed = trend::rates(&state.history).map_or_else(|| "?".to_owned(), |rates| rate(rates.delivered));
     let most = |series: &Series| series.iter().flatten().copied().max();
-    let top = most(&waiting).map(|most| format!("1 h, max {}", known(Some(most))));
+    let reach = trend::reach(&state.history).text;
+    let top = most(&waiting).map(|most| format!("{reach}, max {}", known(Some(most))));
     one(canvas, area, ("waiting", &waits, top), &waiting, height);
-    let top = most(&delivered).map(|most| format!("1 h, max {}", rate(most)));
+    let top = most(&delivered).map(|most| format!("{reach}, max {}", rate(most)));
     let second = Rect {
         y: area.y.saturating_add(height + gap(height)),
         height: area.height.saturating_sub(height + gap(height)),
@@ -67,7 +68,11 @@ fn one(
             width: (LABEL - MOST - 1).min(area.width.saturating_sub(MOST)),
             ..behind(row(area, 0), MOST)
         };
-        canvas.text(place, top.strip_prefix("1 h, ").unwrap_or_default(), Role::ChartAxis);
+        canvas.text(
+            place,
+            top.split_once(", ").map_or("", |(_, most)| most),
+            Role::ChartAxis,
+        );
     }
     let most = series.iter().flatten().copied().max().unwrap_or(0).max(1);
     for line in 0..height {

@@ -1,7 +1,12 @@
 //! The one sentence: the worst thing that is so, with its number, its age and what happens next.
 //!
-//! 1. Nothing was read yet. 2. Nobody delivers what waits. 3. The broker takes nothing. 4. Endpoints are
-//! not available. 5. Queues wait for a person. 6. Heads wait for their next attempt. 7. Nothing is stuck.
+//! 1. Nothing was read yet.
+//! 2. Nobody delivers what waits.
+//! 3. The broker takes nothing.
+//! 4. Endpoints are not available.
+//! 5. Queues wait for a person.
+//! 6. Heads wait for their next attempt.
+//! 7. Nothing is stuck.
 
 use super::super::super::state::{State, Work};
 use super::super::super::theme::Role;

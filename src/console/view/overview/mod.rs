@@ -4,8 +4,8 @@
 //!  ▼ 3 endpoints are not available: 41 messages wait, the oldest 12m04s; next attempt in 8 s
 //!  since 14m02s · waiting ▲ rising, +12 in 5 min · in 14.1/s, delivered 12.3/s
 //!
-//!  waiting    41   ▁▁▂▃▅▆▇█      the last hour, at most 45
-//!  delivered 12/s  ▅▅▅▆▅▃▂▂      the last hour, at most 15.0/s
+//!  waiting    41   ▁▁▂▃▅▆▇█      15 min, max 45
+//!  delivered 12/s  ▅▅▅▆▅▃▂▂      15 min, max 15.0/s
 //!
 //!  Worst first                                                        3 shows all endpoints
 //!  ! parked        billing.example/hook     22 waiting  since 12m04s  status 500

@@ -8,8 +8,9 @@ use crate::domain::time::Timestamp;
 /// The trend looks this far back; rates a minute.
 const TREND: Duration = Duration::from_secs(300);
 const RATE: Duration = Duration::from_secs(60);
-/// Less is no trend.
-const LEAST: Duration = Duration::from_secs(30);
+/// Less is no trend, and no rate.
+const TREND_LEAST: Duration = Duration::from_secs(30);
+const RATE_LEAST: Duration = Duration::from_secs(4);
 
 /// How the number of waiting messages moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(super) struct Rates {
 
 /// The trend of the last minutes.
 pub(super) fn of(history: &History) -> Trend {
-    let Some((before, last)) = ends(history, TREND) else {
+    let Some((before, last)) = ends(history, TREND, TREND_LEAST) else {
         return Trend::Unknown;
     };
     let over = last.at.since(before.at);
@@ -54,7 +55,7 @@ const fn matters(was: u64, is: u64) -> bool {
 
 /// The rates of the last minute.
 pub(super) fn rates(history: &History) -> Option<Rates> {
-    let (before, last) = ends(history, RATE)?;
+    let (before, last) = ends(history, RATE, RATE_LEAST)?;
     let millis = u64::try_from(last.at.since(before.at).as_millis())
         .ok()
         .filter(|millis| *millis > 0)?;
@@ -71,21 +72,61 @@ pub(super) fn rates(history: &History) -> Option<Rates> {
 }
 
 /// The newest sample, and the oldest one that is at most `back` older.
-fn ends(history: &History, back: Duration) -> Option<(&Sample, &Sample)> {
+fn ends(history: &History, back: Duration, least: Duration) -> Option<(&Sample, &Sample)> {
     let last = history.samples().next_back()?;
     let from = last.at.minus(back);
     let before = history.samples().rev().take_while(|sample| sample.at >= from).last()?;
-    (last.at.since(before.at) >= LEAST).then_some((before, last))
+    (last.at.since(before.at) >= least).then_some((before, last))
 }
 
-/// Numbers over the last hour, one for each column; `None` where nothing was sampled.
+/// Numbers over the reach, one for each column; `None` where nothing was sampled.
 pub(super) type Series = Vec<Option<u64>>;
 
-/// The greatest number that waited in each part of the hour.
+/// How far back the charts show, and how that is written: no further than there are samples, and an hour at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    pub(super) seconds: u64,
+    pub(super) text: &'static str,
+}
+
+const REACHES: [Reach; 4] = [
+    Reach {
+        seconds: 60,
+        text: "1 min",
+    },
+    Reach {
+        seconds: 300,
+        text: "5 min",
+    },
+    Reach {
+        seconds: 900,
+        text: "15 min",
+    },
+    Reach {
+        seconds: 3_600,
+        text: "1 h",
+    },
+];
+
+/// The reach for these samples.
+pub(super) fn reach(history: &History) -> Reach {
+    let [.., hour] = REACHES;
+    let (first, last) = (history.samples().next(), history.samples().next_back());
+    let sampled = first
+        .zip(last)
+        .map_or(0, |(first, last)| last.at.since(first.at).as_secs());
+    REACHES
+        .into_iter()
+        .find(|reach| sampled < reach.seconds)
+        .unwrap_or(hour)
+}
+
+/// The greatest number that waited in each part of the reach.
 pub(super) fn waiting(history: &History, now: Timestamp, columns: usize) -> Series {
+    let reach = reach(history);
     let mut series: Series = vec![None; columns];
     for sample in history.samples() {
-        let slot = slot(now, sample.at, columns).and_then(|at| series.get_mut(at));
+        let slot = slot(reach, now, sample.at, columns).and_then(|at| series.get_mut(at));
         if let (Some(slot), Some(waiting)) = (slot, sample.waiting) {
             *slot = Some(slot.map_or(waiting, |known| known.max(waiting)));
         }
@@ -93,11 +134,12 @@ pub(super) fn waiting(history: &History, now: Timestamp, columns: usize) -> Seri
     series
 }
 
-/// Deliveries a second (thousandths) in each part of the hour.
+/// Deliveries a second (thousandths) in each part of the reach.
 pub(super) fn delivered(history: &History, now: Timestamp, columns: usize) -> Series {
+    let reach = reach(history);
     let mut sums: Vec<(u64, u64)> = vec![(0, 0); columns];
     for (before, after) in history.samples().zip(history.samples().skip(1)) {
-        let Some((number, millis)) = slot(now, after.at, columns).and_then(|at| sums.get_mut(at)) else {
+        let Some((number, millis)) = slot(reach, now, after.at, columns).and_then(|at| sums.get_mut(at)) else {
             continue;
         };
         *number += after.delivered.saturating_sub(before.delivered);
@@ -108,11 +150,10 @@ pub(super) fn delivered(history: &History, now: Timestamp, columns: usize) -> Se
         .collect()
 }
 
-fn slot(now: Timestamp, at: Timestamp, columns: usize) -> Option<usize> {
-    const HOUR_MILLIS: u128 = 3_600_000;
+fn slot(reach: Reach, now: Timestamp, at: Timestamp, columns: usize) -> Option<usize> {
     let back = now.since(at).as_millis();
     let columns_wide = u128::try_from(columns).ok()?;
-    let from_right = back * columns_wide / HOUR_MILLIS;
+    let from_right = back * columns_wide / (u128::from(reach.seconds) * 1_000);
     columns.checked_sub(1)?.checked_sub(usize::try_from(from_right).ok()?)
 }
 
@@ -163,6 +204,16 @@ mod tests {
                 delivered: 10_000
             })
         );
+    }
+
+    #[test]
+    fn the_charts_reach_no_further_than_the_samples() {
+        let text = |seconds| reach(&history(&[(0, 1, 0), (seconds, 1, 0)])).text;
+        assert_eq!(
+            [10, 60, 400, 1_000, 9_000].map(text),
+            ["1 min", "5 min", "15 min", "1 h", "1 h"]
+        );
+        assert_eq!(reach(&History::default()).text, "1 min");
     }
 
     #[test]
