@@ -15,6 +15,9 @@ const ATTEMPTS_MAX: u32 = 100;
 /// Messages that are shown from the head of a queue.
 const MESSAGES_MAX: u32 = 20;
 
+/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
+const UNEXPECTED: &str = "the engine answered another question";
+
 /// The answer to `query`, asked at `now`.
 pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -> DetailAnswer {
     let Some(link) = link else {
@@ -80,41 +83,36 @@ async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> Detai
 }
 
 async fn queue(engine: &Engine, name: QueueName) -> Result<QueueView, String> {
-    match ask(engine, Query::Queue(name)).await? {
-        Answer::Queue(queue) => Ok(*queue),
-        other => Err(unexpected(&other)),
-    }
+    let Answer::Queue(queue) = ask(engine, Query::Queue(name)).await? else {
+        return Err(UNEXPECTED.to_owned());
+    };
+    Ok(*queue)
 }
 
 async fn endpoint(engine: &Engine, url: EndpointUrl) -> Result<EndpointView, String> {
-    match ask(engine, Query::Endpoint(url)).await? {
-        Answer::Endpoint(endpoint) => Ok(*endpoint),
-        other => Err(unexpected(&other)),
-    }
+    let Answer::Endpoint(endpoint) = ask(engine, Query::Endpoint(url)).await? else {
+        return Err(UNEXPECTED.to_owned());
+    };
+    Ok(*endpoint)
 }
 
 async fn attempts(engine: &Engine, query: AttemptQuery) -> Result<Vec<AttemptView>, String> {
-    match ask(engine, Query::Attempts(query)).await? {
-        Answer::Attempts(page) => Ok(page.items),
-        other => Err(unexpected(&other)),
-    }
+    let Answer::Attempts(page) = ask(engine, Query::Attempts(query)).await? else {
+        return Err(UNEXPECTED.to_owned());
+    };
+    Ok(page.items)
 }
 
 async fn messages(engine: &Engine, queue: QueueName) -> Result<Vec<BrowsedMessage>, String> {
     let limit = MESSAGES_MAX;
-    match ask(engine, Query::Browse { queue, limit }).await? {
-        Answer::Browsed(messages) => Ok(messages),
-        other => Err(unexpected(&other)),
-    }
+    let Answer::Browsed(messages) = ask(engine, Query::Browse { queue, limit }).await? else {
+        return Err(UNEXPECTED.to_owned());
+    };
+    Ok(messages)
 }
 
 async fn ask(engine: &Engine, query: Query) -> Result<Answer, String> {
     engine.query(query).await.map_err(|error| chain(&error))
-}
-
-/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
-fn unexpected(_answer: &Answer) -> String {
-    "the engine answered another question".to_owned()
 }
 
 fn not_connected(query: DetailQuery, now: Timestamp) -> DetailAnswer {

@@ -225,17 +225,11 @@ mod tests {
         executor.carry_out(Effect::Execute { request: 7, plans });
         let mut results = Vec::new();
         while results.len() < count {
-            match inputs.recv().await.unwrap() {
-                Input::Event(Event::Executed {
-                    request: 7,
-                    item,
-                    result,
-                }) => {
-                    assert_eq!(item, results.len());
-                    results.push(result.unwrap_err());
-                }
-                other => panic!("{other:?}"),
-            }
+            let Some(Input::Event(Event::Executed { request, item, result })) = inputs.recv().await else {
+                panic!("what came of a plan");
+            };
+            assert_eq!((request, item), (7, results.len()));
+            results.push(result.unwrap_err());
         }
         assert!(executor.executions().end(Duration::from_secs(30)).await);
         results
