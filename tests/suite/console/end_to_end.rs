@@ -1,6 +1,7 @@
 //! A bad day from its begin to its end: daemon, broker, store and receiver are real, and the operator
 //! has nothing but keys and a screen.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::json;
@@ -248,7 +249,10 @@ async fn hostile_scene() -> Scene {
 }
 
 fn percent(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    text.bytes().fold(String::new(), |mut path, byte| {
+        let _ = write!(path, "%{byte:02X}");
+        path
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
