@@ -103,7 +103,7 @@ impl Program {
         let input = pair.master.take_writer().unwrap();
         let (pieces, output) = channel::channel();
         std::thread::spawn(move || {
-            let mut buffer = [0; 64 * 1024];
+            let mut buffer = vec![0; 64 * 1024];
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
                 let _ = pieces.send((Instant::now(), buffer[..count].to_vec()));
             }

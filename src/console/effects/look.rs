@@ -80,32 +80,32 @@ async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> Detai
 }
 
 async fn queue(engine: &Engine, name: QueueName) -> Result<QueueView, String> {
-    match ask(engine, Query::Queue(name)).await? {
-        Answer::Queue(queue) => Ok(*queue),
-        other => Err(unexpected(&other)),
-    }
+    let Answer::Queue(queue) = ask(engine, Query::Queue(name)).await? else {
+        return Err(unexpected());
+    };
+    Ok(*queue)
 }
 
 async fn endpoint(engine: &Engine, url: EndpointUrl) -> Result<EndpointView, String> {
-    match ask(engine, Query::Endpoint(url)).await? {
-        Answer::Endpoint(endpoint) => Ok(*endpoint),
-        other => Err(unexpected(&other)),
-    }
+    let Answer::Endpoint(endpoint) = ask(engine, Query::Endpoint(url)).await? else {
+        return Err(unexpected());
+    };
+    Ok(*endpoint)
 }
 
 async fn attempts(engine: &Engine, query: AttemptQuery) -> Result<Vec<AttemptView>, String> {
-    match ask(engine, Query::Attempts(query)).await? {
-        Answer::Attempts(page) => Ok(page.items),
-        other => Err(unexpected(&other)),
-    }
+    let Answer::Attempts(page) = ask(engine, Query::Attempts(query)).await? else {
+        return Err(unexpected());
+    };
+    Ok(page.items)
 }
 
 async fn messages(engine: &Engine, queue: QueueName) -> Result<Vec<BrowsedMessage>, String> {
     let limit = MESSAGES_MAX;
-    match ask(engine, Query::Browse { queue, limit }).await? {
-        Answer::Browsed(messages) => Ok(messages),
-        other => Err(unexpected(&other)),
-    }
+    let Answer::Browsed(messages) = ask(engine, Query::Browse { queue, limit }).await? else {
+        return Err(unexpected());
+    };
+    Ok(messages)
 }
 
 async fn ask(engine: &Engine, query: Query) -> Result<Answer, String> {
@@ -113,7 +113,7 @@ async fn ask(engine: &Engine, query: Query) -> Result<Answer, String> {
 }
 
 /// A query has one kind of answer; another one is shown as what it is, a fault of ours.
-fn unexpected(_answer: &Answer) -> String {
+fn unexpected() -> String {
     "the engine answered another question".to_owned()
 }
 

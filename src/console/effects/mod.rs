@@ -225,17 +225,17 @@ mod tests {
         executor.carry_out(Effect::Execute { request: 7, plans });
         let mut results = Vec::new();
         while results.len() < count {
-            match inputs.recv().await.unwrap() {
-                Input::Event(Event::Executed {
-                    request: 7,
-                    item,
-                    result,
-                }) => {
-                    assert_eq!(item, results.len());
-                    results.push(result.unwrap_err());
-                }
-                other => panic!("{other:?}"),
-            }
+            let input = inputs.recv().await.unwrap();
+            let Input::Event(Event::Executed {
+                request: 7,
+                item,
+                result,
+            }) = input
+            else {
+                panic!("{input:?}");
+            };
+            assert_eq!(item, results.len());
+            results.push(result.unwrap_err());
         }
         assert!(executor.executions().end(Duration::from_secs(30)).await);
         results

@@ -170,8 +170,8 @@ impl<W: Write> Screen<W> {
             Dirty::Yes => FRAME,
         };
         let since = self.clock.uptime().saturating_sub(self.painted);
-        if since < least {
-            return Ok(Some(least - since));
+        if let Some(left) = least.checked_sub(since).filter(|left| !left.is_zero()) {
+            return Ok(Some(left));
         }
         self.dirty = Dirty::No;
         self.painted = self.clock.uptime();
@@ -226,9 +226,10 @@ impl<W: Write> Screen<W> {
     }
 
     fn happen(&mut self, event: Event, carry_out: &mut (dyn FnMut(Effect) + Send)) -> io::Result<Option<Pause>> {
-        let dirty = match &event {
-            Event::Engine(_) => Dirty::Background,
-            _ => Dirty::Yes,
+        let dirty = if matches!(event, Event::Engine(_)) {
+            Dirty::Background
+        } else {
+            Dirty::Yes
         };
         self.dirty = self.dirty.max(dirty);
         let mut pause = None;
@@ -237,7 +238,11 @@ impl<W: Write> Screen<W> {
                 Effect::Copy(text) => self.painter.send(&clipboard::sequence(&text))?,
                 Effect::Suspend => pause = Some(Pause::Suspend),
                 Effect::Quit => return Ok(Some(Pause::Quit)),
-                other => carry_out(other),
+                Effect::Refresh
+                | Effect::Arrange(_)
+                | Effect::Look(_)
+                | Effect::Plan { .. }
+                | Effect::Execute { .. } => carry_out(effect),
             }
         }
         Ok(pause)

@@ -248,7 +248,7 @@ async fn hostile_scene() -> Scene {
 }
 
 fn percent(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+    percent_encoding::percent_encode(text.as_bytes(), percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

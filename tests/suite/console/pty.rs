@@ -221,7 +221,7 @@ fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
 }
 
 fn read(mut output: Box<dyn Read + Send>, kind: Kind, seen: &Mutex<Seen>, input: &Mutex<Box<dyn Write + Send>>) {
-    let mut buffer = [0; 64 * 1024];
+    let mut buffer = vec![0; 64 * 1024];
     // An error is how the end of a pseudo-terminal looks.
     while let Ok(count) = output.read(&mut buffer)
         && count > 0
