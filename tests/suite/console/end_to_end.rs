@@ -218,6 +218,8 @@ async fn hostile_names_and_bodies_reach_the_terminal_as_text_only() {
     })
     .await;
     pty.key("\x1b");
+    // Escape and a letter at once would be Alt and the letter.
+    pty.hides("Tab turns").await;
     pty.key("c");
     pty.shows("copied").await;
     pty.key("q");
