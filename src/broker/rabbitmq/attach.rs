@@ -241,13 +241,11 @@ impl Consuming {
         let channel = Arc::clone(&self.channel);
         let mut sending = async move { channel.basic_ack(tag.0, BasicAckOptions::default()).await }.boxed();
         // The first poll puts it in line before whatever is sent after it; the rest is the socket's.
-        match (&mut sending).now_or_never() {
-            Some(sent) => sent.is_ok(),
-            None => {
-                self.sending = Some(sending);
-                true
-            }
+        if let Some(sent) = (&mut sending).now_or_never() {
+            return sent.is_ok();
         }
+        self.sending = Some(sending);
+        true
     }
 
     /// Waits until the last ack was written to the socket; false when it was not.

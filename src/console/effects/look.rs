@@ -15,9 +15,6 @@ const ATTEMPTS_MAX: u32 = 100;
 /// Messages that are shown from the head of a queue.
 const MESSAGES_MAX: u32 = 20;
 
-/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
-const UNEXPECTED: &str = "the engine answered another question";
-
 /// The answer to `query`, asked at `now`.
 pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -> DetailAnswer {
     let Some(link) = link else {
@@ -84,21 +81,21 @@ async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> Detai
 
 async fn queue(engine: &Engine, name: QueueName) -> Result<QueueView, String> {
     let Answer::Queue(queue) = ask(engine, Query::Queue(name)).await? else {
-        return Err(UNEXPECTED.to_owned());
+        return Err(unexpected());
     };
     Ok(*queue)
 }
 
 async fn endpoint(engine: &Engine, url: EndpointUrl) -> Result<EndpointView, String> {
     let Answer::Endpoint(endpoint) = ask(engine, Query::Endpoint(url)).await? else {
-        return Err(UNEXPECTED.to_owned());
+        return Err(unexpected());
     };
     Ok(*endpoint)
 }
 
 async fn attempts(engine: &Engine, query: AttemptQuery) -> Result<Vec<AttemptView>, String> {
     let Answer::Attempts(page) = ask(engine, Query::Attempts(query)).await? else {
-        return Err(UNEXPECTED.to_owned());
+        return Err(unexpected());
     };
     Ok(page.items)
 }
@@ -106,13 +103,18 @@ async fn attempts(engine: &Engine, query: AttemptQuery) -> Result<Vec<AttemptVie
 async fn messages(engine: &Engine, queue: QueueName) -> Result<Vec<BrowsedMessage>, String> {
     let limit = MESSAGES_MAX;
     let Answer::Browsed(messages) = ask(engine, Query::Browse { queue, limit }).await? else {
-        return Err(UNEXPECTED.to_owned());
+        return Err(unexpected());
     };
     Ok(messages)
 }
 
 async fn ask(engine: &Engine, query: Query) -> Result<Answer, String> {
     engine.query(query).await.map_err(|error| chain(&error))
+}
+
+/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
+fn unexpected() -> String {
+    "the engine answered another question".to_owned()
 }
 
 fn not_connected(query: DetailQuery, now: Timestamp) -> DetailAnswer {

@@ -170,8 +170,7 @@ impl<W: Write> Screen<W> {
             Dirty::Yes => FRAME,
         };
         let since = self.clock.uptime().saturating_sub(self.painted);
-        let left = least.saturating_sub(since);
-        if !left.is_zero() {
+        if let Some(left) = least.checked_sub(since).filter(|left| !left.is_zero()) {
             return Ok(Some(left));
         }
         self.dirty = Dirty::No;
@@ -239,11 +238,11 @@ impl<W: Write> Screen<W> {
                 Effect::Copy(text) => self.painter.send(&clipboard::sequence(&text))?,
                 Effect::Suspend => pause = Some(Pause::Suspend),
                 Effect::Quit => return Ok(Some(Pause::Quit)),
-                other @ (Effect::Refresh
+                Effect::Refresh
                 | Effect::Arrange(_)
                 | Effect::Look(_)
                 | Effect::Plan { .. }
-                | Effect::Execute { .. }) => carry_out(other),
+                | Effect::Execute { .. } => carry_out(effect),
             }
         }
         Ok(pause)

@@ -115,7 +115,10 @@ mod tests {
         assert_eq!(names::<QueueRow>(78, 0), ["state", "depth", "name", "endpoint"]);
         assert_eq!(names::<QueueRow>(40, 0), ["state", "depth", "name"]);
         assert!(names::<QueueRow>(198, 0).contains(&"why"));
-        assert_eq!(names::<QueueRow>(78, 1), ["state", "depth", "name", "next_attempt_at"]);
+        assert_eq!(
+            names::<QueueRow>(78, 1),
+            ["state", "depth", "name", "next_attempt_at", "age"]
+        );
     }
 
     fn check<R: Row>(width: u16, offset: usize) -> Result<(), TestCaseError> {

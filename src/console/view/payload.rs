@@ -186,7 +186,7 @@ mod tests {
     fn what_is_no_json_is_text_or_bytes() {
         check(b"", Form::Empty, &[]);
         check(b"{not json\n\x1b[2J", Form::Text, &["{not json", "\\x1b[2J"]);
-        check(b"\xff\x00A", Form::Bytes, &["00000000  ff 00 41          …"]);
+        check(b"\xff\x00A", Form::Bytes, &["00000000  ff 00 41           …"]);
     }
 
     #[test]

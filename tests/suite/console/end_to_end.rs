@@ -1,7 +1,6 @@
 //! A bad day from its begin to its end: daemon, broker, store and receiver are real, and the operator
 //! has nothing but keys and a screen.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::json;
@@ -219,6 +218,8 @@ async fn hostile_names_and_bodies_reach_the_terminal_as_text_only() {
     })
     .await;
     pty.key("\x1b");
+    // Escape and a letter at once would be Alt and the letter.
+    pty.hides("Tab turns").await;
     pty.key("c");
     pty.shows("copied").await;
     pty.key("q");
@@ -249,10 +250,7 @@ async fn hostile_scene() -> Scene {
 }
 
 fn percent(text: &str) -> String {
-    text.bytes().fold(String::new(), |mut path, byte| {
-        let _ = write!(path, "%{byte:02X}");
-        path
-    })
+    percent_encoding::percent_encode(text.as_bytes(), percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

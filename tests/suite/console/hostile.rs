@@ -90,8 +90,8 @@ fn snapshot(text: &str) -> Snapshot {
     let mut snapshot = day::of(queues, endpoints.collect(), retries);
     let mut incarnations = snapshot.incarnations.to_vec();
     for incarnation in &mut incarnations {
-        incarnation.name = text.to_owned();
-        incarnation.host = text.to_owned();
+        text.clone_into(&mut incarnation.name);
+        text.clone_into(&mut incarnation.host);
     }
     snapshot.incarnations = Arc::new(incarnations);
     snapshot.broker.problem = Some(text.to_owned());
@@ -154,12 +154,12 @@ fn failed(text: &str) -> impl Fn(Subject) -> DetailAnswer {
 
 fn dialog(text: &str) -> Player {
     let mut plan = plans::redeliver();
-    plan.title = text.to_owned();
+    text.clone_into(&mut plan.title);
     plan.warnings = vec![text.to_owned(); 7];
     for line in &mut plan.lines {
-        line.target = text.to_owned();
-        line.now = text.to_owned();
-        line.effect = text.to_owned();
+        text.clone_into(&mut line.target);
+        text.clone_into(&mut line.now);
+        text.clone_into(&mut line.effect);
     }
     Player::bad_day().keys("3 R").planned(vec![plan])
 }
@@ -177,9 +177,9 @@ fn lists(text: &str) -> Vec<Player> {
 fn others(text: &str) -> Vec<Player> {
     let open = || Player::connected().shows(snapshot(text)).keys("2 Enter");
     let mut renamed = Player::bad_day();
-    renamed.state.place.label = text.to_owned();
-    renamed.state.place.broker = text.to_owned();
-    renamed.state.place.store = text.to_owned();
+    text.clone_into(&mut renamed.state.place.label);
+    text.clone_into(&mut renamed.state.place.broker);
+    text.clone_into(&mut renamed.state.place.store);
     let problem = Event::Connecting {
         problem: Some(text.to_owned()),
         attempt: 2,

@@ -50,7 +50,7 @@ async fn check(heal: fn(&Relay)) {
     );
     let of_the_split = |epoch: &Option<u64>| {
         let before = attempts.iter().filter(|attempt| attempt.started_at < fenced);
-        *epoch <= before.filter_map(|attempt| attempt.epoch()).max()
+        *epoch <= before.filter_map(super::super::support::receiver::Attempt::epoch).max()
     };
     let late = attempts
         .iter()

@@ -78,7 +78,8 @@ async fn relayed(place: &Place) -> (Relay, Box<dyn Store>) {
 
 #[track_caller]
 fn assert_unreachable<T: std::fmt::Debug>(result: Result<T, StoreError>) {
-    assert!(matches!(result, Err(StoreError::Unreachable { .. })), "{result:?}");
+    let error = result.unwrap_err();
+    assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
 }
 
 async fn answers(store: &dyn Store) {

@@ -88,8 +88,8 @@ fn sorting_follows_the_selected_row_and_unknown_values_stay_last_either_way() {
     let mut stage = stage_of(rows);
     stage.play("j j");
     assert_eq!(selected(&stage), "dlv.q00002");
-    // By name, then by depth, the greatest first.
-    stage.play("s s");
+    // By depth, the greatest first.
+    stage.play("s");
     assert_eq!(
         shown(&stage),
         ["dlv.deep", "dlv.q00000", "dlv.q00001", "dlv.q00002", "dlv.a"]

@@ -72,11 +72,11 @@ pub(super) fn rates(history: &History) -> Option<Rates> {
 }
 
 /// The newest sample, and the oldest one that is at most `back` older.
-fn ends(history: &History, back: Duration, least: Duration) -> Option<(&Sample, &Sample)> {
+fn ends(history: &History, back: Duration, shortest: Duration) -> Option<(&Sample, &Sample)> {
     let last = history.samples().next_back()?;
     let from = last.at.minus(back);
     let before = history.samples().rev().take_while(|sample| sample.at >= from).last()?;
-    (last.at.since(before.at) >= least).then_some((before, last))
+    (last.at.since(before.at) >= shortest).then_some((before, last))
 }
 
 /// Numbers over the reach, one for each column; `None` where nothing was sampled.
