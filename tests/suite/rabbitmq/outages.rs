@@ -83,7 +83,10 @@ async fn a_killed_broker_is_noticed_and_keeps_what_was_confirmed_in_order() {
     let error = bench.broker.publish(&queue, &numbered(11)).await.unwrap_err();
     let expected = matches!(error, BrokerError::Unreachable { .. } | BrokerError::Unknown { .. });
     assert!(expected, "{error:?}");
-    assert!(!bench.broker.health().await.reachable);
+    crate::support::wait::wait_until("every connection notices it", SOON, async || {
+        (!bench.broker.health().await.reachable).then_some(())
+    })
+    .await;
     attached.close().await;
     node.start_again().await;
     heard(&mut signals, |signal| *signal == Signal::Up).await;
