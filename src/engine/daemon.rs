@@ -15,7 +15,7 @@ use super::{EngineError, Inner};
 use crate::ambient;
 use crate::broker::BrokerError;
 use crate::domain::id::IncarnationId;
-use crate::store::{AttemptBounds, QueueQuery, StoreError};
+use crate::store::{AttemptBounds, StoreError};
 
 /// Between two rounds of housekeeping.
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
@@ -174,11 +174,8 @@ impl Inner {
     /// Queues that nobody used for long are taken once; a worker that finds one empty ends it.
     async fn offer_idle_queues(&self, tell: &mpsc::Sender<Tell>) -> Result<(), StoreError> {
         let before = self.store.now().await?.minus(self.settings.idle_queue_ttl);
-        let mut query = QueueQuery::first(1_000);
-        loop {
-            let rows = self.store.queues_page(&query).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            query.after = Some(last.name.clone());
+        let mut pages = self.queue_pages(None);
+        while let Some(rows) = pages.next().await? {
             for row in rows
                 .iter()
                 .filter(|row| row.owner.is_none() && row.head.is_none() && row.active_at < before)
@@ -186,6 +183,7 @@ impl Inner {
                 let _ = tell.send(Tell::Candidate(row.name.clone())).await;
             }
         }
+        Ok(())
     }
 }
 

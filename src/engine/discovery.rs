@@ -10,15 +10,12 @@ use tokio_util::sync::CancellationToken;
 use super::dispatch::Tell;
 use super::{Event, Inner};
 use crate::broker::{ListedQueue, Look, Signal};
-use crate::store::QueueQuery;
 use crate::telemetry::names;
 
 /// The shortest time between two sweeps.
 const SWEEP_MIN: Duration = Duration::from_millis(100);
 /// The longest time between two sweeps, unless listing itself takes more than a tenth of it.
 const SWEEP_MAX: Duration = Duration::from_secs(50);
-/// Rows read at once at the start.
-const ROWS: u32 = 1_000;
 
 impl Inner {
     /// Tells the dispatcher what the broker tells.
@@ -106,20 +103,15 @@ impl Inner {
 
     /// Reads the names and URLs of every known queue once, so that the first sweep asks no leases for them.
     pub(super) async fn learn_known(&self, tell: &mpsc::Sender<Tell>) -> Result<(), crate::store::StoreError> {
-        let mut query = QueueQuery::first(ROWS);
-        loop {
-            let rows = self.store.queues_page(&query).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            query.after = Some(last.name.clone());
+        let mut pages = self.queue_pages(None);
+        while let Some(rows) = pages.next().await? {
             let known = rows
                 .iter()
                 .filter_map(|row| Some((row.name.clone(), row.url.clone()?)))
                 .collect();
             let _ = tell.send(Tell::Learned(known)).await;
-            if rows.len() < ROWS as usize {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     /// Sweeps until the generation ends.
@@ -151,10 +143,8 @@ impl Inner {
     /// the broker took.
     async fn look_at_known(&self, tell: &mpsc::Sender<Tell>, generation: &CancellationToken) -> Duration {
         let began = self.clock.uptime();
-        let mut query = QueueQuery::first(ROWS);
-        while let Ok(rows) = self.store.queues_page(&query).await {
-            let Some(last) = rows.last() else { break };
-            query.after = Some(last.name.clone());
+        let mut pages = self.queue_pages(None);
+        while let Ok(Some(rows)) = pages.next().await {
             for row in rows.iter().filter(|row| row.owner.is_none()) {
                 if generation.is_cancelled() {
                     return Duration::ZERO;

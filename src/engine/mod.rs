@@ -28,6 +28,7 @@ mod plans;
 mod policies;
 mod publisher;
 pub mod query;
+mod queue_pages;
 mod recorder;
 mod row;
 mod rules;

@@ -15,7 +15,6 @@ use super::dispatch::Tell;
 use crate::broker::BrokerPolicy;
 use crate::domain::broker_rules::{Judgement, Policy, applies, judge};
 use crate::domain::id::QueueName;
-use crate::store::QueueQuery;
 
 /// Between two readings of the policies.
 const READ: Duration = Duration::from_secs(10);
@@ -149,11 +148,8 @@ impl Inner {
     /// its delivery follow.
     async fn judge_known(&self, tell: &mpsc::Sender<Tell>) -> Result<(), crate::store::StoreError> {
         let policies = self.rules.policies();
-        let mut query = QueueQuery::first(1_000);
-        loop {
-            let rows = self.store.queues_page(&query).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            query.after = Some(last.name.clone());
+        let mut pages = self.queue_pages(None);
+        while let Some(rows) = pages.next().await? {
             for row in &rows {
                 let arguments = self.rules.arguments_of(&row.name);
                 let now = judge(
@@ -170,5 +166,6 @@ impl Inner {
                 }
             }
         }
+        Ok(())
     }
 }

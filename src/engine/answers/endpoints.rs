@@ -1,15 +1,15 @@
 //! Endpoints with the number of messages that wait for them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::listing::Oldest;
-use super::{LIMIT_MAX, bounded, offset_of};
+use super::listing::{Oldest, Seen};
+use super::{bounded, offset_of};
 use crate::domain::url::EndpointUrl;
 use crate::engine::view::{EndpointView, Page};
 use crate::engine::{EngineError, Inner};
-use crate::store::{EndpointQuery, QueueQuery};
+use crate::store::EndpointQuery;
 
 /// So long the pages after the first are made from what the first one counted.
 const CACHED: Duration = Duration::from_secs(10);
@@ -61,19 +61,17 @@ impl Inner {
             what: format!("endpoint {}", url.redacted()),
         };
         let endpoint = self.store.endpoint_get(url).await?.ok_or_else(not_found)?;
-        let rows = self
-            .store
-            .queues_page(&QueueQuery {
-                after: None,
-                url: Some(url.clone()),
-                limit: LIMIT_MAX,
-            })
-            .await?;
-        let waiting = self.count_waiting().await?;
+        let mut queues = HashSet::new();
+        let mut pages = self.queue_pages(Some(url.clone()));
+        while let Some(rows) = pages.next().await? {
+            queues.extend(rows.into_iter().map(|row| row.name));
+        }
+        let listed = self.seen_if_possible(Oldest::Nowhere).await?;
+        let its_own = listed.iter().filter(|queue| queues.contains(&queue.name));
         Ok(EndpointView {
             endpoint,
-            queues: rows.len() as u64,
-            waiting: waiting.and_then(|waiting| of(&waiting, url)),
+            queues: queues.len() as u64,
+            waiting: its_own.fold(Some(0), with).filter(|_| !listed.is_empty()),
         })
     }
 
@@ -90,24 +88,15 @@ impl Inner {
             return Ok(None);
         }
         let mut urls = HashMap::new();
-        let mut page = QueueQuery::first(LIMIT_MAX);
-        loop {
-            let rows = self.store.queues_page(&page).await?;
-            let full = rows.len() == LIMIT_MAX as usize;
-            page.after = rows.last().map(|row| row.name.clone());
+        let mut pages = self.queue_pages(None);
+        while let Some(rows) = pages.next().await? {
             urls.extend(rows.into_iter().filter_map(|row| Some((row.name, row.url?))));
-            if !full {
-                break;
-            }
         }
-        // One count that is missing makes the sum of its URL unknown, not smaller.
         let mut waiting = Waiting::new();
-        for queue in listed {
+        for queue in &listed {
             if let Some(url) = urls.get(&queue.name) {
                 let sum = waiting.entry(url.clone()).or_insert(Some(0));
-                *sum = sum
-                    .zip(queue.ready)
-                    .map(|(sum, ready)| sum + ready + queue.unacked.unwrap_or(0));
+                *sum = with(*sum, queue);
             }
         }
         let waiting = Arc::new(waiting);
@@ -115,6 +104,12 @@ impl Inner {
         *self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
         Ok(Some(waiting))
     }
+}
+
+/// A sum with what waits in one more queue. One count that is missing makes it unknown, not smaller.
+fn with(sum: Option<u64>, queue: &Seen) -> Option<u64> {
+    sum.zip(queue.ready)
+        .map(|(sum, ready)| sum + ready + queue.unacked.unwrap_or(0))
 }
 
 fn of(waiting: &Waiting, url: &EndpointUrl) -> Option<u64> {

@@ -11,10 +11,7 @@ use crate::domain::url::EndpointUrl;
 use crate::engine::view::QueueView;
 use crate::engine::why::{Known, warnings, why};
 use crate::engine::{EngineError, Inner};
-use crate::store::{Incarnation, QueueQuery, StoreError};
-
-/// Rows read at once.
-const ROWS: u32 = 1_000;
+use crate::store::{Incarnation, StoreError};
 
 /// Who delivers, which URLs are not available, whether the broker is blocked, and what time it is.
 #[derive(Debug)]
@@ -132,17 +129,11 @@ impl Inner {
         mut each: impl FnMut(QueueView),
     ) -> Result<(), StoreError> {
         let mut seen: HashMap<&QueueName, &Seen> = seen.iter().map(|seen| (&seen.name, seen)).collect();
-        let mut page = QueueQuery::first(ROWS);
-        loop {
-            let rows = self.store.queues_page(&page).await?;
-            let full = rows.len() == ROWS as usize;
-            page.after = rows.last().map(|row| row.name.clone());
+        let mut pages = self.queue_pages(None);
+        while let Some(rows) = pages.next().await? {
             for row in rows {
                 let (name, listed) = (row.name.clone(), seen.remove(&row.name));
                 each(world.view(self.kind_of(&name), name, Some(row), listed));
-            }
-            if !full {
-                break;
             }
         }
         for (name, listed) in seen {

@@ -1,0 +1,44 @@
+//! The rows of queues, a page at a time: never all of them in memory at once.
+
+use super::Inner;
+use crate::domain::queue::QueueRecord;
+use crate::domain::url::EndpointUrl;
+use crate::store::{QueueQuery, StoreError, StoreHandle};
+
+/// Rows of a page.
+const ROWS: u32 = 1_000;
+
+/// What is left to read.
+pub(super) struct QueuePages<'a> {
+    store: &'a StoreHandle,
+    /// The next page; `None`: the last one was read.
+    query: Option<QueueQuery>,
+}
+
+impl Inner {
+    /// Every row, by name; with `url` only those of that URL.
+    pub(super) fn queue_pages(&self, url: Option<EndpointUrl>) -> QueuePages<'_> {
+        QueuePages {
+            store: &self.store,
+            query: Some(QueueQuery {
+                url,
+                ..QueueQuery::first(ROWS)
+            }),
+        }
+    }
+}
+
+impl QueuePages<'_> {
+    /// The next rows; `None` when there are no more. After an error the same page is read again.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<QueueRecord>>, StoreError> {
+        let Some(query) = &mut self.query else {
+            return Ok(None);
+        };
+        let rows = self.store.queues_page(query).await?;
+        match rows.last() {
+            Some(last) if rows.len() == ROWS as usize => query.after = Some(last.name.clone()),
+            Some(_) | None => self.query = None,
+        }
+        Ok(Some(rows).filter(|rows| !rows.is_empty()))
+    }
+}
