@@ -109,24 +109,36 @@ pub const ENDPOINT_STATES: [EndpointState; 4] = [
     EndpointState::Available,
 ];
 
+impl QueueRow {
+    /// The place of its state in [`QUEUE_STATES`]; queues that are not ours to deliver have none.
+    #[must_use]
+    pub fn rank(&self) -> Option<usize> {
+        place(&QUEUE_STATES, &self.state?)
+    }
+}
+
+impl EndpointRow {
+    /// The place of its state in [`ENDPOINT_STATES`].
+    #[must_use]
+    pub fn rank(&self) -> Option<usize> {
+        place(&ENDPOINT_STATES, &self.endpoint.state)
+    }
+}
+
+fn place<T: PartialEq>(states: &[T], state: &T) -> Option<usize> {
+    states.iter().position(|one| one == state)
+}
+
 impl Totals {
     /// Delivery queues in `state`.
     #[must_use]
     pub fn queues_in(&self, state: QueueState) -> u64 {
-        QUEUE_STATES
-            .iter()
-            .zip(self.queues_by_state)
-            .find_map(|(one, count)| (*one == state).then_some(count))
-            .unwrap_or(0)
+        place(&QUEUE_STATES, &state).map_or(0, |place| self.queues_by_state[place])
     }
 
     /// Endpoints in `state`.
     #[must_use]
     pub fn endpoints_in(&self, state: EndpointState) -> u64 {
-        ENDPOINT_STATES
-            .iter()
-            .zip(self.endpoints_by_state)
-            .find_map(|(one, count)| (*one == state).then_some(count))
-            .unwrap_or(0)
+        place(&ENDPOINT_STATES, &state).map_or(0, |place| self.endpoints_by_state[place])
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::snapshot::{ENDPOINT_STATES, EndpointRow, QUEUE_STATES, QueueRow};
+use super::snapshot::{EndpointRow, QueueRow};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
@@ -39,12 +39,8 @@ impl Worst {
             .iter()
             .filter(|row| row.state.is_some_and(stands_by_itself) && !of_one_down(row));
         Self {
-            endpoints: first(down(), |row| {
-                (Reverse(row.waiting), endpoint_rank(row), row.endpoint.since)
-            }),
-            queues: first(by_itself, |row| {
-                (queue_rank(row), Reverse(row.depth()), row.name.clone())
-            }),
+            endpoints: first(down(), |row| (Reverse(row.waiting), row.rank(), row.endpoint.since)),
+            queues: first(by_itself, |row| (row.rank(), Reverse(row.depth()), row.name.clone())),
             down_since: down().map(|row| row.endpoint.since).min(),
         }
     }
@@ -82,18 +78,4 @@ fn first<'a, R: 'a, K: Ord>(rows: impl Iterator<Item = &'a Arc<R>>, key: impl Fn
         kept.truncate(WORST_MAX);
     }
     kept.into_iter().map(|(_, row)| Arc::clone(row)).collect()
-}
-
-fn endpoint_rank(row: &EndpointRow) -> usize {
-    ENDPOINT_STATES
-        .iter()
-        .position(|state| *state == row.endpoint.state)
-        .unwrap_or(usize::MAX)
-}
-
-fn queue_rank(row: &QueueRow) -> usize {
-    QUEUE_STATES
-        .iter()
-        .position(|state| Some(*state) == row.state)
-        .unwrap_or(usize::MAX)
 }

@@ -7,14 +7,12 @@ use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
 use super::{ArrangeJob, Column, ColumnWidth, Job, RetryId, Row, SortKey};
-use crate::domain::endpoint::EndpointState;
 use crate::domain::filter::{Field, FieldValue};
 use crate::domain::id::QueueName;
 use crate::domain::policy::Phase;
-use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::engine::snapshot::{self, ENDPOINT_STATES, EndpointRow, QUEUE_STATES, QueueRow, Snapshot};
+use crate::engine::snapshot::{self, EndpointRow, QueueRow, Snapshot};
 use crate::engine::view::Retry;
 
 use ColumnWidth::{Fill, Fixed};
@@ -60,7 +58,7 @@ const fn fill(min: u16, weight: u16) -> ColumnWidth {
 impl Row for QueueRow {
     type Id = QueueName;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new("state", "State", Fixed(22), 0, |row| rank(queue_rank(row))),
+        Column::new("state", "State", Fixed(22), 0, |row| rank(row.rank())),
         Column::new("depth", "Waiting", Fixed(9), 0, |row: &Self| count(row.depth())).count(),
         Column::new("name", "Queue", fill(14, 2), 0, |row| SortKey::Text(row.name.as_str())),
         Column::new("endpoint", "Endpoint", fill(26, 4), 1, |row| url(row.url.as_deref())),
@@ -101,8 +99,8 @@ impl Row for QueueRow {
     }
 
     fn tie(&self, other: &Self) -> Ordering {
-        queue_rank(self)
-            .cmp(&queue_rank(other))
+        self.rank()
+            .cmp(&other.rank())
             .then_with(|| Reverse(self.depth()).cmp(&Reverse(other.depth())))
             .then_with(|| self.name.cmp(&other.name))
     }
@@ -115,7 +113,7 @@ impl Row for QueueRow {
 impl Row for EndpointRow {
     type Id = EndpointUrl;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new("state", "State", Fixed(14), 0, |row| rank(endpoint_rank(row))),
+        Column::new("state", "State", Fixed(14), 0, |row| rank(row.rank())),
         Column::new("url", "Endpoint", fill(20, 4), 0, |row| url(Some(&row.endpoint.url))),
         Column::new("since", "Since", Fixed(8), 1, |row: &Self| {
             time(Some(row.endpoint.since))
@@ -161,8 +159,8 @@ impl Row for EndpointRow {
     }
 
     fn tie(&self, other: &Self) -> Ordering {
-        endpoint_rank(self)
-            .cmp(&endpoint_rank(other))
+        self.rank()
+            .cmp(&other.rank())
             .then_with(|| self.endpoint.since.cmp(&other.endpoint.since))
             .then_with(|| self.endpoint.url.cmp(&other.endpoint.url))
     }
@@ -225,16 +223,6 @@ impl Row for Retry {
 }
 
 /// Worst first; queues that are not ours to deliver have none.
-fn queue_rank(row: &QueueRow) -> Option<usize> {
-    let state: QueueState = row.state?;
-    QUEUE_STATES.iter().position(|one| *one == state)
-}
-
-fn endpoint_rank(row: &EndpointRow) -> Option<usize> {
-    let state: EndpointState = row.endpoint.state;
-    ENDPOINT_STATES.iter().position(|one| *one == state)
-}
-
 fn rank(rank: Option<usize>) -> SortKey<'static> {
     count(rank.and_then(|rank| u64::try_from(rank).ok()))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::listing::Seen;
-use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{Epoch, QueueName};
 use crate::domain::queue::{Closing, QueueKind, QueueRecord};
 use crate::domain::time::Timestamp;
@@ -24,6 +24,7 @@ pub(in crate::engine) struct World {
 }
 
 impl World {
+    /// `endpoints` are those that are not available.
     pub(in crate::engine) fn new(
         incarnations: &[Incarnation],
         endpoints: impl IntoIterator<Item = Endpoint>,
@@ -34,7 +35,6 @@ impl World {
         Self {
             endpoints: endpoints
                 .into_iter()
-                .filter(|endpoint| endpoint.state != EndpointState::Available)
                 .map(|endpoint| (endpoint.url.clone(), endpoint))
                 .collect(),
             owners: alive().map(|one| (one.id.0, one.name.clone())).collect(),

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::intern::Interner;
+use super::kept;
 use super::rows::{Rows, recounted, seen_before};
 use super::totals::{Listed, endpoint_rows, totals};
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
 use crate::engine::Inner;
@@ -37,6 +38,16 @@ struct Known {
     incarnations: Vec<Incarnation>,
     endpoints: Vec<(Endpoint, u64)>,
     waiting: Vec<QueueRecord>,
+}
+
+impl Known {
+    /// The endpoints that something waits for; of many that are available none is copied.
+    fn not_available(&self) -> impl Iterator<Item = Endpoint> {
+        self.endpoints
+            .iter()
+            .filter(|(endpoint, _)| endpoint.state != EndpointState::Available)
+            .map(|(endpoint, _)| endpoint.clone())
+    }
 }
 
 /// What the store and the broker together say.
@@ -81,8 +92,7 @@ impl Looker {
         };
         let content = match known {
             Ok(known) => {
-                let endpoints = known.endpoints.iter().map(|(endpoint, _)| endpoint.clone());
-                let world = World::new(&known.incarnations, endpoints, blocked, now);
+                let world = World::new(&known.incarnations, known.not_available(), blocked, now);
                 self.content(known, &world, &seen, &listed).await
             }
             Err(error) => Err(error),
@@ -144,8 +154,7 @@ impl Looker {
         listed: &Listed,
     ) -> Result<Content, StoreError> {
         let last = Arc::clone(&self.last);
-        let endpoints = known.endpoints.iter().map(|(endpoint, _)| endpoint.clone());
-        let mut items = retries::arrange(endpoints, &known.waiting);
+        let mut items = retries::arrange(known.not_available(), &known.waiting);
         items.truncate(RETRIES_MAX as usize);
         let mut rows = Rows::new(&last.queues, &mut self.texts, seen, retries::unfilled(&items));
         self.engine.join(world, seen, |view| rows.push(view)).await?;
@@ -191,13 +200,9 @@ fn part(last: &Part, problem: Option<String>, now: Timestamp) -> Part {
 /// Retries that did not change are the last snapshot's.
 fn shared(items: Vec<Retry>, last: &Arc<Vec<Arc<Retry>>>) -> Arc<Vec<Arc<Retry>>> {
     let known: HashMap<_, &Arc<Retry>> = last.iter().map(|retry| ((&retry.queue, &retry.url), retry)).collect();
-    let items: Vec<Arc<Retry>> = items
-        .into_iter()
-        .map(|retry| match known.get(&(&retry.queue, &retry.url)) {
-            Some(last) if ***last == retry => Arc::clone(last),
-            Some(_) | None => Arc::new(retry),
-        })
-        .collect();
-    let same = items.len() == last.len() && items.iter().zip(last.iter()).all(|(new, old)| Arc::ptr_eq(new, old));
-    if same { Arc::clone(last) } else { Arc::new(items) }
+    let items = items.into_iter().map(|retry| {
+        let before = known.get(&(&retry.queue, &retry.url)).copied();
+        kept::item(retry, before)
+    });
+    kept::list(items.collect(), last)
 }

@@ -5,6 +5,7 @@
 //! allocation. A look that has begun is brought to its end, whatever stops the observer.
 
 mod intern;
+mod kept;
 mod look;
 mod rows;
 mod totals;

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::intern::Interner;
+use super::kept;
 use crate::domain::id::QueueName;
 use crate::domain::queue::Head;
 use crate::domain::time::Timestamp;
@@ -54,10 +55,7 @@ impl<'a> Rows<'a> {
         let row = self.row(view);
         let last = find(self.last, &row.name);
         self.delivered += delivered_since(last, &row);
-        self.made.push(match last {
-            Some(last) if **last == row => Arc::clone(last),
-            Some(_) | None => Arc::new(row),
-        });
+        self.made.push(kept::item(row, last));
     }
 
     fn row(&mut self, view: QueueView) -> QueueRow {
@@ -114,11 +112,7 @@ pub(super) fn recounted(
                 listed.and_then(|seen| seen.unacked),
                 listed.and_then(|seen| seen.oldest_at),
             );
-            if **row == counted {
-                Arc::clone(row)
-            } else {
-                Arc::new(counted)
-            }
+            kept::item(counted, Some(row))
         })
         .collect();
     rows.extend(seen.into_values().map(|seen| {
@@ -135,8 +129,7 @@ pub(super) fn recounted(
 fn arranged(mut rows: Vec<Arc<QueueRow>>, last: &Arc<Vec<Arc<QueueRow>>>) -> Arc<Vec<Arc<QueueRow>>> {
     rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     rows.shrink_to_fit();
-    let same = rows.len() == last.len() && rows.iter().zip(last.iter()).all(|(new, old)| Arc::ptr_eq(new, old));
-    if same { Arc::clone(last) } else { Arc::new(rows) }
+    kept::list(rows, last)
 }
 
 /// What the broker said of the queues when the last snapshot was made.

@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::kept;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::row::QueueRow;
-use crate::engine::snapshot::{ENDPOINT_STATES, EndpointRow, QUEUE_STATES, Totals};
+use crate::engine::snapshot::{EndpointRow, Totals};
 
 /// Messages, and the time of the oldest one.
 #[derive(Clone, Copy, Debug)]
@@ -75,8 +76,8 @@ pub(super) fn totals(
         if row.kind != QueueKind::Delivery {
             continue;
         }
-        if let Some(state) = row.state {
-            count(&QUEUE_STATES, &mut totals.queues_by_state, &state);
+        if let Some(place) = row.rank() {
+            totals.queues_by_state[place] += 1;
         }
         if listed.is_gone(row) {
             continue;
@@ -86,19 +87,13 @@ pub(super) fn totals(
             stuck.add(row);
         }
     }
-    for row in endpoints {
-        count(&ENDPOINT_STATES, &mut totals.endpoints_by_state, &row.endpoint.state);
+    for place in endpoints.iter().filter_map(|row| row.rank()) {
+        totals.endpoints_by_state[place] += 1;
     }
     totals.waiting = waiting.waiting.filter(|_| listed.known);
     totals.stuck = stuck.waiting.filter(|_| listed.known);
     totals.oldest_at = waiting.oldest_at;
     totals
-}
-
-fn count<T: PartialEq>(states: &[T], counts: &mut [u64], state: &T) {
-    for (_, count) in states.iter().zip(counts).filter(|(one, _)| *one == state) {
-        *count += 1;
-    }
 }
 
 /// Rows of endpoints; those that did not change are the last snapshot's.
@@ -115,22 +110,16 @@ pub(super) fn endpoint_rows(
         }
     }
     let known: HashMap<&EndpointUrl, &Arc<EndpointRow>> = last.iter().map(|row| (&row.endpoint.url, row)).collect();
-    let rows: Vec<Arc<EndpointRow>> = endpoints
-        .into_iter()
-        .map(|(endpoint, queues)| {
-            let sum = sums.get(&endpoint.url).copied().unwrap_or(Sum::NOTHING);
-            let row = EndpointRow {
-                queues,
-                waiting: sum.waiting.filter(|_| listed.known),
-                oldest_at: sum.oldest_at,
-                endpoint,
-            };
-            match known.get(&row.endpoint.url) {
-                Some(last) if ***last == row => Arc::clone(last),
-                Some(_) | None => Arc::new(row),
-            }
-        })
-        .collect();
-    let same = rows.len() == last.len() && rows.iter().zip(last.iter()).all(|(new, old)| Arc::ptr_eq(new, old));
-    if same { Arc::clone(last) } else { Arc::new(rows) }
+    let rows = endpoints.into_iter().map(|(endpoint, queues)| {
+        let sum = sums.get(&endpoint.url).copied().unwrap_or(Sum::NOTHING);
+        let row = EndpointRow {
+            queues,
+            waiting: sum.waiting.filter(|_| listed.known),
+            oldest_at: sum.oldest_at,
+            endpoint,
+        };
+        let before = known.get(&row.endpoint.url).copied();
+        kept::item(row, before)
+    });
+    kept::list(rows.collect(), last)
 }
