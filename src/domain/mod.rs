@@ -4,6 +4,7 @@ pub mod attempt;
 pub mod broker_rules;
 pub mod egress;
 pub mod endpoint;
+pub mod event;
 pub mod filter;
 pub mod id;
 pub mod message;

@@ -8,6 +8,7 @@
 mod deliveries;
 mod endpoints;
 mod error;
+mod events;
 mod incarnations;
 mod queues;
 mod records;
@@ -23,13 +24,17 @@ use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
 use self::error::unwritten;
 use super::columns::Columns;
+use super::events::known::KnownTypes;
 use super::{Store, StoreError};
 use crate::ambient::Clock;
 use crate::domain::time::Timestamp;
 use crate::sqlite::SqliteFile;
 
 /// Version and statements, ascending.
-const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("migrations/0001.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("migrations/0001.sql")),
+    (4, include_str!("migrations/0004.sql")),
+];
 
 /// A store in an open file.
 #[derive(Debug)]
@@ -38,6 +43,7 @@ pub struct SqliteStore {
     clock: Clock,
     /// The locked file of each living incarnation of this process: its evidence of life.
     living: Mutex<HashMap<i64, File>>,
+    known_types: KnownTypes,
 }
 
 impl SqliteStore {
@@ -50,6 +56,7 @@ impl SqliteStore {
             file,
             clock,
             living: Mutex::default(),
+            known_types: KnownTypes::default(),
         })
     }
 
