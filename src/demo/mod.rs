@@ -263,6 +263,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         take_over: Duration::from_mins(1),
         drain: Duration::from_secs(5),
         rates: HashMap::new(),
+        events: crate::engine::events::EventSettings::default(),
     }
 }
 

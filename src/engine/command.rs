@@ -30,6 +30,8 @@ pub enum Command {
     },
     /// Send nothing to a URL until somebody redelivers.
     DisableEndpoint(EndpointUrl),
+    /// Events, their types and subscriptions.
+    Events(super::events::EventCommand),
 }
 
 impl Command {
@@ -45,6 +47,7 @@ impl Command {
             Self::RescueQueue(_) => "queue rescue",
             Self::TestEndpoint { .. } => "endpoint test",
             Self::DisableEndpoint(_) => "endpoint disable",
+            Self::Events(command) => command.name(),
         }
     }
 }
@@ -173,6 +176,8 @@ pub enum Done {
     Tested(Tested),
     /// The endpoint as it is now.
     Endpoint(Box<EndpointView>),
+    /// What came of a command about events.
+    Events(super::events::EventsDone),
 }
 
 /// One endpoint that was made available.

@@ -16,6 +16,7 @@ mod ending;
 mod endpoints;
 pub mod error;
 pub mod event;
+pub mod events;
 mod fence;
 mod fields;
 mod holdings;
@@ -96,6 +97,8 @@ pub struct EngineSettings {
     pub drain: Duration,
     /// Requests a second, at most, per URL.
     pub rates: HashMap<EndpointUrl, u32>,
+    /// The event table.
+    pub events: events::EventSettings,
 }
 
 /// What a service asks to publish.
@@ -168,6 +171,8 @@ struct Inner {
     policies_moved: Notify,
     /// The broker came back: list at once.
     sweep_now: Notify,
+    /// Something was pushed into the event table, or made due.
+    events_pushed: Notify,
 }
 
 impl Engine {
@@ -195,6 +200,7 @@ impl Engine {
             endpoints_moved: Notify::new(),
             policies_moved: Notify::new(),
             sweep_now: Notify::new(),
+            events_pushed: Notify::new(),
             store,
             broker,
             sender,

@@ -57,6 +57,11 @@ impl Inner {
                 )
             }
             Command::DisableEndpoint(url) => self.plan_disable(url).await?,
+            Command::Events(events) => {
+                let mut draft = self.plan_events(events).await?;
+                draft.hash = hash(&draft);
+                return Ok(draft);
+            }
         };
         draft.command = command;
         draft.hash = hash(&draft);
@@ -226,6 +231,7 @@ impl Inner {
             Command::PurgeQueue(queue) => self.purge(queue, plan.messages).await,
             Command::DeleteQueue(queue) => self.delete(queue, plan.messages).await,
             Command::RescueQueue(queue) => self.rescue(queue).await,
+            Command::Events(command) => Ok(Done::Events(self.perform_on_events(command, grant).await?)),
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
             Command::DisableEndpoint(url) => {
                 let change = EndpointChange::Disable {
@@ -421,7 +427,7 @@ impl Inner {
     }
 }
 
-fn simple(title: String, target: String, effect: String) -> Plan {
+pub(super) fn simple(title: String, target: String, effect: String) -> Plan {
     Plan {
         command: Command::Redeliver(RedeliverTarget::All),
         title,

@@ -55,6 +55,8 @@ pub enum Query {
     Doctor,
     /// Whether broker and store can be reached.
     Readiness,
+    /// About events.
+    Events(super::events::EventQuestion),
 }
 
 /// Which queues.
@@ -95,4 +97,6 @@ pub enum Answer {
     Doctor(Vec<Check>),
     /// To [`Query::Readiness`].
     Readiness(Readiness),
+    /// To [`Query::Events`].
+    Events(super::events::EventAnswer),
 }

@@ -6,6 +6,7 @@
 //! and tables, which belong to the two fronts.
 
 pub mod endpoint;
+pub mod event;
 pub mod input;
 pub mod json;
 pub mod plan;

@@ -62,6 +62,7 @@ fn note(report: &mut Report, done: Done) {
             report.last = Some(tested_sentence(&tested));
         }
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
+        Done::Events(_) => {}
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
         Done::Purged { queue, .. } | Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
             report.last = Some(say::name(queue.as_str()));
@@ -142,5 +143,6 @@ fn target_of(command: &Command) -> String {
         | Command::DeleteQueue(queue)
         | Command::RescueQueue(queue) => say::name(queue.as_str()),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
+        Command::Events(command) => command.name().to_owned(),
     }
 }

@@ -35,6 +35,7 @@ impl Inner {
             Query::Audit { before, limit } => Answer::Audit(self.audit_page(before, limit).await?),
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
+            Query::Events(question) => Answer::Events(self.answer_about_events(question).await?),
             Query::Readiness => Answer::Readiness(self.readiness().await),
         })
     }

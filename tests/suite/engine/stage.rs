@@ -84,6 +84,7 @@ fn settings(vhost: &str) -> EngineSettings {
         take_over: Duration::from_secs(20),
         drain: Duration::from_secs(5),
         rates: HashMap::new(),
+        events: redrive::engine::events::EventSettings::default(),
     }
 }
 

@@ -371,5 +371,6 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         take_over: Duration::from_mins(1),
         drain: Duration::from_secs(1),
         rates: HashMap::new(),
+        events: redrive::engine::events::EventSettings::default(),
     }
 }

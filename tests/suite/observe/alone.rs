@@ -85,6 +85,7 @@ async fn engine(installation: &Installation) -> Engine {
         take_over: Duration::from_secs(60),
         drain: Duration::from_secs(5),
         rates: HashMap::new(),
+        events: redrive::engine::events::EventSettings::default(),
     };
     let clock = Clock::system();
     let file = SqliteFile::open(&installation.path("store.db")).await.unwrap();
