@@ -10,6 +10,7 @@
 
 mod act;
 mod endpoints;
+mod events;
 mod extract;
 mod guard;
 mod health;
@@ -23,6 +24,7 @@ mod records;
 mod routes;
 mod server;
 mod settings;
+mod types;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

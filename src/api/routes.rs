@@ -8,7 +8,7 @@ use axum::handler::Handler;
 use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
-use super::{Shared, endpoints, guard, health, notifications, problem, queues, records};
+use super::{Shared, endpoints, events, guard, health, notifications, problem, queues, records, types};
 
 /// All routes behind their guard.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -36,6 +36,8 @@ impl Served {
         let filter = match method {
             "get" => MethodFilter::GET,
             "delete" => MethodFilter::DELETE,
+            "put" => MethodFilter::PUT,
+            "patch" => MethodFilter::PATCH,
             _ => MethodFilter::POST,
         };
         self.router = self.router.route(path, on(filter, handler));
@@ -68,6 +70,28 @@ fn served() -> Served {
     .route("get", "/v1/retries", records::retries)
     .route("get", "/v1/attempts", records::attempts)
     .route("get", "/v1/audit", records::audit)
+    .route("post", "/v1/types/{type}/events", events::push)
+    .route("get", "/v1/types/{type}/events", events::list)
+    .route("get", "/v1/types/{type}/events/{reference}", events::show)
+    .route("delete", "/v1/types/{type}/events/{reference}", events::remove)
+    .route("post", "/v1/types/{type}/events/{reference}/retry", events::retry)
+    .route(
+        "post",
+        "/v1/types/{type}/events/{reference}/reschedule",
+        events::reschedule,
+    )
+    .route("get", "/v1/events", events::search)
+    .route("get", "/v1/events/counts", events::counts)
+    .route("get", "/v1/types", types::list)
+    .route("get", "/v1/types/{type}", types::show)
+    .route("put", "/v1/types/{type}", types::set)
+    .route("get", "/v1/types/{type}/subscriptions", types::subscriptions)
+    .route("post", "/v1/types/{type}/subscriptions", types::subscribe)
+    .route("delete", "/v1/types/{type}/subscriptions", types::unsubscribe)
+    .route("post", "/v1/types/{type}/claims", types::claim)
+    .route("get", "/v1/types/{type}/claims/{claim}", types::claimed)
+    .route("patch", "/v1/types/{type}/claims/{claim}", types::renew)
+    .route("delete", "/v1/types/{type}/claims/{claim}", types::release)
     .route("get", "/healthz", health::alive)
     .route("get", "/readyz", health::ready)
     .route("get", "/metrics", health::metrics)

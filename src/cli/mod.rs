@@ -7,12 +7,15 @@
 mod args;
 mod confirm;
 mod endpoints;
+mod event_args;
+mod events;
 mod exit;
 mod offline;
 mod output;
 mod queues;
 mod records;
 mod services;
+mod types;
 mod when;
 
 use clap::Parser;
@@ -194,6 +197,10 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
+        Some(Sub::Event(event)) => events::event(&session, event).await,
+        Some(Sub::EventType(event_type)) => types::event_type(&session, event_type).await,
+        Some(Sub::Subscription(subscription)) => types::subscription(&session, subscription).await,
+        Some(Sub::Claim(claim)) => types::claim(&session, claim).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Policy(_) | Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
@@ -239,6 +246,10 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
+        Sub::Event(event) => event.changes_something(),
+        Sub::EventType(event_type) => event_type.changes_something(),
+        Sub::Subscription(subscription) => subscription.changes_something(),
+        Sub::Claim(_) => true,
         Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)

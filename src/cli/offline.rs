@@ -42,6 +42,10 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Endpoint(_)
             | Sub::Redeliver(_)
             | Sub::Retries(_)
+            | Sub::Event(_)
+            | Sub::EventType(_)
+            | Sub::Subscription(_)
+            | Sub::Claim(_)
             | Sub::Attempts(_)
             | Sub::Audit(_)
             | Sub::Doctor,

@@ -148,7 +148,10 @@ pub const METRICS: &[Metric] = &[
     ),
     counter(EVENTS_MOVED, "Events that were claimed too often and moved."),
     counter(EVENTS_EXPIRED, "Events that ended by their own lifetime."),
-    duration(EVENT_LAG, "From the time at which an event was due to the start of its handling."),
+    duration(
+        EVENT_LAG,
+        "From the time at which an event was due to the start of its handling.",
+    ),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

@@ -85,7 +85,13 @@ impl From<&EventRow> for Event {
             properties: row.properties.as_deref().map(value_or_text),
             expires_at: row.expires_at.and_then(time),
             claim_count: row.claim_count,
-            claim_history: row.claim_history.as_deref().unwrap_or_default().lines().map(str::to_owned).collect(),
+            claim_history: row
+                .claim_history
+                .as_deref()
+                .unwrap_or_default()
+                .lines()
+                .map(str::to_owned)
+                .collect(),
             origin: row.origin.as_ref().map(text),
             first_failed_at: row.first_failed_at.and_then(time),
             last_failed_at: row.last_failed_at.and_then(time),

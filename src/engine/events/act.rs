@@ -18,14 +18,19 @@ const EVENTS_MAX: usize = 1_000;
 impl Inner {
     pub(in crate::engine) async fn plan_events(&self, command: &EventCommand) -> Result<Plan, EngineError> {
         match command {
-            EventCommand::Retry(selection) => self.plan_change(selection, "retry", "due now", EventCommand::Retry).await,
+            EventCommand::Retry(selection) => {
+                self.plan_change(selection, "retry", "due now", EventCommand::Retry)
+                    .await
+            }
             EventCommand::Reschedule(selection, at) => {
                 let (at, effect) = (*at, format!("due at {}", rfc3339(*at)));
                 let named = |rows| EventCommand::Reschedule(rows, at);
                 self.plan_change(selection, "reschedule", &effect, named).await
             }
             EventCommand::Cancel(selection) => {
-                let mut plan = self.plan_change(selection, "cancel", "removed", EventCommand::Cancel).await?;
+                let mut plan = self
+                    .plan_change(selection, "cancel", "removed", EventCommand::Cancel)
+                    .await?;
                 plan.danger = Danger::Destroys;
                 plan.messages = u64::try_from(plan.lines.len()).ok();
                 Ok(plan)
@@ -38,8 +43,16 @@ impl Inner {
             } => self.plan_subscribe(command, event_type, url, options).await,
             EventCommand::Unsubscribe { event_type, which } => {
                 let found = self.chosen(event_type, which).await?;
-                let title = format!("end the subscription of {} to {:?}", found.url.redacted(), event_type.as_str());
-                let mut plan = simple(title, found.url.redacted(), "gets no more events of the type".to_owned());
+                let title = format!(
+                    "end the subscription of {} to {:?}",
+                    found.url.redacted(),
+                    event_type.as_str()
+                );
+                let mut plan = simple(
+                    title,
+                    found.url.redacted(),
+                    "gets no more events of the type".to_owned(),
+                );
                 plan.lines[0].now = format!("subscription {}", found.id);
                 plan.command = Command::Events(EventCommand::Unsubscribe {
                     event_type: event_type.clone(),
@@ -60,10 +73,15 @@ impl Inner {
         let (events, more) = self.selected(selection).await?;
         let rows = events.iter().map(|event| (event.id, event.revision)).collect();
         let plural = if events.len() == 1 { "" } else { "s" };
-        let mut plan = simple(format!("{verb} {} event{plural}", events.len()), String::new(), String::new());
+        let mut plan = simple(
+            format!("{verb} {} event{plural}", events.len()),
+            String::new(),
+            String::new(),
+        );
         plan.lines = events.iter().map(|event| line(event, effect)).collect();
         if more {
-            plan.warnings.push(format!("more match: the newest {EVENTS_MAX} are in this plan"));
+            plan.warnings
+                .push(format!("more match: the newest {EVENTS_MAX} are in this plan"));
         }
         plan.command = Command::Events(named(EventSelection::Rows(rows)));
         Ok(plan)
@@ -142,11 +160,7 @@ impl Inner {
         Ok(plan)
     }
 
-    async fn chosen(
-        &self,
-        event_type: &EventType,
-        which: &SubscriptionChoice,
-    ) -> Result<Subscription, EngineError> {
+    async fn chosen(&self, event_type: &EventType, which: &SubscriptionChoice) -> Result<Subscription, EngineError> {
         let all = self.store.subscriptions(event_type).await?;
         let found = all.into_iter().find(|subscription| match which {
             SubscriptionChoice::Id(id) => subscription.id == *id,
@@ -225,7 +239,8 @@ impl Inner {
         match self.store.event_type_put(&new).await? {
             TypePut::Saved(record) => {
                 if has_policy {
-                    self.save_policy(event_type, None, &json["_retry_policy"], grant).await?;
+                    self.save_policy(event_type, None, &json["_retry_policy"], grant)
+                        .await?;
                 }
                 Ok(EventsDone::Type(record))
             }

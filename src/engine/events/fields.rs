@@ -49,10 +49,9 @@ impl Fields for AtMoment<'_> {
             "state" => text(event.state.as_str()),
             "reason" => optional(event.reason.as_deref()),
             "error" => optional(event.reason.as_deref().and_then(error_of)),
-            "payload" => event
-                .payload
-                .as_deref()
-                .map_or(FieldValue::Missing, |bytes| FieldValue::Text(String::from_utf8_lossy(bytes))),
+            "payload" => event.payload.as_deref().map_or(FieldValue::Missing, |bytes| {
+                FieldValue::Text(String::from_utf8_lossy(bytes))
+            }),
             "attempts" => number(event.attempts.into()),
             "revision" => number(event.revision),
             "merged" => number(i64::try_from(event.merged).unwrap_or(i64::MAX)),
@@ -87,7 +86,10 @@ fn optional(found: Option<&str>) -> FieldValue<'_> {
     found.map_or(FieldValue::Missing, text)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts and ids that people compare are far below 2^52")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts and ids that people compare are far below 2^52"
+)]
 fn number(number: i64) -> FieldValue<'static> {
     FieldValue::Number(number as f64)
 }

@@ -26,9 +26,7 @@ impl Inner {
         Ok(match question {
             EventQuestion::List(query) => EventAnswer::List(self.events_list(&query).await?),
             EventQuestion::One(id) => EventAnswer::One(Box::new(self.event(id).await?)),
-            EventQuestion::Of(event_type, reference) => {
-                EventAnswer::Of(self.events_of(&event_type, &reference).await?)
-            }
+            EventQuestion::Of(event_type, reference) => EventAnswer::Of(self.events_of(&event_type, &reference).await?),
             EventQuestion::Counts => EventAnswer::Counts(self.store.events_counts().await?),
             EventQuestion::Types => EventAnswer::Types(self.store.event_types().await?),
             EventQuestion::Type(name) => {
@@ -36,7 +34,10 @@ impl Inner {
                 EventAnswer::Type(found.ok_or_else(|| unknown_type(&name))?)
             }
             EventQuestion::Subscriptions(name) => {
-                self.store.event_type_get(&name).await?.ok_or_else(|| unknown_type(&name))?;
+                self.store
+                    .event_type_get(&name)
+                    .await?
+                    .ok_or_else(|| unknown_type(&name))?;
                 EventAnswer::Subscriptions(self.store.subscriptions(&name).await?)
             }
             EventQuestion::Claim(event_type, claim) => {
@@ -82,7 +83,11 @@ impl Inner {
         let mut asked = pushed_down(query, filter.as_ref());
         asked.before = query.cursor.as_deref().map(cursor).transpose()?;
         let limit = usize::try_from(query.limit.clamp(1, 1000)).unwrap_or(1000);
-        asked.limit = if filter.is_none() { query.limit.clamp(1, 1000) } else { ROWS };
+        asked.limit = if filter.is_none() {
+            query.limit.clamp(1, 1000)
+        } else {
+            ROWS
+        };
         let now = self.store.now().await?;
         let started = self.clock.uptime();
         let mut items = Vec::new();
@@ -91,7 +96,9 @@ impl Inner {
             let full = rows.len() == usize::try_from(asked.limit).unwrap_or(0);
             for event in rows {
                 asked.before = Some(event.id);
-                let found = filter.as_ref().is_none_or(|filter| filter.matches(&AtMoment { event: &event, now }));
+                let found = filter
+                    .as_ref()
+                    .is_none_or(|filter| filter.matches(&AtMoment { event: &event, now }));
                 if found {
                     items.push(event);
                 }

@@ -6,9 +6,7 @@ use metrics::counter;
 
 use super::{Claim, ClaimRequest, ClaimSpan, Finished, Pushed, PushedHow};
 use crate::ambient;
-use crate::domain::event::{
-    CLAIM_EVENTS, CLAIM_S, EventError, EventType, NewEvent, Reference, check_batch,
-};
+use crate::domain::event::{CLAIM_EVENTS, CLAIM_S, EventError, EventType, NewEvent, Reference, check_batch};
 use crate::engine::{Engine, EngineError, Inner};
 use crate::store::{ClaimOutcome, EventBatch, NewClaim, PushOutcome};
 use crate::telemetry::names;
