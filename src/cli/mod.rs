@@ -8,6 +8,7 @@ mod args;
 mod confirm;
 mod endpoints;
 mod exit;
+mod jobs;
 mod offline;
 mod output;
 mod queues;
@@ -22,7 +23,7 @@ use crate::engine::{Access, Command, Done, Engine};
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 
-use args::{Endpoint, Queue, Sub};
+use args::{Endpoint, JobCommand, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -194,6 +195,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
+        Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Policy(_) | Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
@@ -239,6 +241,12 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
+        Sub::Job(job) => match job {
+            JobCommand::Submit(_) | JobCommand::Publish(_) => true,
+            // To follow is to consume.
+            JobCommand::Connect(connect) => !connect.check,
+            JobCommand::List => false,
+        },
         Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)

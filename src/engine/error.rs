@@ -1,6 +1,7 @@
 //! Why the engine did not do it, in terms that a front can map to an exit code or a status.
 
 use crate::broker::BrokerError;
+use crate::domain::job::JobError;
 use crate::domain::notification::NotificationError;
 use crate::store::StoreError;
 
@@ -20,6 +21,12 @@ pub enum EngineError {
     NotFound {
         /// What was asked for.
         what: String,
+    },
+    /// A queue with a lifetime is not there.
+    #[error("queue {queue:?} expired or never existed")]
+    Expired {
+        /// Its name.
+        queue: String,
     },
     /// Not allowed: read-only, stale plan, not confirmed, held by somebody else.
     #[error("refused: {why}")]
@@ -43,6 +50,15 @@ pub enum EngineError {
     Store(#[from] StoreError),
 }
 
+impl From<JobError> for EngineError {
+    fn from(error: JobError) -> Self {
+        Self::Invalid {
+            field: error.field.to_owned(),
+            message: error.to_string(),
+        }
+    }
+}
+
 impl From<NotificationError> for EngineError {
     fn from(error: NotificationError) -> Self {
         Self::Invalid {
@@ -62,7 +78,11 @@ impl EngineError {
                 BrokerError::Unreachable { .. } | BrokerError::Blocked { .. } | BrokerError::Management { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
-            Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+            Self::Invalid { .. }
+            | Self::NotFound { .. }
+            | Self::Expired { .. }
+            | Self::Refused { .. }
+            | Self::Unconfirmed { .. } => false,
         }
     }
 
@@ -80,7 +100,11 @@ impl EngineError {
                     | BrokerError::OtherArguments { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
-            Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+            Self::Invalid { .. }
+            | Self::NotFound { .. }
+            | Self::Expired { .. }
+            | Self::Refused { .. }
+            | Self::Unconfirmed { .. } => false,
         }
     }
 }

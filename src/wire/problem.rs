@@ -80,7 +80,7 @@ impl From<&EngineError> for Problem {
         let detail = chain(error);
         match error {
             EngineError::Invalid { field, .. } => Self::field(field, detail),
-            EngineError::NotFound { .. } => Self::new(404, detail),
+            EngineError::NotFound { .. } | EngineError::Expired { .. } => Self::new(404, detail),
             EngineError::Refused { .. } => Self::new(409, detail),
             EngineError::Unconfirmed { id, .. } => Self::unavailable(detail).with_id(id),
             EngineError::Broker(_) | EngineError::Store(_) => Self::unavailable(detail),
