@@ -8,12 +8,12 @@ use crate::engine::jobs::{ConnectOptions, JobMessage};
 use crate::wire::job::{Content, JobListedShape, JobOutcome, JobShape};
 use crate::wire::problem::Problem;
 
+use super::Session;
 use super::args::{JobCommand, JobConnect, JobPublish, JobSubmit};
 use super::exit::{Exit, Failure};
 use super::output::{Column, number, print, say, shown};
 use super::services::body;
 use super::when::span;
-use super::Session;
 
 /// Messages about progress and state that are kept for `--json`.
 const KEPT_MAX: usize = 1_000;
@@ -124,7 +124,11 @@ fn print_job(session: &Session<'_>, shape: &JobShape) -> Result<Exit, Failure> {
         ("status", Some(shape.queues.status.clone())),
         (
             "lifetime",
-            Some(shape.ttl_s.map_or_else(|| "never".to_owned(), |seconds| format!("{seconds} s unused"))),
+            Some(
+                shape
+                    .ttl_s
+                    .map_or_else(|| "never".to_owned(), |seconds| format!("{seconds} s unused")),
+            ),
         ),
     ];
     session.output.facts(shape, &facts)?;
@@ -139,7 +143,12 @@ fn lifetime(text: &str) -> Result<Lifetime, Failure> {
     if text.eq_ignore_ascii_case("never") {
         return Ok(Lifetime::Never);
     }
-    let wrong = || Problem::field("ttl", format!("ttl is {text:?}; possible are seconds, such as 3600, or never"));
+    let wrong = || {
+        Problem::field(
+            "ttl",
+            format!("ttl is {text:?}; possible are seconds, such as 3600, or never"),
+        )
+    };
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     Ok(Lifetime::from_seconds(seconds).map_err(|error| Problem::field(error.field, error.to_string()))?)
 }
@@ -180,7 +189,11 @@ impl Followed {
 }
 
 fn tell(kept: &mut VecDeque<Content>, what: &str, content: Content) {
-    let text = content.body.as_deref().or(content.body_base64.as_deref()).unwrap_or_default();
+    let text = content
+        .body
+        .as_deref()
+        .or(content.body_base64.as_deref())
+        .unwrap_or_default();
     say(&format!("{what}: {}", shown(text)));
     if kept.len() == KEPT_MAX {
         kept.pop_front();

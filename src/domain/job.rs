@@ -99,7 +99,10 @@ impl JobPart {
 #[must_use]
 pub fn of_queue(name: &str) -> Option<(JobId, JobPart)> {
     let (id, part) = name.strip_prefix(PREFIX)?.rsplit_once('.')?;
-    Some((JobId::parse(id).ok().filter(|parsed| parsed.as_str() == id)?, JobPart::parse(part)?))
+    Some((
+        JobId::parse(id).ok().filter(|parsed| parsed.as_str() == id)?,
+        JobPart::parse(part)?,
+    ))
 }
 
 /// How long queues live unused.
@@ -135,10 +138,7 @@ impl Lifetime {
         } else {
             Err(JobError {
                 field: "ttl",
-                problem: format!(
-                    "must be at least 1 ms and at most {} ms, or never",
-                    TTL_MAX.as_millis()
-                ),
+                problem: format!("must be at least 1 ms and at most {} ms, or never", TTL_MAX.as_millis()),
             })
         }
     }
@@ -182,10 +182,18 @@ mod tests {
             );
             assert_eq!(of_queue(queue.as_str()), Some((id.clone(), part)));
         }
-        for other in ["jobs.x.result", "jobs.018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a.else", "result"] {
+        for other in [
+            "jobs.x.result",
+            "jobs.018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a.else",
+            "result",
+        ] {
             assert_eq!(of_queue(other), None, "{other}");
         }
-        for wrong in ["", "018f2c4e7a317c529d3b0f1e2d3c4b5a", "018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5g"] {
+        for wrong in [
+            "",
+            "018f2c4e7a317c529d3b0f1e2d3c4b5a",
+            "018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5g",
+        ] {
             assert_eq!(JobId::parse(wrong).unwrap_err().field, "id", "{wrong:?}");
         }
     }

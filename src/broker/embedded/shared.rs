@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{expiry, failure};
 use super::registry::Registry;
 use super::signals::Signals;
 use super::tables::{self, Counted, Deletion, Removed, Window};
+use super::{expiry, failure};
 use crate::ambient::Clock;
 use crate::broker::{BrokerError, Deleted, ListedQueue, Look, Signal};
 use crate::domain::id::QueueName;
@@ -206,7 +206,9 @@ impl Shared {
 
 fn arguments(counted: &Counted) -> Vec<(String, String)> {
     let fixed = ("x-single-active-consumer".to_owned(), "true".to_owned());
-    let lifetime = counted.expires_ms.map(|millis| ("x-expires".to_owned(), millis.to_string()));
+    let lifetime = counted
+        .expires_ms
+        .map(|millis| ("x-expires".to_owned(), millis.to_string()));
     std::iter::once(fixed).chain(lifetime).collect()
 }
 

@@ -8,13 +8,18 @@ mod connection;
 use bytes::Bytes;
 
 use super::{Engine, EngineError, Inner};
-use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, Next, Published, QueuePart};
+use crate::broker::{
+    Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, Next, Published, QueuePart,
+};
 use crate::domain::id::QueueName;
 use crate::domain::job::{self, JobId, JobPart, Lifetime};
 use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
 
 pub use connection::{ConnectOptions, JobConnection, SubmitOptions};
+
+/// How long a result waits for what was said before it and comes over other queues.
+const BEFORE_RESULT: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// A job that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +111,7 @@ impl Engine {
             progress,
             status,
             result,
+            came: None,
         })
     }
 
@@ -122,7 +128,7 @@ impl Engine {
             content_type,
             message_id: Some(crate::ambient::new_id()),
             kind: Some(part.as_str().to_owned()),
-            timestamp: Some(self.0.clock.now()),
+            timestamp_s: Some(crate::domain::message::timestamp_s(self.0.clock.now())),
             body,
             ..Message::default()
         };
@@ -234,26 +240,40 @@ pub struct JobFollowed {
     progress: Box<dyn Attached>,
     status: Box<dyn Attached>,
     result: Box<dyn Attached>,
+    /// The result, while what the worker said before it may still be on its way.
+    came: Option<Box<JobMessage>>,
 }
 
 impl JobFollowed {
     /// The next message. What tells of the way comes before the result where both are there. May be dropped and
     /// called again.
     pub async fn next(&mut self) -> JobNext {
-        let (part, next) = tokio::select! {
-            biased;
-            next = self.status.next() => (JobPart::Status, next),
-            next = self.progress.next() => (JobPart::Progress, next),
-            next = self.result.next() => (JobPart::Result, next),
+        if self.came.is_none() {
+            let (part, next) = tokio::select! {
+                biased;
+                next = self.status.next() => (JobPart::Status, next),
+                next = self.progress.next() => (JobPart::Progress, next),
+                next = self.result.next() => (JobPart::Result, next),
+            };
+            match (part, in_hand(part, next)) {
+                (JobPart::Result, JobNext::Message(result)) => self.came = Some(result),
+                (_, next) => return next,
+            }
+        }
+        let before = async {
+            tokio::select! {
+                biased;
+                next = self.status.next() => in_hand(JobPart::Status, next),
+                next = self.progress.next() => in_hand(JobPart::Progress, next),
+            }
         };
-        match next {
-            Next::Message(delivery) => JobNext::Message(Box::new(JobMessage {
-                part,
-                message: delivery.message,
-                redelivered: delivery.redelivered,
-                tag: delivery.tag,
-            })),
-            Next::Lost(lost) => JobNext::Lost(format!("{lost:?}")),
+        match (tokio::time::timeout(BEFORE_RESULT, before).await, self.came.take()) {
+            (Err(_), Some(result)) => JobNext::Message(result),
+            (Ok(next), result) => {
+                self.came = result;
+                next
+            }
+            (Err(_), None) => JobNext::Lost("the result is gone".to_owned()),
         }
     }
 
@@ -278,6 +298,18 @@ impl JobFollowed {
 impl std::fmt::Debug for JobFollowed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("JobFollowed")
+    }
+}
+
+fn in_hand(part: JobPart, next: Next) -> JobNext {
+    match next {
+        Next::Message(delivery) => JobNext::Message(Box::new(JobMessage {
+            part,
+            message: delivery.message,
+            redelivered: delivery.redelivered,
+            tag: delivery.tag,
+        })),
+        Next::Lost(lost) => JobNext::Lost(format!("{lost:?}")),
     }
 }
 
