@@ -16,6 +16,7 @@ mod health;
 mod host;
 mod login;
 mod notifications;
+mod policies;
 mod openapi;
 mod problem;
 mod queues;
