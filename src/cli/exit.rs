@@ -85,7 +85,8 @@ impl From<EngineError> for Failure {
             EngineError::Broker(_) | EngineError::Store(_) if error.is_misconfigured() => Exit::Configuration,
             EngineError::InvalidPolicy(_)
             | EngineError::Unconfirmed { .. }
-            | EngineError::Broker(_) | EngineError::Store(_) => Exit::Failed,
+            | EngineError::Broker(_)
+            | EngineError::Store(_) => Exit::Failed,
         };
         Self::of(exit, &error)
     }

@@ -98,14 +98,10 @@ impl Cli {
                 Exit::Usage,
                 "--work is the console's; leave the command out",
             )),
-            (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => {
+            (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => Ok(Mode::Offline),
+            (false, false, Some(Sub::Config(_) | Sub::Completions { .. } | Sub::Man | Sub::QueueName(_))) => {
                 Ok(Mode::Offline)
             }
-            (
-                false,
-                false,
-                Some(Sub::Config(_) | Sub::Completions { .. } | Sub::Man | Sub::QueueName(_)),
-            ) => Ok(Mode::Offline),
             (false, false, Some(_)) => Ok(Mode::Command),
         }
     }

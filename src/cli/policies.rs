@@ -100,7 +100,8 @@ async fn list(session: &Session<'_>) -> Result<Exit, Failure> {
         vec![
             or_dash(item.r#type.as_deref()),
             or_dash(item.url.as_deref()),
-            item.version.map_or_else(|| "-".to_owned(), |version| version.to_string()),
+            item.version
+                .map_or_else(|| "-".to_owned(), |version| version.to_string()),
             item.totals.attempts.to_string(),
             format!("{} s", item.totals.total_s),
             or_dash(item.author.as_deref()),
@@ -131,8 +132,11 @@ async fn history(session: &Session<'_>, scope: PolicyScope) -> Result<Exit, Fail
             or_dash(item.at.as_deref()),
             item.author.clone(),
             item.attempts.map_or_else(|| "-".to_owned(), |count| count.to_string()),
-            item.total_s.map_or_else(|| "-".to_owned(), |total| format!("{total} s")),
-            item.policy.as_ref().map_or_else(|| "unset".to_owned(), ToString::to_string),
+            item.total_s
+                .map_or_else(|| "-".to_owned(), |total| format!("{total} s")),
+            item.policy
+                .as_ref()
+                .map_or_else(|| "unset".to_owned(), ToString::to_string),
         ]
     })?;
     Ok(Exit::Done)
@@ -148,7 +152,12 @@ fn shown(output: Output, view: &PolicyView) -> std::io::Result<()> {
         ("at", shape.at.clone()),
         (
             "policy",
-            Some(shape.policy.as_ref().map_or_else(|| "not set".to_owned(), ToString::to_string)),
+            Some(
+                shape
+                    .policy
+                    .as_ref()
+                    .map_or_else(|| "not set".to_owned(), ToString::to_string),
+            ),
         ),
         ("applies", Some(format!("the {}'s", shape.source))),
         ("exhausted", Some(view.effective.on_exhausted.as_str().to_owned())),

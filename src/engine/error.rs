@@ -66,7 +66,11 @@ impl EngineError {
                 BrokerError::Unreachable { .. } | BrokerError::Blocked { .. } | BrokerError::Management { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
-            Self::Invalid { .. } | Self::InvalidPolicy(_) | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+            Self::Invalid { .. }
+            | Self::InvalidPolicy(_)
+            | Self::NotFound { .. }
+            | Self::Refused { .. }
+            | Self::Unconfirmed { .. } => false,
         }
     }
 
@@ -84,7 +88,11 @@ impl EngineError {
                     | BrokerError::OtherArguments { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
-            Self::Invalid { .. } | Self::InvalidPolicy(_) | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+            Self::Invalid { .. }
+            | Self::InvalidPolicy(_)
+            | Self::NotFound { .. }
+            | Self::Refused { .. }
+            | Self::Unconfirmed { .. } => false,
         }
     }
 }

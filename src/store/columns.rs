@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    AuditEntry, Incarnation, NewAudit, PolicyScope, PolicyVersion, RescuedMessage, RunRecord, WaitingEndpoint, WaitingHead,
+    AuditEntry, Incarnation, NewAudit, PolicyScope, PolicyVersion, RescuedMessage, RunRecord, WaitingEndpoint,
+    WaitingHead,
 };
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};

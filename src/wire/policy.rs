@@ -227,7 +227,11 @@ pub struct Version {
 
 impl From<&PolicyVersion> for Version {
     fn from(version: &PolicyVersion) -> Self {
-        let owner = version.scope.url.as_ref().map_or(PolicyOwner::Queue, |_| PolicyOwner::Subscription);
+        let owner = version
+            .scope
+            .url
+            .as_ref()
+            .map_or(PolicyOwner::Queue, |_| PolicyOwner::Subscription);
         let document = version.document.as_deref();
         let policy = document.and_then(|text| policies::read(text, owner).ok().flatten());
         let schedule = policy.map(|policy| policy.schedule());

@@ -85,7 +85,10 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "PolicyVersion",
         "version:integer author:string at:time? policy:RetryPolicy? attempts:integer? total_s:integer?",
     ),
-    ("PolicyHistory", "items:[PolicyVersion] next_cursor:string? taken_at:time?"),
+    (
+        "PolicyHistory",
+        "items:[PolicyVersion] next_cursor:string? taken_at:time?",
+    ),
     ("RestorePolicy", "version:integer* reason:string"),
     (
         "PolicyPreview",

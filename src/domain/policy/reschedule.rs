@@ -161,8 +161,10 @@ mod tests {
     #[test]
     fn the_receivers_wish_and_the_messages_own_schedule_hold_under_any_policy() {
         let seed = RetryPolicy::default();
-        let asked = |seconds| move |failing: &mut Failing<'_>| {
-            failing.asked_until = Some(Timestamp::from_seconds(LAST.seconds() + seconds));
+        let asked = |seconds| {
+            move |failing: &mut Failing<'_>| {
+                failing.asked_until = Some(Timestamp::from_seconds(LAST.seconds() + seconds));
+            }
         };
         check(4, asked(120), &seed, at(120, Phase::PreBackoff));
         check(4, asked(2), &seed, at(5, Phase::PreBackoff));

@@ -249,7 +249,12 @@ fn line(line: &ForecastLine) -> PlanLine {
         } else {
             line.queue.as_str().to_owned()
         },
-        now: format!("attempt {} of {}, {}", line.attempt, line.of_before, moment(line.before)),
+        now: format!(
+            "attempt {} of {}, {}",
+            line.attempt,
+            line.of_before,
+            moment(line.before)
+        ),
         effect: match line.after {
             Rescheduled::At { at, .. } => format!("attempt {} of {}, {}", line.attempt, line.of, moment(Some(at))),
             Rescheduled::Parked => format!("parks: {} attempts are used up", line.of),

@@ -159,10 +159,19 @@ mod tests {
     fn a_key_given_twice_and_what_is_not_json_are_refused() {
         let twice = read(r#"{"jitter": 0, "jitter": 1}"#, PolicyOwner::Default).unwrap_err();
         assert_eq!(twice.field.as_deref(), Some("jitter"));
-        for text in ["", "{", "{} {}", &"[".repeat(5000), &format!("\"{}\"", "x".repeat(BYTES_MAX))] {
+        for text in [
+            "",
+            "{",
+            "{} {}",
+            &"[".repeat(5000),
+            &format!("\"{}\"", "x".repeat(BYTES_MAX)),
+        ] {
             assert_eq!(read(text, PolicyOwner::Default).unwrap_err().field, None);
         }
-        let long = read(r#"{"maximum_delay": 123456789012345678901234567890}"#, PolicyOwner::Default);
+        let long = read(
+            r#"{"maximum_delay": 123456789012345678901234567890}"#,
+            PolicyOwner::Default,
+        );
         assert!(long.unwrap_err().message.contains("2592000"));
     }
 }

@@ -69,7 +69,10 @@ impl Worker {
         };
         let terms = self.terms(hand, &tried);
         let schedule = applied.policy.schedule_with(terms.own);
-        let verdict = match self.decide(hand, &tried, (&applied.policy, &schedule), terms.asked).await {
+        let verdict = match self
+            .decide(hand, &tried, (&applied.policy, &schedule), terms.asked)
+            .await
+        {
             Ok(verdict) => verdict,
             Err(end) => return Step::Stop(end),
         };

@@ -64,10 +64,7 @@ impl Policies for SqliteStore {
             .fetch_optional(self.readers())
             .await
             .map_err(unread(operation))?;
-        row.as_ref()
-            .map(policy_version)
-            .transpose()
-            .map_err(unread(operation))
+        row.as_ref().map(policy_version).transpose().map_err(unread(operation))
     }
 
     async fn heads_waiting(&self, query: &WaitingQuery) -> Result<Vec<WaitingHead>, StoreError> {
