@@ -72,11 +72,17 @@ fn describe(plan: &Plan) -> String {
     for warning in &plan.warnings {
         let _ = write!(text, "\n  warning: {}", shown(warning));
     }
-    if plan.danger == Danger::Destroys {
-        let messages = plan
-            .messages
-            .map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
-        let _ = write!(text, "\n  {messages} messages are lost; this cannot be undone");
+    let messages = plan
+        .messages
+        .map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
+    match (plan.danger, &plan.command) {
+        (Danger::Destroys, _) => {
+            let _ = write!(text, "\n  {messages} messages are lost; this cannot be undone");
+        }
+        (Danger::Reversible, Command::Redeliver(_)) => {
+            let _ = write!(text, "\n  {messages} messages wait for this");
+        }
+        (Danger::Reversible, _) => {}
     }
     text
 }

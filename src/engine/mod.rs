@@ -228,7 +228,7 @@ impl Engine {
 
     /// What a command would do at present.
     pub async fn plan(&self, command: Command) -> Result<Plan, EngineError> {
-        self.0.make_plan(command).await
+        self.0.plan(command).await
     }
 
     /// Does what was planned, if the world is still as it was planned for.
