@@ -3,6 +3,7 @@
 use crate::broker::BrokerError;
 use crate::domain::job::JobError;
 use crate::domain::notification::NotificationError;
+use crate::domain::policy::PolicyError;
 use crate::store::StoreError;
 
 /// An error of the engine.
@@ -16,6 +17,9 @@ pub enum EngineError {
         /// What is wrong and what is possible.
         message: String,
     },
+    /// A retry policy is wrong: the field and the mend are in the text.
+    #[error(transparent)]
+    InvalidPolicy(#[from] PolicyError),
     /// There is no such thing.
     #[error("{what} not found")]
     NotFound {
@@ -81,6 +85,7 @@ impl EngineError {
             Self::Invalid { .. }
             | Self::NotFound { .. }
             | Self::Expired { .. }
+            | Self::InvalidPolicy(_)
             | Self::Refused { .. }
             | Self::Unconfirmed { .. } => false,
         }
@@ -103,6 +108,7 @@ impl EngineError {
             Self::Invalid { .. }
             | Self::NotFound { .. }
             | Self::Expired { .. }
+            | Self::InvalidPolicy(_)
             | Self::Refused { .. }
             | Self::Unconfirmed { .. } => false,
         }

@@ -31,6 +31,7 @@ mod faults;
 mod jobs;
 mod layers;
 mod observe;
+mod policies;
 mod protocols;
 mod rabbitmq;
 mod sender;
