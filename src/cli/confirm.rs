@@ -99,7 +99,8 @@ fn friction(plan: &Plan) -> Friction {
         | Command::RescueQueue(_)
         | Command::TestEndpoint { .. }
         | Command::DisableEndpoint(_)
-        | Command::Events(_) => match plan.lines.len() {
+        | Command::Events(_)
+        | Command::Policy(_) => match plan.lines.len() {
             0 | 1 => Friction::Yes,
             many => Friction::Word {
                 what: "the number of things that change",

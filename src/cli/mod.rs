@@ -10,8 +10,10 @@ mod endpoints;
 mod event_args;
 mod events;
 mod exit;
+mod jobs;
 mod offline;
 mod output;
+mod policies;
 mod queues;
 mod records;
 mod services;
@@ -20,12 +22,12 @@ mod when;
 
 use clap::Parser;
 
-use crate::engine::{Access, Command, Done, Engine};
+use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 
-use args::{Endpoint, Queue, Sub};
+use args::{Endpoint, JobCommand, Policy, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -100,17 +102,10 @@ impl Cli {
                 Exit::Usage,
                 "--work is the console's; leave the command out",
             )),
-            (
-                false,
-                false,
-                Some(
-                    Sub::Config(_)
-                    | Sub::Completions { .. }
-                    | Sub::Man
-                    | Sub::QueueName(_)
-                    | Sub::Policy(args::Policy::Preview { .. }),
-                ),
-            ) => Ok(Mode::Offline),
+            (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => Ok(Mode::Offline),
+            (false, false, Some(Sub::Config(_) | Sub::Completions { .. } | Sub::Man | Sub::QueueName(_))) => {
+                Ok(Mode::Offline)
+            }
             (false, false, Some(_)) => Ok(Mode::Command),
         }
     }
@@ -201,8 +196,10 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::EventType(event_type)) => types::event_type(&session, event_type).await,
         Some(Sub::Subscription(subscription)) => types::subscription(&session, subscription).await,
         Some(Sub::Claim(claim)) => types::claim(&session, claim).await,
+        Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
-        Some(Sub::Policy(_) | Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
+        Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
+        Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
         }
     }
@@ -219,9 +216,14 @@ struct Session<'a> {
 impl Session<'_> {
     /// Plans, asks, and does it; `None` when only the plan was wanted.
     async fn act(&self, command: Command) -> Result<Option<Done>, Failure> {
+        let plan = self.engine.plan(command).await?;
+        self.consented(plan).await
+    }
+
+    /// Asks, and does what was planned; `None` when only the plan was wanted.
+    async fn consented(&self, plan: Plan) -> Result<Option<Done>, Failure> {
         let global = &self.cli.global;
         let grant = self.access.grant(&actor("cli"), global.reason.clone());
-        let plan = self.engine.plan(command).await?;
         if confirm::consent(global, self.output, &plan)? == Consent::PlanOnly {
             return Ok(None);
         }
@@ -250,13 +252,19 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::EventType(event_type) => event_type.changes_something(),
         Sub::Subscription(subscription) => subscription.changes_something(),
         Sub::Claim(_) => true,
+        Sub::Job(job) => match job {
+            JobCommand::Submit(_) | JobCommand::Publish(_) => true,
+            // To follow is to consume.
+            JobCommand::Connect(connect) => !connect.check,
+            JobCommand::List => false,
+        },
+        Sub::Policy(policy) => matches!(policy, Policy::Set { .. } | Policy::Unset(_) | Policy::Restore { .. }),
         Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)
         | Sub::Attempts(_)
         | Sub::Audit(_)
         | Sub::Doctor
-        | Sub::Policy(_)
         | Sub::QueueName(_)
         | Sub::Config(_)
         | Sub::Completions { .. }

@@ -94,7 +94,7 @@ fn header(text: &str) -> Result<(String, String), Failure> {
     Ok((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()))
 }
 
-fn body(file: &Path) -> Result<Bytes, Failure> {
+pub(super) fn body(file: &Path) -> Result<Bytes, Failure> {
     file_bytes("--body-file", file, BODY_BYTES_MAX)
 }
 

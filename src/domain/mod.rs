@@ -9,6 +9,7 @@ pub mod endpoint;
 pub mod event;
 pub mod filter;
 pub mod id;
+pub mod job;
 pub mod message;
 pub mod naming;
 pub mod nearest;

@@ -4,6 +4,7 @@ use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 
+use super::policies::{PolicyAct, PolicyEdit, PolicyView};
 use super::view::{EndpointView, QueueView};
 
 /// What an operator wants done.
@@ -32,6 +33,8 @@ pub enum Command {
     DisableEndpoint(EndpointUrl),
     /// Events, their types and subscriptions.
     Events(super::events::EventCommand),
+    /// Set, unset or restore a retry policy; it applies to what waits already.
+    Policy(PolicyEdit),
 }
 
 impl Command {
@@ -48,6 +51,11 @@ impl Command {
             Self::TestEndpoint { .. } => "endpoint test",
             Self::DisableEndpoint(_) => "endpoint disable",
             Self::Events(command) => command.name(),
+            Self::Policy(edit) => match edit.act {
+                PolicyAct::Set(_) => "policy set",
+                PolicyAct::Unset => "policy unset",
+                PolicyAct::Restore(_) => "policy restore",
+            },
         }
     }
 }
@@ -178,6 +186,8 @@ pub enum Done {
     Endpoint(Box<EndpointView>),
     /// What came of a command about events.
     Events(super::events::EventsDone),
+    /// The policy as it is now.
+    Policy(Box<PolicyView>),
 }
 
 /// One endpoint that was made available.

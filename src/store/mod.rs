@@ -10,6 +10,7 @@
 
 mod columns;
 mod events;
+mod policies;
 pub mod postgres;
 mod record;
 mod rules;
@@ -27,6 +28,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 pub use events::*;
+pub use policies::*;
 pub use record::*;
 
 /// A handle that is cheap to clone.
@@ -77,6 +79,7 @@ pub trait Store:
     + Deliveries
     + Endpoints
     + Records
+    + Policies
     + Events
     + EventTypes
     + EventClaims

@@ -8,6 +8,7 @@
 pub mod endpoint;
 pub mod event;
 pub mod input;
+pub mod job;
 pub mod json;
 pub mod plan;
 pub mod policy;

@@ -13,6 +13,7 @@ mod error;
 mod events;
 mod incarnations;
 mod migrate;
+mod policies;
 mod queues;
 mod records;
 mod session;

@@ -10,6 +10,7 @@ mod endpoints;
 mod error;
 mod events;
 mod incarnations;
+mod policies;
 mod queues;
 mod records;
 
@@ -34,6 +35,7 @@ use crate::sqlite::SqliteFile;
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001.sql")),
     (4, include_str!("migrations/0004.sql")),
+    (6, include_str!("migrations/0006.sql")),
 ];
 
 /// A store in an open file.

@@ -17,10 +17,11 @@ use redrive::store::{
     Acted, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Claim, ClaimOutcome, ClaimSpan, Deliveries,
     EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
     EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, HandledEvent,
-    HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NamedLease, NewAudit, NewClaim,
-    NewEventType, NewIncarnation, NewPause, NewPolicy, NewSubscription, OutboxRow, PolicyScope, PolicyVersion,
-    ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped, Records, RescuedMessage,
-    RunRecord, Store, StoreError, StoreHandle, Subscription, Success, Tally, TypePut,
+    HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NamedLease, NewAudit,
+    NewClaim, NewEventType, NewIncarnation, NewPause, NewPolicy, NewSubscription, OutboxRow, Policies, PolicyChange,
+    PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery,
+    Queues, Reaped, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Subscription, Success, Tally,
+    TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -201,6 +202,13 @@ passed_on! {
         outbox_postpone(row: i64, delay: Duration, error: &str) -> ();
         outbox_bury(guard: &NamedLease, row: i64, reason: &str) -> bool;
         outbox_count() -> u64;
+    }
+    Policies {
+        policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;
+        policy_version(scope: &PolicyScope, version: i64) -> Option<PolicyVersion>;
+        heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
+        policy_change(change: &PolicyChange) -> PolicyChanged;
+        heads_move(moves: &[HeadMove]) -> u64;
     }
 }
 
