@@ -37,12 +37,21 @@ pub(super) enum Event {
     },
     /// Remove events.
     Cancel(Which),
+    /// Hand what is due of a type to its handler, and end when nothing is.
+    Process {
+        /// The event type.
+        #[arg(long = "type", value_name = "TYPE")]
+        event_type: String,
+        /// End when nothing is due; the daemon does the same without an end.
+        #[arg(long, required = true)]
+        once: bool,
+    },
 }
 
 impl Event {
     pub(super) const fn changes_something(&self) -> bool {
         match self {
-            Self::Push(_) | Self::Retry(_) | Self::Reschedule { .. } | Self::Cancel(_) => true,
+            Self::Push(_) | Self::Retry(_) | Self::Reschedule { .. } | Self::Cancel(_) | Self::Process { .. } => true,
             Self::List(_) | Self::Show(_) | Self::Search { .. } | Self::Counts => false,
         }
     }

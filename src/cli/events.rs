@@ -2,7 +2,8 @@
 
 use crate::domain::event::{NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
 use crate::engine::events::{
-    EventAnswer, EventCommand, EventQuestion, EventSelection, EventsDone, EventsQuery, Pushed as PushedRow, PushedHow,
+    EventAnswer, EventCommand, EventQuestion, EventSelection, EventsDone, EventsQuery, Finished, Pushed as PushedRow,
+    PushedHow,
 };
 use crate::engine::{Answer, Command, Done, Query};
 use crate::wire::event::{self as wire, Count, Event as EventShape, Pushed};
@@ -54,6 +55,7 @@ pub(super) async fn event(session: &Session<'_>, event: &Event) -> Result<Exit, 
             act(session, which, |events| EventCommand::Reschedule(events, at)).await
         }
         Event::Cancel(which) => act(session, which, EventCommand::Cancel).await,
+        Event::Process { event_type, .. } => process(session, event_type).await,
     }
 }
 
@@ -98,6 +100,23 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
     ];
     session.output.facts(&shape, &facts)?;
     Ok(Exit::Done)
+}
+
+/// Exit 3 where some of them failed.
+async fn process(session: &Session<'_>, event_type: &str) -> Result<Exit, Failure> {
+    let processed = session.engine.process_once(&wire::event_type(event_type)?).await?;
+    let counts = wire::processed(&processed);
+    let facts: Vec<(&str, Option<String>)> = processed
+        .ended
+        .iter()
+        .map(|(how, count)| (how.as_str(), Some(count.to_string())))
+        .collect();
+    session.output.facts(&counts, &facts)?;
+    let failed = processed
+        .ended
+        .iter()
+        .any(|(how, _)| matches!(how, Finished::Retried | Finished::Dead));
+    Ok(if failed { Exit::Partly } else { Exit::Done })
 }
 
 async fn list(session: &Session<'_>, selection: &Selection) -> Result<Exit, Failure> {

@@ -143,6 +143,16 @@ pub enum Ended {
     NoQueue(QueueName),
 }
 
+/// Handlers of events, registered by the embedding program.
+#[derive(Default)]
+struct EventHandlers(events::Embedded);
+
+impl std::fmt::Debug for EventHandlers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventHandlers").finish_non_exhaustive()
+    }
+}
+
 /// The engine.
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
@@ -176,6 +186,10 @@ struct Inner {
     sweep_now: Notify,
     /// Something was pushed into the event table, or made due.
     events_pushed: Notify,
+    /// A notification waits in the outbox.
+    outbox_filled: Notify,
+    /// Handlers of the embedding program.
+    event_handlers: EventHandlers,
 }
 
 impl Engine {
@@ -204,6 +218,8 @@ impl Engine {
             policies_moved: Notify::new(),
             sweep_now: Notify::new(),
             events_pushed: Notify::new(),
+            outbox_filled: Notify::new(),
+            event_handlers: EventHandlers::default(),
             store,
             broker,
             sender,

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::domain::event::{Event as EventRow, EventError, EventType, NewEvent, Reference, due_time, rfc3339};
 use crate::domain::time::Timestamp;
 use crate::engine::events::{
-    Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, HandledEvent, Pushed as PushedRow,
+    Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, HandledEvent, Processed, Pushed as PushedRow,
     Subscription as SubscriptionRow,
 };
 
@@ -278,6 +278,28 @@ pub fn done(done: &EventsDone, asked: Asked) -> Value {
             gone
         }
     }
+}
+
+/// How many events ended how; every way has its key.
+#[must_use]
+pub fn processed(processed: &Processed) -> Value {
+    let mut counts = serde_json::Map::new();
+    for how in [
+        "done",
+        "requeued",
+        "retried",
+        "dead",
+        "released",
+        "superseded",
+        "gone",
+        "stale",
+    ] {
+        counts.insert(how.to_owned(), Value::from(0));
+    }
+    for (how, count) in &processed.ended {
+        counts.insert(how.as_str().to_owned(), Value::from(*count));
+    }
+    Value::Object(counts)
 }
 
 fn shape(shape: &impl Serialize) -> Value {

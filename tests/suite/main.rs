@@ -27,6 +27,7 @@ mod console;
 mod demo;
 mod embedded;
 mod engine;
+mod events;
 mod faults;
 mod jobs;
 mod layers;

@@ -1,6 +1,7 @@
 //! What operators change: events, types, subscriptions. A plan names each event with its revision; what was
 //! pushed since is skipped, and said to be.
 
+use super::json::from_json;
 use super::look::parse;
 use super::service::unknown_type;
 use super::{EventCommand, EventSelection, EventsDone, EventsQuery, Subscription, SubscriptionChoice};
@@ -8,7 +9,6 @@ use crate::domain::event::{Event, EventError, EventType, Metadata, SubscriptionO
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::engine::plans::simple;
-use crate::engine::policies::from_json;
 use crate::engine::{Command, Danger, EngineError, Inner, Plan, PlanLine, WriteGrant};
 use crate::store::{Acted, EventAct, NewEventType, NewPolicy, NewSubscription, PolicyScope, TypePut};
 
@@ -295,6 +295,7 @@ impl Inner {
             author: grant.actor().to_owned(),
         };
         self.store.policy_put(&new).await?;
+        self.reapply(&new.scope).await?;
         Ok(())
     }
 }

@@ -6,7 +6,12 @@
 
 mod act;
 mod fields;
+mod handler;
+mod json;
 mod look;
+mod outbox;
+mod processor;
+mod running;
 mod service;
 
 use std::time::Duration;
@@ -22,6 +27,9 @@ use super::EngineError;
 use super::view::Page;
 
 pub use fields::EVENT_FIELDS;
+pub use handler::{EventHandler, Handled};
+pub use processor::Processed;
+pub(super) use running::Embedded;
 
 /// What the engine has to know of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
