@@ -66,10 +66,10 @@ async fn path<T: serde::de::DeserializeOwned + Send>(parts: &mut Parts) -> Resul
 
 /// Asks the engine about events.
 pub(super) async fn ask(shared: &Shared, question: EventQuestion) -> Result<EventAnswer, Problem> {
-    match shared.engine()?.query(Query::Events(question)).await? {
-        Answer::Events(answer) => Ok(answer),
-        _ => Err(mismatch()),
-    }
+    let Answer::Events(answer) = shared.engine()?.query(Query::Events(question)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer)
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,8 @@
 //! Events: pushing, looking, acting.
 
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
 use crate::domain::event::{NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
 use crate::engine::events::{
     EventAnswer, EventCommand, EventQuestion, EventSelection, EventsDone, EventsQuery, Finished, Pushed as PushedRow,
@@ -61,10 +64,10 @@ pub(super) async fn event(session: &Session<'_>, event: &Event) -> Result<Exit, 
 
 /// Asks the engine about events.
 pub(super) async fn ask(session: &Session<'_>, question: EventQuestion) -> Result<EventAnswer, Failure> {
-    match session.engine.query(Query::Events(question)).await? {
-        Answer::Events(answer) => Ok(answer),
-        _ => Err(mismatch()),
-    }
+    let Answer::Events(answer) = session.engine.query(Query::Events(question)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer)
 }
 
 async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
@@ -104,7 +107,19 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
 
 /// Exit 3 where some of them failed.
 async fn process(session: &Session<'_>, event_type: &str) -> Result<Exit, Failure> {
-    let processed = session.engine.process_once(&wire::event_type(event_type)?).await?;
+    let stop = CancellationToken::new();
+    let mut signals = [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
+    let event_type = wire::event_type(event_type)?;
+    let working = session.engine.process_once(&event_type, stop.clone());
+    tokio::pin!(working);
+    let [interrupted, terminated] = &mut signals;
+    let processed = loop {
+        tokio::select! {
+            processed = &mut working => break processed?,
+            _ = interrupted.recv() => stop.cancel(),
+            _ = terminated.recv() => stop.cancel(),
+        }
+    };
     let counts = wire::processed(&processed);
     let facts: Vec<(&str, Option<String>)> = processed
         .ended
@@ -167,10 +182,13 @@ async fn show(session: &Session<'_>, which: &Which) -> Result<Exit, Failure> {
         }
         _ => return Err(Failure::new(Exit::Usage, "give one id, or --type and --reference")),
     };
-    let mut events = match ask(session, question).await? {
-        EventAnswer::One(event) => vec![*event],
-        EventAnswer::Of(events) => events,
-        _ => return Err(mismatch()),
+    let answer = ask(session, question).await?;
+    let mut events = if let EventAnswer::One(event) = answer {
+        vec![*event]
+    } else if let EventAnswer::Of(events) = answer {
+        events
+    } else {
+        return Err(mismatch());
     };
     if events.len() > 1 {
         return print(session, &events.iter().map(EventShape::from).collect::<Vec<_>>());

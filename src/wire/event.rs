@@ -356,7 +356,9 @@ fn nbf(value: &Value) -> Result<Option<Timestamp>, EventError> {
     match value {
         Value::Null => Ok(None),
         Value::String(text) => due_time(text).map(Some),
-        other => due_time(&other.to_string()).map(Some),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            due_time(&other.to_string()).map(Some)
+        }
     }
 }
 

@@ -163,6 +163,12 @@ impl SubscriptionOptions {
             match key.as_str() {
                 RETRY_POLICY => options.retry_policy = policy(value, PolicyOwner::Subscription)?,
                 "headers" => options.headers = headers(value)?,
+                "secret" => {
+                    return Err(EventError::of(
+                        "secret",
+                        "is not kept with a subscription: set it in the configuration, in an [[endpoint]] of this url",
+                    ));
+                }
                 unknown => {
                     return Err(EventError {
                         field: unknown.to_owned(),
@@ -181,9 +187,11 @@ fn headers(value: &Value) -> Result<Vec<(String, String)>, EventError> {
     let Value::Table(entries) = value else {
         return Err(wrong());
     };
-    let pair = |(name, value): &(String, Value)| match value {
-        Value::Text(value) => Ok((name.clone(), value.clone())),
-        _ => Err(wrong()),
+    let pair = |(name, value): &(String, Value)| {
+        let Value::Text(value) = value else {
+            return Err(wrong());
+        };
+        Ok((name.clone(), value.clone()))
     };
     entries.iter().map(pair).collect()
 }

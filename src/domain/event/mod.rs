@@ -227,6 +227,13 @@ impl NewEvent {
         if self.nbf.is_some_and(|nbf| nbf < Timestamp::EPOCH) {
             return Err(EventError::of("nbf", "must not be before 1970"));
         }
+        if self
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.len() > REASON_BYTES_MAX)
+        {
+            return Err(EventError::of("reason", "must be at most 4,096 bytes"));
+        }
         let lives = self.lifetime.map(|span| span.as_secs());
         if lives.is_some_and(|seconds| !LIFETIME_S.contains(&seconds)) {
             return Err(EventError::of("ttl", "must be 60 to 1,209,600 seconds"));

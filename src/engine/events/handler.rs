@@ -119,7 +119,10 @@ impl Answer {
         let requeue_at = match &json["requeue_at"] {
             serde_json::Value::Null => None,
             serde_json::Value::String(text) => Some(due_time(text)),
-            other => Some(due_time(&other.to_string())),
+            other @ (serde_json::Value::Bool(_)
+            | serde_json::Value::Number(_)
+            | serde_json::Value::Array(_)
+            | serde_json::Value::Object(_)) => Some(due_time(&other.to_string())),
         };
         let requeue_at = requeue_at
             .transpose()

@@ -42,12 +42,16 @@ impl Engine {
         handlers.push((event_type, handler));
     }
 
-    /// Handles what is due of a type, and ends when nothing is.
+    /// Handles what is due of a type, and ends when nothing is, or with `stop`: what is in hand then is given back.
     ///
     /// # Errors
     /// No handler for the type, or the store.
-    pub async fn process_once(&self, event_type: &EventType) -> Result<Processed, EngineError> {
-        self.0.process_once(event_type).await
+    pub async fn process_once(
+        &self,
+        event_type: &EventType,
+        stop: CancellationToken,
+    ) -> Result<Processed, EngineError> {
+        self.0.process_once(event_type, stop).await
     }
 }
 
@@ -164,7 +168,11 @@ impl Inner {
         Ok(metadata.map_or(configured, |metadata| metadata.rules(configured)))
     }
 
-    async fn process_once(self: &Arc<Self>, event_type: &EventType) -> Result<Processed, EngineError> {
+    async fn process_once(
+        self: &Arc<Self>,
+        event_type: &EventType,
+        stop: CancellationToken,
+    ) -> Result<Processed, EngineError> {
         let found = self.actions().into_iter().find(|(known, _)| known == event_type);
         let Some((_, action)) = found else {
             return Err(EngineError::NotFound {
@@ -181,7 +189,7 @@ impl Inner {
             incarnation,
             event_type: event_type.clone(),
             action,
-            stop: CancellationToken::new(),
+            stop,
             once: true,
         };
         let mut result = self.keep_events_once().await;

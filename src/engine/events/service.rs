@@ -112,7 +112,12 @@ impl Engine {
             Finished::Stale => Err(EngineError::Refused {
                 why: format!("claim_id {claim:?} does not hold event {:?}", reference.as_str()),
             }),
-            finished => {
+            finished @ (Finished::Done
+            | Finished::Requeued
+            | Finished::Retried
+            | Finished::Dead
+            | Finished::Released
+            | Finished::Superseded) => {
                 counter!(names::EVENTS_HANDLED, "how" => finished.as_str()).increment(1);
                 Ok(finished)
             }

@@ -17,6 +17,7 @@ use async_trait::async_trait;
 use super::StoreError;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use crate::domain::id::{Epoch, IncarnationId};
+use crate::domain::time::Timestamp;
 
 pub use record::*;
 
@@ -140,4 +141,24 @@ pub trait EventOutbox: Send + Sync {
 
     /// Rows that wait.
     async fn outbox_count(&self) -> Result<u64, StoreError>;
+}
+
+/// Handles events inside the store's transaction, for those who embed the library and keep their own tables in the
+/// same database: its statements and the change of the queue commit or fail together. For short handlers: a push of
+/// the same key waits for it, and one that takes its process down counts no attempt.
+#[async_trait]
+pub trait TransactionHandler<C>: Send + Sync {
+    /// Handles one event behind a savepoint; what it did is undone when it failed.
+    async fn handle(&self, connection: &mut C, event: &Event) -> Inside;
+}
+
+/// What a handler inside the transaction came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// Done.
+    Done,
+    /// Done for now; again at this time, for this reason.
+    Requeue(Timestamp, String),
+    /// It failed, with this error: its statements are undone.
+    Failed(String),
 }

@@ -3,8 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::columns::Lost;
-use super::{Finish, Finished, NewOutboxRow, Verdict};
-use crate::domain::event::{AfterFailure, EventState, HandlingRules, LeaseKey, retry_reason};
+use super::{Finish, Finished, Inside, NewOutboxRow, Verdict};
+use crate::domain::event::{
+    AfterFailure, Event, EventState, HandlingRules, LeaseKey, next_change_reason, retry_reason,
+};
 use crate::domain::time::Timestamp;
 use crate::store::columns::micros;
 
@@ -38,7 +40,9 @@ impl Split {
                     let rows = notifications.iter().map(|row| (finish.lease.id, row.clone()));
                     split.outbox.extend(rows);
                 }
-                other => split.staying.extend(staying(finish.lease, other)),
+                other @ (Verdict::Requeue { .. } | Verdict::Retry { .. } | Verdict::Dead { .. } | Verdict::Release) => {
+                    split.staying.extend(staying(finish.lease, other));
+                }
             }
         }
         split
@@ -147,5 +151,66 @@ impl Found {
     pub(in crate::store) fn in_order(&self, finishes: &[Finish]) -> Vec<Finished> {
         let of = |finish: &Finish| self.by_key.get(&finish.lease).copied().unwrap_or(Finished::Stale);
         finishes.iter().map(of).collect()
+    }
+}
+
+/// The end of an event that was handled inside the store's transaction.
+pub(in crate::store) struct InsideEnd {
+    pub(in crate::store) how: Finished,
+    /// None: it is removed.
+    pub(in crate::store) stay: Option<InsideStay>,
+}
+
+/// What is written when it stays.
+pub(in crate::store) struct InsideStay {
+    pub(in crate::store) nbf: i64,
+    pub(in crate::store) state: i64,
+    pub(in crate::store) attempts: i64,
+    pub(in crate::store) reason: String,
+    pub(in crate::store) failed: bool,
+}
+
+/// What follows from what a handler inside the transaction came to.
+pub(in crate::store) fn after_inside(
+    inside: Inside,
+    event: &Event,
+    rules: &HandlingRules,
+    now: Timestamp,
+) -> InsideEnd {
+    let stay = |how, nbf: Timestamp, state: EventState, attempts: u32, reason, failed| InsideEnd {
+        how,
+        stay: Some(InsideStay {
+            nbf: nbf.micros(),
+            state: state.number(),
+            attempts: i64::from(attempts),
+            reason,
+            failed,
+        }),
+    };
+    match inside {
+        Inside::Done => InsideEnd {
+            how: Finished::Done,
+            stay: None,
+        },
+        Inside::Requeue(at, why) => {
+            let reason = next_change_reason(&why);
+            stay(Finished::Requeued, at, EventState::Ready, event.attempts, reason, false)
+        }
+        Inside::Failed(error) => {
+            let reason = retry_reason(now, &error);
+            match rules.after_failure(event.attempts) {
+                AfterFailure::Retry { attempts, delay } => stay(
+                    Finished::Retried,
+                    now.plus(delay),
+                    EventState::Ready,
+                    attempts,
+                    reason,
+                    true,
+                ),
+                AfterFailure::Dead { attempts } => {
+                    stay(Finished::Dead, event.nbf, EventState::Dead, attempts, reason, true)
+                }
+            }
+        }
     }
 }

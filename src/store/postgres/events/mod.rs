@@ -6,6 +6,7 @@
 
 mod claims;
 mod finish;
+mod inside;
 mod look;
 mod outbox;
 mod push;

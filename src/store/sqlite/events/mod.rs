@@ -2,6 +2,7 @@
 
 mod claims;
 mod finish;
+mod inside;
 mod look;
 mod outbox;
 mod push;
