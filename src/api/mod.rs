@@ -10,6 +10,7 @@
 
 mod act;
 mod endpoints;
+mod expiring;
 mod extract;
 mod guard;
 mod health;

@@ -8,6 +8,7 @@ mod args;
 mod confirm;
 mod endpoints;
 mod exit;
+mod expiring;
 mod jobs;
 mod offline;
 mod output;
@@ -24,7 +25,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 
-use args::{Endpoint, JobCommand, Policy, Queue, Sub};
+use args::{Endpoint, ExpiringCommand, JobCommand, Policy, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -189,6 +190,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
+        Some(Sub::Expiring(expiring)) => expiring::run(&session, expiring).await,
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
@@ -248,7 +250,8 @@ const fn changes_something(command: &Sub) -> bool {
             JobCommand::List => false,
         },
         Sub::Policy(policy) => matches!(policy, Policy::Set { .. } | Policy::Unset(_) | Policy::Restore { .. }),
-        Sub::Queues(_)
+        Sub::Expiring(ExpiringCommand::List { .. })
+        | Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)
         | Sub::Attempts(_)

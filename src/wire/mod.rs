@@ -6,6 +6,7 @@
 //! and tables, which belong to the two fronts.
 
 pub mod endpoint;
+pub mod expiring;
 pub mod input;
 pub mod job;
 pub mod json;
