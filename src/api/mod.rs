@@ -11,6 +11,7 @@
 mod act;
 mod endpoints;
 mod events;
+mod expiring;
 mod extract;
 mod guard;
 mod health;

@@ -10,6 +10,7 @@ mod endpoints;
 mod event_args;
 mod events;
 mod exit;
+mod expiring;
 mod jobs;
 mod offline;
 mod output;
@@ -27,7 +28,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 
-use args::{Endpoint, JobCommand, Policy, Queue, Sub};
+use args::{Endpoint, ExpiringCommand, JobCommand, Policy, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -196,6 +197,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::EventType(event_type)) => types::event_type(&session, event_type).await,
         Some(Sub::Subscription(subscription)) => types::subscription(&session, subscription).await,
         Some(Sub::Claim(claim)) => types::claim(&session, claim).await,
+        Some(Sub::Expiring(expiring)) => expiring::run(&session, expiring).await,
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
@@ -259,7 +261,8 @@ const fn changes_something(command: &Sub) -> bool {
             JobCommand::List => false,
         },
         Sub::Policy(policy) => matches!(policy, Policy::Set { .. } | Policy::Unset(_) | Policy::Restore { .. }),
-        Sub::Queues(_)
+        Sub::Expiring(ExpiringCommand::List { .. })
+        | Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)
         | Sub::Attempts(_)

@@ -49,6 +49,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Claim(_)
             | Sub::Attempts(_)
             | Sub::Audit(_)
+            | Sub::Expiring(_)
             | Sub::Job(_)
             | Sub::Doctor
             | Sub::Policy(_),

@@ -17,6 +17,7 @@ mod endpoints;
 pub mod error;
 pub mod event;
 pub mod events;
+pub mod expiring;
 mod fence;
 mod fields;
 mod holdings;
@@ -80,6 +81,8 @@ pub struct EngineSettings {
     pub workers: usize,
     /// How long the queues of a job live unused when nothing else is said.
     pub job_queue_ttl: Duration,
+    /// Names of queues that should not live for ever.
+    pub leftover_pattern: regex::Regex,
     /// Messages in hand per queue.
     pub prefetch: u16,
     /// Deadline of one request.
@@ -102,6 +105,13 @@ pub struct EngineSettings {
     pub rates: HashMap<EndpointUrl, u32>,
     /// The event table.
     pub events: events::EventSettings,
+}
+
+/// Names of queues that should not live for ever, when nothing else is configured: those of jobs.
+#[must_use]
+#[expect(clippy::expect_used, reason = "a constant pattern")]
+pub fn leftovers() -> regex::Regex {
+    regex::Regex::new(r"^jobs\.").expect("a pattern that compiles")
 }
 
 /// What a service asks to publish.

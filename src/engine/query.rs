@@ -6,6 +6,7 @@ use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion};
 
+use super::expiring::ExpiringQueue;
 use super::policies::{PolicyPreview, PolicyView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 
@@ -65,6 +66,8 @@ pub enum Query {
     },
     /// Daemons and other processes that take messages.
     Incarnations,
+    /// Queues with a lifetime and leftovers, what is lost first in front.
+    Expiring,
     /// Broker, rights, plugins, store, clock, with mends.
     Doctor,
     /// Whether broker and store can be reached.
@@ -115,6 +118,8 @@ pub enum Answer {
     PolicyPreview(Box<PolicyPreview>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
+    /// To [`Query::Expiring`].
+    Expiring(Page<ExpiringQueue>),
     /// To [`Query::Doctor`].
     Doctor(Vec<Check>),
     /// To [`Query::Readiness`].

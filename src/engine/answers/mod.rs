@@ -40,6 +40,7 @@ impl Inner {
                 Answer::PolicyPreview(Box::new(self.policy_preview(&document, scope.as_ref()).await?))
             }
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
+            Query::Expiring => Answer::Expiring(self.expiring().await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Events(question) => Answer::Events(self.answer_about_events(question).await?),
             Query::Readiness => Answer::Readiness(self.readiness().await),

@@ -6,6 +6,7 @@
 mod deliveries;
 mod endpoints;
 mod event_claims;
+mod event_inside;
 mod event_races;
 mod events;
 mod fixtures;
