@@ -27,7 +27,7 @@ pub const REASON_BYTES_MAX: usize = 4096;
 /// Events of one push at most.
 pub const BATCH_MAX: usize = 1000;
 /// How far ahead an event may be dated.
-pub const DATED_MAX: Duration = Duration::from_hours(24 * 366 * 10);
+pub const DATED_MAX: Duration = Duration::from_hours(24 * 365 * 100);
 /// The shortest and longest lifetime of an event that has one, in seconds.
 pub const LIFETIME_S: std::ops::RangeInclusive<u64> = 60..=1_209_600;
 /// The shortest and longest lease and grace of a claim, in seconds.
@@ -221,11 +221,8 @@ impl NewEvent {
         {
             return Err(EventError::of("payload", "must be at most 1,048,576 bytes"));
         }
-        if self.nbf.is_some_and(|nbf| nbf > now.plus(DATED_MAX)) {
-            return Err(EventError::of("nbf", "must be within ten years from now"));
-        }
-        if self.nbf.is_some_and(|nbf| nbf < Timestamp::EPOCH) {
-            return Err(EventError::of("nbf", "must not be before 1970"));
+        if let Some(nbf) = self.nbf {
+            check_due("nbf", nbf, now)?;
         }
         if self
             .reason
@@ -246,6 +243,20 @@ impl NewEvent {
     pub fn key(&self) -> (&str, &str, Option<Timestamp>) {
         (self.event_type.as_str(), self.reference.as_str(), self.nbf)
     }
+}
+
+/// What is past is due at once; what is nonsense is refused.
+///
+/// # Errors
+/// The field, for a time before 1970 or more than a hundred years ahead.
+pub fn check_due(field: &str, at: Timestamp, now: Timestamp) -> Result<(), EventError> {
+    if at > now.plus(DATED_MAX) {
+        return Err(EventError::of(field, "must be within a hundred years from now"));
+    }
+    if at < Timestamp::EPOCH {
+        return Err(EventError::of(field, "must not be before 1970"));
+    }
+    Ok(())
 }
 
 /// A batch is applied wholly or refused wholly: the first element that is wrong, or is there twice.

@@ -5,7 +5,7 @@ use super::json::from_json;
 use super::look::parse;
 use super::service::unknown_type;
 use super::{EventCommand, EventSelection, EventsDone, EventsQuery, Subscription, SubscriptionChoice};
-use crate::domain::event::{Event, EventError, EventType, Metadata, SubscriptionOptions, rfc3339};
+use crate::domain::event::{Event, EventError, EventType, Metadata, SubscriptionOptions, check_due, rfc3339};
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::engine::plans::simple;
@@ -23,6 +23,7 @@ impl Inner {
                     .await
             }
             EventCommand::Reschedule(selection, at) => {
+                check_due("at", *at, self.clock.now())?;
                 let (at, effect) = (*at, format!("due at {}", rfc3339(*at)));
                 let named = |rows| EventCommand::Reschedule(rows, at);
                 self.plan_change(selection, "reschedule", &effect, named).await
