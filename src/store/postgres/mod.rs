@@ -14,6 +14,7 @@ mod incarnations;
 mod migrate;
 mod queues;
 mod records;
+mod runs;
 mod session;
 
 use std::collections::HashMap;

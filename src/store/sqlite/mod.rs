@@ -11,6 +11,7 @@ mod error;
 mod incarnations;
 mod queues;
 mod records;
+mod runs;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -29,7 +30,10 @@ use crate::domain::time::Timestamp;
 use crate::sqlite::SqliteFile;
 
 /// Version and statements, ascending.
-const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("migrations/0001.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("migrations/0001.sql")),
+    (3, include_str!("migrations/0003.sql")),
+];
 
 /// A store in an open file.
 #[derive(Debug)]

@@ -10,13 +10,16 @@ use redrive::domain::attempt::Attempt;
 use redrive::domain::endpoint::{Endpoint, EndpointChange};
 use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
 use redrive::domain::queue::{Decision, QueueRecord};
+use redrive::domain::run::{RunCounts, RunState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
-    AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints, Evidence,
-    Failure, FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
-    NewIncarnation, NewPause, NewPolicy, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark,
-    QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Success, Tally,
+    Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints,
+    Evidence, Failure, FailureRecorded, Frozen, Guarded, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery,
+    ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NewAudit, NewIncarnation, NewItem,
+    NewPause, NewPolicy, NewRun, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery,
+    Queues, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store,
+    StoreError, StoreHandle, Success, Tally,
 };
 
 use super::wait::at_moment;
@@ -152,12 +155,31 @@ passed_on! {
         policy_get(scope: &PolicyScope) -> Option<PolicyVersion>;
         policies(limit: u32) -> Vec<PolicyVersion>;
         policy_history(scope: &PolicyScope) -> Vec<PolicyVersion>;
-        run_insert(run: &RunRecord) -> ();
-        run_update(run: &RunRecord, expected: &str) -> bool;
-        run_get(id: &str) -> Option<RunRecord>;
-        runs(limit: u32) -> Vec<RunRecord>;
         rescued_insert(message: &RescuedMessage) -> i64;
         rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
+    }
+    Runs {
+        run_create(new: &NewRun) -> ();
+        run_items_add(run: &str, items: &[NewItem]) -> ();
+        run_freeze(run: &str, frozen: &Frozen) -> bool;
+        run_start(run: &str, hash: &str, actor: &str, reason: Option<&str>) -> bool;
+        run_get(run: &str) -> Option<RunRecord>;
+        runs(query: &RunQuery) -> Vec<RunRecord>;
+        runs_open(limit: u32) -> Vec<RunRecord>;
+        run_take(run: &str, incarnation: IncarnationId) -> RunTaken;
+        run_free(run: &str, epoch: Epoch) -> bool;
+        run_change(run: &str, from: &[RunState], to: RunState, note: Option<&str>) -> bool;
+        run_advance(run: &str, epoch: Epoch, advance: &Advance) -> Guarded;
+        run_stop(run: &str, epoch: Epoch, stop: &RunStop) -> bool;
+        run_counts(run: &str) -> RunCounts;
+        run_items(query: &ItemQuery) -> Vec<ItemRecord>;
+        source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
+        source_free(queue: &QueueName, run: &str) -> ();
+        kept_put(kept: &KeptMessage) -> ();
+        kept_get(letter: &str, kind: KeptKind) -> Option<KeptMessage>;
+        kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
+        kept_drop(letter: &str, kind: KeptKind) -> bool;
+        runs_trim(bounds: RunBounds) -> u64;
     }
 }
 
