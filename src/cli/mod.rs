@@ -6,12 +6,14 @@
 
 mod args;
 mod confirm;
+mod dead;
 mod endpoints;
 mod exit;
 mod offline;
 mod output;
 mod queues;
 mod records;
+mod runs;
 mod services;
 mod when;
 
@@ -189,6 +191,8 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
+        Some(Sub::Dead(dead)) => dead::one(&session, dead).await,
+        Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(_) | Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
         }
@@ -232,6 +236,8 @@ const fn changes_something(command: &Sub) -> bool {
     match command {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
+        Sub::Dead(dead) => dead::changes_something(dead),
+        Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
         Sub::Queues(_)
         | Sub::Endpoints(_)

@@ -1,9 +1,14 @@
 //! Commands, plans and what came of them: every mutation by a person is `plan` → confirm → `execute`.
 
+use std::time::Duration;
+
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
+use crate::domain::run::RunWish;
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+use super::runs::{Order, RunView};
 use super::view::{EndpointView, QueueView};
 
 /// What an operator wants done.
@@ -30,6 +35,15 @@ pub enum Command {
     },
     /// Send nothing to a URL until somebody redelivers.
     DisableEndpoint(EndpointUrl),
+    /// A long operation over many messages.
+    Run(Order),
+    /// Pause, resume or cancel a run.
+    ChangeRun {
+        /// Which.
+        id: String,
+        /// What is wanted.
+        wish: RunWish,
+    },
 }
 
 impl Command {
@@ -45,6 +59,12 @@ impl Command {
             Self::RescueQueue(_) => "queue rescue",
             Self::TestEndpoint { .. } => "endpoint test",
             Self::DisableEndpoint(_) => "endpoint disable",
+            Self::Run(order) => order.kind.command(),
+            Self::ChangeRun { wish, .. } => match wish {
+                RunWish::Pause => "run pause",
+                RunWish::Resume => "run resume",
+                RunWish::Cancel => "run cancel",
+            },
         }
     }
 }
@@ -75,6 +95,31 @@ pub struct Plan {
     pub danger: Danger,
     /// SHA-256 over the above, hex; a plan whose world changed is refused at execute.
     pub hash: String,
+    /// The run that waits for its execution, where the command is one.
+    pub run: Option<RunPlan>,
+}
+
+/// What a planned run would do; its items are frozen in the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunPlan {
+    /// The run's id.
+    pub id: String,
+    /// Items.
+    pub total: u64,
+    /// Of them, those that cannot go anywhere.
+    pub refused: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+    /// When the oldest one failed first.
+    pub oldest: Option<Timestamp>,
+    /// When the newest one failed last.
+    pub newest: Option<Timestamp>,
+    /// What is taken off them and kept in the journal.
+    pub dropped: Vec<String>,
+    /// Some of them, for people (from outside).
+    pub samples: Vec<String>,
+    /// How long it takes, at its rate.
+    pub estimated: Option<Duration>,
 }
 
 /// How much a plan can destroy.
@@ -173,6 +218,8 @@ pub enum Done {
     Tested(Tested),
     /// The endpoint as it is now.
     Endpoint(Box<EndpointView>),
+    /// The run as it is now.
+    Run(Box<RunView>),
 }
 
 /// One endpoint that was made available.

@@ -32,6 +32,7 @@ mod queue_pages;
 mod recorder;
 mod row;
 mod rules;
+pub mod runs;
 mod settled;
 pub mod snapshot;
 pub mod view;
@@ -47,7 +48,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use command::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
+pub use command::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant};
 pub use error::EngineError;
 pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
@@ -59,6 +60,7 @@ use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
 use self::rules::Rules;
+use self::runs::Tending;
 use self::settled::Resting;
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
@@ -94,6 +96,8 @@ pub struct EngineSettings {
     pub take_over: Duration,
     /// How long a stop waits for what is in flight.
     pub drain: Duration,
+    /// How long a discarded message can be restored.
+    pub discard_keep: Duration,
     /// Requests a second, at most, per URL.
     pub rates: HashMap<EndpointUrl, u32>,
 }
@@ -156,6 +160,8 @@ struct Inner {
     meters: Meters,
     rules: Rules,
     settled: Resting,
+    /// Runs that this process works on.
+    tending: Tending,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
@@ -189,6 +195,7 @@ impl Engine {
             meters: Meters::default(),
             rules: Rules::default(),
             settled: Resting::default(),
+            tending: Tending::default(),
             delivering: watch::Sender::new(false),
             moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),
@@ -249,6 +256,17 @@ impl Engine {
     pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
         let engine = Arc::clone(&self.0);
         finish(ambient::spawn("query", async move { engine.answer(query).await })).await
+    }
+
+    /// Follows a run until nothing more happens to it by itself; tells `on` of its progress. Works on it here when
+    /// nobody else alive does.
+    pub async fn follow_run(&self, id: &str, on: impl FnMut(&runs::RunView)) -> Result<runs::RunView, EngineError> {
+        self.0.follow_run(id, on).await
+    }
+
+    /// Whether another living process delivers, and so works on runs.
+    pub async fn others_deliver(&self) -> bool {
+        self.0.others_deliver(&mut incarnation::Watched::default()).await
     }
 
     /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;

@@ -6,6 +6,7 @@ use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation};
 
+use super::runs::{RunDetail, RunView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 
 /// What is asked.
@@ -49,6 +50,22 @@ pub enum Query {
         /// At most this many.
         limit: u32,
     },
+    /// Runs, newest first.
+    Runs {
+        /// Before this id.
+        before: Option<String>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// One run with a page of its items.
+    Run {
+        /// Which.
+        id: String,
+        /// Items after this place.
+        after: Option<u64>,
+        /// At most this many items.
+        limit: u32,
+    },
     /// Daemons and other processes that take messages.
     Incarnations,
     /// Broker, rights, plugins, store, clock, with mends.
@@ -89,6 +106,10 @@ pub enum Answer {
     Attempts(Page<AttemptView>),
     /// To [`Query::Audit`].
     Audit(Page<AuditEntry>),
+    /// To [`Query::Runs`].
+    Runs(Page<RunView>),
+    /// To [`Query::Run`].
+    Run(Box<RunDetail>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
     /// To [`Query::Doctor`].

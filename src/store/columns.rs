@@ -15,7 +15,7 @@ use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, Notifi
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::policy::Phase;
 use crate::domain::queue::{Closing, Decision, Head, Pause, QueueRecord};
-use crate::domain::run::{ItemState, RunCounts, RunState};
+use crate::domain::run::{ItemState, RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
@@ -266,7 +266,7 @@ pub(super) fn item_record(row: &impl Columns) -> Result<ItemRecord, sqlx::Error>
             ordinal: number(row, "ordinal")?,
             letter: text(row, "letter")?,
             source: parsed(row, "source", QueueName::parse)?,
-            target: parsed_optional(row, "target", QueueName::parse)?,
+            target: named_optional(row, "target", Target::decode)?,
             bytes: number(row, "bytes")?,
             state: named(row, "state", ItemState::parse)?,
             reason: row.text("reason")?,

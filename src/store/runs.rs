@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use super::StoreError;
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
-use crate::domain::run::{ItemState, RunCounts, RunState};
+use crate::domain::run::{ItemState, RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;
 
 /// Runs, their items, and kept messages.
@@ -111,7 +111,7 @@ pub struct NewItem {
     /// Where it is.
     pub source: QueueName,
     /// Where it goes.
-    pub target: Option<QueueName>,
+    pub target: Option<Target>,
     /// Bytes of its body.
     pub bytes: u64,
     /// Anything but planned has a reason.

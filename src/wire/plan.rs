@@ -8,6 +8,7 @@ use crate::engine::{Danger, Done, Plan, Redelivered as RedeliveredView, Tested a
 
 use super::endpoint::Endpoint;
 use super::queue::Queue;
+use super::run::{Run, RunPlanShape};
 
 /// What a command would do.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +27,9 @@ pub struct PlanShape {
     pub destroys: bool,
     /// Names exactly this plan.
     pub hash: String,
+    /// The run that waits for its execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunPlanShape>,
 }
 
 /// One thing that changes.
@@ -54,6 +58,7 @@ impl From<&Plan> for PlanShape {
             messages: plan.messages,
             destroys: plan.danger == Danger::Destroys,
             hash: plan.hash.clone(),
+            run: plan.run.as_ref().map(RunPlanShape::from),
         }
     }
 }
@@ -134,6 +139,7 @@ pub fn done(done: &Done, asked: Asked) -> Value {
         Done::Rescued { queue, id } => serde_json::json!({"name": queue.as_str(), "rescued": true, "id": id}),
         Done::Tested(tested) => to_value(&Tested::from(tested)),
         Done::Endpoint(view) => to_value(&Endpoint::from(view.as_ref())),
+        Done::Run(view) => to_value(&Run::from(view.as_ref())),
     }
 }
 

@@ -108,6 +108,16 @@ impl Broker for Embedded {
         Ok(arrival.map_or(Published::Returned, |_| Published::Accepted))
     }
 
+    async fn publish_many(&self, window: &[Outgoing]) -> Vec<Result<Published, BrokerError>> {
+        let each = window.iter().map(|one| async {
+            match QueueName::parse(&one.routing_key) {
+                Ok(queue) if one.exchange.is_empty() => self.publish(&queue, &one.message).await,
+                Ok(_) | Err(_) => Ok(Published::Returned),
+            }
+        });
+        futures_util::future::join_all(each).await
+    }
+
     async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError> {
         let (shared, message) = (Arc::clone(&self.0), message.clone());
         let stored = self.0.file.write(move |connection| {

@@ -21,6 +21,7 @@ mod message;
 mod pool;
 mod prepare;
 mod publish;
+mod publish_many;
 mod rescue;
 
 use std::collections::HashMap;
@@ -247,6 +248,10 @@ impl Broker for RabbitMq {
 
     async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
         self.publisher.publish(queue.as_str(), message).await
+    }
+
+    async fn publish_many(&self, window: &[Outgoing]) -> Vec<Result<Published, BrokerError>> {
+        self.publisher.publish_many(window).await
     }
 
     async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError> {

@@ -4,8 +4,10 @@
 //! at any time, which takes effect between two windows. After its canary it asks before it goes on.
 
 mod pace;
+mod target;
 
 pub use pace::{Pace, eta};
+pub use target::{Target, routes};
 
 /// Where a run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -34,6 +34,21 @@ impl Inner {
             Query::Attempts(query) => Answer::Attempts(self.attempt_views(query).await?),
             Query::Audit { before, limit } => Answer::Audit(self.audit_page(before, limit).await?),
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
+            Query::Runs { before, limit } => {
+                let query = RunQuery {
+                    before,
+                    planned: false,
+                    limit,
+                };
+                let items = self.run_views(&query).await?;
+                let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
+                Answer::Runs(Page {
+                    next_cursor: items.last().filter(|_| full).map(|last| last.record.id.clone()),
+                    taken_at: self.clock.now(),
+                    items,
+                })
+            }
+            Query::Run { id, after, limit } => Answer::Run(Box::new(self.run_detail(&id, after, limit).await?)),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Readiness => Answer::Readiness(self.readiness().await),
         })

@@ -352,7 +352,7 @@ async fn add(connection: &mut PgConnection, run: &str, items: &[NewItem]) -> Res
         .bind(column(|item| Some(storable(&item.letter))))
         .bind(column(|item| Some(storable(item.source.as_str()))))
         .bind(column(|item| {
-            item.target.as_ref().map(|target| storable(target.as_str()))
+            item.target.as_ref().map(|target| storable(&target.encode()))
         }))
         .bind(items.iter().map(|item| stored(item.bytes)).collect::<Vec<_>>())
         .bind(column(|item| Some(item.state.as_str().to_owned())))

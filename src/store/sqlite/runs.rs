@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteConnection;
 use super::SqliteStore;
 use super::error::unread;
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
-use crate::domain::run::{RunCounts, RunState};
+use crate::domain::run::{RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;
 use crate::store::columns::{
     Columns, item_columns, item_record, kept_columns, kept_message, number, run_columns, run_record, stored, text,
@@ -406,7 +406,7 @@ fn items_document(items: &[NewItem]) -> String {
                 item.ordinal,
                 item.letter,
                 item.source.as_str(),
-                item.target.as_ref().map(QueueName::as_str),
+                item.target.as_ref().map(Target::encode),
                 item.bytes,
                 item.state.as_str(),
                 item.reason

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive::domain::id::Epoch;
-use redrive::domain::run::{ItemState, RunCounts, RunState, RunWish};
+use redrive::domain::run::{ItemState, RunCounts, RunState, RunWish, Target};
 use redrive::domain::time::Timestamp;
 use redrive::store::{
     Advance, Frozen, Guarded, ItemMark, ItemQuery, KeptKind, KeptMessage, KeptQuery, NewItem, NewRun, RunBounds,
@@ -17,7 +17,7 @@ fn item(ordinal: u64) -> NewItem {
         ordinal,
         letter: format!("letter-{ordinal}"),
         source: queue("dead"),
-        target: Some(queue("origin")),
+        target: Some(Target::Queue(queue("origin"))),
         bytes: 512,
         state: ItemState::Planned,
         reason: None,
