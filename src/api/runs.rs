@@ -54,7 +54,14 @@ macro_rules! wish {
         ) -> Result<Response, Problem> {
             options.reason = because.reason.or(options.reason);
             let wish = RunWish::$wish;
-            act(&shared, &caller, options, Command::ChangeRun { id, wish }, Asked::One).await
+            act(
+                &shared,
+                &caller,
+                options,
+                Command::ChangeRun { id, wish },
+                Asked::One,
+            )
+            .await
         }
     };
 }
@@ -70,10 +77,7 @@ pub(super) struct Paged {
     cursor: Option<String>,
 }
 
-pub(super) async fn list(
-    State(shared): State<Arc<Shared>>,
-    Params(paged): Params<Paged>,
-) -> Result<Response, Problem> {
+pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(paged): Params<Paged>) -> Result<Response, Problem> {
     let query = Query::Runs {
         before: paged.cursor,
         limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,

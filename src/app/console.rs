@@ -42,6 +42,12 @@ pub(super) async fn run(config: Config, settings: ConsoleSettings) -> Result<Exi
     ended(result, failed)
 }
 
+/// Whether the configured theme and keys can be used.
+pub(super) fn check(config: &Config) -> Result<(), Failure> {
+    let checked = console::check(config.console.theme.as_deref(), &config.console.keys);
+    ended(checked, None).map(|_| ())
+}
+
 /// How the console ended; `failed` is why store and broker could not be opened the last time.
 pub(super) fn ended(result: Result<(), ConsoleError>, failed: Option<Failure>) -> Result<Exit, Failure> {
     match result {

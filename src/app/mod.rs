@@ -35,7 +35,12 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             console::log(&environment)?;
             block_on(|| console::run(config, settings))
         }
-        Mode::Offline => cli::offline(cli, &environment),
+        Mode::Offline => {
+            if cli.checks_configuration() {
+                console::check(&load(cli, &environment)?)?;
+            }
+            cli::offline(cli, &environment)
+        }
         Mode::Demo { daemon: false } if cli::on_terminal() => {
             let settings = console::settings_of_demo(cli);
             console::log(&environment)?;

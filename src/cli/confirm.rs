@@ -76,11 +76,17 @@ fn describe(plan: &Plan) -> String {
     if let Some(run) = &plan.run {
         describe_run(&mut text, run);
     }
-    if plan.danger == Danger::Destroys {
-        let messages = plan
-            .messages
-            .map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
-        let _ = write!(text, "\n  {messages} messages are lost; this cannot be undone");
+    let messages = plan
+        .messages
+        .map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
+    match (plan.danger, &plan.command) {
+        (Danger::Destroys, _) => {
+            let _ = write!(text, "\n  {messages} messages are lost; this cannot be undone");
+        }
+        (Danger::Reversible, Command::Redeliver(_)) => {
+            let _ = write!(text, "\n  {messages} messages wait for this");
+        }
+        (Danger::Reversible, _) => {}
     }
     text
 }
@@ -91,7 +97,11 @@ fn describe_run(text: &mut String, run: &RunPlan) {
         let _ = write!(text, ", about {}", span(estimated));
     }
     if !run.dropped.is_empty() {
-        let _ = write!(text, "\n  taken off, kept in the journal: {}", shown(&run.dropped.join(", ")));
+        let _ = write!(
+            text,
+            "\n  taken off, kept in the journal: {}",
+            shown(&run.dropped.join(", "))
+        );
     }
     for sample in &run.samples {
         let _ = write!(text, "\n  for example {}", shown(sample));

@@ -129,6 +129,12 @@ impl Cli {
         self.work
     }
 
+    /// Whether the configuration itself is what is asked about.
+    #[must_use]
+    pub const fn checks_configuration(&self) -> bool {
+        matches!(self.command, Some(Sub::Config(args::Config::Check)))
+    }
+
     /// Why, for the audit (`--reason`).
     #[must_use]
     pub fn reason(&self) -> Option<&str> {

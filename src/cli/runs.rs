@@ -87,7 +87,10 @@ impl Progress {
         let run = &view.record;
         let mut line = format!("{} of {}", run.counts.settled(), run.total);
         if run.counts.failed + run.counts.skipped > 0 {
-            line.push_str(&format!(" ({} failed, {} skipped)", run.counts.failed, run.counts.skipped));
+            line.push_str(&format!(
+                " ({} failed, {} skipped)",
+                run.counts.failed, run.counts.skipped
+            ));
         }
         if let Some(eta) = view.eta {
             line.push_str(&format!(", {} to go", span(eta)));

@@ -34,7 +34,7 @@ mod view;
 
 pub use effect::Effect;
 pub use event::Event;
-pub use runtime::{ConsoleError, run};
+pub use runtime::{ConsoleError, check, run};
 pub use settings::{Connect, ConnectProblem, ConsoleSettings, Deliver};
 pub use state::State;
 pub use theme::Theme;

@@ -59,7 +59,11 @@ impl Inner {
         result
     }
 
-    pub(super) fn beat_until(&self, me: crate::domain::id::IncarnationId, done: CancellationToken) -> tokio::task::JoinHandle<()> {
+    pub(super) fn beat_until(
+        &self,
+        me: crate::domain::id::IncarnationId,
+        done: CancellationToken,
+    ) -> tokio::task::JoinHandle<()> {
         let store = Arc::clone(&self.store);
         ambient::spawn("command heartbeat", async move {
             loop {

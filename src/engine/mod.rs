@@ -48,7 +48,9 @@ use bytes::Bytes;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use command::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant};
+pub use command::{
+    Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
+};
 pub use error::EngineError;
 pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
@@ -235,7 +237,7 @@ impl Engine {
 
     /// What a command would do at present.
     pub async fn plan(&self, command: Command) -> Result<Plan, EngineError> {
-        self.0.make_plan(command).await
+        self.0.plan(command).await
     }
 
     /// Does what was planned, if the world is still as it was planned for.

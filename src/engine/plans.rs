@@ -17,15 +17,26 @@ use crate::domain::naming::hex;
 use crate::domain::outcome::Outcome;
 use crate::domain::queue::QueueKind;
 use crate::domain::url::EndpointUrl;
-use crate::store::{Changed, HeadScope, NewAudit, NewPause, QueueMark, QueueQuery, RescuedMessage};
+use crate::store::{Changed, HeadScope, NewAudit, NewPause, QueueMark, RescuedMessage};
 use crate::telemetry::names;
 
 /// Lines of a plan, at most: more are counted.
 const LINES_MAX: usize = 10_000;
 
 impl Inner {
-    /// What the command would do at present.
-    pub(super) async fn make_plan(&self, command: Command) -> Result<Plan, EngineError> {
+    /// What the command would do at present, to be shown.
+    pub(super) async fn plan(&self, command: Command) -> Result<Plan, EngineError> {
+        let mut plan = self.make_plan(command).await?;
+        if let Command::Redeliver(target) = &plan.command {
+            let endpoints = self.targets(target).await?;
+            let urls: Vec<&EndpointUrl> = endpoints.iter().map(|(endpoint, _)| &endpoint.url).collect();
+            plan.messages = self.waiting_for(&urls).await?;
+        }
+        Ok(plan)
+    }
+
+    /// The plan without what is only counted for people.
+    async fn make_plan(&self, command: Command) -> Result<Plan, EngineError> {
         let mut draft = match &command {
             Command::Redeliver(target) => self.plan_redeliver(target).await?,
             Command::PauseQueue(queue) => {
@@ -117,12 +128,11 @@ impl Inner {
         };
         let mut counted = Vec::with_capacity(endpoints.len());
         for endpoint in endpoints {
-            let query = QueueQuery {
-                after: None,
-                url: Some(endpoint.url.clone()),
-                limit: 1_000,
-            };
-            let queues = self.store.queues_page(&query).await?.len();
+            let mut queues = 0;
+            let mut pages = self.queue_pages(Some(endpoint.url.clone()));
+            while let Some(rows) = pages.next().await? {
+                queues += rows.len();
+            }
             counted.push((endpoint, queues));
         }
         Ok(counted)
@@ -176,11 +186,7 @@ impl Inner {
     }
 
     /// Does it, if it would still be planned the same.
-    pub(super) async fn carry_out_plan(
-        self: &Arc<Self>,
-        plan: &Plan,
-        grant: &WriteGrant,
-    ) -> Result<Done, EngineError> {
+    pub(super) async fn carry_out_plan(self: &Arc<Self>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         if let Some(planned) = &plan.run {
             return self.execute_run(plan, planned, grant).await;
         }
@@ -278,13 +284,11 @@ impl Inner {
     }
 
     async fn wake_queues_of(&self, url: &EndpointUrl) -> Result<(), EngineError> {
-        let query = QueueQuery {
-            after: None,
-            url: Some(url.clone()),
-            limit: 1_000,
-        };
-        for record in self.store.queues_page(&query).await? {
-            self.broker.nudge(&record.name).await;
+        let mut pages = self.queue_pages(Some(url.clone()));
+        while let Some(rows) = pages.next().await? {
+            for row in rows {
+                self.broker.nudge(&row.name).await;
+            }
         }
         Ok(())
     }

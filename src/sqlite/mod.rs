@@ -12,6 +12,7 @@
 mod error;
 mod migrate;
 mod place;
+mod stir;
 mod writer;
 
 use std::fmt;
@@ -74,10 +75,8 @@ impl SqliteFile {
             .connect_lazy_with(reading(path));
         let (queue, messages) = mpsc::channel(WAITING_MAX);
         let changes = Changes::default();
-        ambient::spawn(
-            "sqlite writer",
-            Writer::new(connection, messages, changes.clone()).run(),
-        );
+        let writer = Writer::new(connection, path, messages, changes.clone()).await;
+        ambient::spawn("sqlite writer", writer.run());
         Ok(Self(Arc::new(Inner {
             path: path.to_owned(),
             queue,

@@ -6,6 +6,7 @@
 //! cancelled: this task is the only one that awaits inside it.
 
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::error::is_busy;
+use super::stir::Stir;
 use super::{Changes, SqliteError};
 use crate::ambient::Clock;
 
@@ -32,8 +34,10 @@ const BUSY_PAUSE: Duration = Duration::from_millis(1);
 /// tries now and then, and would never meet the instant between two groups.
 const TURN: Duration = Duration::from_millis(100);
 const TURN_PAUSE: Duration = Duration::from_millis(3);
-/// How often commits of other processes are looked for while somebody watches.
+/// How often commits of other processes are looked for, at most, while somebody watches and the log stirs.
 const LOOK: Duration = Duration::from_millis(50);
+/// And while nothing is heard of the log.
+const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 
 /// What the writer is told.
 pub(super) enum Message {
@@ -123,12 +127,23 @@ pub(super) struct Writer {
     turn_since: Duration,
     looked_at: Duration,
     data_version: i64,
+    stir: Stir,
+    /// Something was written to the log since `looked_at`, by this process or another.
+    stirred: bool,
 }
 
 impl Writer {
-    pub(super) fn new(connection: SqliteConnection, messages: mpsc::Receiver<Message>, changes: Changes) -> Self {
+    /// `path` is the database's.
+    pub(super) async fn new(
+        mut connection: SqliteConnection,
+        path: &Path,
+        messages: mpsc::Receiver<Message>,
+        changes: Changes,
+    ) -> Self {
         let clock = Clock::system();
         let now = clock.uptime();
+        // Read first: from then on there is a log.
+        let data_version = read_data_version(&mut connection).await.unwrap_or(0);
         Self {
             connection,
             messages,
@@ -138,12 +153,13 @@ impl Writer {
             last_group: 0,
             turn_since: now,
             looked_at: now,
-            data_version: 0,
+            data_version,
+            stir: Stir::of_database(path),
+            stirred: true,
         }
     }
 
     pub(super) async fn run(mut self) {
-        self.data_version = self.read_data_version().await.unwrap_or(0);
         while self.closing.is_none() {
             let Some(first) = self.first().await else { break };
             self.group(first).await;
@@ -167,14 +183,14 @@ impl Writer {
             }
             self.turn_since = self.clock.uptime();
             let watched = self.is_watched();
-            let message = tokio::select! {
-                message = self.messages.recv() => Some(message),
-                () = self.changes.watched.notified() => None,
-                () = sleep(LOOK), if watched => None,
-            };
-            match message {
-                Some(message) => return message.and_then(|message| self.job(message)),
-                None => self.look_elsewhere().await,
+            let pause = if self.stirred { LOOK } else { LOOK_ANYWAY };
+            let left = pause.saturating_sub(self.turn_since.saturating_sub(self.looked_at));
+            tokio::select! {
+                message = self.messages.recv() => return message.and_then(|message| self.job(message)),
+                // What was written before somebody watched counts too.
+                () = self.changes.watched.notified() => self.stirred = true,
+                () = self.stir.next(), if watched && !self.stirred => self.stirred = true,
+                () = sleep(left), if watched => self.look_elsewhere().await,
             }
         }
     }
@@ -317,7 +333,8 @@ impl Writer {
             return;
         }
         self.looked_at = now;
-        match self.read_data_version().await {
+        self.stirred = false;
+        match read_data_version(&mut self.connection).await {
             Ok(version) if version != self.data_version => {
                 self.data_version = version;
                 self.changes.any.send_modify(|count| *count += 1);
@@ -329,16 +346,14 @@ impl Writer {
         }
     }
 
-    async fn read_data_version(&mut self) -> Result<i64, sqlx::Error> {
-        sqlx::query_scalar("PRAGMA data_version")
-            .fetch_one(&mut self.connection)
-            .await
-    }
-
     async fn leave_a_turn(&mut self) {
         if self.clock.uptime().saturating_sub(self.turn_since) > TURN {
             sleep(TURN_PAUSE).await;
             self.turn_since = self.clock.uptime();
         }
     }
+}
+
+async fn read_data_version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar("PRAGMA data_version").fetch_one(connection).await
 }

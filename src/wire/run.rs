@@ -232,6 +232,9 @@ mod tests {
         for wrong in ["{}", r#"{"all": true, "ids": ["a"]}"#, r#"{"ids": []}"#] {
             assert_eq!(read(wrong).unwrap_err().field.as_deref(), Some("ids"), "{wrong}");
         }
-        assert_eq!(read(r#"{"all": true, "to": ""}"#).unwrap_err().field.as_deref(), Some("to"));
+        assert_eq!(
+            read(r#"{"all": true, "to": ""}"#).unwrap_err().field.as_deref(),
+            Some("to")
+        );
     }
 }

@@ -241,6 +241,11 @@ async fn a_queue_is_seen_paused_planned_and_deleted_through_its_routes() {
     let retries = daemon.get("/v1/retries").await.json();
     assert_eq!(retries["items"][0]["url"], DEAD_URL, "{retries}");
 
+    let planned = daemon
+        .post("/v1/redeliver?dry_run=true", &json!({"url": DEAD_URL}))
+        .await
+        .json();
+    assert_eq!(planned["messages"], 1, "{planned}");
     let redelivered = daemon.post("/v1/redeliver", &json!({"url": DEAD_URL})).await;
     assert_eq!(redelivered.status, 200, "{}", redelivered.text());
     assert_eq!(redelivered.json()["was_unavailable"], true);

@@ -138,6 +138,14 @@ fn a_configuration_is_checked_with_the_field_and_the_nearest_key() {
         .run(&["queues"])
         .ends(78);
     assert!(also.err.contains("delivery.workers"), "{also:?}");
+    let theme = Program::with_config("[console]\ntheme = \"drak\"\n")
+        .run(&["config", "check"])
+        .ends(78);
+    assert!(theme.err.contains("drak") && theme.err.contains("dark"), "{theme:?}");
+    let keys = Program::with_config("[console]\nkeys = { quiit = \"x\" }\n")
+        .run(&["config", "check"])
+        .ends(78);
+    assert!(keys.err.contains("quiit") && keys.err.contains("quit"), "{keys:?}");
     let open = Program::with_config("[api]\nlisten = \"0.0.0.0:0\"\n")
         .run(&["--daemon"])
         .ends(78);

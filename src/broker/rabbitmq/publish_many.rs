@@ -59,13 +59,7 @@ impl Publisher {
     }
 
     /// True when every publish has its confirm, and the channel can be used again.
-    async fn send(
-        &self,
-        line: &Arc<Line>,
-        channel: &Channel,
-        sent: &[Sent],
-        settled: &mut [Option<Settled>],
-    ) -> bool {
+    async fn send(&self, line: &Arc<Line>, channel: &Channel, sent: &[Sent], settled: &mut [Option<Settled>]) -> bool {
         let options = BasicPublishOptions {
             mandatory: true,
             immediate: false,

@@ -21,6 +21,7 @@ mod signals;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -78,6 +79,15 @@ pub enum ConsoleError {
     /// A signal ended it before everything was finished.
     #[error("stopped before everything in flight was finished")]
     Cut,
+}
+
+/// Whether a console could be shown with these settings: its theme and its keys.
+pub fn check(theme: Option<&str>, keys: &BTreeMap<String, String>) -> Result<(), ConsoleError> {
+    Keymap::from_config(keys)?;
+    if let Some(name) = theme {
+        Sources::of_user().find(name)?;
+    }
+    Ok(())
 }
 
 /// Shows the console until the operator leaves, a signal ends it, or `stop`.

@@ -75,6 +75,12 @@ impl Inner {
         })
     }
 
+    /// Messages that wait for `urls` together; `None` when one of their counts is not known.
+    pub(in crate::engine) async fn waiting_for(&self, urls: &[&EndpointUrl]) -> Result<Option<u64>, EngineError> {
+        let waiting = self.count_waiting().await?;
+        Ok(waiting.and_then(|waiting| urls.iter().map(|url| of(&waiting, url)).sum()))
+    }
+
     fn counted_before(&self) -> Option<Arc<Waiting>> {
         let cached = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, waiting) = cached.as_ref()?;

@@ -11,7 +11,7 @@ pub(super) mod world;
 use super::query::{Answer, Query};
 use super::view::{AttemptView, Page, Readiness};
 use super::{EngineError, Inner};
-use crate::store::{AttemptQuery, AuditEntry};
+use crate::store::{AttemptQuery, AuditEntry, RunQuery};
 
 pub(super) use endpoints::WaitingCache;
 

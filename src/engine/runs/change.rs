@@ -30,12 +30,20 @@ impl Inner {
         for (target, existed) in &document.targets {
             let Some(target) = Target::decode(target) else { continue };
             if self.target_exists(&target).await? != *existed {
-                let now = if *existed { "does not exist any more" } else { "exists now" };
+                let now = if *existed {
+                    "does not exist any more"
+                } else {
+                    "exists now"
+                };
                 return Err(stale(&format!("{target} {now}")));
             }
         }
         self.audit_run(&run, grant, "planned", &document.title).await?;
-        if !self.store.run_start(&run.id, &plan.hash, grant.actor(), grant.reason()).await? {
+        if !self
+            .store
+            .run_start(&run.id, &plan.hash, grant.actor(), grant.reason())
+            .await?
+        {
             return Err(stale("it was executed meanwhile"));
         }
         self.see_to_run(&run.id).await;
@@ -173,11 +181,7 @@ impl Inner {
     }
 }
 
-fn view(
-    record: RunRecord,
-    owners: &[crate::store::Incarnation],
-    now: crate::domain::time::Timestamp,
-) -> RunView {
+fn view(record: RunRecord, owners: &[crate::store::Incarnation], now: crate::domain::time::Timestamp) -> RunView {
     let left = record.total.saturating_sub(record.counts.settled());
     let spent = record.started_at.map(|started| now.since(started)).unwrap_or_default();
     let running = record.state == RunState::Running;

@@ -1,6 +1,6 @@
 //! Working on a run: its lease, its sources one after the other, and what becomes of it in the end.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,6 +121,9 @@ pub(super) struct Driver<'a> {
     pub(super) pending: Vec<ItemMark>,
     /// Recorded as settled a moment ago: the broker may not have heard of the last ones.
     pub(super) uncertain: Vec<u64>,
+    /// Dead letters that were met of which there may be copies, and the copies that were.
+    met: HashSet<String>,
+    copies: Vec<DeliveryTag>,
     /// One message at a time: a window failed, and nobody knows which of its messages is to blame.
     careful: usize,
 }
@@ -173,6 +176,8 @@ impl Inner {
             stop,
             pending: Vec::new(),
             uncertain: Vec::new(),
+            met: HashSet::new(),
+            copies: Vec::new(),
             careful: 0,
         };
         driver.to_its_end().await;
@@ -199,7 +204,10 @@ impl Driver<'_> {
                     }
                 }
                 Halt::Canary => {
-                    let note = format!("{} are done: look at them, then `run resume` or `run cancel`", self.counts.done);
+                    let note = format!(
+                        "{} are done: look at them, then `run resume` or `run cancel`",
+                        self.counts.done
+                    );
                     return self.end(RunState::Canary, Some(note)).await;
                 }
                 Halt::Broken(why) => return self.end(RunState::Failed, Some(why)).await,
@@ -260,6 +268,8 @@ impl Driver<'_> {
     /// One pass over everything that has no outcome yet.
     async fn work(&mut self) -> Result<(), Halt> {
         self.counts = self.engine.store.run_counts(&self.run.id).await?;
+        self.met.clear();
+        self.copies.clear();
         for (source, open) in self.open_items().await? {
             if self.document.kind == OrderKind::Restore {
                 self.restore(&source, open).await?;
@@ -290,7 +300,12 @@ impl Driver<'_> {
                     letter: record.item.letter,
                 };
                 let key = super::letters::common(&open.letter).to_owned();
-                sources.entry(record.item.source).or_default().entry(key).or_default().push(open);
+                sources
+                    .entry(record.item.source)
+                    .or_default()
+                    .entry(key)
+                    .or_default()
+                    .push(open);
             }
         }
         for open in sources.values_mut().flat_map(HashMap::values_mut) {
@@ -330,7 +345,8 @@ impl Driver<'_> {
                 SourceTaken::Taken => return Ok(()),
                 SourceTaken::Lost => return Err(Halt::Lost),
                 SourceTaken::Other(other) => {
-                    self.wait(format!("run {other} works on queue {:?}", source.as_str())).await?;
+                    self.wait(format!("run {other} works on queue {:?}", source.as_str()))
+                        .await?;
                 }
             }
         }
@@ -397,8 +413,16 @@ impl Driver<'_> {
                 continue;
             }
             for one in walked {
-                let key = super::letters::identity(source, &one.message);
-                let Some(item) = take_open(open, &key) else { continue };
+                let (key, collapses) = super::letters::identity(source, &one.message);
+                let Some(item) = take_open(open, &key) else {
+                    if collapses && self.met.contains(&key) {
+                        self.copies.push(one.tag);
+                    }
+                    continue;
+                };
+                if collapses {
+                    self.met.insert(key);
+                }
                 bytes += one.message.body.len();
                 window.push(InHand {
                     ordinal: item.ordinal,
@@ -451,6 +475,7 @@ impl Driver<'_> {
             halt = stopped;
         }
         let mut tags: Vec<DeliveryTag> = settle.iter().map(|hand| hand.tag).collect();
+        tags.append(&mut self.copies);
         tags.sort_unstable();
         walk.settle(&tags).await?;
         for hand in settle {
@@ -566,7 +591,11 @@ impl Driver<'_> {
                     state: item.state,
                 }),
                 None => {
-                    let state = if item.state == ItemState::Published { ItemState::Settled } else { ItemState::Skipped };
+                    let state = if item.state == ItemState::Published {
+                        ItemState::Settled
+                    } else {
+                        ItemState::Skipped
+                    };
                     self.counts.count(state);
                     absent.push(mark(item.ordinal, state, Some("it is not kept any more".to_owned())));
                 }
@@ -577,8 +606,14 @@ impl Driver<'_> {
             return Ok(());
         }
         let (sent, halt) = self.send(window).await?;
-        let forget = sent.iter().map(|hand| (hand.letter.clone(), KeptKind::Discarded)).collect();
-        let marks = sent.iter().map(|hand| mark(hand.ordinal, ItemState::Settled, None)).collect();
+        let forget = sent
+            .iter()
+            .map(|hand| (hand.letter.clone(), KeptKind::Discarded))
+            .collect();
+        let marks = sent
+            .iter()
+            .map(|hand| mark(hand.ordinal, ItemState::Settled, None))
+            .collect();
         for _ in &sent {
             self.counts.count(ItemState::Settled);
         }

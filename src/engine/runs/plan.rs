@@ -289,7 +289,11 @@ impl Gathered {
             Ok(target) => (Some(target), None),
             Err(why) => (None, Some(why)),
         };
-        let state = if reason.is_some() { ItemState::Failed } else { ItemState::Planned };
+        let state = if reason.is_some() {
+            ItemState::Failed
+        } else {
+            ItemState::Planned
+        };
         self.counts.count(state);
         NewItem {
             ordinal,
@@ -305,7 +309,10 @@ impl Gathered {
     fn warnings(&self, order: &Order) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.counts.failed > 0 {
-            warnings.push(format!("{} cannot go anywhere: they stay where they are", self.counts.failed));
+            warnings.push(format!(
+                "{} cannot go anywhere: they stay where they are",
+                self.counts.failed
+            ));
         }
         if self.left_out > 0 {
             warnings.push(format!(
@@ -317,7 +324,11 @@ impl Gathered {
             warnings.push(format!("{} were redriven before and died again", self.redriven));
         }
         if matches!(order.kind, OrderKind::Redrive | OrderKind::Move) {
-            let window = if order.rate.is_some() { "the one in hand" } else { "up to a window of 1000" };
+            let window = if order.rate.is_some() {
+                "the one in hand"
+            } else {
+                "up to a window of 1000"
+            };
             warnings.push(format!("a crash in the middle sends {window} twice"));
         }
         warnings
@@ -346,7 +357,10 @@ fn check(order: &Order) -> Result<(), EngineError> {
 fn nothing(order: &Order, left_out: u64) -> EngineError {
     let mut what = format!("a message to {}", order.kind.verb());
     if left_out > 0 {
-        let _ = write!(what, " ({left_out} that died again after a redrive are only taken when they are named)");
+        let _ = write!(
+            what,
+            " ({left_out} that died again after a redrive are only taken when they are named)"
+        );
     }
     EngineError::NotFound { what }
 }
@@ -358,7 +372,10 @@ fn title(order: &Order, count: u64) -> String {
         OrderKind::Move => "message",
     };
     let s = if count == 1 { "" } else { "s" };
-    let to = order.to.as_ref().map_or_else(String::new, |to| format!(" to queue {}", to.as_str()));
+    let to = order
+        .to
+        .as_ref()
+        .map_or_else(String::new, |to| format!(" to queue {}", to.as_str()));
     let rate = order.rate.map_or_else(String::new, |rate| format!(", {rate} a second"));
     format!("{} {count} {what}{s}{to}{rate}", order.kind.verb())
 }

@@ -119,7 +119,8 @@ impl Driver<'_> {
                 () = tokio::time::sleep(LOOK) => {}
             }
             if let Some(reason) = engine.broker.blocked().await {
-                self.say(Some(format!("the broker takes nothing at present: {reason}"))).await;
+                self.say(Some(format!("the broker takes nothing at present: {reason}")))
+                    .await;
             }
         }
     }
@@ -197,7 +198,12 @@ impl Driver<'_> {
             forget,
         };
         loop {
-            match self.engine.store.run_advance(&self.run.id, self.run.epoch, &advance).await {
+            match self
+                .engine
+                .store
+                .run_advance(&self.run.id, self.run.epoch, &advance)
+                .await
+            {
                 Ok(Guarded::Held(state)) => return Ok(state),
                 Ok(Guarded::Lost) => return Err(Halt::Lost),
                 Err(error @ StoreError::Unreachable { .. }) => {
@@ -216,7 +222,12 @@ impl Driver<'_> {
             note,
             ..Advance::default()
         };
-        match self.engine.store.run_advance(&self.run.id, self.run.epoch, &advance).await {
+        match self
+            .engine
+            .store
+            .run_advance(&self.run.id, self.run.epoch, &advance)
+            .await
+        {
             Ok(Guarded::Held(state)) => Some(state),
             Ok(Guarded::Lost) | Err(_) => None,
         }
@@ -265,7 +276,11 @@ impl crate::engine::Inner {
                 self.broker.publish_many(&foreign.1).await
             }
         });
-        for (index, one) in of_ours.into_iter().flatten().chain(foreign.0.into_iter().zip(of_foreign)) {
+        for (index, one) in of_ours
+            .into_iter()
+            .flatten()
+            .chain(foreign.0.into_iter().zip(of_foreign))
+        {
             sent[index] = Some(one);
         }
         let unsent = || {
