@@ -36,6 +36,7 @@ impl Served {
         let filter = match method {
             "get" => MethodFilter::GET,
             "delete" => MethodFilter::DELETE,
+            "patch" => MethodFilter::PATCH,
             _ => MethodFilter::POST,
         };
         self.router = self.router.route(path, on(filter, handler));
@@ -71,6 +72,9 @@ fn served() -> Served {
     .route("post", "/v1/dead/redrive", runs::redrive)
     .route("post", "/v1/dead/discard", runs::discard)
     .route("post", "/v1/dead/restore", runs::restore)
+    .route("patch", "/v1/dead/{id}", runs::edit)
+    .route("post", "/v1/queues/{name}/move", runs::move_queue)
+    .route("post", "/v1/queues/{name}/skip", runs::skip)
     .route("get", "/v1/runs", runs::list)
     .route("get", "/v1/runs/{id}", runs::show)
     .route("post", "/v1/runs/{id}/pause", runs::pause)

@@ -8,7 +8,7 @@ use crate::domain::run::RunWish;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
-use super::runs::{Order, RunView};
+use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};
 
 /// What an operator wants done.
@@ -37,6 +37,13 @@ pub enum Command {
     DisableEndpoint(EndpointUrl),
     /// A long operation over many messages.
     Run(Order),
+    /// Send something else instead of a dead letter when it is redriven.
+    EditDead {
+        /// The dead letter's id.
+        id: String,
+        /// What.
+        edit: Edit,
+    },
     /// Pause, resume or cancel a run.
     ChangeRun {
         /// Which.
@@ -60,6 +67,7 @@ impl Command {
             Self::TestEndpoint { .. } => "endpoint test",
             Self::DisableEndpoint(_) => "endpoint disable",
             Self::Run(order) => order.kind.command(),
+            Self::EditDead { .. } => "dead edit",
             Self::ChangeRun { wish, .. } => match wish {
                 RunWish::Pause => "run pause",
                 RunWish::Resume => "run resume",
@@ -220,6 +228,8 @@ pub enum Done {
     Endpoint(Box<EndpointView>),
     /// The run as it is now.
     Run(Box<RunView>),
+    /// The dead letter as it will be sent.
+    Edited(Box<EditedLetter>),
 }
 
 /// One endpoint that was made available.

@@ -71,6 +71,7 @@ impl Inner {
             Command::DisableEndpoint(url) => self.plan_disable(url).await?,
             Command::Run(order) => return self.plan_run(order).await,
             Command::ChangeRun { id, wish } => self.plan_run_change(id, *wish).await?,
+            Command::EditDead { id, edit } => self.plan_edit(id, edit).await?,
         };
         draft.command = command;
         draft.hash = hash(&draft);
@@ -244,6 +245,7 @@ impl Inner {
             Command::RescueQueue(queue) => self.rescue(queue).await,
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
             Command::ChangeRun { id, wish } => self.change_run(id, *wish, grant).await,
+            Command::EditDead { id, edit } => self.edit_dead(id, edit, grant).await,
             Command::Run(_) => Err(EngineError::Refused {
                 why: "the plan is stale: its run is not there".to_owned(),
             }),

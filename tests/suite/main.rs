@@ -32,6 +32,7 @@ mod layers;
 mod observe;
 mod protocols;
 mod rabbitmq;
+mod runs;
 mod sender;
 mod source;
 mod store_contract;
