@@ -2,5 +2,6 @@
 //! in the middle of one. Nothing is lost, and what is said of each message is true.
 
 mod faults;
+mod ours;
 mod redrive;
 pub(crate) mod scene;

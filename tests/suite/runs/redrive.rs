@@ -141,3 +141,108 @@ async fn nothing_is_done_without_a_yes_and_nothing_read_only() {
     assert_eq!(runs, serde_json::json!([]));
     scene.run(&["run", "show", "none"]).await.expect_code(4);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edited_one_is_sent_as_edited_and_the_original_is_kept() {
+    let scene = Scene::sqlite().await;
+    scene.die(2).await;
+    let plan = scene
+        .run(&["dead", "redrive", "--all", "--dry-run", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    // "ID: 0"
+    let sample = plan["run"]["samples"][0].as_str().unwrap();
+    let id = sample.split(':').next().unwrap();
+    let edit = [
+        "dead",
+        "edit",
+        id,
+        "--body-file",
+        "-",
+        "--header",
+        "mended: yes",
+        "--yes",
+        "--json",
+    ];
+    let edited = scene
+        .installation
+        .run_with_input(&edit, b"77")
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(edited["edited"], true);
+    assert_eq!(scene.ready(DEAD).await, Some(2), "it stays where it is");
+    scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
+    let taken = scene.take_all(ORIGIN).await;
+    assert_eq!(numbers(&taken), [77, 1]);
+    assert!(taken[0].has("mended") && !taken[1].has("mended"));
+    scene
+        .run(&["dead", "edit", "nonsense", "--header", "a: b", "--yes"])
+        .await
+        .expect_code(4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_is_moved_to_another() {
+    let scene = Scene::sqlite().await;
+    let (_connection, channel) = scene.channel().await;
+    scene.declare(&channel, "from", None).await;
+    scene.declare(&channel, "into", None).await;
+    super::scene::publish(&channel, "from", 0..50).await;
+    scene
+        .run(&["queue", "move", "from", "--to", "into", "--yes"])
+        .await
+        .expect_code(0);
+    assert_eq!(scene.ready("from").await, Some(0));
+    let taken = scene.take_all("into").await;
+    assert_eq!(numbers(&taken), (0..50).collect::<Vec<_>>());
+    assert!(
+        taken.iter().all(|one| !one.has("x-redrive-redriven")),
+        "moved as they were"
+    );
+    scene
+        .run(&["queue", "move", "from", "--to", "into", "--yes"])
+        .await
+        .expect_code(4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_goes_back_through_the_exchange_that_it_came_by() {
+    let scene = Scene::sqlite().await;
+    let (_connection, channel) = scene.channel().await;
+    scene.declare(&channel, DEAD, None).await;
+    scene.declare(&channel, ORIGIN, Some(DEAD)).await;
+    let durable = lapin::options::ExchangeDeclareOptions {
+        durable: true,
+        ..Default::default()
+    };
+    let kind = lapin::ExchangeKind::Topic;
+    channel
+        .exchange_declare("shop".into(), kind, durable, Default::default())
+        .await
+        .unwrap();
+    channel
+        .queue_bind(
+            ORIGIN.into(),
+            "shop".into(),
+            "order.*".into(),
+            Default::default(),
+            Default::default(),
+        )
+        .await
+        .unwrap();
+    let properties = lapin::BasicProperties::default().with_delivery_mode(2);
+    channel
+        .basic_publish("shop".into(), "order.new".into(), Default::default(), b"7", properties)
+        .await
+        .unwrap();
+    super::scene::reject(&channel, ORIGIN, 1).await;
+    crate::support::wait::wait_until("a dead letter", super::scene::BOUND, async || {
+        (scene.ready(DEAD).await == Some(1)).then_some(())
+    })
+    .await;
+    scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
+    let taken = scene.take_all(ORIGIN).await;
+    assert_eq!((taken[0].number, taken[0].routing_key.as_str()), (7, "order.new"));
+}
