@@ -8,6 +8,7 @@ use crate::domain::run::RunWish;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+use super::policies::{PolicyAct, PolicyEdit, PolicyView};
 use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};
 
@@ -51,6 +52,8 @@ pub enum Command {
         /// What is wanted.
         wish: RunWish,
     },
+    /// Set, unset or restore a retry policy; it applies to what waits already.
+    Policy(PolicyEdit),
 }
 
 impl Command {
@@ -72,6 +75,11 @@ impl Command {
                 RunWish::Pause => "run pause",
                 RunWish::Resume => "run resume",
                 RunWish::Cancel => "run cancel",
+            },
+            Self::Policy(edit) => match edit.act {
+                PolicyAct::Set(_) => "policy set",
+                PolicyAct::Unset => "policy unset",
+                PolicyAct::Restore(_) => "policy restore",
             },
         }
     }
@@ -230,6 +238,8 @@ pub enum Done {
     Run(Box<RunView>),
     /// The dead letter as it will be sent.
     Edited(Box<EditedLetter>),
+    /// The policy as it is now.
+    Policy(Box<PolicyView>),
 }
 
 /// One endpoint that was made available.

@@ -38,6 +38,7 @@ impl Inner {
     /// The plan without what is only counted for people.
     async fn make_plan(&self, command: Command) -> Result<Plan, EngineError> {
         let mut draft = match &command {
+            Command::Policy(edit) => return self.plan_policy(edit).await,
             Command::Redeliver(target) => self.plan_redeliver(target).await?,
             Command::PauseQueue(queue) => {
                 self.plan_queue(queue, "pause", "nothing is sent from it until it is resumed")
@@ -210,6 +211,7 @@ impl Inner {
     async fn audit(&self, plan: &Plan, grant: &WriteGrant, result: &str, detail: &str) -> Result<(), EngineError> {
         let target = match plan.lines.as_slice() {
             [one] => one.target.clone(),
+            [first, ..] if matches!(plan.command, Command::Policy(_)) => first.target.clone(),
             many => format!("{} targets", many.len()),
         };
         let entry = NewAudit {
@@ -249,6 +251,7 @@ impl Inner {
             Command::Run(_) => Err(EngineError::Refused {
                 why: "the plan is stale: its run is not there".to_owned(),
             }),
+            Command::Policy(edit) => self.change_policy(edit, grant).await,
             Command::DisableEndpoint(url) => {
                 let change = EndpointChange::Disable {
                     reason: format!("disabled by {}", grant.actor()),

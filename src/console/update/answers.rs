@@ -7,6 +7,7 @@ use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Report, Task};
 use crate::console::journal::Tone;
 use crate::domain::outcome::OutcomeClass;
+use crate::engine::query::PolicyScope;
 use crate::engine::{Command, Done, RedeliverTarget, Tested};
 
 /// Failures of one task that are named in the log; the rest is counted.
@@ -65,6 +66,7 @@ fn note(report: &mut Report, done: Done) {
         Done::Edited(letter) => report.last = Some(say::name(&letter.id)),
         Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
+        Done::Policy(view) => report.last = Some(policy_of(&view.scope)),
         Done::Purged { queue, .. } | Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
             report.last = Some(say::name(queue.as_str()));
         }
@@ -146,5 +148,14 @@ fn target_of(command: &Command) -> String {
         Command::Run(order) => order.kind.command().to_owned(),
         Command::ChangeRun { id, .. } | Command::EditDead { id, .. } => say::name(id),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
+        Command::Policy(edit) => policy_of(&edit.scope),
+    }
+}
+
+fn policy_of(scope: &PolicyScope) -> String {
+    match (&scope.event_type, &scope.url) {
+        (_, Some(url)) => format!("the policy of {}", say::url(url)),
+        (Some(name), None) => format!("the policy of {}", say::name(name)),
+        (None, None) => "the default policy".to_owned(),
     }
 }

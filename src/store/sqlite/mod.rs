@@ -9,6 +9,7 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod incarnations;
+mod policies;
 mod queues;
 mod records;
 mod runs;
@@ -33,6 +34,7 @@ use crate::sqlite::SqliteFile;
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001.sql")),
     (3, include_str!("migrations/0003.sql")),
+    (6, include_str!("migrations/0006.sql")),
 ];
 
 /// A store in an open file.

@@ -15,11 +15,11 @@ use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
     Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints,
-    Evidence, Failure, FailureRecorded, Frozen, Guarded, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery,
-    ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NewAudit, NewIncarnation, NewItem,
-    NewPause, NewPolicy, NewRun, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery,
-    Queues, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store,
-    StoreError, StoreHandle, Success, Tally,
+    Evidence, Failure, FailureRecorded, Frozen, Guarded, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations,
+    ItemQuery, ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NewAudit, NewIncarnation,
+    NewItem, NewPause, NewPolicy, NewRun, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, ProbeNext,
+    ProbeOutcome, Purpose, QueueMark, QueueQuery, Queues, Records, RescuedMessage, RunBounds, RunQuery, RunRecord,
+    RunStop, RunTaken, Runs, SourceTaken, Store, StoreError, StoreHandle, Success, Tally, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -180,6 +180,13 @@ passed_on! {
         kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
         kept_drop(letter: &str, kind: KeptKind) -> bool;
         runs_trim(bounds: RunBounds) -> u64;
+    }
+    Policies {
+        policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;
+        policy_version(scope: &PolicyScope, version: i64) -> Option<PolicyVersion>;
+        heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
+        policy_change(change: &PolicyChange) -> PolicyChanged;
+        heads_move(moves: &[HeadMove]) -> u64;
     }
 }
 
