@@ -6,6 +6,7 @@
 
 mod args;
 mod confirm;
+mod dead_letters;
 mod endpoints;
 mod exit;
 mod offline;
@@ -194,6 +195,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
+        Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Policy(_) | Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
@@ -244,6 +246,7 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Retries(_)
         | Sub::Attempts(_)
         | Sub::Audit(_)
+        | Sub::Dead(_)
         | Sub::Doctor
         | Sub::Policy(_)
         | Sub::QueueName(_)

@@ -44,6 +44,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Retries(_)
             | Sub::Attempts(_)
             | Sub::Audit(_)
+            | Sub::Dead(_)
             | Sub::Doctor,
         )
         | None => Err(Failure::new(Exit::Usage, "this command needs an engine")),

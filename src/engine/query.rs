@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation};
 
+use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 
 /// What is asked.
@@ -49,6 +51,17 @@ pub enum Query {
         /// At most this many.
         limit: u32,
     },
+    /// Dead letters of every home, a page.
+    Dead(DeadListQuery),
+    /// The same in groups of those that failed alike (sort and cursor do not apply).
+    DeadGroups(DeadListQuery),
+    /// One dead letter with headers, death history and body.
+    DeadLetter {
+        /// Its id.
+        id: String,
+        /// How long to wait for a look, where it was not seen yet.
+        patience: Duration,
+    },
     /// Daemons and other processes that take messages.
     Incarnations,
     /// Broker, rights, plugins, store, clock, with mends.
@@ -89,6 +102,12 @@ pub enum Answer {
     Attempts(Page<AttemptView>),
     /// To [`Query::Audit`].
     Audit(Page<AuditEntry>),
+    /// To [`Query::Dead`].
+    Dead(DeadPage<DeadLetter>),
+    /// To [`Query::DeadGroups`].
+    DeadGroups(DeadPage<DeadGroup>),
+    /// To [`Query::DeadLetter`].
+    DeadLetter(Box<DeadDetail>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
     /// To [`Query::Doctor`].

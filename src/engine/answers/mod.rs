@@ -19,7 +19,7 @@ pub(super) use endpoints::WaitingCache;
 const LIMIT_MAX: u32 = 1_000;
 
 impl Inner {
-    pub(super) async fn answer(&self, query: Query) -> Result<Answer, EngineError> {
+    pub(super) async fn answer(self: &std::sync::Arc<Self>, query: Query) -> Result<Answer, EngineError> {
         Ok(match query {
             Query::Queues(query) => Answer::Queues(self.queues(&query).await?),
             Query::Queue(name) => Answer::Queue(Box::new(self.queue(&name).await?)),
@@ -33,6 +33,9 @@ impl Inner {
             Query::Retries { within, limit } => Answer::Retries(self.retries(within, limit).await?),
             Query::Attempts(query) => Answer::Attempts(self.attempt_views(query).await?),
             Query::Audit { before, limit } => Answer::Audit(self.audit_page(before, limit).await?),
+            Query::Dead(query) => Answer::Dead(self.dead_list(&query).await?),
+            Query::DeadGroups(query) => Answer::DeadGroups(self.dead_groups(&query).await?),
+            Query::DeadLetter { id, patience } => Answer::DeadLetter(Box::new(self.dead_detail(&id, patience).await?)),
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Readiness => Answer::Readiness(self.readiness().await),

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive::domain::attempt::Attempt;
+use redrive::domain::dead_letter::{DeadLetter, DeadLetterId};
 use redrive::domain::endpoint::{Endpoint, EndpointChange};
 use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
 use redrive::domain::queue::{Decision, QueueRecord};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
-    AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints, Evidence,
-    Failure, FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
+    AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters,
+    DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries, EndpointQuery, Endpoints, Evidence, Failure,
+    FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
     NewIncarnation, NewPause, NewPolicy, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark,
     QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Success, Tally,
 };
@@ -158,6 +160,18 @@ passed_on! {
         runs(limit: u32) -> Vec<RunRecord>;
         rescued_insert(message: &RescuedMessage) -> i64;
         rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
+    }
+    DeadLetters {
+        dead_claim(queue: &QueueName, who: &str, expected: Option<u64>, hold: Duration) -> DeadClaim;
+        dead_write(queue: &QueueName, generation: i64, rows: &[DeadRow], hold: Duration) -> bool;
+        dead_finish(queue: &QueueName, generation: i64, looked: &DeadLooked) -> bool;
+        dead_free(queue: &QueueName, generation: i64) -> bool;
+        dead_queues() -> Vec<DeadQueue>;
+        dead_queue_forget(queue: &QueueName) -> bool;
+        dead_letters(query: &DeadQuery) -> Vec<DeadLetter>;
+        dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
+        dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
+        dead_letters_remove(ids: &[DeadLetterId]) -> u64;
     }
 }
 
