@@ -8,7 +8,7 @@ use axum::handler::Handler;
 use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
-use super::{Shared, endpoints, guard, health, notifications, policies, problem, queues, records, runs};
+use super::{Shared, dead, endpoints, guard, health, notifications, policies, problem, queues, records, runs};
 
 /// All routes behind their guard.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -76,6 +76,9 @@ fn served() -> Served {
     .route("get", "/v1/retries", records::retries)
     .route("get", "/v1/attempts", records::attempts)
     .route("get", "/v1/audit", records::audit)
+    .route("get", "/v1/dead", dead::list)
+    .route("get", "/v1/dead/groups", dead::groups)
+    .route("get", "/v1/dead/{id}", dead::show)
     .route("post", "/v1/dead/redrive", runs::redrive)
     .route("post", "/v1/dead/discard", runs::discard)
     .route("post", "/v1/dead/restore", runs::restore)

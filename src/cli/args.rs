@@ -115,7 +115,7 @@ pub(super) enum Sub {
     Attempts(Attempts),
     /// Who did what, why, with what result; newest first.
     Audit(Listed),
-    /// Dead letters: look at them, send them back, discard them.
+    /// Dead letters of every dead-letter queue of the vhost: look at them, send them back, discard them.
     #[command(subcommand)]
     Dead(Dead),
     /// Long operations over many messages.
@@ -376,6 +376,35 @@ pub(super) struct Attempts {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Dead {
+    /// List them, those that failed last first.
+    List {
+        #[command(flatten)]
+        selected: DeadSelected,
+        /// Sort by last_failed_at, first_failed_at, attempts, redriven, size_bytes or position.
+        #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+        sort: Option<String>,
+        /// Print at most this many.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        limit: u32,
+        /// Go on where an earlier list ended.
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// Group those that failed alike, the largest group first.
+    Groups {
+        #[command(flatten)]
+        selected: DeadSelected,
+        /// Print at most this many.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
+    /// One with its headers, death history, target and body.
+    Show {
+        /// Its id.
+        id: String,
+    },
+    /// Write them to a file or standard output; they stay where they are.
+    Export(DeadExport),
     /// Send them back where they came from, or elsewhere.
     Redrive(Selected),
     /// Take them out; they can be restored for a while.
@@ -458,6 +487,45 @@ pub(super) enum Run {
         /// Its id.
         id: String,
     },
+}
+
+/// Which dead letters.
+#[derive(Debug, Args)]
+pub(super) struct DeadSelected {
+    /// Only in this dead-letter queue.
+    #[arg(long, value_name = "NAME")]
+    pub(super) queue: Option<String>,
+    /// Only of this group.
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(super) group: Option<String>,
+    /// Only those that match, for example 'reason = rejected and age > 2h'.
+    #[arg(long, value_name = "EXPR")]
+    pub(super) filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DeadExport {
+    /// Only these.
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<String>,
+    #[command(flatten)]
+    pub(super) selected: DeadSelected,
+    /// As JSON lines with everything, as CSV without bodies, or as the raw bodies (a directory gets a file each).
+    #[arg(long, value_enum, default_value_t = DeadForm::Jsonl)]
+    pub(super) format: DeadForm,
+    /// File that does not exist yet (raw: a directory), or - for standard output.
+    #[arg(long, short = 'o', value_name = "PATH")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DeadForm {
+    /// One JSON document a line.
+    Jsonl,
+    /// Comma-separated values with a heading.
+    Csv,
+    /// The bodies.
+    Raw,
 }
 
 #[derive(Debug, Subcommand)]

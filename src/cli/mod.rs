@@ -7,6 +7,7 @@
 mod args;
 mod confirm;
 mod dead;
+mod dead_letters;
 mod endpoints;
 mod exit;
 mod jobs;
@@ -193,7 +194,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
-        Some(Sub::Dead(dead)) => dead::one(&session, dead).await,
+        Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
         Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {

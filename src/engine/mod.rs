@@ -8,6 +8,7 @@ mod answers;
 mod candidates;
 pub mod command;
 mod daemon;
+pub mod dead;
 mod dead_letter;
 mod discovery;
 mod dispatch;
@@ -57,6 +58,7 @@ pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
 
 use self::answers::WaitingCache;
+use self::dead::DeadRoom;
 use self::endpoints::EndpointTable;
 use self::fence::Fence;
 use self::meters::Meters;
@@ -167,6 +169,7 @@ struct Inner {
     settled: Resting,
     /// Runs that this process works on.
     tending: Tending,
+    dead: DeadRoom,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
@@ -201,6 +204,7 @@ impl Engine {
             rules: Rules::default(),
             settled: Resting::default(),
             tending: Tending::default(),
+            dead: DeadRoom::default(),
             delivering: watch::Sender::new(false),
             moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),

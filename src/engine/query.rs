@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion};
 
+use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
 use super::policies::{PolicyPreview, PolicyView};
 use super::runs::{RunDetail, RunView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
@@ -80,6 +82,17 @@ pub enum Query {
         /// Where it would be saved: then what waits there is part of the answer.
         scope: Option<PolicyScope>,
     },
+    /// Dead letters of every home, a page.
+    Dead(DeadListQuery),
+    /// The same in groups of those that failed alike (sort and cursor do not apply).
+    DeadGroups(DeadListQuery),
+    /// One dead letter with headers, death history and body.
+    DeadLetter {
+        /// Its id.
+        id: String,
+        /// How long to wait for a look, where it was not seen yet.
+        patience: Duration,
+    },
     /// Daemons and other processes that take messages.
     Incarnations,
     /// Broker, rights, plugins, store, clock, with mends.
@@ -132,6 +145,12 @@ pub enum Answer {
     PolicyHistory(Page<PolicyVersion>),
     /// To [`Query::PolicyPreview`].
     PolicyPreview(Box<PolicyPreview>),
+    /// To [`Query::Dead`].
+    Dead(DeadPage<DeadLetter>),
+    /// To [`Query::DeadGroups`].
+    DeadGroups(DeadPage<DeadGroup>),
+    /// To [`Query::DeadLetter`].
+    DeadLetter(Box<DeadDetail>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
     /// To [`Query::Doctor`].

@@ -9,6 +9,7 @@
 //! The seam is several traits behind one handle, [`Store`].
 
 mod columns;
+mod dead_letters;
 mod policies;
 pub mod postgres;
 mod record;
@@ -27,6 +28,7 @@ use crate::domain::queue::{Decision, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+pub use dead_letters::*;
 pub use policies::*;
 pub use record::*;
 pub use runs::*;
@@ -73,7 +75,9 @@ pub enum StoreError {
 
 /// Everything the engine remembers.
 #[async_trait]
-pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + Policies + Runs + std::fmt::Debug {
+pub trait Store:
+    Incarnations + Queues + Deliveries + Endpoints + Records + Policies + DeadLetters + Runs + std::fmt::Debug
+{
     /// `sqlite` or `postgres`, for people.
     fn kind(&self) -> &'static str;
 

@@ -126,11 +126,15 @@ pub(super) struct Driver<'a> {
     pub(super) uncertain: Vec<u64>,
     /// The row of the delivery queue that is walked.
     pub(super) row: Option<QueueRecord>,
+    /// Of the claim on the dead-letter queue that is walked.
+    pub(super) generation: Option<i64>,
     /// Whether anybody edited anything.
     pub(super) edits: bool,
     /// Dead letters that were met of which there may be copies, and the copies that were.
     pub(super) met: HashSet<String>,
     pub(super) copies: Vec<DeliveryTag>,
+    /// Outcomes when a window failed last.
+    stuck_at: Option<u64>,
     /// One message at a time: a window failed, and nobody knows which of its messages is to blame.
     pub(super) careful: usize,
 }
@@ -184,9 +188,11 @@ impl Inner {
             pending: Vec::new(),
             uncertain: Vec::new(),
             row: None,
+            generation: None,
             edits: false,
             met: HashSet::new(),
             copies: Vec::new(),
+            stuck_at: None,
             careful: 0,
         };
         driver.to_its_end().await;
@@ -207,6 +213,7 @@ impl Driver<'_> {
             tracing::info!(run = ?self.run.id, ?halt, "a run halts");
             match halt {
                 Halt::Waits(why) => {
+                    self.take_care();
                     if let Err(halt) = self.wait(why).await {
                         tracing::debug!(run = ?self.run.id, ?halt, "a run is given back");
                         return self.give_back().await;
@@ -225,6 +232,15 @@ impl Driver<'_> {
         }
     }
 
+    /// Where two windows in a row came to nothing, one of their messages may be to blame: each goes alone then.
+    fn take_care(&mut self) {
+        let done = self.counts.settled();
+        if self.stuck_at == Some(done) {
+            self.careful = WINDOW;
+        }
+        self.stuck_at = Some(done);
+    }
+
     async fn give_back(&self) {
         if let Err(error) = self.engine.store.run_free(&self.run.id, self.run.epoch).await {
             tracing::debug!(error = ?error, "a run is free with the end of its incarnation");
@@ -233,7 +249,6 @@ impl Driver<'_> {
 
     /// Says what it waits for and waits a moment; `Err` when it is not to go on.
     pub(super) async fn wait(&mut self, why: String) -> Result<(), Halt> {
-        self.careful = if self.pace.is_none() { WINDOW } else { 0 };
         if let Some(state) = self.say(Some(why)).await
             && state != RunState::Running
         {

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAUSE, WINDOW};
+use super::letters::CLAIM;
 use super::order::OrderKind;
 use super::window::mark;
 use crate::broker::{DeliveryTag, Walk, WalkOptions};
+use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::id::QueueName;
 use crate::domain::run::{ItemState, RunState, Target};
-use crate::store::{ItemMark, QueueMark, SourceTaken};
+use crate::store::{DeadClaim, ItemMark, QueueMark, SourceTaken};
 
 /// Bytes of one window.
 const WINDOW_BYTES: usize = 8 << 20;
@@ -26,7 +28,14 @@ impl Driver<'_> {
             None
         };
         self.row = lease.as_ref().map(|lease| lease.record.clone());
+        let dead = matches!(self.document.kind, OrderKind::Redrive | OrderKind::Discard);
+        if dead {
+            self.claim_dead(source).await?;
+        }
         let walked = self.walk(source, &mut open).await;
+        if let Some(generation) = self.generation.take() {
+            self.engine.store.dead_free(source, generation).await?;
+        }
         if let Some(lease) = lease {
             if self.document.kind == OrderKind::Skip && walked.is_ok() {
                 let gone = QueueMark::HeadGone;
@@ -42,6 +51,39 @@ impl Driver<'_> {
         };
         self.engine.store.source_free(source, &self.run.id).await?;
         left
+    }
+
+    /// Nobody looks at the queue meanwhile: what is in a hand cannot be seen.
+    async fn claim_dead(&mut self, source: &QueueName) -> Result<(), Halt> {
+        loop {
+            match self.engine.store.dead_claim(source, self.name, None, CLAIM).await? {
+                DeadClaim::Claimed(generation) => {
+                    self.generation = Some(generation);
+                    return Ok(());
+                }
+                DeadClaim::Busy(by) => {
+                    let who = by.claimed_by.as_deref().unwrap_or("somebody");
+                    self.wait(format!("queue {:?} is looked at by {who}", source.as_str()))
+                        .await?;
+                }
+            }
+        }
+    }
+
+    /// Keeps the claim; the index forgets what was taken out.
+    async fn hold_dead(&mut self, source: &QueueName, settled: &[InHand]) -> Result<(), Halt> {
+        let Some(generation) = self.generation else {
+            return Ok(());
+        };
+        self.engine.store.dead_write(source, generation, &[], CLAIM).await?;
+        let ids: Vec<DeadLetterId> = settled
+            .iter()
+            .filter_map(|hand| DeadLetterId::parse(&hand.letter))
+            .collect();
+        if !ids.is_empty() {
+            self.engine.store.dead_letters_remove(&ids).await?;
+        }
+        Ok(())
     }
 
     async fn claim(&mut self, source: &QueueName) -> Result<(), Halt> {
@@ -194,6 +236,9 @@ impl Driver<'_> {
         tags.sort_unstable();
         walk.settle(&tags).await?;
         self.forget_edits(&settle).await?;
+        if let Some(source) = settle.first().map(|hand| hand.source.clone()) {
+            self.hold_dead(&source, &settle).await?;
+        }
         for hand in settle {
             self.counts.count(ItemState::Settled);
             self.pending.push(mark(hand.ordinal, ItemState::Settled, None));
