@@ -10,6 +10,7 @@ use super::order::OrderKind;
 use super::plan::Document;
 use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag};
+use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::queue::QueueRecord;
@@ -126,6 +127,10 @@ pub(super) struct Driver<'a> {
     pub(super) uncertain: Vec<u64>,
     /// The row of the delivery queue that is walked.
     pub(super) row: Option<QueueRecord>,
+    /// Taken out of a dead-letter queue, not yet out of the index.
+    pub(super) taken_out: Vec<DeadLetterId>,
+    /// When the claim was kept last (uptime).
+    pub(super) held_at: Duration,
     /// Of the claim on the dead-letter queue that is walked.
     pub(super) generation: Option<i64>,
     /// Whether anybody edited anything.
@@ -188,6 +193,8 @@ impl Inner {
             pending: Vec::new(),
             uncertain: Vec::new(),
             row: None,
+            taken_out: Vec::new(),
+            held_at: Duration::ZERO,
             generation: None,
             edits: false,
             met: HashSet::new(),

@@ -12,6 +12,10 @@ use crate::domain::id::QueueName;
 use crate::domain::run::{ItemState, RunState, Target};
 use crate::store::{DeadClaim, ItemMark, QueueMark, SourceTaken};
 
+/// How often a claim is kept.
+const HOLD: Duration = Duration::from_secs(3);
+/// Messages taken out that the index may still show.
+const TAKEN_OUT: usize = 5_000;
 /// Bytes of one window.
 const WINDOW_BYTES: usize = 8 << 20;
 /// A paced walk is begun anew after this time: what it holds would outlive the broker's patience.
@@ -33,7 +37,9 @@ impl Driver<'_> {
             self.claim_dead(source).await?;
         }
         let walked = self.walk(source, &mut open).await;
-        if let Some(generation) = self.generation.take() {
+        if let Some(generation) = self.generation {
+            self.hold_dead(source, true).await?;
+            self.generation = None;
             self.engine.store.dead_free(source, generation).await?;
         }
         if let Some(lease) = lease {
@@ -70,16 +76,18 @@ impl Driver<'_> {
         }
     }
 
-    /// Keeps the claim; the index forgets what was taken out.
-    async fn hold_dead(&mut self, source: &QueueName, settled: &[InHand]) -> Result<(), Halt> {
+    /// Keeps the claim, and lets the index forget what was taken out; now and then, not for each message.
+    async fn hold_dead(&mut self, source: &QueueName, at_once: bool) -> Result<(), Halt> {
         let Some(generation) = self.generation else {
             return Ok(());
         };
+        let now = self.engine.clock.uptime();
+        if !at_once && now.saturating_sub(self.held_at) < HOLD && self.taken_out.len() < TAKEN_OUT {
+            return Ok(());
+        }
+        self.held_at = now;
         self.engine.store.dead_write(source, generation, &[], CLAIM).await?;
-        let ids: Vec<DeadLetterId> = settled
-            .iter()
-            .filter_map(|hand| DeadLetterId::parse(&hand.letter))
-            .collect();
+        let ids = std::mem::take(&mut self.taken_out);
         if !ids.is_empty() {
             self.engine.store.dead_letters_remove(&ids).await?;
         }
@@ -236,8 +244,10 @@ impl Driver<'_> {
         tags.sort_unstable();
         walk.settle(&tags).await?;
         self.forget_edits(&settle).await?;
+        let taken_out = settle.iter().filter_map(|hand| DeadLetterId::parse(&hand.letter));
+        self.taken_out.extend(taken_out);
         if let Some(source) = settle.first().map(|hand| hand.source.clone()) {
-            self.hold_dead(&source, &settle).await?;
+            self.hold_dead(&source, false).await?;
         }
         for hand in settle {
             self.counts.count(ItemState::Settled);
