@@ -199,7 +199,10 @@ impl Letters {
                         }
                         continue;
                     }
-                    current.hold(engine).await?;
+                    if let Some(generation) = current.claim {
+                        let queue = current.queue.clone();
+                        engine.store.dead_write(&queue, generation, &[], CLAIM).await?;
+                    }
                     let mut batch = Batch::default();
                     let now = engine.clock.now();
                     for one in &walked {
@@ -267,14 +270,6 @@ impl Inner {
 }
 
 impl Walking {
-    /// Keeps the claim.
-    async fn hold(&self, engine: &Inner) -> Result<(), EngineError> {
-        if let Some(generation) = self.claim {
-            engine.store.dead_write(&self.queue, generation, &[], CLAIM).await?;
-        }
-        Ok(())
-    }
-
     /// Gives everything back.
     async fn end(self, engine: &Inner) -> Result<(), EngineError> {
         let closed = self.walk.close().await;
