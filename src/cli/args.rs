@@ -121,6 +121,9 @@ pub(super) enum Sub {
     /// Long operations over many messages.
     #[command(subcommand)]
     Run(Run),
+    /// Queues that the broker deletes when nobody uses them.
+    #[command(subcommand)]
+    Expiring(ExpiringCommand),
     /// Submit a job's queues, follow a job to its result, list jobs.
     #[command(subcommand)]
     Job(JobCommand),
@@ -173,6 +176,17 @@ pub(super) struct Publish {
     /// The notification's id; generated when absent.
     #[arg(long)]
     pub(super) id: Option<String>,
+}
+
+/// What is done with queues that the broker deletes when nobody uses them.
+#[derive(Debug, Subcommand)]
+pub(super) enum ExpiringCommand {
+    /// List them, what is lost first in front; looking renews nothing.
+    List {
+        /// Print at most this many.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        limit: u32,
+    },
 }
 
 /// What is done with a job's queues.

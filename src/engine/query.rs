@@ -8,6 +8,7 @@ use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion};
 
 use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
+use super::expiring::ExpiringQueue;
 use super::policies::{PolicyPreview, PolicyView};
 use super::runs::{RunDetail, RunView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
@@ -95,6 +96,8 @@ pub enum Query {
     },
     /// Daemons and other processes that take messages.
     Incarnations,
+    /// Queues with a lifetime and leftovers, what is lost first in front.
+    Expiring,
     /// Broker, rights, plugins, store, clock, with mends.
     Doctor,
     /// Whether broker and store can be reached.
@@ -153,6 +156,8 @@ pub enum Answer {
     DeadLetter(Box<DeadDetail>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
+    /// To [`Query::Expiring`].
+    Expiring(Page<ExpiringQueue>),
     /// To [`Query::Doctor`].
     Doctor(Vec<Check>),
     /// To [`Query::Readiness`].
