@@ -9,6 +9,7 @@
 //! The caller binds the listener and owns the stop.
 
 mod act;
+mod dead;
 mod endpoints;
 mod events;
 mod expiring;
@@ -24,6 +25,7 @@ mod problem;
 mod queues;
 mod records;
 mod routes;
+mod runs;
 mod server;
 mod settings;
 mod types;

@@ -9,7 +9,8 @@ use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
 use super::{
-    Shared, endpoints, events, expiring, guard, health, notifications, policies, problem, queues, records, types,
+    Shared, dead, endpoints, events, expiring, guard, health, notifications, policies, problem, queues, records, runs,
+    types,
 };
 
 /// All routes behind their guard.
@@ -38,6 +39,7 @@ impl Served {
         let filter = match method {
             "get" => MethodFilter::GET,
             "delete" => MethodFilter::DELETE,
+            "patch" => MethodFilter::PATCH,
             "put" => MethodFilter::PUT,
             "patch" => MethodFilter::PATCH,
             _ => MethodFilter::POST,
@@ -101,6 +103,20 @@ fn served() -> Served {
     .route("get", "/v1/types/{type}/claims/{claim}", types::claimed)
     .route("patch", "/v1/types/{type}/claims/{claim}", types::renew)
     .route("delete", "/v1/types/{type}/claims/{claim}", types::release)
+    .route("get", "/v1/dead", dead::list)
+    .route("get", "/v1/dead/groups", dead::groups)
+    .route("get", "/v1/dead/{id}", dead::show)
+    .route("post", "/v1/dead/redrive", runs::redrive)
+    .route("post", "/v1/dead/discard", runs::discard)
+    .route("post", "/v1/dead/restore", runs::restore)
+    .route("patch", "/v1/dead/{id}", runs::edit)
+    .route("post", "/v1/queues/{name}/move", runs::move_queue)
+    .route("post", "/v1/queues/{name}/skip", runs::skip)
+    .route("get", "/v1/runs", runs::list)
+    .route("get", "/v1/runs/{id}", runs::show)
+    .route("post", "/v1/runs/{id}/pause", runs::pause)
+    .route("post", "/v1/runs/{id}/resume", runs::resume)
+    .route("post", "/v1/runs/{id}/cancel", runs::cancel)
     .route("get", "/healthz", health::alive)
     .route("get", "/readyz", health::ready)
     .route("get", "/metrics", health::metrics)

@@ -127,6 +127,12 @@ pub(super) enum Sub {
     Attempts(Attempts),
     /// Who did what, why, with what result; newest first.
     Audit(Listed),
+    /// Dead letters of every dead-letter queue of the vhost: look at them, send them back, discard them.
+    #[command(subcommand)]
+    Dead(Dead),
+    /// Long operations over many messages.
+    #[command(subcommand)]
+    Run(Run),
     /// Queues that the broker deletes when nobody uses them.
     #[command(subcommand)]
     Expiring(ExpiringCommand),
@@ -288,6 +294,36 @@ pub(super) enum Queue {
     Delete(Named),
     /// Take the undecodable head of a quarantined queue out, byte for byte, into the store.
     Rescue(Named),
+    /// Move every message that is in it now to another queue.
+    Move {
+        #[command(flatten)]
+        named: Named,
+        /// The other queue.
+        #[arg(long, value_name = "QUEUE")]
+        to: String,
+        /// At most this many a second.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        rate: Option<u32>,
+        /// Do not wait for its end, where a daemon works on it.
+        #[arg(long)]
+        detach: bool,
+    },
+    /// Take its first message, which waits or is parked, out of the way.
+    Skip {
+        #[command(flatten)]
+        named: Named,
+        /// To the dead letters, or to the end of the queue.
+        #[arg(long, value_enum, default_value_t = SkipTo::Dead)]
+        to: SkipTo,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SkipTo {
+    /// To the dead letters.
+    Dead,
+    /// To the end of its queue.
+    Tail,
 }
 
 #[derive(Debug, Args)]
@@ -362,6 +398,160 @@ pub(super) struct Attempts {
     /// Print at most this many.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) limit: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Dead {
+    /// List them, those that failed last first.
+    List {
+        #[command(flatten)]
+        selected: DeadSelected,
+        /// Sort by last_failed_at, first_failed_at, attempts, redriven, size_bytes or position.
+        #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+        sort: Option<String>,
+        /// Print at most this many.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        limit: u32,
+        /// Go on where an earlier list ended.
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// Group those that failed alike, the largest group first.
+    Groups {
+        #[command(flatten)]
+        selected: DeadSelected,
+        /// Print at most this many.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
+    /// One with its headers, death history, target and body.
+    Show {
+        /// Its id.
+        id: String,
+    },
+    /// Write them to a file or standard output; they stay where they are.
+    Export(DeadExport),
+    /// Send them back where they came from, or elsewhere.
+    Redrive(Selected),
+    /// Take them out; they can be restored for a while.
+    Discard(Selected),
+    /// Put discarded ones back into their dead-letter queue.
+    Restore(Selected),
+    /// Change what is sent when it is redriven; without options in $EDITOR.
+    Edit {
+        /// Its id.
+        id: String,
+        /// File with the new body, or - for standard input.
+        #[arg(long, value_name = "FILE")]
+        body_file: Option<PathBuf>,
+        /// The new content type.
+        #[arg(long, value_name = "TYPE")]
+        content_type: Option<String>,
+        /// A header to set; without a value it is removed. May be repeated.
+        #[arg(long = "header", value_name = "NAME: VALUE")]
+        headers: Vec<String>,
+    },
+}
+
+/// Which dead letters, and how.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["ids", "group", "filter", "all"])))]
+pub(super) struct Selected {
+    /// Their ids.
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<String>,
+    /// Those of a group, by its fingerprint.
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(super) group: Option<String>,
+    /// Those that match, for example 'reason ~ "timeout" and age > 2h'.
+    #[arg(long, value_name = "EXPR")]
+    pub(super) filter: Option<String>,
+    /// Every one, but for those that died again after a redrive.
+    #[arg(long)]
+    pub(super) all: bool,
+    /// At most this many a second; without it as fast as goes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) rate: Option<u32>,
+    /// Into this queue, instead of where they came from.
+    #[arg(long, value_name = "QUEUE")]
+    pub(super) to: Option<String>,
+    /// Stop after this many and wait for `run resume`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) canary: Option<u64>,
+    /// Before everything that waits in their delivery queues, instead of behind it.
+    #[arg(long)]
+    pub(super) head: bool,
+    /// Do not wait for its end, where a daemon works on it.
+    #[arg(long)]
+    pub(super) detach: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Run {
+    /// List runs, newest first.
+    List(Listed),
+    /// One run, with its items.
+    Show {
+        /// Its id.
+        id: String,
+        /// Print at most this many items.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        limit: u32,
+    },
+    /// Stop after the window in hand.
+    Pause {
+        /// Its id.
+        id: String,
+    },
+    /// Go on, and follow it.
+    Resume {
+        /// Its id.
+        id: String,
+    },
+    /// End it; what is done stays done.
+    Cancel {
+        /// Its id.
+        id: String,
+    },
+}
+
+/// Which dead letters.
+#[derive(Debug, Args)]
+pub(super) struct DeadSelected {
+    /// Only in this dead-letter queue.
+    #[arg(long, value_name = "NAME")]
+    pub(super) queue: Option<String>,
+    /// Only of this group.
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(super) group: Option<String>,
+    /// Only those that match, for example 'reason = rejected and age > 2h'.
+    #[arg(long, value_name = "EXPR")]
+    pub(super) filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DeadExport {
+    /// Only these.
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<String>,
+    #[command(flatten)]
+    pub(super) selected: DeadSelected,
+    /// As JSON lines with everything, as CSV without bodies, or as the raw bodies (a directory gets a file each).
+    #[arg(long, value_enum, default_value_t = DeadForm::Jsonl)]
+    pub(super) format: DeadForm,
+    /// File that does not exist yet (raw: a directory), or - for standard output.
+    #[arg(long, short = 'o', value_name = "PATH")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DeadForm {
+    /// One JSON document a line.
+    Jsonl,
+    /// Comma-separated values with a heading.
+    Csv,
+    /// The bodies.
+    Raw,
 }
 
 #[derive(Debug, Subcommand)]

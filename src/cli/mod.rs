@@ -6,6 +6,8 @@
 
 mod args;
 mod confirm;
+mod dead;
+mod dead_letters;
 mod endpoints;
 mod event_args;
 mod events;
@@ -17,6 +19,7 @@ mod output;
 mod policies;
 mod queues;
 mod records;
+mod runs;
 mod services;
 mod types;
 mod when;
@@ -200,6 +203,8 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Expiring(expiring)) => expiring::run(&session, expiring).await,
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
+        Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
+        Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
         Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
@@ -249,6 +254,8 @@ const fn changes_something(command: &Sub) -> bool {
     match command {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
+        Sub::Dead(dead) => dead::changes_something(dead),
+        Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
         Sub::Event(event) => event.changes_something(),
         Sub::EventType(event_type) => event_type.changes_something(),

@@ -1,10 +1,15 @@
 //! Commands, plans and what came of them: every mutation by a person is `plan` → confirm → `execute`.
 
+use std::time::Duration;
+
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
+use crate::domain::run::RunWish;
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 use super::policies::{PolicyAct, PolicyEdit, PolicyView};
+use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};
 
 /// What an operator wants done.
@@ -33,6 +38,22 @@ pub enum Command {
     DisableEndpoint(EndpointUrl),
     /// Events, their types and subscriptions.
     Events(super::events::EventCommand),
+    /// A long operation over many messages.
+    Run(Order),
+    /// Send something else instead of a dead letter when it is redriven.
+    EditDead {
+        /// The dead letter's id.
+        id: String,
+        /// What.
+        edit: Edit,
+    },
+    /// Pause, resume or cancel a run.
+    ChangeRun {
+        /// Which.
+        id: String,
+        /// What is wanted.
+        wish: RunWish,
+    },
     /// Set, unset or restore a retry policy; it applies to what waits already.
     Policy(PolicyEdit),
 }
@@ -51,6 +72,13 @@ impl Command {
             Self::TestEndpoint { .. } => "endpoint test",
             Self::DisableEndpoint(_) => "endpoint disable",
             Self::Events(command) => command.name(),
+            Self::Run(order) => order.kind.command(),
+            Self::EditDead { .. } => "dead edit",
+            Self::ChangeRun { wish, .. } => match wish {
+                RunWish::Pause => "run pause",
+                RunWish::Resume => "run resume",
+                RunWish::Cancel => "run cancel",
+            },
             Self::Policy(edit) => match edit.act {
                 PolicyAct::Set(_) => "policy set",
                 PolicyAct::Unset => "policy unset",
@@ -86,6 +114,31 @@ pub struct Plan {
     pub danger: Danger,
     /// SHA-256 over the above, hex; a plan whose world changed is refused at execute.
     pub hash: String,
+    /// The run that waits for its execution, where the command is one.
+    pub run: Option<RunPlan>,
+}
+
+/// What a planned run would do; its items are frozen in the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunPlan {
+    /// The run's id.
+    pub id: String,
+    /// Items.
+    pub total: u64,
+    /// Of them, those that cannot go anywhere.
+    pub refused: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+    /// When the oldest one failed first.
+    pub oldest: Option<Timestamp>,
+    /// When the newest one failed last.
+    pub newest: Option<Timestamp>,
+    /// What is taken off them and kept in the journal.
+    pub dropped: Vec<String>,
+    /// Some of them, for people (from outside).
+    pub samples: Vec<String>,
+    /// How long it takes, at its rate.
+    pub estimated: Option<Duration>,
 }
 
 /// How much a plan can destroy.
@@ -186,6 +239,10 @@ pub enum Done {
     Endpoint(Box<EndpointView>),
     /// What came of a command about events.
     Events(super::events::EventsDone),
+    /// The run as it is now.
+    Run(Box<RunView>),
+    /// The dead letter as it will be sent.
+    Edited(Box<EditedLetter>),
     /// The policy as it is now.
     Policy(Box<PolicyView>),
 }

@@ -78,7 +78,7 @@ impl Inner {
         })
     }
 
-    async fn wait_for_lease(
+    pub(super) async fn wait_for_lease(
         &self,
         me: crate::domain::id::IncarnationId,
         queue: &QueueName,

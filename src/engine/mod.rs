@@ -8,6 +8,7 @@ mod answers;
 mod candidates;
 pub mod command;
 mod daemon;
+pub mod dead;
 mod dead_letter;
 mod discovery;
 mod dispatch;
@@ -35,6 +36,7 @@ mod queue_pages;
 mod recorder;
 mod row;
 mod rules;
+pub mod runs;
 mod settled;
 pub mod snapshot;
 pub mod view;
@@ -50,18 +52,22 @@ use bytes::Bytes;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use command::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
+pub use command::{
+    Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
+};
 pub use error::EngineError;
 pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
 
 use self::answers::WaitingCache;
+use self::dead::DeadRoom;
 use self::endpoints::EndpointTable;
 use self::fence::Fence;
 use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
 use self::rules::Rules;
+use self::runs::Tending;
 use self::settled::Resting;
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
@@ -101,6 +107,8 @@ pub struct EngineSettings {
     pub take_over: Duration,
     /// How long a stop waits for what is in flight.
     pub drain: Duration,
+    /// How long a discarded message can be restored.
+    pub discard_keep: Duration,
     /// Requests a second, at most, per URL.
     pub rates: HashMap<EndpointUrl, u32>,
     /// The event table.
@@ -182,6 +190,9 @@ struct Inner {
     meters: Meters,
     rules: Rules,
     settled: Resting,
+    /// Runs that this process works on.
+    tending: Tending,
+    dead: DeadRoom,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
@@ -221,6 +232,8 @@ impl Engine {
             meters: Meters::default(),
             rules: Rules::default(),
             settled: Resting::default(),
+            tending: Tending::default(),
+            dead: DeadRoom::default(),
             delivering: watch::Sender::new(false),
             moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),
@@ -284,6 +297,32 @@ impl Engine {
     pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
         let engine = Arc::clone(&self.0);
         finish(ambient::spawn("query", async move { engine.answer(query).await })).await
+    }
+
+    /// Follows a run until nothing more happens to it by itself; tells `on` of its progress. Works on it here when
+    /// nobody else alive does.
+    pub async fn follow_run(&self, id: &str, on: impl FnMut(&runs::RunView)) -> Result<runs::RunView, EngineError> {
+        self.0.follow_run(id, on).await
+    }
+
+    /// The order that takes the head of a delivery queue to its end, or to the dead letters.
+    #[must_use]
+    pub fn skip(&self, queue: QueueName, to_dead: bool) -> runs::Order {
+        let dead = QueueName::parse(&self.0.settings.naming.dead_letter_queue()).ok();
+        runs::Order {
+            to: dead.filter(|_| to_dead),
+            ..runs::Order::new(runs::OrderKind::Skip, runs::Selection::Head(queue))
+        }
+    }
+
+    /// A dead letter as it would be sent at present, with its message.
+    pub async fn dead_letter_as_sent(&self, id: &str) -> Result<runs::EditedLetter, EngineError> {
+        self.0.edited_letter(id, &runs::Edit::default()).await
+    }
+
+    /// Whether another living process delivers, and so works on runs.
+    pub async fn others_deliver(&self) -> bool {
+        self.0.others_deliver(&mut incarnation::Watched::default()).await
     }
 
     /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;

@@ -4,6 +4,7 @@
 //! came out otherwise. Each is audited before and after.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -74,6 +75,9 @@ impl Inner {
                 draft.hash = hash(&draft);
                 return Ok(draft);
             }
+            Command::Run(order) => return self.plan_run(order).await,
+            Command::ChangeRun { id, wish } => self.plan_run_change(id, *wish).await?,
+            Command::EditDead { id, edit } => self.plan_edit(id, edit).await?,
         };
         draft.command = command;
         draft.hash = hash(&draft);
@@ -189,7 +193,10 @@ impl Inner {
     }
 
     /// Does it, if it would still be planned the same.
-    pub(super) async fn carry_out_plan(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+    pub(super) async fn carry_out_plan(self: &Arc<Self>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        if let Some(planned) = &plan.run {
+            return self.execute_run(plan, planned, grant).await;
+        }
         let again = self.make_plan(plan.command.clone()).await?;
         if again.hash != plan.hash {
             return Err(EngineError::Refused {
@@ -229,7 +236,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn perform(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+    async fn perform(self: &Arc<Self>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         match &plan.command {
             Command::Redeliver(target) => self.redeliver(target).await,
             Command::PauseQueue(queue) => {
@@ -245,6 +252,11 @@ impl Inner {
             Command::RescueQueue(queue) => self.rescue(queue).await,
             Command::Events(command) => Ok(Done::Events(self.perform_on_events(command, grant).await?)),
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
+            Command::ChangeRun { id, wish } => self.change_run(id, *wish, grant).await,
+            Command::EditDead { id, edit } => self.edit_dead(id, edit, grant).await,
+            Command::Run(_) => Err(EngineError::Refused {
+                why: "the plan is stale: its run is not there".to_owned(),
+            }),
             Command::Policy(edit) => self.change_policy(edit, grant).await,
             Command::DisableEndpoint(url) => {
                 let change = EndpointChange::Disable {
@@ -451,6 +463,7 @@ pub(super) fn simple(title: String, target: String, effect: String) -> Plan {
         messages: None,
         danger: Danger::Reversible,
         hash: String::new(),
+        run: None,
     }
 }
 

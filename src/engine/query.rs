@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion};
 
+use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
 use super::expiring::ExpiringQueue;
 use super::policies::{PolicyPreview, PolicyView};
+use super::runs::{RunDetail, RunView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 
 /// What is asked.
@@ -51,6 +54,22 @@ pub enum Query {
         /// At most this many.
         limit: u32,
     },
+    /// Runs, newest first.
+    Runs {
+        /// Before this id.
+        before: Option<String>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// One run with a page of its items.
+    Run {
+        /// Which.
+        id: String,
+        /// Items after this place.
+        after: Option<u64>,
+        /// At most this many items.
+        limit: u32,
+    },
     /// Every retry policy that is set.
     Policies,
     /// What is saved for a scope, and what applies there.
@@ -63,6 +82,17 @@ pub enum Query {
         document: String,
         /// Where it would be saved: then what waits there is part of the answer.
         scope: Option<PolicyScope>,
+    },
+    /// Dead letters of every home, a page.
+    Dead(DeadListQuery),
+    /// The same in groups of those that failed alike (sort and cursor do not apply).
+    DeadGroups(DeadListQuery),
+    /// One dead letter with headers, death history and body.
+    DeadLetter {
+        /// Its id.
+        id: String,
+        /// How long to wait for a look, where it was not seen yet.
+        patience: Duration,
     },
     /// Daemons and other processes that take messages.
     Incarnations,
@@ -108,6 +138,10 @@ pub enum Answer {
     Attempts(Page<AttemptView>),
     /// To [`Query::Audit`].
     Audit(Page<AuditEntry>),
+    /// To [`Query::Runs`].
+    Runs(Page<RunView>),
+    /// To [`Query::Run`].
+    Run(Box<RunDetail>),
     /// To [`Query::Policies`].
     Policies(Page<PolicyView>),
     /// To [`Query::Policy`].
@@ -116,6 +150,12 @@ pub enum Answer {
     PolicyHistory(Page<PolicyVersion>),
     /// To [`Query::PolicyPreview`].
     PolicyPreview(Box<PolicyPreview>),
+    /// To [`Query::Dead`].
+    Dead(DeadPage<DeadLetter>),
+    /// To [`Query::DeadGroups`].
+    DeadGroups(DeadPage<DeadGroup>),
+    /// To [`Query::DeadLetter`].
+    DeadLetter(Box<DeadDetail>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
     /// To [`Query::Expiring`].

@@ -5,6 +5,7 @@
 //! domain type: each shape is made from one at the edge. Left out on purpose: statuses, exit codes
 //! and tables, which belong to the two fronts.
 
+pub mod dead;
 pub mod endpoint;
 pub mod event;
 pub mod expiring;
@@ -17,6 +18,7 @@ pub mod problem;
 pub mod publish;
 pub mod queue;
 pub mod record;
+pub mod run;
 
 use serde::Serialize;
 use time::OffsetDateTime;

@@ -35,6 +35,7 @@ mod observe;
 mod policies;
 mod protocols;
 mod rabbitmq;
+mod runs;
 mod sender;
 mod source;
 mod store_contract;

@@ -16,6 +16,14 @@ pub(super) struct Operation {
 }
 
 const PAGE: &[(&str, &str)] = &[("limit", "integer"), ("cursor", "string")];
+const DEAD: &[(&str, &str)] = &[
+    ("queue", "string"),
+    ("group", "string"),
+    ("filter", "string"),
+    ("sort", "string"),
+    ("limit", "integer"),
+    ("cursor", "string"),
+];
 const ACT: &[(&str, &str)] = &[("dry_run", "boolean"), ("reason", "string")];
 const ACT_URL: &[(&str, &str)] = &[("url", "string"), ("dry_run", "boolean"), ("reason", "string")];
 const FILTERED: &[(&str, &str)] = &[("filter", "string"), ("limit", "integer"), ("cursor", "string")];
@@ -407,6 +415,92 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "Released",
         )
     },
+    Operation {
+        query: DEAD,
+        ..get(
+            "/v1/dead",
+            "Dead letters of every dead-letter queue of the vhost. A queue that is looked at for the first time, or again, \
+             is listed as far as it was seen within 5 s.",
+            "DeadLetterList",
+        )
+    },
+    Operation {
+        query: DEAD,
+        ..get(
+            "/v1/dead/groups",
+            "Dead letters in groups of those that failed alike, the largest first.",
+            "DeadGroupList",
+        )
+    },
+    Operation {
+        failures: &[404, 409],
+        ..get(
+            "/v1/dead/{id}",
+            "One dead letter with headers, death history, target and body.",
+            "DeadLetterDetail",
+        )
+    },
+    post(
+        "/v1/dead/redrive",
+        "Send dead letters back where they came from, or elsewhere.",
+        "Order",
+        "Run",
+    ),
+    post(
+        "/v1/dead/discard",
+        "Take dead letters out; they can be restored for a while.",
+        "Order",
+        "Run",
+    ),
+    post(
+        "/v1/dead/restore",
+        "Put discarded messages back into their dead-letter queue.",
+        "Order",
+        "Run",
+    ),
+    Operation {
+        method: "patch",
+        ..post(
+            "/v1/dead/{id}",
+            "Change what is sent instead of a dead letter when it is redriven.",
+            "Edit",
+            "Edited",
+        )
+    },
+    post(
+        "/v1/queues/{name}/move",
+        "Move every message that is in a queue now to another queue.",
+        "Move",
+        "Run",
+    ),
+    post(
+        "/v1/queues/{name}/skip",
+        "Take the head of a delivery queue to the dead letters, or to the queue's end.",
+        "Skip",
+        "Run",
+    ),
+    Operation {
+        query: PAGE,
+        ..get("/v1/runs", "Runs, newest first.", "RunList")
+    },
+    Operation {
+        query: PAGE,
+        failures: &[404],
+        ..get("/v1/runs/{id}", "One run, with a page of its items.", "RunWithItems")
+    },
+    post(
+        "/v1/runs/{id}/pause",
+        "Stop a run after the window in hand.",
+        "Because",
+        "Run",
+    ),
+    post("/v1/runs/{id}/resume", "Let a run go on.", "Because", "Run"),
+    post(
+        "/v1/runs/{id}/cancel",
+        "End a run; what is done stays done.",
+        "Because",
+        "Run",
+    ),
     get("/healthz", "The process answers; needs no token.", "Alive"),
     get(
         "/readyz",

@@ -159,9 +159,86 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "Plan",
         "command:string title:string lines:[PlanLine] warnings:[string] messages:integer? \
-         destroys:boolean hash:string",
+         destroys:boolean hash:string run:RunPlan",
+    ),
+    (
+        "DeadLetter",
+        "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
+         execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
+         first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
+         where:string what:string size_bytes:integer redelivered:boolean",
+    ),
+    (
+        "DeadLetterDetail",
+        "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
+         execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
+         first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
+         where:string what:string size_bytes:integer redelivered:boolean deaths:[Death] target:DeadTarget policy:string? \
+         response:string? content_type:string? type:string? timestamp:time? correlation_id:string? \
+         reply_to:string? app_id:string? headers:[Any] whole:boolean body:string? body_base64:string?",
+    ),
+    (
+        "Death",
+        "queue:string? reason:string? count:integer? exchange:string? routing_keys:[string] at:time? \
+         original_expiration:string?",
+    ),
+    (
+        "DeadTarget",
+        "queue:string? exchange:string? routing_key:string? problem:string?",
+    ),
+    (
+        "DeadGroup",
+        "fingerprint:string where:string what:string count:integer first_failed_at:time? last_failed_at:time? \
+         last_hour:integer hour_before:integer trend:string",
+    ),
+    (
+        "DeadQueue",
+        "name:string ready:integer? messages:integer? looked_at:time? looking:boolean seen:integer? \
+         expected:integer? problem:string?",
+    ),
+    (
+        "DeadLetterList",
+        "items:[DeadLetter] next_cursor:string? taken_at:time? queues:[DeadQueue]",
+    ),
+    (
+        "DeadGroupList",
+        "items:[DeadGroup] next_cursor:string? taken_at:time? queues:[DeadQueue]",
     ),
     ("PlanLine", "target:string now:string effect:string"),
+    (
+        "Edit",
+        "body:any body_base64:string content_type:string headers:object reason:string",
+    ),
+    ("Edited", "id:string queue:string edited:boolean size_bytes:integer"),
+    ("Move", "to:string* rate:integer reason:string"),
+    ("Skip", "to:string reason:string"),
+    (
+        "Order",
+        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer head:boolean reason:string",
+    ),
+    (
+        "Run",
+        "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
+         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? eta_s:integer? \
+         created_at:time? started_at:time? updated_at:time? ended_at:time?",
+    ),
+    (
+        "RunWithItems",
+        "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
+         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? eta_s:integer? \
+         created_at:time? started_at:time? updated_at:time? ended_at:time? \
+         plan:any items:[RunItem] next_cursor:string?",
+    ),
+    (
+        "RunItem",
+        "id:string queue:string target:string? state:string reason:string? dropped:any",
+    ),
+    ("RunList", "items:[Run] next_cursor:string? taken_at:time?"),
+    (
+        "RunPlan",
+        "id:string total:integer refused:integer size_bytes:integer oldest_at:time? newest_at:time? \
+         dropped_headers:[string] samples:[string] estimated_s:integer?",
+    ),
     ("Alive", "status:string"),
     ("Part", "ok:boolean problem:string?"),
     ("Readiness", "ready:boolean broker:Part store:Part delivering:Part"),

@@ -11,7 +11,7 @@ pub(super) mod world;
 use super::query::{Answer, Query};
 use super::view::{AttemptView, Page, Readiness};
 use super::{EngineError, Inner};
-use crate::store::{AttemptQuery, AuditEntry};
+use crate::store::{AttemptQuery, AuditEntry, RunQuery};
 
 pub(super) use endpoints::WaitingCache;
 
@@ -19,7 +19,7 @@ pub(super) use endpoints::WaitingCache;
 const LIMIT_MAX: u32 = 1_000;
 
 impl Inner {
-    pub(super) async fn answer(&self, query: Query) -> Result<Answer, EngineError> {
+    pub(super) async fn answer(self: &std::sync::Arc<Self>, query: Query) -> Result<Answer, EngineError> {
         Ok(match query {
             Query::Queues(query) => Answer::Queues(self.queues(&query).await?),
             Query::Queue(name) => Answer::Queue(Box::new(self.queue(&name).await?)),
@@ -39,7 +39,25 @@ impl Inner {
             Query::PolicyPreview { document, scope } => {
                 Answer::PolicyPreview(Box::new(self.policy_preview(&document, scope.as_ref()).await?))
             }
+            Query::Dead(query) => Answer::Dead(self.dead_list(&query).await?),
+            Query::DeadGroups(query) => Answer::DeadGroups(self.dead_groups(&query).await?),
+            Query::DeadLetter { id, patience } => Answer::DeadLetter(Box::new(self.dead_detail(&id, patience).await?)),
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
+            Query::Runs { before, limit } => {
+                let query = RunQuery {
+                    before,
+                    planned: false,
+                    limit,
+                };
+                let items = self.run_views(&query).await?;
+                let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
+                Answer::Runs(Page {
+                    next_cursor: items.last().filter(|_| full).map(|last| last.record.id.clone()),
+                    taken_at: self.clock.now(),
+                    items,
+                })
+            }
+            Query::Run { id, after, limit } => Answer::Run(Box::new(self.run_detail(&id, after, limit).await?)),
             Query::Expiring => Answer::Expiring(self.expiring().await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Events(question) => Answer::Events(self.answer_about_events(question).await?),

@@ -71,6 +71,7 @@ impl Inner {
                 expected: Some(target.version()),
                 ..edit.clone()
             }),
+            run: None,
         })
     }
 

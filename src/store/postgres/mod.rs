@@ -7,6 +7,7 @@
 //! for each other in a circle.
 //! A living incarnation has one connection more, which is its evidence of life.
 
+mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod error;
@@ -16,6 +17,7 @@ mod migrate;
 mod policies;
 mod queues;
 mod records;
+mod runs;
 mod session;
 
 use std::collections::HashMap;

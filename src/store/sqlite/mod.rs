@@ -5,6 +5,7 @@
 //!
 //! Left out on purpose: row locks and set-based statements. There is one writer, and no network to cross.
 
+mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod error;
@@ -13,6 +14,7 @@ mod incarnations;
 mod policies;
 mod queues;
 mod records;
+mod runs;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,6 +36,8 @@ use crate::sqlite::SqliteFile;
 /// Version and statements, ascending.
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001.sql")),
+    (2, include_str!("migrations/0002.sql")),
+    (3, include_str!("migrations/0003.sql")),
     (4, include_str!("migrations/0004.sql")),
     (6, include_str!("migrations/0006.sql")),
 ];

@@ -3,6 +3,7 @@
 //! Each test owns its file or its database. A behaviour is written once, against the seam; the list at
 //! the end makes it a test of each driver.
 
+mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod event_claims;
@@ -17,6 +18,7 @@ mod postgres_only;
 mod queues;
 mod races;
 mod records;
+mod runs;
 mod sqlite_only;
 
 macro_rules! contract {
@@ -113,9 +115,18 @@ contract! {
         a_policy_has_versions_and_can_be_unset
         policies_of_different_scopes_stand_beside_each_other
         concurrent_saves_of_a_policy_get_versions_of_their_own
-        a_run_is_updated_only_from_the_state_it_was_read_in
-        runs_are_listed_newest_first
         a_rescued_message_keeps_its_exact_bytes;
+    runs:
+        a_plan_is_frozen_once_and_started_only_with_its_hash
+        of_two_concurrent_takers_of_a_run_exactly_one_gets_it
+        a_run_of_the_dead_is_open_and_taken_over
+        a_stale_epoch_changes_nothing
+        a_person_changes_a_run_only_from_where_that_makes_sense
+        items_keep_their_journal_and_are_paged
+        a_source_is_one_runs_at_a_time
+        kept_messages_are_kept_until_their_time
+        the_history_of_runs_is_bounded
+        a_thousand_items_move_on_in_one_call;
     policies:
         the_newest_versions_are_found_by_scope_unset_ones_too
         a_version_is_saved_only_over_the_one_that_it_was_made_for
@@ -124,6 +135,16 @@ contract! {
         a_url_moves_with_the_head_that_it_waits_for_and_not_while_somebody_probes
         a_parked_url_goes_on_and_parks_again
         a_dead_letter_is_decided_only_where_nobody_holds_the_queue;
+    dead_letters:
+        one_look_at_a_time_and_a_silent_one_is_taken_over
+        what_a_whole_look_does_not_see_is_removed
+        a_row_is_read_as_it_was_written
+        copies_in_one_batch_are_one_row
+        pages_follow_the_order_without_gaps
+        letters_are_found_by_queue_and_group
+        groups_are_counted_with_their_times_and_trend
+        a_queue_that_is_gone_is_forgotten_unless_somebody_has_it
+        taken_out_letters_are_removed_by_id;
     races:
         several_processes_may_open_a_new_store_at_once
         mixed_work_of_several_processes_does_not_wait_in_a_circle;

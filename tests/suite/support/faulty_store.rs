@@ -7,21 +7,25 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive::domain::attempt::Attempt;
+use redrive::domain::dead_letter::{DeadLetter, DeadLetterId};
 use redrive::domain::endpoint::{Endpoint, EndpointChange};
 use redrive::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
 use redrive::domain::queue::{Decision, QueueRecord};
+use redrive::domain::run::{RunCounts, RunState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
-    Acted, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Claim, ClaimOutcome, ClaimSpan, Deliveries,
+    Acted, Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Claim, ClaimOutcome, ClaimSpan,
+    DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries,
     EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
-    EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, HandledEvent,
-    HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NamedLease, NewAudit,
-    NewClaim, NewEventType, NewIncarnation, NewPause, NewPolicy, NewSubscription, OutboxRow, Policies, PolicyChange,
-    PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery,
-    Queues, Reaped, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Subscription, Success, Tally,
-    TypePut, WaitingHead, WaitingQuery,
+    EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
+    Guarded, HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
+    KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation,
+    NewItem, NewPause, NewPolicy, NewRun, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged,
+    PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped,
+    Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store, StoreError,
+    StoreHandle, Subscription, Success, Tally, TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -157,10 +161,6 @@ passed_on! {
         policy_get(scope: &PolicyScope) -> Option<PolicyVersion>;
         policies(limit: u32) -> Vec<PolicyVersion>;
         policy_history(scope: &PolicyScope) -> Vec<PolicyVersion>;
-        run_insert(run: &RunRecord) -> ();
-        run_update(run: &RunRecord, expected: &str) -> bool;
-        run_get(id: &str) -> Option<RunRecord>;
-        runs(limit: u32) -> Vec<RunRecord>;
         rescued_insert(message: &RescuedMessage) -> i64;
         rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
     }
@@ -203,12 +203,47 @@ passed_on! {
         outbox_bury(guard: &NamedLease, row: i64, reason: &str) -> bool;
         outbox_count() -> u64;
     }
+    Runs {
+        run_create(new: &NewRun) -> ();
+        run_items_add(run: &str, items: &[NewItem]) -> ();
+        run_freeze(run: &str, frozen: &Frozen) -> bool;
+        run_start(run: &str, hash: &str, actor: &str, reason: Option<&str>) -> bool;
+        run_get(run: &str) -> Option<RunRecord>;
+        runs(query: &RunQuery) -> Vec<RunRecord>;
+        runs_open(limit: u32) -> Vec<RunRecord>;
+        run_take(run: &str, incarnation: IncarnationId) -> RunTaken;
+        run_free(run: &str, epoch: Epoch) -> bool;
+        run_change(run: &str, from: &[RunState], to: RunState, note: Option<&str>) -> bool;
+        run_advance(run: &str, epoch: Epoch, advance: &Advance) -> Guarded;
+        run_stop(run: &str, epoch: Epoch, stop: &RunStop) -> bool;
+        run_counts(run: &str) -> RunCounts;
+        run_items(query: &ItemQuery) -> Vec<ItemRecord>;
+        source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
+        source_free(queue: &QueueName, run: &str) -> ();
+        kept_put(kept: &KeptMessage) -> ();
+        kept_get(letter: &str, kind: KeptKind) -> Option<KeptMessage>;
+        kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
+        kept_drop(letter: &str, kind: KeptKind) -> bool;
+        runs_trim(bounds: RunBounds) -> u64;
+    }
     Policies {
         policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;
         policy_version(scope: &PolicyScope, version: i64) -> Option<PolicyVersion>;
         heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
         policy_change(change: &PolicyChange) -> PolicyChanged;
         heads_move(moves: &[HeadMove]) -> u64;
+    }
+    DeadLetters {
+        dead_claim(queue: &QueueName, who: &str, expected: Option<u64>, hold: Duration) -> DeadClaim;
+        dead_write(queue: &QueueName, generation: i64, rows: &[DeadRow], hold: Duration) -> bool;
+        dead_finish(queue: &QueueName, generation: i64, looked: &DeadLooked) -> bool;
+        dead_free(queue: &QueueName, generation: i64) -> bool;
+        dead_queues() -> Vec<DeadQueue>;
+        dead_queue_forget(queue: &QueueName) -> bool;
+        dead_letters(query: &DeadQuery) -> Vec<DeadLetter>;
+        dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
+        dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
+        dead_letters_remove(ids: &[DeadLetterId]) -> u64;
     }
 }
 
