@@ -118,6 +118,9 @@ pub(super) enum Sub {
     /// Dead letters of every dead-letter queue of the vhost.
     #[command(subcommand)]
     Dead(Dead),
+    /// Submit a job's queues, follow a job to its result, list jobs.
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
     Doctor,
     /// Retry policies.
@@ -167,6 +170,57 @@ pub(super) struct Publish {
     /// The notification's id; generated when absent.
     #[arg(long)]
     pub(super) id: Option<String>,
+}
+
+/// What is done with a job's queues.
+#[derive(Debug, Subcommand)]
+pub(super) enum JobCommand {
+    /// Declare the result, progress and status queues of a new job; prints its id and their names.
+    Submit(JobSubmit),
+    /// Follow a submitted job to its result; its queues are removed then.
+    Connect(JobConnect),
+    /// List jobs with what waits in their queues; looking renews nothing.
+    List,
+    /// The worker's side: publish a message to one of a job's queues.
+    Publish(JobPublish),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct JobSubmit {
+    /// Seconds that the queues live unused, or never; 48 hours unless configured otherwise.
+    #[arg(long, value_name = "S|never", allow_hyphen_values = true)]
+    pub(super) ttl: Option<String>,
+    /// The job's id, a UUID; generated when absent.
+    #[arg(long, value_name = "UUID")]
+    pub(super) id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct JobConnect {
+    /// The job's id.
+    #[arg(value_name = "UUID")]
+    pub(super) id: String,
+    /// Only say whether it is there (exit code 0 or 4); its queues live no longer for it.
+    #[arg(long)]
+    pub(super) check: bool,
+    /// The lifetime that is expected; another one is explained.
+    #[arg(long, value_name = "S|never", allow_hyphen_values = true)]
+    pub(super) ttl: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct JobPublish {
+    /// The job's id.
+    #[arg(value_name = "UUID")]
+    pub(super) id: String,
+    /// progress, status or result.
+    pub(super) part: String,
+    /// File with the body, or - for standard input; without it the body is empty.
+    #[arg(long, value_name = "FILE")]
+    pub(super) body_file: Option<PathBuf>,
+    /// MIME type of the body.
+    #[arg(long, value_name = "TYPE")]
+    pub(super) content_type: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -361,12 +415,54 @@ pub(super) enum DeadForm {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Policy {
-    /// Print the schedule that a policy makes, or what is wrong with it.
-    Preview {
+    /// What is set, and what applies; without --url and --type every policy that is set.
+    Show(PolicyOf),
+    /// Set a policy; it applies to what waits already.
+    Set {
+        #[command(flatten)]
+        of: PolicyOf,
         /// The policy, for example '{"maximum_delay": 60}'.
         #[arg(value_name = "JSON")]
         policy: String,
     },
+    /// Unset it: the next one in precedence applies.
+    Unset(PolicyOf),
+    /// Every version with its author, newest first.
+    History(PolicyOf),
+    /// Save what an earlier version said as a new one.
+    Restore {
+        #[command(flatten)]
+        of: PolicyOf,
+        /// The version, as the history numbers it.
+        #[arg(value_parser = clap::value_parser!(i64).range(1..))]
+        version: i64,
+    },
+    /// Print the schedule that a policy makes, or what is wrong with it; with --url or --type also what
+    /// it would do to what waits there.
+    Preview {
+        #[command(flatten)]
+        of: PolicyOf,
+        /// The policy, for example '{"maximum_delay": 60}'.
+        #[arg(value_name = "JSON")]
+        policy: String,
+    },
+}
+
+/// Whose policy.
+#[derive(Debug, Args)]
+pub(super) struct PolicyOf {
+    /// Of this event type; with --url, of its subscription to that URL.
+    #[arg(long = "type", value_name = "NAME")]
+    pub(super) r#type: Option<String>,
+    /// Of this URL.
+    #[arg(long)]
+    pub(super) url: Option<String>,
+}
+
+impl PolicyOf {
+    pub(super) const fn is_nothing(&self) -> bool {
+        self.r#type.is_none() && self.url.is_none()
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,8 +9,10 @@ mod confirm;
 mod dead_letters;
 mod endpoints;
 mod exit;
+mod jobs;
 mod offline;
 mod output;
+mod policies;
 mod queues;
 mod records;
 mod services;
@@ -18,12 +20,12 @@ mod when;
 
 use clap::Parser;
 
-use crate::engine::{Access, Command, Done, Engine};
+use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 
-use args::{Endpoint, Queue, Sub};
+use args::{Endpoint, JobCommand, Policy, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -98,17 +100,10 @@ impl Cli {
                 Exit::Usage,
                 "--work is the console's; leave the command out",
             )),
-            (
-                false,
-                false,
-                Some(
-                    Sub::Config(_)
-                    | Sub::Completions { .. }
-                    | Sub::Man
-                    | Sub::QueueName(_)
-                    | Sub::Policy(args::Policy::Preview { .. }),
-                ),
-            ) => Ok(Mode::Offline),
+            (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => Ok(Mode::Offline),
+            (false, false, Some(Sub::Config(_) | Sub::Completions { .. } | Sub::Man | Sub::QueueName(_))) => {
+                Ok(Mode::Offline)
+            }
             (false, false, Some(_)) => Ok(Mode::Command),
         }
     }
@@ -196,8 +191,10 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
+        Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
-        Some(Sub::Policy(_) | Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
+        Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
+        Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
         }
     }
@@ -214,9 +211,14 @@ struct Session<'a> {
 impl Session<'_> {
     /// Plans, asks, and does it; `None` when only the plan was wanted.
     async fn act(&self, command: Command) -> Result<Option<Done>, Failure> {
+        let plan = self.engine.plan(command).await?;
+        self.consented(plan).await
+    }
+
+    /// Asks, and does what was planned; `None` when only the plan was wanted.
+    async fn consented(&self, plan: Plan) -> Result<Option<Done>, Failure> {
         let global = &self.cli.global;
         let grant = self.access.grant(&actor("cli"), global.reason.clone());
-        let plan = self.engine.plan(command).await?;
         if confirm::consent(global, self.output, &plan)? == Consent::PlanOnly {
             return Ok(None);
         }
@@ -241,6 +243,13 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
+        Sub::Job(job) => match job {
+            JobCommand::Submit(_) | JobCommand::Publish(_) => true,
+            // To follow is to consume.
+            JobCommand::Connect(connect) => !connect.check,
+            JobCommand::List => false,
+        },
+        Sub::Policy(policy) => matches!(policy, Policy::Set { .. } | Policy::Unset(_) | Policy::Restore { .. }),
         Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)
@@ -248,7 +257,6 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Audit(_)
         | Sub::Dead(_)
         | Sub::Doctor
-        | Sub::Policy(_)
         | Sub::QueueName(_)
         | Sub::Config(_)
         | Sub::Completions { .. }

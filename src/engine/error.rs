@@ -1,7 +1,9 @@
 //! Why the engine did not do it, in terms that a front can map to an exit code or a status.
 
 use crate::broker::BrokerError;
+use crate::domain::job::JobError;
 use crate::domain::notification::NotificationError;
+use crate::domain::policy::PolicyError;
 use crate::store::StoreError;
 
 /// An error of the engine.
@@ -15,11 +17,20 @@ pub enum EngineError {
         /// What is wrong and what is possible.
         message: String,
     },
+    /// A retry policy is wrong: the field and the mend are in the text.
+    #[error(transparent)]
+    InvalidPolicy(#[from] PolicyError),
     /// There is no such thing.
     #[error("{what} not found")]
     NotFound {
         /// What was asked for.
         what: String,
+    },
+    /// A queue with a lifetime is not there.
+    #[error("queue {queue:?} expired or never existed")]
+    Expired {
+        /// Its name.
+        queue: String,
     },
     /// Not allowed: read-only, stale plan, not confirmed, held by somebody else.
     #[error("refused: {why}")]
@@ -43,6 +54,15 @@ pub enum EngineError {
     Store(#[from] StoreError),
 }
 
+impl From<JobError> for EngineError {
+    fn from(error: JobError) -> Self {
+        Self::Invalid {
+            field: error.field.to_owned(),
+            message: error.to_string(),
+        }
+    }
+}
+
 impl From<NotificationError> for EngineError {
     fn from(error: NotificationError) -> Self {
         Self::Invalid {
@@ -62,7 +82,12 @@ impl EngineError {
                 BrokerError::Unreachable { .. } | BrokerError::Blocked { .. } | BrokerError::Management { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
-            Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+            Self::Invalid { .. }
+            | Self::NotFound { .. }
+            | Self::Expired { .. }
+            | Self::InvalidPolicy(_)
+            | Self::Refused { .. }
+            | Self::Unconfirmed { .. } => false,
         }
     }
 
@@ -80,7 +105,12 @@ impl EngineError {
                     | BrokerError::OtherArguments { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
-            Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+            Self::Invalid { .. }
+            | Self::NotFound { .. }
+            | Self::Expired { .. }
+            | Self::InvalidPolicy(_)
+            | Self::Refused { .. }
+            | Self::Unconfirmed { .. } => false,
         }
     }
 }

@@ -22,11 +22,12 @@ mod fields;
 mod holdings;
 mod incarnation;
 mod insist;
+pub mod jobs;
 mod manage;
 mod meters;
 pub mod observe;
 mod plans;
-mod policies;
+pub mod policies;
 mod publisher;
 pub mod query;
 mod queue_pages;
@@ -78,6 +79,8 @@ pub struct EngineSettings {
     pub naming: Naming,
     /// Queues worked on at once.
     pub workers: usize,
+    /// How long the queues of a job live unused when nothing else is said.
+    pub job_queue_ttl: Duration,
     /// Messages in hand per queue.
     pub prefetch: u16,
     /// Deadline of one request.

@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-pub use crate::store::{AttemptQuery, AuditEntry, Incarnation};
+pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion};
 
 use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
+use super::policies::{PolicyPreview, PolicyView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 
 /// What is asked.
@@ -62,6 +63,19 @@ pub enum Query {
         /// How long to wait for a look, where it was not seen yet.
         patience: Duration,
     },
+    /// Every retry policy that is set.
+    Policies,
+    /// What is saved for a scope, and what applies there.
+    Policy(PolicyScope),
+    /// All versions of a policy, newest first.
+    PolicyHistory(PolicyScope),
+    /// What a policy would do.
+    PolicyPreview {
+        /// The policy as JSON text.
+        document: String,
+        /// Where it would be saved: then what waits there is part of the answer.
+        scope: Option<PolicyScope>,
+    },
     /// Daemons and other processes that take messages.
     Incarnations,
     /// Broker, rights, plugins, store, clock, with mends.
@@ -108,6 +122,14 @@ pub enum Answer {
     DeadGroups(DeadPage<DeadGroup>),
     /// To [`Query::DeadLetter`].
     DeadLetter(Box<DeadDetail>),
+    /// To [`Query::Policies`].
+    Policies(Page<PolicyView>),
+    /// To [`Query::Policy`].
+    Policy(Box<PolicyView>),
+    /// To [`Query::PolicyHistory`].
+    PolicyHistory(Page<PolicyVersion>),
+    /// To [`Query::PolicyPreview`].
+    PolicyPreview(Box<PolicyPreview>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
     /// To [`Query::Doctor`].

@@ -10,6 +10,7 @@
 
 mod columns;
 mod dead_letters;
+mod policies;
 pub mod postgres;
 mod record;
 mod rules;
@@ -27,6 +28,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 pub use dead_letters::*;
+pub use policies::*;
 pub use record::*;
 
 /// A handle that is cheap to clone.
@@ -71,7 +73,9 @@ pub enum StoreError {
 
 /// Everything the engine remembers.
 #[async_trait]
-pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + DeadLetters + std::fmt::Debug {
+pub trait Store:
+    Incarnations + Queues + Deliveries + Endpoints + Records + DeadLetters + Policies + std::fmt::Debug
+{
     /// `sqlite` or `postgres`, for people.
     fn kind(&self) -> &'static str;
 

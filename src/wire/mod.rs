@@ -8,6 +8,7 @@
 pub mod dead;
 pub mod endpoint;
 pub mod input;
+pub mod job;
 pub mod json;
 pub mod plan;
 pub mod policy;

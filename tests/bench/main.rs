@@ -1,6 +1,6 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `console`. Each side
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `console`, `dead`. Each side
 //! (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both
 //! sides of a ratio do the same work on the same broker with the same receiver, by turns. What a number
 //! means, and from when to when it is taken, stands in the module of its section.
@@ -26,6 +26,7 @@
 
 mod bare;
 mod console;
+mod dead;
 mod delivering;
 mod ground;
 mod isolation;
@@ -36,7 +37,7 @@ mod receiver;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 5] = ["throughput", "one", "latency", "isolation", "console"];
+const SECTIONS: [&str; 6] = ["throughput", "one", "latency", "isolation", "console", "dead"];
 
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -71,6 +72,9 @@ fn main() {
         }
         if wanted("console") {
             console::run().await;
+        }
+        if wanted("dead") {
+            dead::run().await;
         }
     });
 }

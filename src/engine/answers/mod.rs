@@ -36,6 +36,12 @@ impl Inner {
             Query::Dead(query) => Answer::Dead(self.dead_list(&query).await?),
             Query::DeadGroups(query) => Answer::DeadGroups(self.dead_groups(&query).await?),
             Query::DeadLetter { id, patience } => Answer::DeadLetter(Box::new(self.dead_detail(&id, patience).await?)),
+            Query::Policies => Answer::Policies(self.policy_views().await?),
+            Query::Policy(scope) => Answer::Policy(Box::new(self.policy_view(&scope).await?)),
+            Query::PolicyHistory(scope) => Answer::PolicyHistory(self.policy_versions(&scope).await?),
+            Query::PolicyPreview { document, scope } => {
+                Answer::PolicyPreview(Box::new(self.policy_preview(&document, scope.as_ref()).await?))
+            }
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Readiness => Answer::Readiness(self.readiness().await),

@@ -10,6 +10,7 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod incarnations;
+mod policies;
 mod queues;
 mod records;
 
@@ -33,6 +34,7 @@ use crate::sqlite::SqliteFile;
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
+    (6, include_str!("migrations/0006.sql")),
 ];
 
 /// A store in an open file.

@@ -9,6 +9,7 @@ mod endpoints;
 mod fixtures;
 mod incarnations;
 mod leases;
+mod policies;
 mod postgres_only;
 mod queues;
 mod races;
@@ -122,6 +123,14 @@ contract! {
         groups_are_counted_with_their_times_and_trend
         a_queue_that_is_gone_is_forgotten_unless_somebody_has_it
         taken_out_letters_are_removed_by_id;
+    policies:
+        the_newest_versions_are_found_by_scope_unset_ones_too
+        a_version_is_saved_only_over_the_one_that_it_was_made_for
+        heads_that_wait_are_listed_with_their_terms_and_the_url_that_waits_for_them
+        a_head_moves_only_while_it_waits_as_it_was_read
+        a_url_moves_with_the_head_that_it_waits_for_and_not_while_somebody_probes
+        a_parked_url_goes_on_and_parks_again
+        a_dead_letter_is_decided_only_where_nobody_holds_the_queue;
     races:
         several_processes_may_open_a_new_store_at_once
         mixed_work_of_several_processes_does_not_wait_in_a_circle;

@@ -16,9 +16,10 @@ use redrive::domain::url::EndpointUrl;
 use redrive::store::{
     AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters,
     DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries, EndpointQuery, Endpoints, Evidence, Failure,
-    FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
-    NewIncarnation, NewPause, NewPolicy, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark,
-    QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Success, Tally,
+    FailureRecorded, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
+    NewIncarnation, NewPause, NewPolicy, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, ProbeNext,
+    ProbeOutcome, Purpose, QueueMark, QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError,
+    StoreHandle, Success, Tally, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -172,6 +173,13 @@ passed_on! {
         dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
         dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
         dead_letters_remove(ids: &[DeadLetterId]) -> u64;
+    }
+    Policies {
+        policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;
+        policy_version(scope: &PolicyScope, version: i64) -> Option<PolicyVersion>;
+        heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
+        policy_change(change: &PolicyChange) -> PolicyChanged;
+        heads_move(moves: &[HeadMove]) -> u64;
     }
 }
 
