@@ -127,8 +127,10 @@ async fn walk(ground: &Ground) -> f64 {
 
 /// As if rejected from ten queues: a history in each, as the broker writes it.
 async fn fill(ground: &Ground) {
-    let connecting = Connection::connect(&ground.vhost.amqp(), ConnectionProperties::default());
-    let connection = connecting.await.unwrap();
+    let amqp = ground.vhost.amqp();
+    let connection = Connection::connect(&amqp, ConnectionProperties::default())
+        .await
+        .unwrap();
     let channel = connection.create_channel().await.unwrap();
     channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
     let durable = QueueDeclareOptions {
