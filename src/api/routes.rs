@@ -41,7 +41,6 @@ impl Served {
             "delete" => MethodFilter::DELETE,
             "patch" => MethodFilter::PATCH,
             "put" => MethodFilter::PUT,
-            "patch" => MethodFilter::PATCH,
             _ => MethodFilter::POST,
         };
         self.router = self.router.route(path, on(filter, handler));
