@@ -80,9 +80,12 @@ async fn list(
         let page: DeadPage<Letter> = looked(
             session,
             || Query::Dead(query.clone()),
-            |answer| match answer {
-                Answer::Dead(page) => Some(page),
-                _ => None,
+            |answer| {
+                if let Answer::Dead(page) = answer {
+                    Some(page)
+                } else {
+                    None
+                }
             },
         )
         .await?;
@@ -131,9 +134,12 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
     let page = looked(
         session,
         || Query::DeadGroups(query.clone()),
-        |answer| match answer {
-            Answer::DeadGroups(page) => Some(page),
-            _ => None,
+        |answer| {
+            if let Answer::DeadGroups(page) = answer {
+                Some(page)
+            } else {
+                None
+            }
         },
     )
     .await?;

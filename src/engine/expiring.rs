@@ -1,22 +1,21 @@
 //! Queues that the broker deletes when nobody uses them, by argument or policy, and leftovers that should have a
 //! lifetime and have none.
 //!
-//! Nothing here uses a queue: names, counts and idle times come from listings alone.
+//! Nothing here uses a queue: names, counts and idle times come from paged listings alone. Exact counts are not
+//! asked for: a queue that says its own is awake, and then the broker forgets since when it was idle.
 
-use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use super::view::Page;
 use super::{EngineError, Inner};
-use crate::broker::{BrokerError, ListedQueue, PageRequest};
+use crate::broker::{ListedQueue, PageRequest};
 use crate::domain::broker_rules::{self, Policy};
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
 use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
 
-/// So many are asked for one by one; more of them by pages.
-const SINGLE_MAX: usize = 20;
+/// Queues of a page, the most that the management API gives.
 const PAGE: u32 = 500;
 /// Pages of the broker's listing read for one answer, at most.
 const PAGES_MAX: u32 = 400;
@@ -60,24 +59,25 @@ impl Inner {
     /// Every queue with a lifetime and every leftover, what is lost first in front.
     pub(super) async fn expiring(&self) -> Result<Page<ExpiringQueue>, EngineError> {
         let policies = Policies::read(self.broker.policies().await?);
-        let candidates: BTreeMap<QueueName, Option<Duration>> = self
-            .broker
-            .queues_all()
-            .await?
-            .queues
-            .iter()
-            .filter_map(|listed| {
-                let ttl = policies.lifetime(listed);
-                (ttl.is_some() || self.is_leftover(listed)).then(|| (listed.name.clone(), ttl))
-            })
-            .collect();
         let now = self.clock.now();
-        let mut known = self.details(&candidates).await?;
-        let mut items: Vec<ExpiringQueue> = candidates
-            .into_iter()
-            // One that is gone by now is no more to be seen.
-            .filter_map(|(name, ttl)| Some(self.expiring_queue(known.remove(&name)?, ttl, now)))
-            .collect();
+        let mut items = Vec::new();
+        for page in 1..=PAGES_MAX {
+            let request = PageRequest {
+                page,
+                size: PAGE,
+                name_contains: None,
+            };
+            let answer = self.broker.queues_page(&request).await?;
+            for listed in answer.queues {
+                let ttl = policies.lifetime(&listed);
+                if ttl.is_some() || self.is_leftover(&listed) {
+                    items.push(self.expiring_queue(listed, ttl, now));
+                }
+            }
+            if !answer.more {
+                break;
+            }
+        }
         items.sort_by(|a, b| a.urgency().cmp(&b.urgency()));
         Ok(Page {
             items,
@@ -104,39 +104,6 @@ impl Inner {
     /// By its name something that should not live for ever.
     fn is_leftover(&self, listed: &ListedQueue) -> bool {
         self.settings.leftover_pattern.is_match(listed.name.as_str())
-    }
-
-    /// What is known of the candidates, statistics included.
-    async fn details(
-        &self,
-        candidates: &BTreeMap<QueueName, Option<Duration>>,
-    ) -> Result<HashMap<QueueName, ListedQueue>, BrokerError> {
-        let mut known = HashMap::new();
-        if candidates.len() <= SINGLE_MAX {
-            for name in candidates.keys() {
-                if let Some(listed) = self.broker.queue_detail(name).await? {
-                    known.insert(name.clone(), listed);
-                }
-            }
-            return Ok(known);
-        }
-        for page in 1..=PAGES_MAX {
-            let request = PageRequest {
-                page,
-                size: PAGE,
-                name_contains: None,
-            };
-            let answer = self.broker.queues_page(&request).await?;
-            let wanted = answer
-                .queues
-                .into_iter()
-                .filter(|listed| candidates.contains_key(&listed.name));
-            known.extend(wanted.map(|listed| (listed.name.clone(), listed)));
-            if !answer.more {
-                break;
-            }
-        }
-        Ok(known)
     }
 }
 
