@@ -1,6 +1,7 @@
 //! Everything the console can ask of the world, as data. Only the runtime carries it out.
 
 use super::detail::DetailQuery;
+use super::feed::FeedQuery;
 use super::table::ArrangeJob;
 use crate::engine::{Command, Plan};
 
@@ -13,6 +14,8 @@ pub enum Effect {
     Arrange(ArrangeJob),
     /// Look a detail up. A newer query replaces an older one that has not answered.
     Look(DetailQuery),
+    /// Ask for the rows of the list in front. A newer question replaces an older one that has not answered.
+    Feed(FeedQuery),
     /// Plan these commands, in order.
     Plan {
         /// Comes back with the answer.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crossterm::event::KeyEvent;
 
 use super::detail::DetailAnswer;
+use super::feed::Fed;
 use super::table::Arranged;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::Snapshot;
@@ -49,6 +50,8 @@ pub enum Event {
     Arranged(Arranged),
     /// A detail that was asked for.
     Detail(Box<DetailAnswer>),
+    /// The rows of a list that were asked for.
+    Fed(Fed),
     /// Plans that were asked for: all of them or the reason.
     Planned {
         /// Which request.

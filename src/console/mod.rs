@@ -19,6 +19,7 @@ pub mod dialog;
 pub mod effect;
 pub mod effects;
 pub mod event;
+pub mod feed;
 pub mod history;
 pub mod journal;
 pub mod keymap;

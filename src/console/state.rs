@@ -7,6 +7,7 @@ use tui_input::Input;
 
 use super::detail::{Detail, Subject};
 use super::dialog::{Dialog, Task};
+use super::feed::{Feed, FedList, FeedQuery};
 use super::history::History;
 use super::journal::{Journal, Toast};
 use super::keymap::Keymap;
@@ -14,6 +15,7 @@ use super::settings::{ConsoleSettings, Deliver};
 use super::table::{List, Table};
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
+use crate::engine::query::AuditEntry;
 use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
 use crate::engine::view::Retry;
 
@@ -36,13 +38,22 @@ pub enum View {
     Endpoints,
     /// What is tried when.
     Retries,
+    /// Who did what, why, and with what result.
+    Audit,
     /// What was done here and what happened.
     Log,
 }
 
 impl View {
     /// In the order of the tabs.
-    pub const ALL: [Self; 5] = [Self::Overview, Self::Queues, Self::Endpoints, Self::Retries, Self::Log];
+    pub const ALL: [Self; 6] = [
+        Self::Overview,
+        Self::Queues,
+        Self::Endpoints,
+        Self::Retries,
+        Self::Audit,
+        Self::Log,
+    ];
 
     /// As written on its tab.
     #[must_use]
@@ -52,7 +63,19 @@ impl View {
             Self::Queues => "Queues",
             Self::Endpoints => "Endpoints",
             Self::Retries => "Retries",
+            Self::Audit => "Audit",
             Self::Log => "Log",
+        }
+    }
+
+    /// The same where there is little room.
+    #[must_use]
+    pub const fn short_title(self) -> &'static str {
+        match self {
+            Self::Overview => "Over",
+            Self::Endpoints => "Endp",
+            Self::Retries => "Retry",
+            Self::Queues | Self::Audit | Self::Log => self.title(),
         }
     }
 }
@@ -151,6 +174,8 @@ pub struct State {
     pub endpoints: Table<EndpointRow>,
     /// The retries.
     pub retries: Table<Retry>,
+    /// The audit.
+    pub audit: FedList<AuditEntry>,
     /// First entry of the log that is shown.
     pub log_scroll: usize,
     /// Open details, the innermost last; empty: the view is in front.
@@ -221,6 +246,7 @@ impl State {
             queues: Table::default(),
             endpoints: Table::default(),
             retries: Table::default(),
+            audit: FedList::default(),
             log_scroll: 0,
             details: Vec::new(),
             tasks: Vec::new(),
@@ -256,7 +282,31 @@ impl State {
             View::Queues => Some(&self.queues),
             View::Endpoints => Some(&self.endpoints),
             View::Retries => Some(&self.retries),
+            View::Audit => Some(&self.audit.table),
             View::Overview | View::Log => None,
+        }
+    }
+
+    /// How the list in front is fed; `None` for one that the snapshot has.
+    #[must_use]
+    pub const fn feed(&self) -> Option<&Feed> {
+        match self.view {
+            View::Audit => Some(&self.audit.feed),
+            View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => None,
+        }
+    }
+
+    pub(super) const fn feed_mut(&mut self) -> Option<&mut Feed> {
+        match self.view {
+            View::Audit => Some(&mut self.audit.feed),
+            View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => None,
+        }
+    }
+
+    /// How the list of this question is fed, in front or not.
+    pub(super) const fn feed_of_mut(&mut self, query: &FeedQuery) -> &mut Feed {
+        match query {
+            FeedQuery::Audit { .. } => &mut self.audit.feed,
         }
     }
 
@@ -265,6 +315,7 @@ impl State {
             View::Queues => Some(&mut self.queues),
             View::Endpoints => Some(&mut self.endpoints),
             View::Retries => Some(&mut self.retries),
+            View::Audit => Some(&mut self.audit.table),
             View::Overview | View::Log => None,
         }
     }
@@ -287,6 +338,7 @@ impl State {
         self.queues.set_page(page);
         self.endpoints.set_page(page);
         self.retries.set_page(page);
+        self.audit.table.set_page(page);
     }
 
     /// The newest snapshot, shown or held back.

@@ -30,6 +30,8 @@ pub enum ActionId {
     Endpoints,
     /// Go to what is tried when.
     Retries,
+    /// Go to the audit.
+    Audit,
     /// Go to the action log.
     Log,
     /// Go to the next view.

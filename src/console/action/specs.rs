@@ -4,7 +4,9 @@ use super::enabled as may;
 use super::{ActionId, ActionSpec, Changes, Context, Reason};
 use crate::console::state::{State, View};
 
-const LISTS: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
+const LISTS: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries, View::Audit]);
+const DELIVERY: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
+const OPENED: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
 const QUEUES: Context = Context::Views(&[View::Queues, View::Retries]);
 const ENDPOINTS: Context = Context::Views(&[View::Endpoints]);
 
@@ -13,11 +15,11 @@ pub const ACTIONS: &[ActionSpec] = &[
     // What an operator comes for stands first: the hint bar is cut from behind.
     ActionSpec::new(ActionId::Redeliver, "redeliver", "redeliver", &["R"])
         .help("Make the endpoint of the selected row, or of the marked rows, available at once; all its queues go on.")
-        .mutates_in(LISTS, may::redeliver)
+        .mutates_in(DELIVERY, may::redeliver)
         .hinted(),
     ActionSpec::new(ActionId::RedeliverShown, "redeliver_shown", "redeliver all shown", &["A"])
         .help("The same for every row that the filter shows and that does not move.")
-        .mutates_in(LISTS, may::redeliver_shown)
+        .mutates_in(DELIVERY, may::redeliver_shown)
         .hinted(),
     ActionSpec::new(ActionId::Pause, "pause", "pause", &["P"])
         .help("Stop delivering from the selected or marked queues after the attempt in hand.")
@@ -29,7 +31,7 @@ pub const ACTIONS: &[ActionSpec] = &[
         .hinted(),
     ActionSpec::new(ActionId::Test, "test", "test", &["T"])
         .help("Send one HEAD request to the endpoint of the selected or marked rows; no queued message.")
-        .mutates_in(LISTS, may::test)
+        .mutates_in(DELIVERY, may::test)
         .hinted(),
     ActionSpec::new(ActionId::Disable, "disable", "disable", &["D"])
         .help("Send nothing to the selected or marked endpoints until somebody redelivers.")
@@ -37,7 +39,7 @@ pub const ACTIONS: &[ActionSpec] = &[
         .hinted(),
     ActionSpec::new(ActionId::Open, "open", "open", &["Enter"])
         .help("Open the selected row: why it moves or does not, its attempts. Again: the endpoint of a queue, the queues of an endpoint.")
-        .offered(LISTS, may::open)
+        .offered(OPENED, may::open)
         .hinted(),
     ActionSpec::new(ActionId::Back, "back", "back", &["Esc"])
         .help("Close what is in front; else clear the filter, else the marks.")
@@ -73,7 +75,7 @@ pub const ACTIONS: &[ActionSpec] = &[
         .help("Turn the order round.")
         .offered(LISTS, may::list),
     ActionSpec::new(ActionId::Copy, "copy", "copy", &["c"])
-        .help("Copy the name of the selected queue or the URL of the endpoint to the clipboard.")
+        .help("Copy what the selected row is about to the clipboard: the name of the queue, the URL of the endpoint.")
         .offered(LISTS, may::copy)
         .hinted(),
     ActionSpec::new(ActionId::Freeze, "freeze", "freeze", &["z"])
@@ -89,7 +91,9 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::Endpoints, "endpoints", "endpoints", &["3"])
         .help("Go to the endpoints, those that are not available first."),
     ActionSpec::new(ActionId::Retries, "retries", "retries", &["4"]).help("Go to what is tried when."),
-    ActionSpec::new(ActionId::Log, "log", "log", &["5"]).help("Go to what was done here and what happened."),
+    ActionSpec::new(ActionId::Audit, "audit", "audit", &["8"])
+        .help("Go to the audit: who did what, why, and with what result."),
+    ActionSpec::new(ActionId::Log, "log", "log", &["9"]).help("Go to what was done here and what happened."),
     ActionSpec::new(ActionId::NextView, "next_view", "next view", &["Tab"])
         .help("Go to the next view; in a detail, to its next part."),
     ActionSpec::new(ActionId::PreviousView, "previous_view", "previous view", &["Shift+Tab"])

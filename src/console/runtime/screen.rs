@@ -241,6 +241,7 @@ impl<W: Write> Screen<W> {
                 Effect::Refresh
                 | Effect::Arrange(_)
                 | Effect::Look(_)
+                | Effect::Feed(_)
                 | Effect::Plan { .. }
                 | Effect::Execute { .. } => carry_out(effect),
             }

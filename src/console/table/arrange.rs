@@ -43,6 +43,7 @@ impl ArrangeJob {
             Self::Queues(job) => Arranged::Queues(arrange(job)),
             Self::Endpoints(job) => Arranged::Endpoints(arrange(job)),
             Self::Retries(job) => Arranged::Retries(arrange(job)),
+            Self::Audit(job) => Arranged::Audit(arrange(job)),
         }
     }
 }

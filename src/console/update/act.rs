@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::details;
 use super::say::{self, counted};
-use super::{State, filter, snapshots};
+use super::{State, feeds, filter, snapshots};
 use crate::console::Effect;
 use crate::console::action::{ActionId, help_sections};
 use crate::console::detail::Subject;
@@ -26,6 +26,7 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         ActionId::Queues => go(state, View::Queues),
         ActionId::Endpoints => go(state, View::Endpoints),
         ActionId::Retries => go(state, View::Retries),
+        ActionId::Audit => go(state, View::Audit),
         ActionId::Log => go(state, View::Log),
         ActionId::NextView => turn(state, 1),
         ActionId::PreviousView => turn(state, -1),
@@ -48,7 +49,10 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         ActionId::Filter => filter::begin(state),
         ActionId::SortNext => return sort(state, |list| list.sort_next()),
         ActionId::SortReverse => return sort(state, |list| list.sort_reverse()),
-        ActionId::Refresh => return vec![Effect::Refresh],
+        ActionId::Refresh => {
+            feeds::hurry(state);
+            return vec![Effect::Refresh];
+        }
         ActionId::Freeze => return snapshots::freeze(state),
         ActionId::Copy => return copy(state),
         ActionId::Suspend => return vec![Effect::Suspend],
@@ -189,6 +193,7 @@ fn copy(state: &mut State) -> Vec<Effect> {
             row.map(|row| row.endpoint.url.as_str().to_owned())
         }
         (None, View::Retries) => state.retries.selected_row().and_then(|row| retry(row)),
+        (None, View::Audit) => state.audit.table.selected_row().map(|row| row.entry.target.clone()),
         (None, View::Overview | View::Log) => None,
     };
     let Some(text) = text else {

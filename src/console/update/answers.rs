@@ -1,6 +1,6 @@
 //! What came of a confirmed action: counted as it goes, said once at the end.
 
-use super::State;
+use super::{State, feeds};
 use super::say::{self, counted};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
@@ -45,6 +45,7 @@ fn finish(state: &mut State, place: usize) -> Vec<Effect> {
         return Vec::new();
     }
     let task = state.tasks.remove(place);
+    feeds::hurry(state);
     let (tone, text) = sentence(&task);
     say::toast(state, tone, &text);
     say::did(state, tone, &text);

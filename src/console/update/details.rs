@@ -37,7 +37,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
             let queue = retry.queue.clone().map(Subject::Queue);
             queue.or_else(|| retry.url.clone().map(Subject::Endpoint))
         }),
-        View::Overview | View::Log => None,
+        View::Overview | View::Audit | View::Log => None,
     };
     match subject {
         Some(subject) => push(state, subject),

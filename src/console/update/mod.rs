@@ -8,6 +8,7 @@
 //! | `details.rs` | open details |
 //! | `scope.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
 //! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
+//! | `feeds.rs` | the lists that are asked for while they are in front |
 //! | `say.rs` | toasts and the action log |
 //! | `wake.rs` | when something changes by time alone |
 
@@ -16,6 +17,7 @@ mod answers;
 mod confirm;
 mod details;
 mod differences;
+mod feeds;
 mod filter;
 mod keys;
 mod say;
@@ -42,6 +44,12 @@ const PROBLEM_WIDTH_MAX: usize = 400;
 pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
     state.now = now;
     say::expire(state);
+    let mut effects = happen(state, event);
+    effects.extend(feeds::ask(state));
+    effects
+}
+
+fn happen(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Key(key) => return keys::key(state, key),
         Event::Paste(text) => return keys::paste(state, &text),
@@ -60,6 +68,7 @@ pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
         Event::Engine(event) => engine_event(state, event),
         Event::Arranged(arranged) => adopt(state, arranged),
         Event::Detail(answer) => details::answered(state, *answer),
+        Event::Fed(fed) => return feeds::answered(state, fed),
         Event::Tick => {}
     }
     Vec::new()
@@ -131,5 +140,6 @@ fn adopt(state: &mut State, arranged: Arranged) {
         Arranged::Queues(order) => state.queues.adopt(order),
         Arranged::Endpoints(order) => state.endpoints.adopt(order),
         Arranged::Retries(order) => state.retries.adopt(order),
+        Arranged::Audit(order) => state.audit.table.adopt(order),
     };
 }

@@ -249,7 +249,7 @@ fn marked(state: &State) -> Rows<'_> {
         View::Queues => Rows::marked(&state.queues, Pointed::Queue),
         View::Endpoints => Rows::marked(&state.endpoints, Pointed::Endpoint),
         View::Retries => Rows::marked(&state.retries, |retry| of_retry(state, retry)),
-        View::Overview | View::Log => Rows::default(),
+        View::Overview | View::Audit | View::Log => Rows::default(),
     }
 }
 
@@ -258,7 +258,7 @@ fn filtered(state: &State) -> Rows<'_> {
         View::Queues => Rows::filtered(&state.queues, Pointed::Queue),
         View::Endpoints => Rows::filtered(&state.endpoints, Pointed::Endpoint),
         View::Retries => Rows::filtered(&state.retries, |retry| of_retry(state, retry)),
-        View::Overview | View::Log => Rows::default(),
+        View::Overview | View::Audit | View::Log => Rows::default(),
     }
 }
 
@@ -270,7 +270,7 @@ fn selected(state: &State) -> Option<Pointed<'_>> {
         View::Queues => state.queues.selected_row().map(|row| Pointed::Queue(row)),
         View::Endpoints => state.endpoints.selected_row().map(|row| Pointed::Endpoint(row)),
         View::Retries => state.retries.selected_row().map(|row| of_retry(state, row)),
-        View::Overview | View::Log => None,
+        View::Overview | View::Audit | View::Log => None,
     }
 }
 

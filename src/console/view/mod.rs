@@ -3,6 +3,7 @@
 //! Only rows that are on the screen are made into text; sums come ready from the snapshot. Styles are
 //! roles of the theme, and every text passes the canvas, which makes it safe and cuts it to its place.
 
+mod audit;
 mod canvas;
 mod columns;
 mod connecting;
@@ -73,6 +74,7 @@ fn body(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> 
         View::Queues => queues::paint(canvas, area, state),
         View::Endpoints => endpoints::paint(canvas, area, state),
         View::Retries => retries::paint(canvas, area, state),
+        View::Audit => audit::paint(canvas, area, state),
         View::Log => {
             log::paint(canvas, area, state);
             None
