@@ -97,6 +97,14 @@ pub enum BrokerError {
         /// Its name.
         exchange: String,
     },
+    /// A message of the queue cannot be decoded; it can be rescued.
+    #[error("a message of queue {queue:?} cannot be decoded: {detail}")]
+    Undecodable {
+        /// The queue.
+        queue: String,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// Anything else that it says.
     #[error("broker failed during {operation}: {detail}")]
     Failed {
@@ -168,6 +176,11 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// it. The caller holds the lease of a delivery queue, or the queue is not one.
     async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError>;
 
+    /// Walks a queue from its head on, on a connection of its own, holding everything that is not settled.
+    /// `None`: there is no such queue. The caller holds the lease of a delivery queue, or the queue is not
+    /// one; nobody else should consume it. The broker marks what was walked over as redelivered.
+    async fn walk(&self, queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError>;
+
     /// Takes the first message out byte for byte with a reader that survives what the ordinary one does
     /// not; it is only gone after [`Rescued::settle`]. The caller holds the lease.
     async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
@@ -181,6 +194,9 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
 
     /// One queue with what is known of it, statistics included.
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError>;
+
+    /// An exchange with what is bound to it; `None`: there is no such exchange.
+    async fn exchange_detail(&self, exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError>;
 
     /// The policies of the vhost, for matching by ourselves.
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError>;
@@ -217,6 +233,27 @@ pub trait Attached: Send {
 
     /// Closes the channel and waits until the broker has it: everything not acked is back in its place.
     async fn close(self: Box<Self>);
+}
+
+/// A walk over a queue. Everything that it passed is in its hand until it is settled or the walk ends;
+/// ending (dropping too) puts the rest back in its place. What is in memory is bounded, however long it is.
+/// A broker's consumer timeout bounds its time (30 minutes by default).
+#[async_trait]
+pub trait Walk: Send {
+    /// The next messages in order, up to `limit`. Empty: the end, as of now, or [`Walk::is_cut`]; it may be
+    /// called again. Never waits long. [`BrokerError::Undecodable`]: the next one cannot be read, and the
+    /// walk is over.
+    async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, BrokerError>;
+
+    /// Whether the last answer was empty because no more may be held at once: settle some and go on.
+    fn is_cut(&self) -> bool;
+
+    /// Takes messages out of the queue for good. It is certain once [`Walk::close`] succeeded; what an
+    /// error leaves open comes again.
+    async fn settle(&mut self, tags: &[DeliveryTag]) -> Result<(), BrokerError>;
+
+    /// Gives the rest back in its place and waits until the broker has it.
+    async fn close(self: Box<Self>) -> Result<(), BrokerError>;
 }
 
 /// A message that was taken out byte for byte.

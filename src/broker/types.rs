@@ -128,6 +128,65 @@ pub struct Browsed {
     pub message: Message,
 }
 
+/// How to walk a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkOptions {
+    /// Messages that the client may have in memory ahead of the caller, at most (more on quorum queues).
+    pub window_messages: u32,
+    /// Bytes of bodies that it may have in memory, as far as the sizes before let one tell.
+    pub window_bytes: usize,
+    /// Whether it is a quorum queue, which keeps what it gets back in order only within bounds: there a walk
+    /// that settles nothing may be cut ([`super::Walk::is_cut`]).
+    pub quorum: bool,
+}
+
+impl Default for WalkOptions {
+    fn default() -> Self {
+        Self {
+            window_messages: 2000,
+            window_bytes: 8 << 20,
+            quorum: false,
+        }
+    }
+}
+
+/// A message in the hand of a walk.
+#[derive(Clone, Debug)]
+pub struct Walked {
+    /// To settle it with.
+    pub tag: DeliveryTag,
+    /// 1 for the first of this walk.
+    pub position: u64,
+    /// Whether the broker says that somebody had it before.
+    pub redelivered: bool,
+    /// The exchange that it came into the queue through; empty for the default exchange.
+    pub exchange: String,
+    /// The routing key that it came with.
+    pub routing_key: String,
+    /// The message.
+    pub message: Message,
+}
+
+/// An exchange and what is bound to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExchangeDetail {
+    /// `direct`, `fanout`, `topic`, `headers`, or a plugin's.
+    pub kind: String,
+    /// What it routes to.
+    pub bindings: Vec<ExchangeBinding>,
+}
+
+/// One binding of an exchange.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangeBinding {
+    /// The queue or exchange.
+    pub destination: String,
+    /// Whether that is an exchange.
+    pub to_exchange: bool,
+    /// The binding's key.
+    pub routing_key: String,
+}
+
 /// Which page of queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRequest {

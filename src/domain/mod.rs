@@ -2,6 +2,8 @@
 
 pub mod attempt;
 pub mod broker_rules;
+pub mod dead_letter;
+pub mod death;
 pub mod egress;
 pub mod endpoint;
 pub mod filter;

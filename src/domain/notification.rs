@@ -7,7 +7,7 @@
 use bytes::Bytes;
 
 use super::id::{ExecutionId, IdError, NotificationId};
-use super::message::{HeaderValue, Message};
+use super::message::{HeaderValue, Message, timestamp_s};
 use super::time::Timestamp;
 use super::url::{EndpointUrl, UrlError};
 
@@ -198,9 +198,10 @@ impl Notification {
             content_type: self.content_type.clone(),
             message_id: Some(self.id.as_str().to_owned()),
             kind: Some("notification".to_owned()),
-            timestamp: self.created_at,
+            timestamp_s: self.created_at.map(timestamp_s),
             headers,
             body: self.body.clone(),
+            ..Message::default()
         }
     }
 }
@@ -209,15 +210,14 @@ impl Notification {
 #[must_use]
 pub fn end_mark(id: &NotificationId, execution: &ExecutionId, url: &EndpointUrl, created_at: Timestamp) -> Message {
     Message {
-        content_type: None,
         message_id: Some(id.as_str().to_owned()),
         kind: Some("end".to_owned()),
-        timestamp: Some(created_at),
+        timestamp_s: Some(timestamp_s(created_at)),
         headers: vec![
             (HEADER_URL.to_owned(), HeaderValue::text(url.as_str())),
             (HEADER_EXECUTION.to_owned(), HeaderValue::text(execution.as_str())),
         ],
-        body: Bytes::new(),
+        ..Message::default()
     }
 }
 
@@ -265,7 +265,7 @@ fn decode_notification(
         body: message.body.clone(),
         polling_time_s: number(message, HEADER_POLLING_TIME)?,
         restart_count: number(message, HEADER_RESTART_COUNT)?,
-        created_at: message.timestamp,
+        created_at: message.created_at(),
         event_type: message.header_text(HEADER_TYPE).map(ToOwned::to_owned),
         subscription: message.header_text(HEADER_SUBSCRIPTION).map(ToOwned::to_owned),
     };
@@ -303,7 +303,7 @@ fn request_headers(message: &Message) -> Result<Vec<(String, String)>, Notificat
 fn number(message: &Message, name: &str) -> Result<Option<u32>, NotificationError> {
     let parsed = match message.header(name) {
         None => return Ok(None),
-        Some(HeaderValue::Integer(n)) => u32::try_from(*n).ok(),
+        Some(value) if value.as_integer().is_some() => value.as_integer().and_then(|n| u32::try_from(n).ok()),
         Some(value) => value.as_text().and_then(|text| text.parse().ok()),
     };
     parsed

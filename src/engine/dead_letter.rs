@@ -3,6 +3,7 @@
 //! Everything added is an `x-redrive-…` header, so that looking at it and sending it back need nothing
 //! but the message (DESIGN.md, *Dead letters*).
 
+use crate::domain::dead_letter::HEADER_DEAD;
 use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message};
 use crate::domain::queue::{Decision, Head};
@@ -31,9 +32,9 @@ pub(super) fn dead_letter(
     now: Timestamp,
 ) -> Message {
     let mut letter = original.clone();
-    letter.headers.retain(|(name, _)| !name.starts_with("x-redrive-dead-"));
-    let text = |name: &str, value: &str| (format!("x-redrive-dead-{name}"), HeaderValue::text(cut(value)));
-    let number = |name: &str, value: i64| (format!("x-redrive-dead-{name}"), HeaderValue::Integer(value));
+    letter.headers.retain(|(name, _)| !name.starts_with(HEADER_DEAD));
+    let text = |name: &str, value: &str| (format!("{HEADER_DEAD}{name}"), HeaderValue::text(cut(value)));
+    let number = |name: &str, value: i64| (format!("{HEADER_DEAD}{name}"), HeaderValue::Integer(value));
     letter.headers.push(text("origin", origin.as_str()));
     letter.headers.push(text("decision", &decision.id));
     letter.headers.push(text("reason", &decision.reason));
@@ -62,7 +63,7 @@ pub(super) fn dead_letter(
         let bytes = bytes::Bytes::copy_from_slice(&response[..end]);
         letter
             .headers
-            .push(("x-redrive-dead-response".to_owned(), HeaderValue::Text(bytes)));
+            .push((format!("{HEADER_DEAD}response"), HeaderValue::Text(bytes)));
     }
     letter
 }

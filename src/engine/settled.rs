@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 
 use crate::domain::id::QueueName;
-use crate::domain::message::{HeaderValue, Message};
+use crate::domain::message::{HeaderValue, Message, encode_headers};
 
 /// Remembered of one queue, at most.
 const QUEUE_MAX: usize = 2_048;
@@ -153,9 +153,15 @@ fn headers_and_body(digest: &mut Sha256, message: &Message) {
         part(digest, name.as_bytes());
         match value {
             HeaderValue::Text(bytes) => part(digest, bytes),
-            HeaderValue::Integer(number) => part(digest, &number.to_be_bytes()),
             HeaderValue::Bool(truth) => part(digest, &[u8::from(*truth)]),
             HeaderValue::Other(text) => part(digest, text.as_bytes()),
+            value => match value.as_integer() {
+                Some(number) => part(digest, &number.to_be_bytes()),
+                None => part(
+                    digest,
+                    &encode_headers(&[(String::new(), value.clone())]).unwrap_or_default(),
+                ),
+            },
         }
     }
     part(digest, &message.body);

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::domain::message::{HeaderValue, Message};
 use crate::domain::notification::{HEADER_EXECUTION, HEADER_URL};
 use crate::domain::queue::{Head, Pause, Why};
+use crate::domain::time::Timestamp;
 use crate::engine::view::{BrowsedMessage, QueueView};
 
 use super::time;
@@ -220,7 +221,7 @@ impl From<&BrowsedMessage> for Browsed {
             execution_id: message.header_text(HEADER_EXECUTION).map(ToOwned::to_owned),
             url: message.header_text(HEADER_URL).map(ToOwned::to_owned),
             content_type: message.content_type.clone(),
-            timestamp: message.timestamp.and_then(time),
+            timestamp: message.created_at().and_then(time),
             headers: headers(message),
             body_bytes: message.body.len(),
             body_truncated: truncated,
@@ -245,17 +246,41 @@ fn beginning(body: &[u8]) -> (&[u8], bool) {
     }
 }
 
-fn headers(message: &Message) -> Vec<Header> {
+pub(super) fn headers(message: &Message) -> Vec<Header> {
     let header = |(name, value): &(String, HeaderValue)| Header {
         name: name.clone(),
-        value: match value {
-            HeaderValue::Text(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
-            HeaderValue::Integer(number) => (*number).into(),
-            HeaderValue::Bool(flag) => (*flag).into(),
-            HeaderValue::Other(text) => text.clone().into(),
-        },
+        value: shown(value),
     };
     message.headers.iter().map(header).collect()
+}
+
+/// The value in JSON's types. Its depth was bounded when it was read.
+fn shown(value: &HeaderValue) -> serde_json::Value {
+    match value {
+        HeaderValue::Text(bytes) | HeaderValue::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned().into(),
+        HeaderValue::Integer(number) => (*number).into(),
+        HeaderValue::I8(number) => (*number).into(),
+        HeaderValue::U8(number) => (*number).into(),
+        HeaderValue::I16(number) => (*number).into(),
+        HeaderValue::U16(number) => (*number).into(),
+        HeaderValue::I32(number) => (*number).into(),
+        HeaderValue::U32(number) => (*number).into(),
+        HeaderValue::Bool(flag) => (*flag).into(),
+        HeaderValue::Float(number) => (*number).into(),
+        HeaderValue::Double(number) => (*number).into(),
+        HeaderValue::Decimal { scale, value } => format!("{value}e-{scale}").into(),
+        HeaderValue::Timestamp(seconds) => i64::try_from(*seconds)
+            .ok()
+            .and_then(|seconds| time(Timestamp::from_seconds(seconds)))
+            .map_or_else(|| (*seconds).into(), Into::into),
+        HeaderValue::Array(values) => values.iter().map(shown).collect::<Vec<_>>().into(),
+        HeaderValue::Table(entries) => {
+            let entries = entries.iter().map(|(name, value)| (name.clone(), shown(value)));
+            serde_json::Value::Object(entries.collect())
+        }
+        HeaderValue::Void => serde_json::Value::Null,
+        HeaderValue::Other(text) => text.clone().into(),
+    }
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@
 
 mod attachment;
 mod failure;
-mod headers;
 mod registry;
 mod rescued;
 mod shared;
 mod signals;
 mod tables;
+mod walk;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -27,7 +27,8 @@ use async_trait::async_trait;
 use crate::ambient::{self, Clock};
 use crate::broker::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ListedQueue, Look, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal,
+    ExchangeDetail, ListedQueue, Look, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal, Walk,
+    WalkOptions,
 };
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
@@ -216,6 +217,11 @@ impl Broker for Embedded {
             .collect())
     }
 
+    async fn walk(&self, queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError> {
+        let found = self.0.find("walk", queue.as_str()).await?;
+        Ok(found.map(|(id, _)| -> Box<dyn Walk> { Box::new(walk::Rows::new(Arc::clone(&self.0), id, options)) }))
+    }
+
     async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
         let (id, stored) = self.0.first_messages("rescue", queue, 1).await?;
         let first = stored.into_iter().next();
@@ -260,6 +266,10 @@ impl Broker for Embedded {
             .await
             .map_err(failure::read("show a queue"))?;
         Ok(counted.and_then(|counted| self.0.listed(&counted)))
+    }
+
+    async fn exchange_detail(&self, _exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError> {
+        Ok(None)
     }
 
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {

@@ -12,11 +12,20 @@ use crate::sqlite::SqliteFile;
 
 const CLASS_BASIC: u16 = 60;
 const FLAG_CONTENT_TYPE: u16 = 1 << 15;
+const FLAG_CONTENT_ENCODING: u16 = 1 << 14;
 const FLAG_HEADERS: u16 = 1 << 13;
 const FLAG_DELIVERY_MODE: u16 = 1 << 12;
+const FLAG_PRIORITY: u16 = 1 << 11;
+const FLAG_CORRELATION_ID: u16 = 1 << 10;
+const FLAG_REPLY_TO: u16 = 1 << 9;
+const FLAG_EXPIRATION: u16 = 1 << 8;
 const FLAG_MESSAGE_ID: u16 = 1 << 7;
 const FLAG_TIMESTAMP: u16 = 1 << 6;
 const FLAG_TYPE: u16 = 1 << 5;
+const FLAG_USER_ID: u16 = 1 << 4;
+const FLAG_APP_ID: u16 = 1 << 3;
+const FLAG_CLUSTER_ID: u16 = 1 << 2;
+const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
 
 pub(super) struct RescuedRow {
@@ -72,23 +81,31 @@ impl Rescued for RescuedRow {
 fn header_frame(message: &Message) -> Vec<u8> {
     let mut properties = Vec::new();
     let mut flags = FLAG_HEADERS | FLAG_DELIVERY_MODE;
-    if let Some(text) = &message.content_type {
-        flags |= FLAG_CONTENT_TYPE;
-        put_short(&mut properties, text);
-    }
+    let mut text = |properties: &mut Vec<u8>, flag: u16, text: &Option<String>| {
+        if let Some(text) = text {
+            flags |= flag;
+            put_short(properties, text);
+        }
+    };
+    text(&mut properties, FLAG_CONTENT_TYPE, &message.content_type);
+    text(&mut properties, FLAG_CONTENT_ENCODING, &message.content_encoding);
     put_long(&mut properties, &table(&message.headers));
-    properties.push(PERSISTENT);
-    if let Some(text) = &message.message_id {
-        flags |= FLAG_MESSAGE_ID;
-        put_short(&mut properties, text);
+    properties.push(if message.transient { TRANSIENT } else { PERSISTENT });
+    properties.extend(message.priority);
+    text(&mut properties, FLAG_CORRELATION_ID, &message.correlation_id);
+    text(&mut properties, FLAG_REPLY_TO, &message.reply_to);
+    text(&mut properties, FLAG_EXPIRATION, &message.expiration);
+    text(&mut properties, FLAG_MESSAGE_ID, &message.message_id);
+    properties.extend(message.timestamp_s.into_iter().flat_map(u64::to_be_bytes));
+    text(&mut properties, FLAG_TYPE, &message.kind);
+    text(&mut properties, FLAG_USER_ID, &message.user_id);
+    text(&mut properties, FLAG_APP_ID, &message.app_id);
+    text(&mut properties, FLAG_CLUSTER_ID, &message.cluster_id);
+    if message.priority.is_some() {
+        flags |= FLAG_PRIORITY;
     }
-    if let Some(timestamp) = message.timestamp {
+    if message.timestamp_s.is_some() {
         flags |= FLAG_TIMESTAMP;
-        properties.extend(timestamp.seconds().to_be_bytes());
-    }
-    if let Some(text) = &message.kind {
-        flags |= FLAG_TYPE;
-        put_short(&mut properties, text);
     }
     let mut frame = Vec::with_capacity(14 + properties.len());
     frame.extend(CLASS_BASIC.to_be_bytes());
@@ -103,23 +120,51 @@ fn table(headers: &[(String, HeaderValue)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in headers {
         put_short(&mut bytes, name);
-        match value {
-            HeaderValue::Text(text) => {
-                bytes.push(b'S');
-                put_long(&mut bytes, text);
-            }
-            HeaderValue::Integer(number) => {
-                bytes.push(b'l');
-                bytes.extend(number.to_be_bytes());
-            }
-            HeaderValue::Bool(flag) => bytes.extend([b't', u8::from(*flag)]),
-            HeaderValue::Other(text) => {
-                bytes.push(b'S');
-                put_long(&mut bytes, text.as_bytes());
-            }
-        }
+        put_value(&mut bytes, value);
     }
     bytes
+}
+
+fn put_value(bytes: &mut Vec<u8>, value: &HeaderValue) {
+    match value {
+        HeaderValue::Text(text) => put_kind(bytes, b'S', text),
+        HeaderValue::Other(text) => put_kind(bytes, b'S', text.as_bytes()),
+        HeaderValue::Bytes(value) => put_kind(bytes, b'x', value),
+        HeaderValue::Table(entries) => put_kind(bytes, b'F', &table(entries)),
+        HeaderValue::Array(values) => {
+            let mut list = Vec::new();
+            for value in values {
+                put_value(&mut list, value);
+            }
+            put_kind(bytes, b'A', &list);
+        }
+        HeaderValue::Integer(number) => put_fixed(bytes, b'l', &number.to_be_bytes()),
+        HeaderValue::I8(number) => put_fixed(bytes, b'b', &number.to_be_bytes()),
+        HeaderValue::U8(number) => put_fixed(bytes, b'B', &number.to_be_bytes()),
+        HeaderValue::I16(number) => put_fixed(bytes, b's', &number.to_be_bytes()),
+        HeaderValue::U16(number) => put_fixed(bytes, b'u', &number.to_be_bytes()),
+        HeaderValue::I32(number) => put_fixed(bytes, b'I', &number.to_be_bytes()),
+        HeaderValue::U32(number) => put_fixed(bytes, b'i', &number.to_be_bytes()),
+        HeaderValue::Bool(flag) => put_fixed(bytes, b't', &[u8::from(*flag)]),
+        HeaderValue::Float(number) => put_fixed(bytes, b'f', &number.to_be_bytes()),
+        HeaderValue::Double(number) => put_fixed(bytes, b'd', &number.to_be_bytes()),
+        HeaderValue::Decimal { scale, value } => {
+            put_fixed(bytes, b'D', &[*scale]);
+            bytes.extend(value.to_be_bytes());
+        }
+        HeaderValue::Timestamp(seconds) => put_fixed(bytes, b'T', &seconds.to_be_bytes()),
+        HeaderValue::Void => bytes.push(b'V'),
+    }
+}
+
+fn put_kind(bytes: &mut Vec<u8>, kind: u8, value: &[u8]) {
+    bytes.push(kind);
+    put_long(bytes, value);
+}
+
+fn put_fixed(bytes: &mut Vec<u8>, kind: u8, value: &[u8]) {
+    bytes.push(kind);
+    bytes.extend(value);
 }
 
 fn put_short(bytes: &mut Vec<u8>, text: &str) {
@@ -140,7 +185,6 @@ mod tests {
     use lapin::protocol::basic::AMQPProperties;
 
     use super::*;
-    use crate::domain::time::Timestamp;
 
     #[test]
     fn the_frame_is_one_that_an_amqp_client_reads() {
@@ -148,12 +192,15 @@ mod tests {
             content_type: Some("text/plain".into()),
             message_id: Some("m1".into()),
             kind: Some("notification".into()),
-            timestamp: Some(Timestamp::from_seconds(7)),
+            correlation_id: Some("c".into()),
+            priority: Some(3),
+            timestamp_s: Some(7),
             headers: vec![
                 ("n".into(), HeaderValue::Integer(-3)),
                 ("t".into(), HeaderValue::text("ü")),
             ],
             body: Bytes::from_static(b"body"),
+            ..Message::default()
         };
         let frame = header_frame(&message);
         assert_eq!(frame[..12], [0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4]);
@@ -162,6 +209,8 @@ mod tests {
         assert_eq!(read.content_type().as_ref().unwrap().as_str(), "text/plain");
         assert_eq!(read.message_id().as_ref().unwrap().as_str(), "m1");
         assert_eq!(read.kind().as_ref().unwrap().as_str(), "notification");
+        assert_eq!(read.correlation_id().as_ref().unwrap().as_str(), "c");
+        assert_eq!(*read.priority(), Some(3));
         assert_eq!(*read.timestamp(), Some(7));
         assert_eq!(*read.delivery_mode(), Some(PERSISTENT));
         assert_eq!(read.headers().as_ref().unwrap().inner().len(), 2);

@@ -9,15 +9,15 @@ use bytes::Bytes;
 use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
-use super::headers;
 use crate::broker::PageRequest;
-use crate::domain::message::Message;
+use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
 
 /// Versions of the tables.
-pub(super) const MIGRATIONS: &[(i64, &str)] = &[(
-    1,
-    "CREATE TABLE broker_exchange (name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
+pub(super) const MIGRATIONS: &[(i64, &str)] = &[
+    (
+        1,
+        "CREATE TABLE broker_exchange (name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
      CREATE TABLE broker_queue (
          id INTEGER PRIMARY KEY AUTOINCREMENT,
          name TEXT NOT NULL UNIQUE,
@@ -43,7 +43,9 @@ pub(super) const MIGRATIONS: &[(i64, &str)] = &[(
          name TEXT NOT NULL,
          deleted_by TEXT NOT NULL
      ) STRICT;",
-)];
+    ),
+    (2, "ALTER TABLE broker_message ADD COLUMN properties BLOB;"),
+];
 
 const EXCHANGE_DECLARE: &str = "INSERT INTO broker_exchange (name) VALUES (?) ON CONFLICT DO NOTHING";
 const EXCHANGE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM broker_exchange WHERE name = ?)";
@@ -75,12 +77,12 @@ const DELETIONS_SINCE: &str =
     "SELECT id, queue, name, deleted_by FROM broker_deletion WHERE id > ? ORDER BY id LIMIT 1000";
 const DELETIONS_KEPT: i64 = 1000;
 const MESSAGE_INSERT: &str = "INSERT INTO broker_message
-        (queue, size, published_at, content_type, message_id, kind, timestamp_s, headers, body)
-    SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 FROM broker_queue WHERE name = ?1 AND bound = 1
+        (queue, size, published_at, content_type, message_id, kind, timestamp_s, properties, headers, body)
+    SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM broker_queue WHERE name = ?1 AND bound = 1
     RETURNING queue";
 const MESSAGE_DELETE: &str = "DELETE FROM broker_message WHERE id = ?1 AND queue = ?2";
 const MESSAGE_SIZES: &str = "SELECT id, size FROM broker_message WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
-const MESSAGES: &str = "SELECT id, content_type, message_id, kind, timestamp_s, headers, body
+const MESSAGES: &str = "SELECT id, content_type, message_id, kind, timestamp_s, properties, headers, body
     FROM broker_message WHERE queue = ?1 AND id > ?2 AND id <= ?3 ORDER BY id";
 const LAST_MESSAGE: &str = "SELECT coalesce(max(id), 0) FROM broker_message";
 const LAST_QUEUE: &str = "SELECT coalesce(max(id), 0) FROM broker_queue";
@@ -222,9 +224,12 @@ pub(super) async fn message_insert(
     message: Message,
     now: Timestamp,
 ) -> Sql<Option<i64>> {
-    let headers =
-        headers::encode(&message.headers).ok_or_else(|| sqlx::Error::Encode("a header is longer than 4 GiB".into()))?;
+    let too_long = || sqlx::Error::Encode("a header is longer than 4 GiB".into());
+    let headers = message::encode_headers(&message.headers).ok_or_else(too_long)?;
+    let properties = rare_properties(&message).map(|rare| message::encode_properties(&rare).ok_or_else(too_long));
+    let properties = properties.transpose()?;
     let size = i64::try_from(message.body.len() + headers.len()).unwrap_or(i64::MAX);
+    let created_s = message.created_at().map(Timestamp::seconds);
     sqlx::query_scalar(MESSAGE_INSERT)
         .bind(queue)
         .bind(size)
@@ -232,11 +237,34 @@ pub(super) async fn message_insert(
         .bind(message.content_type)
         .bind(message.message_id)
         .bind(message.kind)
-        .bind(message.timestamp.map(Timestamp::seconds))
+        .bind(created_s)
+        .bind(properties)
         .bind(headers)
         .bind(Vec::from(message.body))
         .fetch_optional(connection)
         .await
+}
+
+/// The properties that have no column of their own; `None` for what everyday messages have.
+fn rare_properties(message: &Message) -> Option<Message> {
+    let mut rare = Message {
+        content_encoding: message.content_encoding.clone(),
+        transient: message.transient,
+        priority: message.priority,
+        correlation_id: message.correlation_id.clone(),
+        reply_to: message.reply_to.clone(),
+        expiration: message.expiration.clone(),
+        timestamp_s: message.timestamp_s,
+        user_id: message.user_id.clone(),
+        app_id: message.app_id.clone(),
+        cluster_id: message.cluster_id.clone(),
+        ..Message::default()
+    };
+    // Only a time that the column does not hold.
+    if message.timestamp_s == message.created_at().map(message::timestamp_s) {
+        rare.timestamp_s = None;
+    }
+    (rare != Message::default()).then_some(rare)
 }
 
 /// Answers whether it was there.
@@ -287,17 +315,24 @@ pub(super) async fn messages(readers: &SqlitePool, queue: i64, after: i64, windo
 fn stored(row: &SqliteRow) -> Sql<Stored> {
     let seconds: Option<i64> = row.try_get("timestamp_s")?;
     let headers: &[u8] = row.try_get("headers")?;
+    let properties: Option<&[u8]> = row.try_get("properties")?;
     let body: Vec<u8> = row.try_get("body")?;
+    let damaged = || sqlx::Error::Decode("headers are damaged".into());
+    let mut message = Message {
+        content_type: row.try_get("content_type")?,
+        message_id: row.try_get("message_id")?,
+        kind: row.try_get("kind")?,
+        timestamp_s: seconds.map(|seconds| message::timestamp_s(Timestamp::from_seconds(seconds))),
+        headers: message::decode_headers(headers).ok_or_else(damaged)?,
+        body: Bytes::from(body),
+        ..Message::default()
+    };
+    if let Some(properties) = properties {
+        message::decode_properties(properties, &mut message).ok_or_else(damaged)?;
+    }
     Ok(Stored {
         id: row.try_get("id")?,
-        message: Message {
-            content_type: row.try_get("content_type")?,
-            message_id: row.try_get("message_id")?,
-            kind: row.try_get("kind")?,
-            timestamp: seconds.map(Timestamp::from_seconds),
-            headers: headers::decode(headers).ok_or_else(|| sqlx::Error::Decode("headers are damaged".into()))?,
-            body: Bytes::from(body),
-        },
+        message,
     })
 }
 

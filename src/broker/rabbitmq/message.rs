@@ -8,10 +8,9 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use lapin::BasicProperties;
-use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+use lapin::types::{AMQPValue, DecimalValue, FieldArray, FieldTable, LongString, ShortString};
 
-use crate::domain::message::{HeaderValue, Message};
-use crate::domain::time::Timestamp;
+use crate::domain::message::{HEADER_DEPTH_MAX, HeaderValue, Message};
 
 /// Levels of a nested header value that are shown.
 const SHOWN_DEPTH: usize = 4;
@@ -22,14 +21,27 @@ const DROPPED_DEPTH: usize = 100;
 /// A stack that bears the deepest table that fits into a frame.
 const DROP_STACK_BYTES: usize = 128 << 20;
 
+/// AMQP's number for a message that survives a restart.
+const PERSISTENT: u8 = 2;
+const TRANSIENT: u8 = 1;
+
 /// The message that came with `properties` and `body`.
 pub(super) fn received(properties: BasicProperties, body: Vec<u8>) -> Message {
     let text = |value: &Option<ShortString>| value.as_ref().map(|value| value.as_str().to_owned());
     let message = Message {
         content_type: text(properties.content_type()),
+        content_encoding: text(properties.content_encoding()),
+        transient: *properties.delivery_mode() != Some(PERSISTENT),
+        priority: *properties.priority(),
+        correlation_id: text(properties.correlation_id()),
+        reply_to: text(properties.reply_to()),
+        expiration: text(properties.expiration()),
         message_id: text(properties.message_id()),
+        timestamp_s: *properties.timestamp(),
         kind: text(properties.kind()),
-        timestamp: properties.timestamp().map(seconds),
+        user_id: text(properties.user_id()),
+        app_id: text(properties.app_id()),
+        cluster_id: text(properties.cluster_id()),
         headers: properties.headers().as_ref().map(headers).unwrap_or_default(),
         body: Bytes::from(body),
     };
@@ -39,38 +51,28 @@ pub(super) fn received(properties: BasicProperties, body: Vec<u8>) -> Message {
 
 /// The properties that a message is published with, or why it cannot be: `frame_max` bounds them all.
 pub(super) fn published(message: &Message, frame_max: usize) -> Result<BasicProperties, String> {
-    // Persistent: what is confirmed survives a restart of the broker.
-    let mut properties = BasicProperties::default().with_delivery_mode(2);
+    // Persistent unless it came otherwise: what is confirmed survives a restart of the broker.
+    let mode = if message.transient { TRANSIENT } else { PERSISTENT };
+    let mut properties = BasicProperties::default().with_delivery_mode(mode);
+    if let Some(priority) = message.priority {
+        properties = properties.with_priority(priority);
+    }
+    if let Some(seconds) = message.timestamp_s {
+        properties = properties.with_timestamp(seconds);
+    }
     let mut size = 256;
-    if let Some(content_type) = &message.content_type {
-        properties = properties.with_content_type(short("content_type", content_type)?);
-    }
-    if let Some(id) = &message.message_id {
-        properties = properties.with_message_id(short("message_id", id)?);
-    }
-    if let Some(kind) = &message.kind {
-        properties = properties.with_type(short("type", kind)?);
-    }
-    if let Some(timestamp) = message.timestamp {
-        properties = properties.with_timestamp(u64::try_from(timestamp.seconds()).unwrap_or(0));
+    for (name, text, with) in texts(message) {
+        if let Some(text) = text {
+            properties = with(properties, short(name, text)?);
+            size += text.len() + 1;
+        }
     }
     if !message.headers.is_empty() {
-        let mut table = FieldTable::default();
-        for (name, value) in &message.headers {
-            let value = header_value(value);
-            size += name.len()
-                + 16
-                + if let AMQPValue::LongString(text) = &value {
-                    text.len()
-                } else {
-                    0
-                };
-            table.insert(short("header name", name)?, value);
-        }
-        properties = properties.with_headers(table);
+        size += entries_size(&message.headers);
+        properties = properties.with_headers(table(&message.headers)?);
     }
     // A header frame over the limit closes the whole connection.
-    if frame_max > 0 && size + 3 * 256 > frame_max {
+    if frame_max > 0 && size > frame_max {
         return Err(format!(
             "headers of {size} bytes do not fit into a frame of {frame_max}"
         ));
@@ -78,51 +80,158 @@ pub(super) fn published(message: &Message, frame_max: usize) -> Result<BasicProp
     Ok(properties)
 }
 
+type With = fn(BasicProperties, ShortString) -> BasicProperties;
+
+/// The properties that are short strings, with what sets them.
+fn texts(message: &Message) -> [(&'static str, Option<&str>, With); 10] {
+    [
+        (
+            "content_type",
+            message.content_type.as_deref(),
+            BasicProperties::with_content_type,
+        ),
+        (
+            "content_encoding",
+            message.content_encoding.as_deref(),
+            BasicProperties::with_content_encoding,
+        ),
+        (
+            "correlation_id",
+            message.correlation_id.as_deref(),
+            BasicProperties::with_correlation_id,
+        ),
+        ("reply_to", message.reply_to.as_deref(), BasicProperties::with_reply_to),
+        (
+            "expiration",
+            message.expiration.as_deref(),
+            BasicProperties::with_expiration,
+        ),
+        (
+            "message_id",
+            message.message_id.as_deref(),
+            BasicProperties::with_message_id,
+        ),
+        ("type", message.kind.as_deref(), BasicProperties::with_type),
+        ("user_id", message.user_id.as_deref(), BasicProperties::with_user_id),
+        ("app_id", message.app_id.as_deref(), BasicProperties::with_app_id),
+        (
+            "cluster_id",
+            message.cluster_id.as_deref(),
+            BasicProperties::with_cluster_id,
+        ),
+    ]
+}
+
 fn short(what: &str, text: &str) -> Result<ShortString, String> {
     ShortString::try_new(text).map_err(|_| format!("{what} is longer than 255 bytes"))
 }
 
-fn header_value(value: &HeaderValue) -> AMQPValue {
-    match value {
-        HeaderValue::Text(bytes) => AMQPValue::LongString(LongString::from(bytes.to_vec())),
-        HeaderValue::Integer(number) => AMQPValue::LongLongInt(*number),
-        HeaderValue::Bool(flag) => AMQPValue::Boolean(*flag),
-        HeaderValue::Other(text) => AMQPValue::LongString(LongString::from(text.as_bytes())),
+fn table(entries: &[(String, HeaderValue)]) -> Result<FieldTable, String> {
+    let mut table = FieldTable::default();
+    for (name, value) in entries {
+        table.insert(short("header name", name)?, given(value)?);
     }
+    Ok(table)
 }
 
-/// A broker's timestamp, which is any 64 bits.
-fn seconds(seconds: u64) -> Timestamp {
-    Timestamp::from_seconds(i64::try_from(seconds).unwrap_or(i64::MAX))
+/// Its depth is the one that was kept, so recursion is bounded.
+fn given(value: &HeaderValue) -> Result<AMQPValue, String> {
+    Ok(match value {
+        HeaderValue::Text(bytes) => AMQPValue::LongString(LongString::from(bytes.to_vec())),
+        HeaderValue::Integer(number) => AMQPValue::LongLongInt(*number),
+        HeaderValue::I8(number) => AMQPValue::ShortShortInt(*number),
+        HeaderValue::U8(number) => AMQPValue::ShortShortUInt(*number),
+        HeaderValue::I16(number) => AMQPValue::ShortInt(*number),
+        HeaderValue::U16(number) => AMQPValue::ShortUInt(*number),
+        HeaderValue::I32(number) => AMQPValue::LongInt(*number),
+        HeaderValue::U32(number) => AMQPValue::LongUInt(*number),
+        HeaderValue::Bool(flag) => AMQPValue::Boolean(*flag),
+        HeaderValue::Float(number) => AMQPValue::Float(*number),
+        HeaderValue::Double(number) => AMQPValue::Double(*number),
+        HeaderValue::Decimal { scale, value } => AMQPValue::DecimalValue(DecimalValue {
+            scale: *scale,
+            value: *value,
+        }),
+        HeaderValue::Timestamp(seconds) => AMQPValue::Timestamp(*seconds),
+        HeaderValue::Bytes(bytes) => AMQPValue::ByteArray(bytes.to_vec().into()),
+        HeaderValue::Array(values) => {
+            let values: Result<Vec<_>, _> = values.iter().map(given).collect();
+            AMQPValue::FieldArray(FieldArray::from(values?))
+        }
+        HeaderValue::Table(entries) => AMQPValue::FieldTable(table(entries)?),
+        HeaderValue::Void => AMQPValue::Void,
+        HeaderValue::Other(text) => AMQPValue::LongString(LongString::from(text.as_bytes())),
+    })
+}
+
+/// Bytes of a table on the wire, at most.
+fn entries_size(entries: &[(String, HeaderValue)]) -> usize {
+    let entry = |(name, value): &(String, HeaderValue)| name.len() + 1 + size(value);
+    entries.iter().map(entry).sum()
+}
+
+fn size(value: &HeaderValue) -> usize {
+    const FIXED: usize = 9;
+    FIXED
+        + match value {
+            HeaderValue::Text(bytes) | HeaderValue::Bytes(bytes) => bytes.len(),
+            HeaderValue::Other(text) => text.len(),
+            HeaderValue::Array(values) => values.iter().map(size).sum(),
+            HeaderValue::Table(entries) => entries_size(entries),
+            HeaderValue::Integer(_)
+            | HeaderValue::I8(_)
+            | HeaderValue::U8(_)
+            | HeaderValue::I16(_)
+            | HeaderValue::U16(_)
+            | HeaderValue::I32(_)
+            | HeaderValue::U32(_)
+            | HeaderValue::Bool(_)
+            | HeaderValue::Float(_)
+            | HeaderValue::Double(_)
+            | HeaderValue::Decimal { .. }
+            | HeaderValue::Timestamp(_)
+            | HeaderValue::Void => 0,
+        }
 }
 
 fn headers(table: &FieldTable) -> Vec<(String, HeaderValue)> {
+    entries(table, HEADER_DEPTH_MAX)
+}
+
+fn entries(table: &FieldTable, levels: usize) -> Vec<(String, HeaderValue)> {
     table
         .into_iter()
-        .map(|(name, value)| (name.as_str().to_owned(), taken(value)))
+        .map(|(name, value)| (name.as_str().to_owned(), taken(value, levels)))
         .collect()
 }
 
-fn taken(value: &AMQPValue) -> HeaderValue {
+/// The value as it is, as far as `levels` of nesting go.
+fn taken(value: &AMQPValue, levels: usize) -> HeaderValue {
     match value {
         AMQPValue::Boolean(flag) => HeaderValue::Bool(*flag),
-        AMQPValue::ShortShortInt(number) => HeaderValue::Integer((*number).into()),
-        AMQPValue::ShortShortUInt(number) => HeaderValue::Integer((*number).into()),
-        AMQPValue::ShortInt(number) => HeaderValue::Integer((*number).into()),
-        AMQPValue::ShortUInt(number) => HeaderValue::Integer((*number).into()),
-        AMQPValue::LongInt(number) => HeaderValue::Integer((*number).into()),
-        AMQPValue::LongUInt(number) => HeaderValue::Integer((*number).into()),
+        AMQPValue::ShortShortInt(number) => HeaderValue::I8(*number),
+        AMQPValue::ShortShortUInt(number) => HeaderValue::U8(*number),
+        AMQPValue::ShortInt(number) => HeaderValue::I16(*number),
+        AMQPValue::ShortUInt(number) => HeaderValue::U16(*number),
+        AMQPValue::LongInt(number) => HeaderValue::I32(*number),
+        AMQPValue::LongUInt(number) => HeaderValue::U32(*number),
         AMQPValue::LongLongInt(number) => HeaderValue::Integer(*number),
+        AMQPValue::Float(number) => HeaderValue::Float(*number),
+        AMQPValue::Double(number) => HeaderValue::Double(*number),
+        AMQPValue::DecimalValue(decimal) => HeaderValue::Decimal {
+            scale: decimal.scale,
+            value: decimal.value,
+        },
         AMQPValue::ShortString(text) => HeaderValue::text(text.as_str()),
         AMQPValue::LongString(text) => HeaderValue::Text(Bytes::copy_from_slice(text.as_bytes())),
-        AMQPValue::ByteArray(bytes) => HeaderValue::Text(Bytes::copy_from_slice(bytes.as_slice())),
-        AMQPValue::Float(_)
-        | AMQPValue::Double(_)
-        | AMQPValue::DecimalValue(_)
-        | AMQPValue::FieldArray(_)
-        | AMQPValue::Timestamp(_)
-        | AMQPValue::FieldTable(_)
-        | AMQPValue::Void => HeaderValue::Other(shown(value)),
+        AMQPValue::ByteArray(bytes) => HeaderValue::Bytes(Bytes::copy_from_slice(bytes.as_slice())),
+        AMQPValue::Timestamp(seconds) => HeaderValue::Timestamp(*seconds),
+        AMQPValue::Void => HeaderValue::Void,
+        AMQPValue::FieldArray(array) if levels > 0 => {
+            HeaderValue::Array(array.as_slice().iter().map(|value| taken(value, levels - 1)).collect())
+        }
+        AMQPValue::FieldTable(table) if levels > 0 => HeaderValue::Table(entries(table, levels - 1)),
+        AMQPValue::FieldArray(_) | AMQPValue::FieldTable(_) => HeaderValue::Other(shown(value)),
     }
 }
 
@@ -185,26 +294,23 @@ fn leaf(text: &mut String, value: &AMQPValue) {
         AMQPValue::Double(number) => write!(text, "{number}"),
         AMQPValue::Timestamp(seconds) => write!(text, "timestamp {seconds}"),
         AMQPValue::DecimalValue(decimal) => write!(text, "{} / 10^{}", decimal.value, decimal.scale),
-        AMQPValue::Boolean(_)
-        | AMQPValue::ShortShortInt(_)
-        | AMQPValue::ShortShortUInt(_)
-        | AMQPValue::ShortInt(_)
-        | AMQPValue::ShortUInt(_)
-        | AMQPValue::LongInt(_)
-        | AMQPValue::LongUInt(_)
-        | AMQPValue::LongLongInt(_)
-        | AMQPValue::ShortString(_)
-        | AMQPValue::LongString(_)
-        | AMQPValue::ByteArray(_) => match taken(value) {
-            HeaderValue::Text(bytes) => {
-                let bytes = bytes.slice(..bytes.len().min(SHOWN_BYTES));
-                write!(text, "{:?}", String::from_utf8_lossy(&bytes))
-            }
-            HeaderValue::Integer(number) => write!(text, "{number}"),
-            HeaderValue::Bool(flag) => write!(text, "{flag}"),
-            HeaderValue::Other(other) => write!(text, "{other}"),
-        },
+        AMQPValue::Boolean(flag) => write!(text, "{flag}"),
+        AMQPValue::ShortShortInt(number) => write!(text, "{number}"),
+        AMQPValue::ShortShortUInt(number) => write!(text, "{number}"),
+        AMQPValue::ShortInt(number) => write!(text, "{number}"),
+        AMQPValue::ShortUInt(number) => write!(text, "{number}"),
+        AMQPValue::LongInt(number) => write!(text, "{number}"),
+        AMQPValue::LongUInt(number) => write!(text, "{number}"),
+        AMQPValue::LongLongInt(number) => write!(text, "{number}"),
+        AMQPValue::ShortString(string) => bytes_shown(text, string.as_str().as_bytes()),
+        AMQPValue::LongString(string) => bytes_shown(text, string.as_bytes()),
+        AMQPValue::ByteArray(bytes) => bytes_shown(text, bytes.as_slice()),
     };
+}
+
+fn bytes_shown(text: &mut String, bytes: &[u8]) -> std::fmt::Result {
+    let bytes = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    write!(text, "{:?}", String::from_utf8_lossy(bytes))
 }
 
 /// Drops properties, on a stack that bears it when they are nested deeply.
@@ -247,7 +353,7 @@ mod tests {
 
     use super::*;
 
-    fn table(name: &str, value: AMQPValue) -> FieldTable {
+    fn table_of(name: &str, value: AMQPValue) -> FieldTable {
         let mut table = FieldTable::default();
         table.insert(ShortString::from(name), value);
         table
@@ -257,15 +363,32 @@ mod tests {
     fn what_is_published_is_received_equal() {
         let message = Message {
             content_type: Some("text/plain".into()),
+            content_encoding: Some("gzip".into()),
+            priority: Some(9),
+            correlation_id: Some("c".into()),
+            reply_to: Some("r".into()),
+            expiration: Some("60000".into()),
             message_id: Some("7".into()),
             kind: Some("end".into()),
-            timestamp: Some(Timestamp::from_seconds(5)),
+            timestamp_s: Some(u64::MAX),
+            user_id: Some("u".into()),
+            app_id: Some("a".into()),
+            cluster_id: Some("k".into()),
             headers: vec![
                 ("a".into(), HeaderValue::Text(Bytes::from_static(b"\xff"))),
                 ("b".into(), HeaderValue::Integer(i64::MIN)),
                 ("c".into(), HeaderValue::Bool(false)),
+                (
+                    "d".into(),
+                    HeaderValue::Array(vec![HeaderValue::U8(1), HeaderValue::Void]),
+                ),
+                (
+                    "e".into(),
+                    HeaderValue::Table(vec![("f".into(), HeaderValue::Decimal { scale: 2, value: 7 })]),
+                ),
             ],
             body: Bytes::from_static(b"\0"),
+            transient: false,
         };
         let properties = published(&message, 131_072).unwrap();
         assert_eq!(*properties.delivery_mode(), Some(2));
@@ -314,7 +437,7 @@ mod tests {
     fn nested_values_are_shown_in_bounds() {
         let mut value = AMQPValue::LongInt(1);
         for _ in 0..50 {
-            value = AMQPValue::FieldTable(table("k", value));
+            value = AMQPValue::FieldTable(table_of("k", value));
         }
         assert_eq!(shown(&value), r#"{"k": {"k": {"k": {"k": {…}}}}}"#);
         let wide = AMQPValue::FieldArray(FieldArray::from(vec![AMQPValue::Void; 5000]));
@@ -329,7 +452,19 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_timestamp_is_taken() {
-        assert_eq!(seconds(u64::MAX), Timestamp::from_seconds(i64::MAX));
+    fn what_is_nested_too_deeply_is_shown_and_cannot_be_sent_on() {
+        let nested = |levels: usize| {
+            let mut value = AMQPValue::Void;
+            for _ in 0..levels {
+                value = AMQPValue::FieldArray(FieldArray::from(vec![value]));
+            }
+            received(
+                BasicProperties::default().with_headers(table_of("h", value)),
+                Vec::new(),
+            )
+        };
+        assert!(nested(HEADER_DEPTH_MAX).is_whole());
+        assert!(!nested(HEADER_DEPTH_MAX + 1).is_whole());
+        assert!(!nested(1000).is_whole());
     }
 }

@@ -1,8 +1,8 @@
 //! RabbitMQ 3.10 to 4.x over AMQP 0-9-1, with the management API beside it where there is one.
 //!
 //! Connections, each opened when it is first needed and named `NAME ROLE`: one publishes, one is spare
-//! (looks and declarations), a pool consumes, one hears nudges and one hears events; a browse, a rescue and
-//! a delete of a quorum queue each have their own and close it. Delivery needs AMQP only.
+//! (looks and declarations), a pool consumes, one hears nudges and one hears events; a browse, a walk, a
+//! rescue and a delete of a quorum queue each have their own and close it. Delivery needs AMQP only.
 //!
 //! The numbers in comments are traps of the research (`trap n`), measured findings (`F n`) and rules of
 //! PROTOCOLS.md. Left out: every protocol that combines steps, which is the engine's.
@@ -14,6 +14,7 @@ mod browse;
 mod failure;
 mod frames;
 mod health;
+mod held;
 mod line;
 mod listen;
 mod management;
@@ -22,6 +23,7 @@ mod pool;
 mod prepare;
 mod publish;
 mod rescue;
+mod walk;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -46,7 +48,8 @@ use self::prepare::short;
 use self::publish::{Alarm, Publisher};
 use super::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ListedQueue, Look, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal,
+    ExchangeDetail, ListedQueue, Look, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal, Walk,
+    WalkOptions,
 };
 use crate::ambient::{self, Clock};
 use crate::domain::id::QueueName;
@@ -320,6 +323,10 @@ impl Broker for RabbitMq {
         browse::browse(&self.dialer, &short(queue.as_str())?, limit).await
     }
 
+    async fn walk(&self, queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError> {
+        walk::walk(&self.dialer, &short(queue.as_str())?, options).await
+    }
+
     async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
         rescue::rescue(&self.dialer, queue.as_str()).await
     }
@@ -334,6 +341,10 @@ impl Broker for RabbitMq {
 
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {
         self.management()?.queue(queue, &self.clock).await
+    }
+
+    async fn exchange_detail(&self, exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError> {
+        self.management()?.exchange(exchange).await
     }
 
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {

@@ -61,6 +61,7 @@ async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
         | BrokerError::Management { .. }
         | BrokerError::OtherArguments { .. }
         | BrokerError::NoExchange { .. }
+        | BrokerError::Undecodable { .. }
         | BrokerError::Failed { .. } => return Err(refused),
     };
     let Some(management) = broker.management.as_ref().filter(|_| broker.settings.provision) else {

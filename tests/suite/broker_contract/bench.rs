@@ -9,7 +9,6 @@ use redrive::broker::{
 use redrive::domain::id::QueueName;
 use redrive::domain::message::{HeaderValue, Message};
 use redrive::domain::naming::Naming;
-use redrive::domain::time::Timestamp;
 
 /// How long a behaviour waits for something that must happen.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -114,22 +113,60 @@ pub(crate) fn numbered(number: u32) -> Message {
     }
 }
 
-/// A message that uses everything a message has.
+/// A message that uses everything a message has, headers by name (AMQP tables have no order). The user is
+/// left out: the broker takes only that of the connection.
 pub(crate) fn full() -> Message {
+    let nested = vec![
+        (
+            "array".to_owned(),
+            HeaderValue::Array(vec![HeaderValue::Void, HeaderValue::text("in")]),
+        ),
+        (
+            "table".to_owned(),
+            HeaderValue::Table(vec![("deep".to_owned(), HeaderValue::U8(200))]),
+        ),
+    ];
+    let headers = [
+        (
+            "x-array",
+            HeaderValue::Array(vec![HeaderValue::I16(-300), HeaderValue::Table(nested.clone())]),
+        ),
+        (
+            "x-byte-array",
+            HeaderValue::Bytes(bytes::Bytes::from_static(b"\x00\xfe")),
+        ),
+        ("x-bytes", HeaderValue::Text(bytes::Bytes::from_static(b"\xff\x00a"))),
+        ("x-decimal", HeaderValue::Decimal { scale: 2, value: 1234 }),
+        ("x-double", HeaderValue::Double(0.1)),
+        ("x-flag", HeaderValue::Bool(true)),
+        ("x-float", HeaderValue::Float(-1.5)),
+        ("x-i16", HeaderValue::I16(i16::MIN)),
+        ("x-i32", HeaderValue::I32(i32::MIN)),
+        ("x-i8", HeaderValue::I8(i8::MIN)),
+        ("x-number", HeaderValue::Integer(-3)),
+        ("x-table", HeaderValue::Table(nested)),
+        ("x-text", HeaderValue::text("grün")),
+        ("x-timestamp", HeaderValue::Timestamp(1_700_000_000)),
+        ("x-u16", HeaderValue::U16(u16::MAX)),
+        ("x-u32", HeaderValue::U32(u32::MAX)),
+        ("x-u8", HeaderValue::U8(u8::MAX)),
+        ("x-void", HeaderValue::Void),
+    ];
     Message {
         content_type: Some("application/json".into()),
+        content_encoding: Some("identity".into()),
+        transient: true,
+        priority: Some(7),
+        correlation_id: Some("c-1".into()),
+        reply_to: Some("answers".into()),
+        expiration: Some("86400000".into()),
         message_id: Some("id-1".into()),
         kind: Some("notification".into()),
-        timestamp: Some(Timestamp::from_seconds(1_700_000_000)),
-        headers: vec![
-            (
-                "x-bytes".into(),
-                HeaderValue::Text(bytes::Bytes::from_static(b"\xff\x00a")),
-            ),
-            ("x-flag".into(), HeaderValue::Bool(true)),
-            ("x-number".into(), HeaderValue::Integer(-3)),
-            ("x-text".into(), HeaderValue::text("grün")),
-        ],
+        timestamp_s: Some(1_700_000_000_000_000),
+        user_id: None,
+        app_id: Some("shop".into()),
+        cluster_id: Some("old".into()),
+        headers: headers.map(|(name, value)| (name.to_owned(), value)).into(),
         body: bytes::Bytes::from_static(b"{\"a\":1.0000000000000001}\x00\xff"),
     }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod behaviours;
 pub(crate) mod bench;
+pub(crate) mod walks;
 
 use bench::Bench;
 
@@ -47,6 +48,13 @@ macro_rules! broker_contract {
             the_companion_is_attached_by_its_part
             browsing_shows_the_head_first_and_changes_nothing
             browsing_a_missing_queue_is_an_error
+            walking_passes_everything_in_order_and_gives_it_back
+            walking_on_from_window_to_window_keeps_the_order
+            what_a_walk_settles_is_gone_and_the_rest_keeps_its_place
+            a_walk_that_settles_as_it_goes_empties_the_queue
+            a_dropped_walk_gives_everything_back
+            walking_a_missing_queue_finds_nothing
+            a_walked_message_is_as_it_was_published
             rescue_takes_the_head_out_only_when_settled
             rescue_of_an_empty_queue_finds_nothing
             a_nudge_reaches_who_listens

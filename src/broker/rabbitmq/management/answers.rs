@@ -4,7 +4,7 @@ use serde_json::Value;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
-use crate::broker::{BrokerPolicy, ListedQueue};
+use crate::broker::{BrokerPolicy, ExchangeBinding, ListedQueue};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 
@@ -41,6 +41,15 @@ pub(super) fn policy(value: &Value, operator: bool) -> Option<BrokerPolicy> {
         priority: value.get("priority").and_then(Value::as_i64).unwrap_or(0),
         operator,
         definition: pairs(value.get("definition")),
+    })
+}
+
+/// A binding; `None` when it has no destination.
+pub(super) fn binding(value: &Value) -> Option<ExchangeBinding> {
+    Some(ExchangeBinding {
+        destination: text(value, "destination")?,
+        to_exchange: text(value, "destination_type").as_deref() == Some("exchange"),
+        routing_key: text(value, "routing_key").unwrap_or_default(),
     })
 }
 

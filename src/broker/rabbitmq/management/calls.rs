@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::answers;
 use super::{Answer, Management};
 use crate::ambient::Clock;
-use crate::broker::{BrokerError, BrokerPolicy, ListedQueue, PageRequest, QueuePage};
+use crate::broker::{BrokerError, BrokerPolicy, ExchangeDetail, ListedQueue, PageRequest, QueuePage};
 use crate::domain::id::QueueName;
 
 /// What a listing asks for: cuts bytes, not the broker's work.
@@ -129,6 +129,35 @@ impl Management {
             return Err(self.refusal("show queue", "access to the vhost", &answer).await);
         }
         Ok(answers::queue(&answer.body, taken_at))
+    }
+
+    /// An exchange and its bindings; `None` when the API does not know it.
+    pub(in crate::broker::rabbitmq) async fn exchange(
+        &self,
+        exchange: &str,
+    ) -> Result<Option<ExchangeDetail>, BrokerError> {
+        let path = ["exchanges", self.vhost(), exchange];
+        let answer = self.send(Method::GET, &path, &[("columns", "type")], None).await?;
+        if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
+            return Ok(None);
+        }
+        if !answer.status.is_success() {
+            return Err(self.refusal("show exchange", "access to the vhost", &answer).await);
+        }
+        let path = ["exchanges", self.vhost(), exchange, "bindings", "source"];
+        let bindings = self
+            .call("list bindings", "the tag `management`", Method::GET, &path, None)
+            .await?;
+        let bindings = bindings.as_array().map(Vec::as_slice).unwrap_or_default();
+        Ok(Some(ExchangeDetail {
+            kind: answer
+                .body
+                .get("type")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
+            bindings: bindings.iter().filter_map(answers::binding).collect(),
+        }))
     }
 
     /// Policies and operator policies of the vhost.

@@ -19,8 +19,6 @@ use super::super::payload::{self, Form};
 use super::super::words::{NONE, ago, size};
 use super::attempts::listed;
 use super::{Fact, facts};
-use crate::domain::message::HeaderValue;
-use crate::domain::text::show_bytes;
 use crate::engine::view::BrowsedMessage;
 
 /// Headers on the screen, at most; the rest are counted.
@@ -110,7 +108,7 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, selected: 
         Role::Text,
     );
     let when = inner
-        .timestamp
+        .created_at()
         .map_or_else(|| NONE.to_owned(), |at| ago(canvas.now, at));
     canvas.text(place(published, bytes), &when, Role::Text);
     canvas.text(place(bytes, kind), &size(inner.body.len()), Role::Text);
@@ -147,7 +145,7 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, scrol
             name,
             Role::TextMuted,
         );
-        canvas.text(behind(place, name_width), &header(value), Role::Text);
+        canvas.text(behind(place, name_width), &value.shown(VALUE_MAX), Role::Text);
         line += 1;
     }
     if inner.headers.len() > most {
@@ -165,15 +163,6 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, scrol
     facts(canvas, place, &known);
     for (at, text) in (0..).zip(&lines) {
         canvas.text(row(room, at), text, Role::Text);
-    }
-}
-
-fn header(value: &HeaderValue) -> String {
-    match value {
-        HeaderValue::Text(bytes) => show_bytes(bytes, VALUE_MAX),
-        HeaderValue::Integer(number) => number.to_string(),
-        HeaderValue::Bool(flag) => flag.to_string(),
-        HeaderValue::Other(text) => text.clone(),
     }
 }
 

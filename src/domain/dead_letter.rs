@@ -1,0 +1,575 @@
+//! A dead letter: a message nobody will try again by itself, with all that it says about its failure.
+//!
+//! Everything is read from the message: our own delivery's `x-redrive-dead-…` headers, else the broker's
+//! death history, else what common frameworks write. AMQP messages have no identity, so theirs is a hash
+//! over queue, properties, headers and body, with an ordinal for equals; what looks and returns change is
+//! left out of it. Copies of one of our own collapse by their decision (PROTOCOLS.md 17).
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+use super::death::{self, COUNTING_HEADERS, DeathHistory, NoOrigin};
+use super::id::QueueName;
+use super::message::{HeaderValue, Message, encode};
+use super::naming::hex;
+use super::notification::{HEADER_EXECUTION, HEADER_URL};
+use super::time::Timestamp;
+use super::url::EndpointUrl;
+
+/// What the headers of our own dead letters begin with.
+pub const HEADER_DEAD: &str = "x-redrive-dead-";
+/// How often a message was redriven: an integer, kept through a later death.
+pub const HEADER_REDRIVEN: &str = "x-redrive-redriven";
+/// The last run that redrove it.
+pub const HEADER_RUN: &str = "x-redrive-run";
+
+/// Characters of an error or reason that are kept beside the message.
+const TEXT_MAX: usize = 300;
+/// Characters of what a group is named by.
+const WHAT_MAX: usize = 100;
+
+/// Where frameworks write the text of an error, and then its kind.
+const FOREIGN_ERRORS: [(&str, &str); 4] = [
+    ("x-exception-message", "x-exception-type"),
+    ("MT-Fault-Message", "MT-Fault-ExceptionType"),
+    (
+        "NServiceBus.ExceptionInfo.Message",
+        "NServiceBus.ExceptionInfo.ExceptionType",
+    ),
+    ("rbs2-error-details", "rbs2-error-type"),
+];
+
+/// Names one dead letter of a queue: 32 hex digits, and `.n` for the n-th of equal ones from the second on.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeadLetterId(String);
+
+impl DeadLetterId {
+    /// The id of the `ordinal`-th (from 1) of those that look like this.
+    #[must_use]
+    pub fn new(likeness: &Likeness, ordinal: u32) -> Self {
+        let digest = hex(&likeness.digest);
+        Self(if ordinal > 1 && !likeness.collapses {
+            format!("{digest}.{ordinal}")
+        } else {
+            digest
+        })
+    }
+
+    /// What was written by a person or program; `None` when no dead letter has such an id.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (digest, ordinal) = text.split_once('.').unwrap_or((text, "2"));
+        let digest_fits = digest.len() == 32 && digest.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let ordinal_fits = ordinal.parse::<u32>().is_ok_and(|n| n > 1 && n.to_string() == ordinal);
+        (digest_fits && ordinal_fits).then(|| Self(text.to_owned()))
+    }
+
+    /// As printed and stored.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for DeadLetterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What makes messages of a queue look alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Likeness {
+    /// Hash over all that counts.
+    pub digest: [u8; 16],
+    /// Whether alike ones are copies of one dead letter, and not several.
+    pub collapses: bool,
+}
+
+/// What `message` looks like in `queue`.
+#[must_use]
+pub fn likeness(queue: &str, message: &Message) -> Likeness {
+    let mut digest = Sha256::new();
+    part(&mut digest, queue.as_bytes());
+    let decision = own_text(message, "decision");
+    if let Some(decision) = decision {
+        part(&mut digest, b"decision");
+        part(&mut digest, decision.as_bytes());
+        part(&mut digest, own_text(message, "origin").unwrap_or_default().as_bytes());
+        part(
+            &mut digest,
+            message.message_id.as_deref().unwrap_or_default().as_bytes(),
+        );
+    } else {
+        let mut settled = message.clone();
+        settled
+            .headers
+            .retain(|(name, _)| !COUNTING_HEADERS.contains(&name.as_str()));
+        // Only a part of 4 GiB has no bytes, and no broker takes that.
+        part(&mut digest, &encode(&settled).unwrap_or_default());
+    }
+    let all = digest.finalize();
+    let mut short = [0; 16];
+    short.copy_from_slice(&all[..16]);
+    Likeness {
+        digest: short,
+        collapses: decision.is_some(),
+    }
+}
+
+/// Bytes with their length before them, so that no two lists of parts read alike.
+fn part(digest: &mut Sha256, bytes: &[u8]) {
+    digest.update(bytes.len().to_be_bytes());
+    digest.update(bytes);
+}
+
+fn own<'m>(message: &'m Message, name: &str) -> Option<&'m HeaderValue> {
+    message.header(&format!("{HEADER_DEAD}{name}"))
+}
+
+fn own_text<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
+    own(message, name).and_then(HeaderValue::as_text)
+}
+
+/// Which of the two homes it lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Home {
+    /// A dead-letter queue of the broker.
+    Broker,
+    /// The event table.
+    Event,
+}
+
+impl Home {
+    /// As printed, stored and filtered by.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Broker => "broker",
+            Self::Event => "event",
+        }
+    }
+
+    /// The home of this word.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Broker, Self::Event]
+            .into_iter()
+            .find(|home| home.as_str() == name)
+    }
+}
+
+/// A dead letter as it is listed: everything but body and headers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeadLetter {
+    /// Its id.
+    pub id: DeadLetterId,
+    /// Where it lives.
+    pub home: Home,
+    /// The dead-letter queue (an event type for the event table).
+    pub queue: QueueName,
+    /// 1 for the first of its queue when it was looked at.
+    pub position: u64,
+    /// The queue that it died in first.
+    pub origin: Option<String>,
+    /// The id that its publisher gave it.
+    pub message_id: Option<String>,
+    /// The URL that it should have gone to.
+    pub url: Option<String>,
+    /// The execution that it belongs to.
+    pub execution: Option<String>,
+    /// Why it is dead: `refused`, `exhausted`, `undecodable`; `rejected`, `expired`, `maxlen`, `delivery_limit`.
+    pub reason: String,
+    /// The class of the last attempt's outcome.
+    pub class: Option<String>,
+    /// The status of the last attempt.
+    pub status: Option<u16>,
+    /// The error of the last attempt.
+    pub error: Option<String>,
+    /// How often it was tried, or died.
+    pub attempts: Option<u64>,
+    /// When it failed first.
+    pub first_failed_at: Option<Timestamp>,
+    /// When it failed last.
+    pub last_failed_at: Option<Timestamp>,
+    /// When its own lifetime, or its queue's, drops it.
+    pub expires_at: Option<Timestamp>,
+    /// How often it was redriven and died again.
+    pub redriven: u32,
+    /// Groups it with those that failed alike.
+    pub fingerprint: String,
+    /// The first half of the fingerprint: host and path of the URL, or the origin queue.
+    pub place: String,
+    /// The other half: exact status, or kind of error, or reason.
+    pub what: String,
+    /// Bytes of its body.
+    pub size_bytes: u64,
+    /// Whether the broker says that somebody had it before.
+    pub redelivered: bool,
+}
+
+/// What is known of the queue that a message was found in.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// Its name.
+    pub queue: &'a QueueName,
+    /// 1 for the first.
+    pub position: u64,
+    /// Whether the broker says that somebody had it before.
+    pub redelivered: bool,
+    /// How long a message may stay in it.
+    pub message_ttl_ms: Option<u64>,
+    /// When the queue itself goes with all that is in it.
+    pub queue_expires_at: Option<Timestamp>,
+}
+
+/// Reads a dead letter; `ordinal` counts those that look alike, from 1.
+#[must_use]
+pub fn read(message: &Message, likeness: &Likeness, ordinal: u32, found: &Found<'_>) -> DeadLetter {
+    let history = death::history(message);
+    let (error, error_kind) = error(message);
+    let status = own(message, "status").and_then(HeaderValue::as_integer);
+    let status = status.and_then(|status| u16::try_from(status).ok());
+    let reason = own_text(message, "reason").or_else(|| history.reason());
+    let reason = cut(reason.unwrap_or("unknown"), TEXT_MAX);
+    let origin = own_text(message, "origin").or_else(|| history.first_queue());
+    let url = message.header_text(HEADER_URL).map(str::to_owned);
+    let place = place(url.as_deref(), origin, found.queue);
+    let what = what(status, error_kind.as_deref().or(error.as_deref()), &reason);
+    DeadLetter {
+        id: DeadLetterId::new(likeness, ordinal),
+        home: Home::Broker,
+        queue: found.queue.clone(),
+        position: found.position,
+        origin: origin.map(|origin| cut(origin, 255)),
+        message_id: message.message_id.clone(),
+        execution: message.header_text(HEADER_EXECUTION).map(str::to_owned),
+        class: own_text(message, "class").map(|class| cut(class, TEXT_MAX)),
+        status,
+        attempts: own_count(message, "attempts").or_else(|| history.count()),
+        first_failed_at: own_moment(message, "first-failed-at").or_else(|| died_at(message, &history, false)),
+        last_failed_at: own_moment(message, "last-failed-at").or_else(|| died_at(message, &history, true)),
+        expires_at: expires_at(message, &history, found),
+        redriven: redriven(message),
+        fingerprint: fingerprint(&place, &what),
+        size_bytes: message.body.len() as u64,
+        redelivered: found.redelivered,
+        error,
+        reason,
+        url,
+        place,
+        what,
+    }
+}
+
+/// How often `message` was redriven before.
+#[must_use]
+pub fn redriven(message: &Message) -> u32 {
+    let count = message.header_integer(HEADER_REDRIVEN).unwrap_or(0);
+    u32::try_from(count).unwrap_or(0)
+}
+
+/// What groups are made by: a hash of where and what, 16 hex digits.
+#[must_use]
+pub fn fingerprint(place: &str, what: &str) -> String {
+    let mut digest = Sha256::new();
+    part(&mut digest, place.as_bytes());
+    part(&mut digest, what.as_bytes());
+    hex(&digest.finalize()[..8])
+}
+
+/// Where a redrive sends it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Back into the delivery queue that it died in.
+    Delivery(QueueName),
+    /// Back to where it had been published before it died first.
+    Exchange {
+        /// The exchange; empty for the default exchange.
+        exchange: String,
+        /// The routing key.
+        routing_key: String,
+    },
+}
+
+/// The target of a redrive to the origin; `is_delivery_queue` knows our own queues by their name.
+///
+/// # Errors
+/// What is known, when that is not enough.
+pub fn target(message: &Message, is_delivery_queue: &dyn Fn(&str) -> bool) -> Result<Target, NoOrigin> {
+    let history = death::history(message);
+    let origin = own_text(message, "origin").or_else(|| history.first_queue());
+    if let Some(queue) = origin
+        .filter(|origin| is_delivery_queue(origin))
+        .and_then(|name| QueueName::parse(name).ok())
+    {
+        return Ok(Target::Delivery(queue));
+    }
+    let origin = history.origin()?;
+    Ok(Target::Exchange {
+        exchange: origin.exchange,
+        routing_key: origin.routing_key,
+    })
+}
+
+/// The last answer and the policy of one of our own, kept with the message only.
+#[must_use]
+pub fn response(message: &Message) -> Option<&[u8]> {
+    own(message, "response")
+        .and_then(HeaderValue::as_bytes)
+        .map(AsRef::as_ref)
+}
+
+/// The policy that applied, as our delivery noted it.
+#[must_use]
+pub fn policy(message: &Message) -> Option<&str> {
+    own_text(message, "policy")
+}
+
+fn own_count(message: &Message, name: &str) -> Option<u64> {
+    own(message, name)?
+        .as_integer()
+        .and_then(|count| u64::try_from(count).ok())
+}
+
+fn own_moment(message: &Message, name: &str) -> Option<Timestamp> {
+    own(message, name)?.as_integer().map(Timestamp::from_seconds)
+}
+
+/// When it died: by the history, or as our delivery noted it.
+fn died_at(message: &Message, history: &DeathHistory, last: bool) -> Option<Timestamp> {
+    let noted = own_moment(message, "at");
+    if last {
+        noted.or_else(|| history.last_at())
+    } else {
+        history.first_at().or(noted)
+    }
+}
+
+/// Text and kind of the error.
+fn error(message: &Message) -> (Option<String>, Option<String>) {
+    if let Some(error) = own_text(message, "error") {
+        return (Some(cut(error, TEXT_MAX)), None);
+    }
+    for (text, kind) in FOREIGN_ERRORS {
+        if let Some(error) = message.header_text(text) {
+            let kind = message.header_text(kind).map(|kind| cut(kind, WHAT_MAX));
+            return (Some(cut(error, TEXT_MAX)), kind);
+        }
+    }
+    (None, None)
+}
+
+/// The earlier of its own end and its queue's. It came into its queue when it died last.
+fn expires_at(message: &Message, history: &DeathHistory, found: &Found<'_>) -> Option<Timestamp> {
+    let came = died_at(message, history, true).or_else(|| message.created_at());
+    let own_ms = message.expiration.as_deref().and_then(|text| text.parse::<u64>().ok());
+    let ttl_ms = own_ms.into_iter().chain(found.message_ttl_ms).min();
+    let message_ends = came.zip(ttl_ms);
+    let message_ends = message_ends.map(|(came, ms)| came.plus(std::time::Duration::from_millis(ms)));
+    message_ends.into_iter().chain(found.queue_expires_at).min()
+}
+
+fn place(url: Option<&str>, origin: Option<&str>, queue: &QueueName) -> String {
+    let place = match url.map(|url| (url, EndpointUrl::parse(url))) {
+        Some((_, Ok(url))) => {
+            let text = url.as_str();
+            let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+            text.split_once('?').map_or(text, |(before, _)| before).to_owned()
+        }
+        Some((url, Err(_))) => url.to_owned(),
+        None => origin.unwrap_or(queue.as_str()).to_owned(),
+    };
+    cut(&place, TEXT_MAX)
+}
+
+fn what(status: Option<u16>, error: Option<&str>, reason: &str) -> String {
+    match (status, error) {
+        (Some(status), _) => format!("status {status}"),
+        (None, Some(error)) => kind_of(error),
+        (None, None) => reason.to_owned(),
+    }
+}
+
+/// An error without what is different each time: numbers and long ids become `#`.
+fn kind_of(error: &str) -> String {
+    let line = error.lines().next().unwrap_or_default();
+    let is_id = |word: &str| {
+        word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
+    };
+    let mut kind = String::new();
+    for piece in line.split_inclusive(|c: char| !(c.is_alphanumeric() || c == '-')) {
+        let word = piece.trim_end_matches(|c: char| !(c.is_alphanumeric() || c == '-'));
+        kind.push_str(if is_id(word) { "#" } else { word });
+        kind.push_str(&piece[word.len()..]);
+        if kind.len() > WHAT_MAX {
+            break;
+        }
+    }
+    cut(&kind, WHAT_MAX)
+}
+
+fn cut(text: &str, max: usize) -> String {
+    text[..text.floor_char_boundary(max)].to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn queue() -> QueueName {
+        QueueName::parse("dlq").unwrap()
+    }
+
+    fn found(queue: &QueueName) -> Found<'_> {
+        Found {
+            queue,
+            position: 1,
+            redelivered: false,
+            message_ttl_ms: None,
+            queue_expires_at: None,
+        }
+    }
+
+    fn read_one(message: &Message) -> DeadLetter {
+        let queue = queue();
+        read(message, &likeness("dlq", message), 1, &found(&queue))
+    }
+
+    fn ours(status: i64) -> Message {
+        Message {
+            message_id: Some("m1".into()),
+            headers: vec![
+                (
+                    HEADER_URL.into(),
+                    HeaderValue::text("https://shop.example:8443/hook?token=s3cr3t"),
+                ),
+                (HEADER_EXECUTION.into(), HeaderValue::text("order-1")),
+                ("x-redrive-dead-origin".into(), HeaderValue::text("redrive.order-1.0")),
+                ("x-redrive-dead-decision".into(), HeaderValue::text("d1")),
+                ("x-redrive-dead-reason".into(), HeaderValue::text("refused")),
+                ("x-redrive-dead-class".into(), HeaderValue::text("refused")),
+                ("x-redrive-dead-status".into(), HeaderValue::Integer(status)),
+                ("x-redrive-dead-attempts".into(), HeaderValue::Integer(3)),
+                ("x-redrive-dead-first-failed-at".into(), HeaderValue::Integer(100)),
+                ("x-redrive-dead-last-failed-at".into(), HeaderValue::Integer(200)),
+            ],
+            body: Bytes::from_static(b"body"),
+            ..Message::default()
+        }
+    }
+
+    #[test]
+    fn our_own_tells_everything() {
+        let letter = read_one(&ours(404));
+        assert_eq!(
+            (letter.reason.as_str(), letter.class.as_deref()),
+            ("refused", Some("refused"))
+        );
+        assert_eq!((letter.status, letter.attempts), (Some(404), Some(3)));
+        assert_eq!(letter.place, "shop.example:8443/hook");
+        assert_eq!(letter.what, "status 404");
+        assert_eq!(letter.first_failed_at, Some(Timestamp::from_seconds(100)));
+        assert_eq!(letter.execution.as_deref(), Some("order-1"));
+        assert_eq!(
+            target(&ours(404), &|name| name.starts_with("redrive.")),
+            Ok(Target::Delivery(QueueName::parse("redrive.order-1.0").unwrap()))
+        );
+    }
+
+    #[test]
+    fn those_that_failed_alike_share_a_fingerprint() {
+        let (one, other) = (read_one(&ours(404)), read_one(&ours(500)));
+        assert_ne!(one.fingerprint, other.fingerprint);
+        let mut elsewhere = ours(404);
+        elsewhere.headers[0].1 = HeaderValue::text("https://shop.example:8443/hook?token=other");
+        assert_eq!(read_one(&elsewhere).fingerprint, one.fingerprint);
+        assert_eq!(
+            kind_of("order 4711 of 0192f3aa-77: timeout after 30 s"),
+            "order # of #: timeout after # s"
+        );
+        assert_eq!(kind_of("dead beef"), "dead beef");
+    }
+
+    #[test]
+    fn copies_of_one_decision_are_one_and_equals_are_several() {
+        let mut copy = ours(404);
+        copy.headers.push(("x-redrive-dead-at".into(), HeaderValue::Integer(7)));
+        assert_eq!(likeness("dlq", &copy), likeness("dlq", &ours(404)));
+        assert_eq!(
+            DeadLetterId::new(&likeness("dlq", &copy), 2),
+            DeadLetterId::new(&likeness("dlq", &copy), 1)
+        );
+        let foreign = Message::default();
+        let like = likeness("dlq", &foreign);
+        assert_ne!(DeadLetterId::new(&like, 2), DeadLetterId::new(&like, 1));
+        assert_ne!(like, likeness("other", &foreign));
+    }
+
+    #[test]
+    fn looks_do_not_change_an_id() {
+        let mut looked = Message::default();
+        looked
+            .headers
+            .push(("x-delivery-count".into(), HeaderValue::Integer(3)));
+        assert_eq!(likeness("dlq", &looked), likeness("dlq", &Message::default()));
+        looked.priority = Some(1);
+        assert_ne!(likeness("dlq", &looked), likeness("dlq", &Message::default()));
+    }
+
+    #[test]
+    fn ids_are_read_as_they_are_written() {
+        let like = likeness("dlq", &Message::default());
+        for ordinal in [1, 2, 10] {
+            let id = DeadLetterId::new(&like, ordinal);
+            assert_eq!(DeadLetterId::parse(id.as_str()), Some(id));
+        }
+        let digest = hex(&like.digest);
+        for odd in [
+            "",
+            "x",
+            &digest[1..],
+            &format!("{digest}.1"),
+            &format!("{digest}.02"),
+            &format!("{digest}."),
+        ] {
+            assert_eq!(DeadLetterId::parse(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn the_nearer_end_counts() {
+        let queue = queue();
+        let mut message = ours(404);
+        message.expiration = Some("5000".into());
+        let read = |found: &Found<'_>| read(&message, &likeness("dlq", &message), 1, found).expires_at;
+        let mut message_at = found(&queue);
+        assert_eq!(read(&message_at), None, "when it came is not known");
+        message
+            .headers
+            .push(("x-redrive-dead-at".into(), HeaderValue::Integer(300)));
+        let read = |found: &Found<'_>| super::read(&message, &likeness("dlq", &message), 1, found).expires_at;
+        assert_eq!(read(&message_at), Some(Timestamp::from_seconds(305)));
+        message_at.message_ttl_ms = Some(1000);
+        assert_eq!(read(&message_at), Some(Timestamp::from_seconds(301)));
+        message_at.queue_expires_at = Some(Timestamp::from_seconds(2));
+        assert_eq!(read(&message_at), Some(Timestamp::from_seconds(2)));
+    }
+
+    #[test]
+    fn a_message_that_says_nothing_is_listed_all_the_same() {
+        let letter = read_one(&Message::default());
+        assert_eq!(
+            (letter.reason.as_str(), letter.place.as_str(), letter.what.as_str()),
+            ("unknown", "dlq", "unknown")
+        );
+        assert_eq!(
+            (letter.attempts, letter.first_failed_at, letter.redriven),
+            (None, None, 0)
+        );
+        target(&Message::default(), &|_| false).unwrap_err();
+    }
+}

@@ -1,0 +1,231 @@
+//! A broker message as data: what any AMQP client may have sent, kept so that it can be sent on unchanged.
+//!
+//! Nothing here trusts the content; `notification` decides whether a message is one of ours. Left out: the
+//! order of headers on the wire (AMQP tables have none) and the difference between no headers and an empty
+//! table.
+
+mod codec;
+mod shown;
+
+use bytes::Bytes;
+
+use super::time::Timestamp;
+
+pub use codec::{decode, decode_headers, decode_properties, encode, encode_headers, encode_properties};
+
+/// Levels of nesting that are kept of a header's value; what is deeper becomes [`HeaderValue::Other`].
+pub const HEADER_DEPTH_MAX: usize = 32;
+
+/// A header's value with its AMQP type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HeaderValue {
+    /// A string of bytes (AMQP long strings are bytes, not text).
+    Text(Bytes),
+    /// 64 bits, signed.
+    Integer(i64),
+    /// 8 bits, signed.
+    I8(i8),
+    /// 8 bits.
+    U8(u8),
+    /// 16 bits, signed.
+    I16(i16),
+    /// 16 bits.
+    U16(u16),
+    /// 32 bits, signed.
+    I32(i32),
+    /// 32 bits.
+    U32(u32),
+    /// A boolean.
+    Bool(bool),
+    /// 32 bits, floating.
+    Float(f32),
+    /// 64 bits, floating.
+    Double(f64),
+    /// `value / 10^scale`.
+    Decimal {
+        /// Digits after the point.
+        scale: u8,
+        /// All digits.
+        value: u32,
+    },
+    /// Seconds since the Unix epoch, as sent: any 64 bits.
+    Timestamp(u64),
+    /// A byte array, which only RabbitMQ has.
+    Bytes(Bytes),
+    /// A list.
+    Array(Vec<HeaderValue>),
+    /// A nested table.
+    Table(Vec<(String, HeaderValue)>),
+    /// Nothing.
+    Void,
+    /// Nested too deeply to be kept: rendered (bounded) for people. It cannot be sent on as it was.
+    Other(String),
+}
+
+impl HeaderValue {
+    /// A text value.
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        Self::Text(Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    /// The value as UTF-8 text, when it is that.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        self.as_bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
+    }
+
+    /// The bytes of a string or byte array.
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&Bytes> {
+        if let Self::Text(bytes) | Self::Bytes(bytes) = self {
+            Some(bytes)
+        } else {
+            None
+        }
+    }
+
+    /// The value of any integer type.
+    #[must_use]
+    pub fn as_integer(&self) -> Option<i64> {
+        match self {
+            Self::Integer(number) => Some(*number),
+            Self::I8(number) => Some(i64::from(*number)),
+            Self::U8(number) => Some(i64::from(*number)),
+            Self::I16(number) => Some(i64::from(*number)),
+            Self::U16(number) => Some(i64::from(*number)),
+            Self::I32(number) => Some(i64::from(*number)),
+            Self::U32(number) => Some(i64::from(*number)),
+            Self::Text(_)
+            | Self::Bool(_)
+            | Self::Float(_)
+            | Self::Double(_)
+            | Self::Decimal { .. }
+            | Self::Timestamp(_)
+            | Self::Bytes(_)
+            | Self::Array(_)
+            | Self::Table(_)
+            | Self::Void
+            | Self::Other(_) => None,
+        }
+    }
+
+    /// The elements of a list.
+    #[must_use]
+    pub fn as_array(&self) -> Option<&[HeaderValue]> {
+        if let Self::Array(values) = self {
+            Some(values)
+        } else {
+            None
+        }
+    }
+
+    /// The entries of a table.
+    #[must_use]
+    pub fn as_table(&self) -> Option<&[(String, HeaderValue)]> {
+        if let Self::Table(entries) = self {
+            Some(entries)
+        } else {
+            None
+        }
+    }
+
+    /// Whether nothing of it was cut when it was read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        match self {
+            Self::Other(_) => false,
+            Self::Array(values) => values.iter().all(Self::is_whole),
+            Self::Table(entries) => entries.iter().all(|(_, value)| value.is_whole()),
+            Self::Text(_)
+            | Self::Integer(_)
+            | Self::I8(_)
+            | Self::U8(_)
+            | Self::I16(_)
+            | Self::U16(_)
+            | Self::I32(_)
+            | Self::U32(_)
+            | Self::Bool(_)
+            | Self::Float(_)
+            | Self::Double(_)
+            | Self::Decimal { .. }
+            | Self::Timestamp(_)
+            | Self::Bytes(_)
+            | Self::Void => true,
+        }
+    }
+}
+
+/// A message with all its properties.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Message {
+    /// MIME type of the body.
+    pub content_type: Option<String>,
+    /// Encoding of the body: `gzip`, …
+    pub content_encoding: Option<String>,
+    /// Not persistent: lost with a restart of the broker. What came without a delivery mode is that too.
+    pub transient: bool,
+    /// Priority.
+    pub priority: Option<u8>,
+    /// What this answers.
+    pub correlation_id: Option<String>,
+    /// Where an answer goes.
+    pub reply_to: Option<String>,
+    /// Time to live in milliseconds, as text.
+    pub expiration: Option<String>,
+    /// The id given by the publisher.
+    pub message_id: Option<String>,
+    /// When it was created, in seconds since the Unix epoch, as sent: any 64 bits.
+    pub timestamp_s: Option<u64>,
+    /// AMQP `type`.
+    pub kind: Option<String>,
+    /// The user who published it: the broker refuses a publish in another user's name.
+    pub user_id: Option<String>,
+    /// The publishing application.
+    pub app_id: Option<String>,
+    /// A deprecated property of AMQP, kept as it came.
+    pub cluster_id: Option<String>,
+    /// Headers in the order received.
+    pub headers: Vec<(String, HeaderValue)>,
+    /// The body, byte for byte.
+    pub body: Bytes,
+}
+
+impl Message {
+    /// The first header of that exact name.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&HeaderValue> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// The first header of that exact name, when it is UTF-8 text.
+    #[must_use]
+    pub fn header_text(&self, name: &str) -> Option<&str> {
+        self.header(name).and_then(HeaderValue::as_text)
+    }
+
+    /// The first header of that exact name, when it is an integer of any width.
+    #[must_use]
+    pub fn header_integer(&self, name: &str) -> Option<i64> {
+        self.header(name).and_then(HeaderValue::as_integer)
+    }
+
+    /// When its publisher says that it was created; the end of time for what is past it.
+    #[must_use]
+    pub fn created_at(&self) -> Option<Timestamp> {
+        let seconds = |seconds: u64| Timestamp::from_seconds(i64::try_from(seconds).unwrap_or(i64::MAX));
+        self.timestamp_s.map(seconds)
+    }
+
+    /// Whether it can be sent on unchanged: nothing of its headers was cut when it was read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.headers.iter().all(|(_, value)| value.is_whole())
+    }
+}
+
+/// A point in time as the property `timestamp` has it; what is before 1970 becomes 1970.
+#[must_use]
+pub fn timestamp_s(at: Timestamp) -> u64 {
+    u64::try_from(at.seconds()).unwrap_or(0)
+}
