@@ -17,6 +17,7 @@ mod host;
 mod login;
 mod notifications;
 mod openapi;
+mod policies;
 mod problem;
 mod queues;
 mod records;

@@ -8,7 +8,7 @@ use axum::handler::Handler;
 use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
-use super::{Shared, endpoints, guard, health, notifications, problem, queues, records};
+use super::{Shared, endpoints, guard, health, notifications, policies, problem, queues, records};
 
 /// All routes behind their guard.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -36,6 +36,7 @@ impl Served {
         let filter = match method {
             "get" => MethodFilter::GET,
             "delete" => MethodFilter::DELETE,
+            "put" => MethodFilter::PUT,
             _ => MethodFilter::POST,
         };
         self.router = self.router.route(path, on(filter, handler));
@@ -65,6 +66,12 @@ fn served() -> Served {
     .route("post", "/v1/endpoints/test", endpoints::test)
     .route("get", "/v1/endpoints/disable", endpoints::disable_plan)
     .route("post", "/v1/endpoints/disable", endpoints::disable)
+    .route("get", "/v1/policies", policies::show)
+    .route("put", "/v1/policies", policies::set)
+    .route("delete", "/v1/policies", policies::unset)
+    .route("get", "/v1/policies/history", policies::history)
+    .route("post", "/v1/policies/preview", policies::preview)
+    .route("post", "/v1/policies/restore", policies::restore)
     .route("get", "/v1/retries", records::retries)
     .route("get", "/v1/attempts", records::attempts)
     .route("get", "/v1/audit", records::audit)

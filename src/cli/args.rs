@@ -286,12 +286,54 @@ pub(super) struct Attempts {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Policy {
-    /// Print the schedule that a policy makes, or what is wrong with it.
-    Preview {
+    /// What is set, and what applies; without --url and --type every policy that is set.
+    Show(PolicyOf),
+    /// Set a policy; it applies to what waits already.
+    Set {
+        #[command(flatten)]
+        of: PolicyOf,
         /// The policy, for example '{"maximum_delay": 60}'.
         #[arg(value_name = "JSON")]
         policy: String,
     },
+    /// Unset it: the next one in precedence applies.
+    Unset(PolicyOf),
+    /// Every version with its author, newest first.
+    History(PolicyOf),
+    /// Save what an earlier version said as a new one.
+    Restore {
+        #[command(flatten)]
+        of: PolicyOf,
+        /// The version, as the history numbers it.
+        #[arg(value_parser = clap::value_parser!(i64).range(1..))]
+        version: i64,
+    },
+    /// Print the schedule that a policy makes, or what is wrong with it; with --url or --type also what
+    /// it would do to what waits there.
+    Preview {
+        #[command(flatten)]
+        of: PolicyOf,
+        /// The policy, for example '{"maximum_delay": 60}'.
+        #[arg(value_name = "JSON")]
+        policy: String,
+    },
+}
+
+/// Whose policy.
+#[derive(Debug, Args)]
+pub(super) struct PolicyOf {
+    /// Of this event type; with --url, of its subscription to that URL.
+    #[arg(long = "type", value_name = "NAME")]
+    pub(super) r#type: Option<String>,
+    /// Of this URL.
+    #[arg(long)]
+    pub(super) url: Option<String>,
+}
+
+impl PolicyOf {
+    pub(super) const fn is_nothing(&self) -> bool {
+        self.r#type.is_none() && self.url.is_none()
+    }
 }
 
 #[derive(Debug, Subcommand)]

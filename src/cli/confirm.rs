@@ -98,7 +98,8 @@ fn friction(plan: &Plan) -> Friction {
         | Command::ResumeQueue(_)
         | Command::RescueQueue(_)
         | Command::TestEndpoint { .. }
-        | Command::DisableEndpoint(_) => match plan.lines.len() {
+        | Command::DisableEndpoint(_)
+        | Command::Policy(_) => match plan.lines.len() {
             0 | 1 => Friction::Yes,
             many => Friction::Word {
                 what: "the number of things that change",

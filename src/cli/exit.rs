@@ -83,7 +83,10 @@ impl From<EngineError> for Failure {
             EngineError::Refused { .. } => Exit::Refused,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_unreachable() => Exit::Unreachable,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_misconfigured() => Exit::Configuration,
-            EngineError::Unconfirmed { .. } | EngineError::Broker(_) | EngineError::Store(_) => Exit::Failed,
+            EngineError::InvalidPolicy(_)
+            | EngineError::Unconfirmed { .. }
+            | EngineError::Broker(_)
+            | EngineError::Store(_) => Exit::Failed,
         };
         Self::of(exit, &error)
     }

@@ -10,6 +10,7 @@ mod endpoints;
 mod exit;
 mod offline;
 mod output;
+mod policies;
 mod queues;
 mod records;
 mod services;
@@ -17,12 +18,12 @@ mod when;
 
 use clap::Parser;
 
-use crate::engine::{Access, Command, Done, Engine};
+use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 
-use args::{Endpoint, Queue, Sub};
+use args::{Endpoint, Policy, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -97,17 +98,10 @@ impl Cli {
                 Exit::Usage,
                 "--work is the console's; leave the command out",
             )),
-            (
-                false,
-                false,
-                Some(
-                    Sub::Config(_)
-                    | Sub::Completions { .. }
-                    | Sub::Man
-                    | Sub::QueueName(_)
-                    | Sub::Policy(args::Policy::Preview { .. }),
-                ),
-            ) => Ok(Mode::Offline),
+            (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => Ok(Mode::Offline),
+            (false, false, Some(Sub::Config(_) | Sub::Completions { .. } | Sub::Man | Sub::QueueName(_))) => {
+                Ok(Mode::Offline)
+            }
             (false, false, Some(_)) => Ok(Mode::Command),
         }
     }
@@ -195,7 +189,8 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
-        Some(Sub::Policy(_) | Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
+        Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
+        Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
         }
     }
@@ -212,9 +207,14 @@ struct Session<'a> {
 impl Session<'_> {
     /// Plans, asks, and does it; `None` when only the plan was wanted.
     async fn act(&self, command: Command) -> Result<Option<Done>, Failure> {
+        let plan = self.engine.plan(command).await?;
+        self.consented(plan).await
+    }
+
+    /// Asks, and does what was planned; `None` when only the plan was wanted.
+    async fn consented(&self, plan: Plan) -> Result<Option<Done>, Failure> {
         let global = &self.cli.global;
         let grant = self.access.grant(&actor("cli"), global.reason.clone());
-        let plan = self.engine.plan(command).await?;
         if confirm::consent(global, self.output, &plan)? == Consent::PlanOnly {
             return Ok(None);
         }
@@ -239,13 +239,13 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
+        Sub::Policy(policy) => matches!(policy, Policy::Set { .. } | Policy::Unset(_) | Policy::Restore { .. }),
         Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)
         | Sub::Attempts(_)
         | Sub::Audit(_)
         | Sub::Doctor
-        | Sub::Policy(_)
         | Sub::QueueName(_)
         | Sub::Config(_)
         | Sub::Completions { .. }

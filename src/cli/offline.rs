@@ -12,7 +12,8 @@ use crate::wire::{input, policy};
 
 use super::args::{Cli, Config, Policy, Sub, Target};
 use super::exit::{Exit, Failure};
-use super::output::{Column, Output, document, print, say, shown};
+use super::output::{Output, document, print, say, shown};
+use super::policies::previewed;
 
 pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
     match &cli.command {
@@ -32,7 +33,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             Ok(Exit::Done)
         }
         Some(Sub::QueueName(target)) => queue_name(&load(cli, environment)?.broker.naming, target, output),
-        Some(Sub::Policy(Policy::Preview { policy })) => preview(policy, output),
+        Some(Sub::Policy(Policy::Preview { of, policy })) if of.is_nothing() => preview(policy, output),
         Some(
             Sub::Publish(_)
             | Sub::End(_)
@@ -44,7 +45,8 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Retries(_)
             | Sub::Attempts(_)
             | Sub::Audit(_)
-            | Sub::Doctor,
+            | Sub::Doctor
+            | Sub::Policy(_),
         )
         | None => Err(Failure::new(Exit::Usage, "this command needs an engine")),
     }
@@ -155,27 +157,15 @@ fn arguments(naming: &Naming) -> serde_json::Value {
         .into()
 }
 
-const PHASES: &[Column] = &[
-    Column::Text("phase"),
-    Column::Number("retries"),
-    Column::Text("delays in seconds"),
-];
-
 fn preview(json: &str, output: Output) -> Result<Exit, Failure> {
     match policy::preview(json) {
-        Ok(preview) if output.is_json() => document(&preview)?,
-        Ok(preview) => {
-            output.list(&preview.phases, PHASES, |phase| {
-                let delays: Vec<String> = phase.delays_s.iter().take(40).map(ToString::to_string).collect();
-                vec![phase.phase.to_owned(), phase.retries.to_string(), delays.join(" ")]
-            })?;
-            let total = format!("{} attempts within {} s\n", preview.attempts, preview.total_s);
-            print(total.as_bytes())?;
+        Ok(policy) => {
+            previewed(output, &policy::Preview::of(&policy), &policy)?;
+            Ok(Exit::Done)
         }
         Err(invalid) => {
             document(&invalid)?;
-            return Ok(Exit::Failed);
+            Ok(Exit::Failed)
         }
     }
-    Ok(Exit::Done)
 }

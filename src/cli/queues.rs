@@ -134,7 +134,7 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
             ("rescued from", Some(queue.as_str().to_owned())),
             ("id", Some(id.to_string())),
         ],
-        Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) => Vec::new(),
+        Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) | Done::Policy(_) => Vec::new(),
     }
 }
 

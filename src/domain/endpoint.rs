@@ -104,6 +104,11 @@ pub enum EndpointChange {
         /// The queue that gives the next probe; `None`: the one waiting longest.
         queue: Option<QueueName>,
     },
+    /// A changed policy: the probe is due at another time, a parked one's too.
+    Reschedule {
+        /// When, by the store's clock; in the past: at once.
+        at: Timestamp,
+    },
     /// The schedule is used up and the policy says park.
     Park,
     /// 410, or a person.

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use super::id::NotificationId;
 use super::outcome::{Fault, OutcomeClass};
-use super::policy::{OnExhausted, OnRefused, Phase, RetryPolicy, Schedule, with_jitter};
+use super::policy::{OnExhausted, OnRefused, Phase, RetryPolicy, Schedule, wait_after};
 
 /// From this many refusals in a row on, a refusal is retried on the queue's schedule: a proxy's 404
 /// must not empty a backlog into dead letters at the speed of HTTP.
@@ -36,8 +37,8 @@ pub struct Situation<'a> {
     pub failing_heads: u32,
     /// Queues of this URL.
     pub queues: u32,
-    /// Random share, 0 up to but not including 1.
-    pub roll: f64,
+    /// The message: its share of the jitter follows from it.
+    pub message: &'a NotificationId,
 }
 
 /// What waits.
@@ -145,7 +146,7 @@ pub fn decide(situation: &Situation<'_>) -> Verdict {
         OutcomeClass::Failed => {}
     }
     let scope = scope(situation);
-    let Some(retry) = situation.schedule.delay(failures) else {
+    let Some((phase, scheduled)) = wait_after(situation.policy, situation.schedule, situation.message, failures) else {
         return match situation.policy.on_exhausted {
             OnExhausted::Park => Verdict::Park { failures, scope },
             OnExhausted::DeadLetter => Verdict::DeadLetter {
@@ -154,22 +155,14 @@ pub fn decide(situation: &Situation<'_>) -> Verdict {
             },
         };
     };
-    let scheduled = with_jitter(
-        Duration::from_secs(u64::from(retry.delay_s)),
-        situation.policy.jitter,
-        situation.roll,
-    );
     let delay = scheduled.max(situation.retry_after.unwrap_or_default());
     if delay.is_zero() {
-        return Verdict::RetryNow {
-            failures,
-            phase: retry.phase,
-        };
+        return Verdict::RetryNow { failures, phase };
     }
     Verdict::RetryLater {
         failures,
         delay,
-        phase: retry.phase,
+        phase,
         scope,
     }
 }
@@ -199,6 +192,7 @@ mod tests {
 
     fn check(change: impl FnOnce(&mut Situation<'_>), policy: &RetryPolicy, expected: Verdict) {
         let schedule = policy.schedule();
+        let message = NotificationId::parse("n-1").unwrap();
         let mut situation = Situation {
             class: OutcomeClass::Failed,
             fault: Fault::Url,
@@ -209,7 +203,7 @@ mod tests {
             schedule: &schedule,
             failing_heads: 1,
             queues: 10,
-            roll: 0.0,
+            message: &message,
         };
         change(&mut situation);
         assert_eq!(decide(&situation), expected);

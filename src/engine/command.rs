@@ -4,6 +4,7 @@ use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 
+use super::policies::{PolicyAct, PolicyEdit, PolicyView};
 use super::view::{EndpointView, QueueView};
 
 /// What an operator wants done.
@@ -30,6 +31,8 @@ pub enum Command {
     },
     /// Send nothing to a URL until somebody redelivers.
     DisableEndpoint(EndpointUrl),
+    /// Set, unset or restore a retry policy; it applies to what waits already.
+    Policy(PolicyEdit),
 }
 
 impl Command {
@@ -45,6 +48,11 @@ impl Command {
             Self::RescueQueue(_) => "queue rescue",
             Self::TestEndpoint { .. } => "endpoint test",
             Self::DisableEndpoint(_) => "endpoint disable",
+            Self::Policy(edit) => match edit.act {
+                PolicyAct::Set(_) => "policy set",
+                PolicyAct::Unset => "policy unset",
+                PolicyAct::Restore(_) => "policy restore",
+            },
         }
     }
 }
@@ -173,6 +181,8 @@ pub enum Done {
     Tested(Tested),
     /// The endpoint as it is now.
     Endpoint(Box<EndpointView>),
+    /// The policy as it is now.
+    Policy(Box<PolicyView>),
 }
 
 /// One endpoint that was made available.

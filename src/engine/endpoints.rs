@@ -32,12 +32,20 @@ pub(super) struct LiveEndpoint {
 /// Spaces requests evenly: at most one in each interval.
 #[derive(Debug)]
 struct Pace {
-    interval_us: i64,
+    per_second: i64,
+    /// Daemons that have a part of the rate each (PROTOCOLS.md 16).
+    sharers: Arc<AtomicI64>,
     next_us: AtomicI64,
 }
 
+impl Pace {
+    fn interval_us(&self) -> i64 {
+        1_000_000 * self.sharers.load(Ordering::Relaxed).max(1) / self.per_second.max(1)
+    }
+}
+
 impl LiveEndpoint {
-    fn new(url: EndpointUrl, per_second: Option<u32>) -> Self {
+    fn new(url: EndpointUrl, per_second: Option<u32>, sharers: &Arc<AtomicI64>) -> Self {
         Self {
             url,
             available: AtomicBool::new(true),
@@ -46,7 +54,8 @@ impl LiveEndpoint {
             last_success_us: AtomicI64::new(0),
             detail: Mutex::new(None),
             rate: per_second.map(|n| Pace {
-                interval_us: 1_000_000 / i64::from(n.max(1)),
+                per_second: i64::from(n),
+                sharers: Arc::clone(sharers),
                 next_us: AtomicI64::new(0),
             }),
         }
@@ -114,7 +123,7 @@ impl LiveEndpoint {
         let pace = self.rate.as_ref()?;
         let now = now.micros();
         let turn = pace.next_us.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |next| {
-            Some(next.max(now) + pace.interval_us)
+            Some(next.max(now) + pace.interval_us())
         });
         let turn = turn.unwrap_or(now).max(now);
         (turn > now).then(|| std::time::Duration::from_micros(u64::try_from(turn - now).unwrap_or(0)))
@@ -137,6 +146,7 @@ pub(super) enum Answered {
 pub(super) struct EndpointTable {
     endpoints: Mutex<HashMap<EndpointUrl, Arc<LiveEndpoint>>>,
     rates: HashMap<EndpointUrl, u32>,
+    sharers: Arc<AtomicI64>,
 }
 
 impl EndpointTable {
@@ -144,6 +154,7 @@ impl EndpointTable {
         Self {
             endpoints: Mutex::default(),
             rates,
+            sharers: Arc::new(AtomicI64::new(1)),
         }
     }
 
@@ -156,9 +167,19 @@ impl EndpointTable {
         if endpoints.len() >= IDLE_MAX {
             endpoints.retain(|_, live| Arc::strong_count(live) > 1 || !live.is_available());
         }
-        let live = Arc::new(LiveEndpoint::new(url.clone(), self.rates.get(url).copied()));
+        let live = Arc::new(LiveEndpoint::new(
+            url.clone(),
+            self.rates.get(url).copied(),
+            &self.sharers,
+        ));
         endpoints.insert(url.clone(), Arc::clone(&live));
         live
+    }
+
+    /// So many daemons deliver: each has its part of a rate.
+    pub(super) fn share(&self, daemons: usize) {
+        let daemons = i64::try_from(daemons).unwrap_or(1).max(1);
+        self.sharers.store(daemons, Ordering::Relaxed);
     }
 
     /// Takes over what the store says of one endpoint.
@@ -199,4 +220,48 @@ impl EndpointTable {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn paced(per_second: u32) -> (EndpointTable, Arc<LiveEndpoint>) {
+        let url = EndpointUrl::parse("http://example.com/").unwrap();
+        let table = EndpointTable::new(HashMap::from([(url.clone(), per_second)]));
+        let live = table.get(&url);
+        (table, live)
+    }
+
+    /// How long the turns asked for at `now` wait, in milliseconds.
+    fn waits(live: &LiveEndpoint, now: i64, count: usize) -> Vec<u128> {
+        let now = Timestamp::from_micros(now);
+        let wait = |_| live.turn(now).unwrap_or(Duration::ZERO).as_millis();
+        (0..count).map(wait).collect()
+    }
+
+    #[test]
+    fn turns_are_spaced_evenly_and_none_are_saved_up() {
+        let (_, live) = paced(10);
+        assert_eq!(waits(&live, 1_000_000, 4), [0, 100, 200, 300]);
+        assert_eq!(waits(&live, 60_000_000, 3), [0, 100, 200], "a rest earns no burst");
+    }
+
+    #[test]
+    fn a_rate_is_divided_by_the_daemons_that_deliver() {
+        let (table, live) = paced(10);
+        table.share(4);
+        assert_eq!(waits(&live, 1_000_000, 3), [0, 400, 800]);
+        table.share(0);
+        assert_eq!(waits(&live, 60_000_000, 3), [0, 100, 200]);
+    }
+
+    #[test]
+    fn a_url_without_a_rate_waits_for_nothing() {
+        let live = EndpointTable::default().get(&EndpointUrl::parse("http://example.com/").unwrap());
+        assert!(!live.is_paced());
+        assert_eq!(waits(&live, 1, 3), [0, 0, 0]);
+    }
 }

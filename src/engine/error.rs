@@ -2,6 +2,7 @@
 
 use crate::broker::BrokerError;
 use crate::domain::notification::NotificationError;
+use crate::domain::policy::PolicyError;
 use crate::store::StoreError;
 
 /// An error of the engine.
@@ -15,6 +16,9 @@ pub enum EngineError {
         /// What is wrong and what is possible.
         message: String,
     },
+    /// A retry policy is wrong: the field and the mend are in the text.
+    #[error(transparent)]
+    InvalidPolicy(#[from] PolicyError),
     /// There is no such thing.
     #[error("{what} not found")]
     NotFound {
@@ -62,7 +66,11 @@ impl EngineError {
                 BrokerError::Unreachable { .. } | BrokerError::Blocked { .. } | BrokerError::Management { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
-            Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+            Self::Invalid { .. }
+            | Self::InvalidPolicy(_)
+            | Self::NotFound { .. }
+            | Self::Refused { .. }
+            | Self::Unconfirmed { .. } => false,
         }
     }
 
@@ -80,7 +88,11 @@ impl EngineError {
                     | BrokerError::OtherArguments { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
-            Self::Invalid { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Unconfirmed { .. } => false,
+            Self::Invalid { .. }
+            | Self::InvalidPolicy(_)
+            | Self::NotFound { .. }
+            | Self::Refused { .. }
+            | Self::Unconfirmed { .. } => false,
         }
     }
 }

@@ -174,6 +174,8 @@ impl Inner {
         while !generation.is_cancelled() {
             match self.store.incarnations().await {
                 Ok(all) => {
+                    self.endpoints
+                        .share(all.iter().filter(|one| one.alive && one.delivers).count());
                     for dead in self.find_dead(me, &all, &mut seen).await {
                         self.bury_incarnation(&dead, &tell).await;
                     }

@@ -25,7 +25,7 @@ mod manage;
 mod meters;
 pub mod observe;
 mod plans;
-mod policies;
+pub mod policies;
 mod publisher;
 pub mod query;
 mod queue_pages;

@@ -37,6 +37,7 @@ impl Inner {
     /// The plan without what is only counted for people.
     async fn make_plan(&self, command: Command) -> Result<Plan, EngineError> {
         let mut draft = match &command {
+            Command::Policy(edit) => return self.plan_policy(edit).await,
             Command::Redeliver(target) => self.plan_redeliver(target).await?,
             Command::PauseQueue(queue) => {
                 self.plan_queue(queue, "pause", "nothing is sent from it until it is resumed")
@@ -203,6 +204,7 @@ impl Inner {
     async fn audit(&self, plan: &Plan, grant: &WriteGrant, result: &str, detail: &str) -> Result<(), EngineError> {
         let target = match plan.lines.as_slice() {
             [one] => one.target.clone(),
+            [first, ..] if matches!(plan.command, Command::Policy(_)) => first.target.clone(),
             many => format!("{} targets", many.len()),
         };
         let entry = NewAudit {
@@ -237,6 +239,7 @@ impl Inner {
             Command::DeleteQueue(queue) => self.delete(queue, plan.messages).await,
             Command::RescueQueue(queue) => self.rescue(queue).await,
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
+            Command::Policy(edit) => self.change_policy(edit, grant).await,
             Command::DisableEndpoint(url) => {
                 let change = EndpointChange::Disable {
                     reason: format!("disabled by {}", grant.actor()),

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-pub use crate::store::{AttemptQuery, AuditEntry, Incarnation};
+pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion};
 
+use super::policies::{PolicyPreview, PolicyView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 
 /// What is asked.
@@ -49,6 +50,19 @@ pub enum Query {
         /// At most this many.
         limit: u32,
     },
+    /// Every retry policy that is set.
+    Policies,
+    /// What is saved for a scope, and what applies there.
+    Policy(PolicyScope),
+    /// All versions of a policy, newest first.
+    PolicyHistory(PolicyScope),
+    /// What a policy would do.
+    PolicyPreview {
+        /// The policy as JSON text.
+        document: String,
+        /// Where it would be saved: then what waits there is part of the answer.
+        scope: Option<PolicyScope>,
+    },
     /// Daemons and other processes that take messages.
     Incarnations,
     /// Broker, rights, plugins, store, clock, with mends.
@@ -89,6 +103,14 @@ pub enum Answer {
     Attempts(Page<AttemptView>),
     /// To [`Query::Audit`].
     Audit(Page<AuditEntry>),
+    /// To [`Query::Policies`].
+    Policies(Page<PolicyView>),
+    /// To [`Query::Policy`].
+    Policy(Box<PolicyView>),
+    /// To [`Query::PolicyHistory`].
+    PolicyHistory(Page<PolicyVersion>),
+    /// To [`Query::PolicyPreview`].
+    PolicyPreview(Box<PolicyPreview>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
     /// To [`Query::Doctor`].

@@ -18,6 +18,8 @@ pub(super) struct Known<'a> {
     pub(super) daemons: usize,
     /// The alarm that blocks the broker.
     pub(super) blocked: Option<&'a str>,
+    /// Requests a second to its URL, at most, over all daemons.
+    pub(super) rate: Option<u32>,
 }
 
 /// The answer.
@@ -25,11 +27,13 @@ pub(super) struct Known<'a> {
 /// 1. What needs a person first: quarantined, refused, paused, disabled, parked.
 /// 2. Ending.
 /// 3. What waits for a time: the endpoint, the head.
-/// 4. Somebody has it; nothing is in it; nobody is there to take it.
+/// 4. Its URL's rate, where more waits than what is in hand.
+/// 5. Somebody has it; nothing is in it; nobody is there to take it.
 pub(super) fn why(known: &Known<'_>) -> Why {
     needs_a_person(known)
         .or_else(|| ending(known))
         .or_else(|| waits(known))
+        .or_else(|| rate_limited(known))
         .unwrap_or_else(|| moves(known))
 }
 
@@ -112,6 +116,24 @@ fn waits(known: &Known<'_>) -> Option<Why> {
         last_of(head.last_status, head.last_error.as_deref())
     );
     Some(says(QueueState::WaitingRetry, text, Some(until)))
+}
+
+fn rate_limited(known: &Known<'_>) -> Option<Why> {
+    let rate = known.rate?;
+    let limit = format!("at most {rate} requests a second go to its URL (max_receives_per_second)");
+    match (known.owner, known.depth?) {
+        (Some(owner), depth @ 2..) => Some(says(
+            QueueState::RateLimited,
+            format!("{owner} delivers it; {limit}, {} wait", depth - 1),
+            None,
+        )),
+        (None, 1..) if known.daemons > 0 => Some(says(
+            QueueState::RateLimited,
+            format!("waits for its turn: {limit}"),
+            None,
+        )),
+        _ => None,
+    }
 }
 
 fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {

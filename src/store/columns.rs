@@ -5,12 +5,15 @@
 
 use std::time::Duration;
 
-use super::{AuditEntry, Incarnation, NewAudit, PolicyScope, PolicyVersion, RescuedMessage, RunRecord};
+use super::{
+    AuditEntry, Incarnation, NewAudit, PolicyScope, PolicyVersion, RescuedMessage, RunRecord, WaitingEndpoint,
+    WaitingHead,
+};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
 use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
 use crate::domain::outcome::OutcomeClass;
-use crate::domain::policy::Phase;
+use crate::domain::policy::{Override, Phase};
 use crate::domain::queue::{Closing, Decision, Head, Pause, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -24,12 +27,19 @@ macro_rules! queue_columns {
          delivered, last_delivered_at, active_at, created_at"
     };
 }
+/// Of a head that waits, beside the columns of its queue: its terms, and the URL that waits for it.
+macro_rules! waiting_columns {
+    () => {
+        "head_event_type, head_polling_time, head_restart_count, head_asked_until, e_url, e_epoch, e_next"
+    };
+}
 /// The assignments that forget a head.
 macro_rules! head_cleared {
     () => {
         "head_message = NULL, head_failures = NULL, head_first_failed_at = NULL, head_last_failed_at = NULL, \
          head_last_status = NULL, head_last_error = NULL, head_next_attempt_at = NULL, head_parked = NULL, \
-         head_phase = NULL, head_attempts_allowed = NULL"
+         head_phase = NULL, head_attempts_allowed = NULL, head_event_type = NULL, head_polling_time = NULL, \
+         head_restart_count = NULL, head_asked_until = NULL"
     };
 }
 macro_rules! endpoint_columns {
@@ -48,7 +58,7 @@ macro_rules! run_columns {
         "id, command, state, done, failed, skipped, total, rate, actor, reason, plan, created_at, updated_at"
     };
 }
-pub(super) use {attempt_columns, endpoint_columns, head_cleared, queue_columns, run_columns};
+pub(super) use {attempt_columns, endpoint_columns, head_cleared, queue_columns, run_columns, waiting_columns};
 
 /// A row of either driver, read by column name.
 pub(super) trait Columns {
@@ -83,6 +93,32 @@ pub(super) fn queue_record(row: &impl Columns) -> Result<QueueRecord, sqlx::Erro
         last_delivered_at: time_optional(row, "last_delivered_at")?,
         active_at: time(row, "active_at")?,
         created_at: time(row, "created_at")?,
+    })
+}
+
+/// A row of [`waiting_columns`] with [`queue_columns`].
+pub(super) fn waiting_head(row: &impl Columns) -> Result<WaitingHead, sqlx::Error> {
+    let missing = |column: &str| sqlx::Error::ColumnNotFound(column.to_owned());
+    let record = queue_record(row)?;
+    let endpoint = match row.text("e_url")? {
+        None => None,
+        Some(_) => Some(WaitingEndpoint {
+            epoch: EndpointEpoch(integer(row, "e_epoch")?),
+            next_attempt_at: time_optional(row, "e_next")?,
+            probing: row.flag("e_probing")?,
+        }),
+    };
+    Ok(WaitingHead {
+        queue: record.name,
+        url: record.url.ok_or_else(|| missing("url"))?,
+        head: record.head.ok_or_else(|| missing("head_message"))?,
+        event_type: row.text("head_event_type")?,
+        own: Override {
+            polling_time_s: number_optional(row, "head_polling_time")?,
+            restart_count: number_optional(row, "head_restart_count")?,
+        },
+        asked_until: time_optional(row, "head_asked_until")?,
+        endpoint,
     })
 }
 

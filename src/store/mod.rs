@@ -9,6 +9,7 @@
 //! The seam is several traits behind one handle, [`Store`].
 
 mod columns;
+mod policies;
 pub mod postgres;
 mod record;
 mod rules;
@@ -25,6 +26,7 @@ use crate::domain::queue::{Decision, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+pub use policies::*;
 pub use record::*;
 
 /// A handle that is cheap to clone.
@@ -69,7 +71,7 @@ pub enum StoreError {
 
 /// Everything the engine remembers.
 #[async_trait]
-pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + std::fmt::Debug {
+pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + Policies + std::fmt::Debug {
     /// `sqlite` or `postgres`, for people.
     fn kind(&self) -> &'static str;
 

@@ -9,6 +9,8 @@ use crate::domain::queue::{Closing, Decision, Head, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+use super::HeadTerms;
+
 /// What a new incarnation says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewIncarnation {
@@ -218,6 +220,8 @@ pub struct Failure {
     pub endpoint: Option<(EndpointEpoch, EndpointChange)>,
     /// A decision that is committed with it.
     pub decision: Option<Decision>,
+    /// What a policy applies to the head by.
+    pub terms: HeadTerms,
 }
 
 /// The result of recording a failure.

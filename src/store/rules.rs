@@ -3,11 +3,12 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{LeaseOutcome, NewAudit, Purpose, Success};
+use super::{HeadMove, LeaseOutcome, MoveTo, NewAudit, Purpose, Success};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::id::{EndpointEpoch, IncarnationId, QueueName};
 use crate::domain::naming::hex;
+use crate::domain::policy::Phase;
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -54,9 +55,18 @@ pub(super) fn endpoint_after(
             after.probe_queue.clone_from(queue);
             after.probe_message = None;
         }
+        EndpointChange::Reschedule { at } => {
+            after.state = EndpointState::Unavailable;
+            after.next_attempt_at = Some(*at);
+        }
         EndpointChange::Park => {
             after.state = EndpointState::Parked;
             after.next_attempt_at = None;
+            // It may park at its first failure: a changed policy has to find whose schedule is used up.
+            if let Some(attempt) = attempt {
+                after.probe_queue = Some(attempt.queue.clone());
+                after.probe_message = Some(attempt.message_id.clone());
+            }
             note(&mut after, attempt, None);
         }
         EndpointChange::Disable { reason } => {
@@ -93,6 +103,37 @@ fn note(after: &mut Endpoint, attempt: Option<&Attempt>, reason: Option<&String>
         after.last_error = attempt.error.clone().or_else(|| reason.cloned());
     } else if reason.is_some() {
         after.last_error = reason.cloned();
+    }
+}
+
+/// Whether a changed policy may move this endpoint: it is as it was read, waits, and nobody probes it.
+pub(super) fn endpoint_moves(endpoint: &Endpoint, expected: EndpointEpoch, now: Timestamp) -> bool {
+    let waits = matches!(endpoint.state, EndpointState::Unavailable | EndpointState::Parked);
+    let probed = endpoint.probe.as_ref().is_some_and(|probe| probe.until >= now);
+    endpoint.epoch == expected && waits && !probed
+}
+
+/// The columns of a head that moves.
+pub(super) struct Placed {
+    pub(super) at: Option<Timestamp>,
+    pub(super) parked: bool,
+    pub(super) phase: Option<Phase>,
+}
+
+/// A head that waits with its URL has neither a time nor a park of its own.
+pub(super) fn head_places(one: &HeadMove) -> Placed {
+    let alone = one.endpoint.is_none();
+    match &one.to {
+        MoveTo::At { at, phase } => Placed {
+            at: alone.then_some(*at),
+            parked: false,
+            phase: Some(*phase),
+        },
+        MoveTo::Parked | MoveTo::DeadLettered { .. } => Placed {
+            at: None,
+            parked: alone && one.to == MoveTo::Parked,
+            phase: None,
+        },
     }
 }
 

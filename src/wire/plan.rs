@@ -7,6 +7,7 @@ use crate::domain::endpoint::EndpointState;
 use crate::engine::{Danger, Done, Plan, Redelivered as RedeliveredView, Tested as TestedView};
 
 use super::endpoint::Endpoint;
+use super::policy::Policy;
 use super::queue::Queue;
 
 /// What a command would do.
@@ -134,6 +135,7 @@ pub fn done(done: &Done, asked: Asked) -> Value {
         Done::Rescued { queue, id } => serde_json::json!({"name": queue.as_str(), "rescued": true, "id": id}),
         Done::Tested(tested) => to_value(&Tested::from(tested)),
         Done::Endpoint(view) => to_value(&Endpoint::from(view.as_ref())),
+        Done::Policy(view) => to_value(&Policy::from(view.as_ref())),
     }
 }
 

@@ -1,10 +1,15 @@
-//! What a retry policy does: its schedule, phase by phase.
+//! Retry policies: what is saved, what applies, its schedule phase by phase, and what a change would do.
 
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::domain::policy::{Phase, PolicyError, PolicyOwner, RetryPolicy};
+use crate::domain::policy::{Phase, PolicyError, PolicyOwner, Rescheduled, RetryPolicy, Schedule};
+use crate::engine::policies::{self, Forecast as ForecastView, ForecastLine, PolicyPreview, PolicyView};
+use crate::engine::query::{PolicyScope, PolicyVersion};
 
 use super::input;
+use super::problem::Problem;
+use super::time;
 
 /// The schedule of a policy.
 #[derive(Clone, Debug, Serialize)]
@@ -15,6 +20,14 @@ pub struct Preview {
     pub attempts: u32,
     pub total_s: u64,
     pub phases: Vec<PhasePreview>,
+    /// The policy with every key.
+    pub policy: Value,
+    /// What applies at present, where it was asked for a scope.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<Totals>,
+    /// What it would do to what waits there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backlog: Option<Forecast>,
 }
 
 /// One phase of it.
@@ -24,6 +37,213 @@ pub struct PhasePreview {
     pub phase: &'static str,
     pub retries: u32,
     pub delays_s: Vec<u32>,
+}
+
+/// A schedule in three numbers.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[expect(missing_docs, reason = "named like the preview's keys in CONTRACT.md")]
+pub struct Totals {
+    pub retries: u32,
+    pub attempts: u32,
+    pub total_s: u64,
+}
+
+impl Preview {
+    /// The schedule of a policy.
+    #[must_use]
+    pub fn of(policy: &RetryPolicy) -> Self {
+        let schedule = policy.schedule();
+        let phase = |phase: Phase| PhasePreview {
+            phase: phase.as_str(),
+            retries: schedule.phase_retries(phase),
+            delays_s: schedule.phase_delays_s(phase).collect(),
+        };
+        Self {
+            delays_s: schedule.delays_s().collect(),
+            retries: schedule.retries(),
+            attempts: schedule.attempts(),
+            total_s: schedule.total_s(),
+            phases: Phase::ALL.into_iter().map(phase).collect(),
+            policy: written(policy),
+            before: None,
+            backlog: None,
+        }
+    }
+}
+
+impl From<&PolicyPreview> for Preview {
+    fn from(preview: &PolicyPreview) -> Self {
+        Self {
+            before: preview.before.as_ref().map(|before| Totals::of(&before.schedule())),
+            backlog: preview.forecast.as_ref().map(Forecast::from),
+            ..Self::of(&preview.policy)
+        }
+    }
+}
+
+impl Totals {
+    fn of(schedule: &Schedule) -> Self {
+        Self {
+            retries: schedule.retries(),
+            attempts: schedule.attempts(),
+            total_s: schedule.total_s(),
+        }
+    }
+}
+
+/// What a change would do to what waits.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "counts, named like the engine's")]
+pub struct Forecast {
+    pub waiting: u64,
+    pub sooner: u64,
+    pub later: u64,
+    pub unchanged: u64,
+    pub going_on: u64,
+    pub parked: u64,
+    pub dead_lettered: u64,
+    pub in_attempt: u64,
+    /// The first of those that change.
+    pub items: Vec<ForecastItem>,
+}
+
+/// What a change would do to one head.
+#[derive(Clone, Debug, Serialize)]
+pub struct ForecastItem {
+    /// Its queue.
+    pub queue: String,
+    /// Its URL.
+    pub url: String,
+    /// Whether the whole URL waits for it.
+    pub probes: bool,
+    /// The number of its next attempt.
+    pub attempt: u32,
+    /// Of how many now.
+    pub of_before: u32,
+    /// Of how many then.
+    pub of: u32,
+    /// When it is tried now; null: it waits for a person.
+    pub next_attempt_at_before: Option<String>,
+    /// When it is tried then.
+    pub next_attempt_at: Option<String>,
+    /// `waits`, `parked` or `dead_lettered`.
+    pub then: &'static str,
+}
+
+impl From<&ForecastView> for Forecast {
+    fn from(view: &ForecastView) -> Self {
+        Self {
+            waiting: view.waiting,
+            sooner: view.sooner,
+            later: view.later,
+            unchanged: view.unchanged,
+            going_on: view.going_on,
+            parked: view.parked,
+            dead_lettered: view.dead_lettered,
+            in_attempt: view.in_attempt,
+            items: view.lines.iter().map(ForecastItem::from).collect(),
+        }
+    }
+}
+
+impl From<&ForecastLine> for ForecastItem {
+    fn from(line: &ForecastLine) -> Self {
+        let (next_attempt_at, then) = match line.after {
+            Rescheduled::At { at, .. } => (time(at), "waits"),
+            Rescheduled::Parked => (None, "parked"),
+            Rescheduled::DeadLettered => (None, "dead_lettered"),
+        };
+        Self {
+            queue: line.queue.as_str().to_owned(),
+            url: line.url.as_str().to_owned(),
+            probes: line.probes,
+            attempt: line.attempt,
+            of_before: line.of_before,
+            of: line.of,
+            next_attempt_at_before: line.before.and_then(time),
+            next_attempt_at,
+            then,
+        }
+    }
+}
+
+/// A policy: what is saved for a scope, and what applies there.
+#[derive(Clone, Debug, Serialize)]
+pub struct Policy {
+    /// The event type that it is for.
+    pub r#type: Option<String>,
+    /// The URL that it is for.
+    pub url: Option<String>,
+    /// The newest version, an unset one too; null when none was ever saved.
+    pub version: Option<i64>,
+    /// Who saved it.
+    pub author: Option<String>,
+    /// When.
+    pub at: Option<String>,
+    /// As it was written; null when none is set.
+    pub policy: Option<Value>,
+    /// Whose policy applies: `queue`, `subscription` or `default`.
+    pub source: &'static str,
+    /// What applies, with every key.
+    pub effective: Value,
+    /// Its schedule.
+    #[serde(flatten)]
+    pub totals: Totals,
+}
+
+impl From<&PolicyView> for Policy {
+    fn from(view: &PolicyView) -> Self {
+        let newest = view.newest.as_ref();
+        Self {
+            r#type: view.scope.event_type.clone(),
+            url: view.scope.url.as_ref().map(|url| url.as_str().to_owned()),
+            version: newest.map(|newest| newest.version),
+            author: newest.map(|newest| newest.author.clone()),
+            at: newest.and_then(|newest| time(newest.at)),
+            policy: view.document().and_then(parsed),
+            source: view.source.as_str(),
+            effective: written(&view.effective),
+            totals: Totals::of(&view.effective.schedule()),
+        }
+    }
+}
+
+/// A version of a policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct Version {
+    /// 1, 2, …
+    pub version: i64,
+    /// Who saved it.
+    pub author: String,
+    /// When.
+    pub at: Option<String>,
+    /// As it was written; null: it was unset.
+    pub policy: Option<Value>,
+    /// Its schedule; null where there is none, or it cannot be read any more.
+    pub attempts: Option<u32>,
+    /// All its delays together.
+    pub total_s: Option<u64>,
+}
+
+impl From<&PolicyVersion> for Version {
+    fn from(version: &PolicyVersion) -> Self {
+        let owner = version
+            .scope
+            .url
+            .as_ref()
+            .map_or(PolicyOwner::Queue, |_| PolicyOwner::Subscription);
+        let document = version.document.as_deref();
+        let policy = document.and_then(|text| policies::read(text, owner).ok().flatten());
+        let schedule = policy.map(|policy| policy.schedule());
+        Self {
+            version: version.version,
+            author: version.author.clone(),
+            at: time(version.at),
+            policy: document.and_then(parsed),
+            attempts: schedule.as_ref().map(Schedule::attempts),
+            total_s: schedule.as_ref().map(Schedule::total_s),
+        }
+    }
 }
 
 /// Why a policy is invalid.
@@ -57,43 +277,53 @@ impl From<PolicyError> for Invalid {
     }
 }
 
-/// The schedule of the policy written as `json`; of the default for `null`.
-pub fn preview(json: &str) -> Result<Preview, Invalid> {
-    let parsed: serde_json::Value = serde_json::from_str(json).map_err(|error| Invalid {
-        error: InvalidPolicy {
-            field: None,
-            nearest: None,
-            message: format!("not JSON: {error}"),
-        },
-    })?;
-    let policy = RetryPolicy::from_value(&input::value(&parsed), PolicyOwner::Queue)?.unwrap_or_default();
-    let schedule = policy.schedule();
-    let phase = |phase: Phase| PhasePreview {
-        phase: phase.as_str(),
-        retries: schedule.phase_retries(phase),
-        delays_s: schedule.phase_delays_s(phase).collect(),
-    };
-    Ok(Preview {
-        delays_s: schedule.delays_s().collect(),
-        retries: schedule.retries(),
-        attempts: schedule.attempts(),
-        total_s: schedule.total_s(),
-        phases: Phase::ALL.into_iter().map(phase).collect(),
+/// The policy written as `json`; the default for `null`.
+pub fn preview(json: &str) -> Result<RetryPolicy, Invalid> {
+    Ok(policies::read(json, PolicyOwner::Queue)?.unwrap_or_default())
+}
+
+/// The scope that is meant by an event type, a URL or both.
+pub fn scope(event_type: Option<&str>, url: Option<&str>) -> Result<PolicyScope, Problem> {
+    Ok(PolicyScope {
+        event_type: event_type.map(ToOwned::to_owned),
+        url: url.map(input::url).transpose()?,
     })
+}
+
+fn written(policy: &RetryPolicy) -> Value {
+    parsed(&policies::text(policy)).unwrap_or(Value::Null)
+}
+
+fn parsed(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SCHEDULES: &str = include_str!("../../tests/vectors/schedules.json");
+
     #[test]
-    fn a_preview_has_the_whole_schedule_and_an_error_its_field() {
-        let seed = serde_json::to_value(preview("{}").unwrap()).unwrap();
-        assert_eq!(
-            (seed["retries"].as_u64(), seed["total_s"].as_u64()),
-            (Some(15), Some(210))
-        );
-        assert_eq!(seed["phases"][0]["phase"], "immediate");
+    fn a_preview_has_the_whole_schedule_of_the_vectors() {
+        let cases: Vec<Value> = serde_json::from_str(SCHEDULES).unwrap();
+        for case in &cases {
+            let found = Preview::of(&preview(&case["policy"].to_string()).unwrap());
+            let found = serde_json::to_value(found).unwrap();
+            for key in ["delays_s", "retries", "attempts", "total_s"] {
+                assert_eq!(found[key], case[key], "{key} of {case}");
+            }
+            let phases = found["phases"].as_array().unwrap();
+            let joined: Vec<Value> = phases
+                .iter()
+                .flat_map(|phase| phase["delays_s"].as_array().unwrap().clone())
+                .collect();
+            assert_eq!(Value::from(joined), case["delays_s"]);
+        }
+    }
+
+    #[test]
+    fn an_error_has_its_field_and_the_nearest_key() {
         let wrong = serde_json::to_value(preview(r#"{"minimum_dealy": 3}"#).unwrap_err()).unwrap();
         assert_eq!(wrong["error"]["field"], "minimum_dealy");
         assert_eq!(wrong["error"]["nearest"], "minimum_delay");

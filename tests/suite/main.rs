@@ -30,6 +30,7 @@ mod engine;
 mod faults;
 mod layers;
 mod observe;
+mod policies;
 mod protocols;
 mod rabbitmq;
 mod sender;

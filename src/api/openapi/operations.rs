@@ -25,6 +25,15 @@ const TEST: &[(&str, &str)] = &[
     ("reason", "string"),
 ];
 
+const SCOPE: &[(&str, &str)] = &[("type", "string"), ("url", "string")];
+const ACT_SCOPE: &[(&str, &str)] = &[
+    ("type", "string"),
+    ("url", "string"),
+    ("version", "integer"),
+    ("dry_run", "boolean"),
+    ("reason", "string"),
+];
+
 const fn get(path: &'static str, summary: &'static str, answer: &'static str) -> Operation {
     Operation {
         method: "get",
@@ -172,6 +181,61 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "Send nothing to a URL until somebody redelivers.",
             "Url",
             "Endpoint",
+        )
+    },
+    Operation {
+        query: SCOPE,
+        ..get(
+            "/v1/policies",
+            "Retry policies that are set; with `url`, `type` or both that one alone, and what applies there.",
+            "PolicyList",
+        )
+    },
+    Operation {
+        method: "put",
+        query: ACT_SCOPE,
+        ..post(
+            "/v1/policies",
+            "Set a retry policy, also for what waits; with `version` only in the place of that one.",
+            "RetryPolicy",
+            "Policy",
+        )
+    },
+    Operation {
+        method: "delete",
+        query: ACT_SCOPE,
+        ..post(
+            "/v1/policies",
+            "Unset a retry policy: the next one in precedence applies.",
+            "Because",
+            "Policy",
+        )
+    },
+    Operation {
+        query: SCOPE,
+        ..get(
+            "/v1/policies/history",
+            "Every version of a retry policy with its author, newest first.",
+            "PolicyHistory",
+        )
+    },
+    Operation {
+        query: SCOPE,
+        failures: &[413, 415],
+        ..post(
+            "/v1/policies/preview",
+            "The schedule that a retry policy makes; with `url` or `type` also what it would do to what waits.",
+            "RetryPolicy",
+            "PolicyPreview",
+        )
+    },
+    Operation {
+        query: ACT_SCOPE,
+        ..post(
+            "/v1/policies/restore",
+            "Save what an earlier version said as a new one.",
+            "RestorePolicy",
+            "Policy",
         )
     },
     Operation {

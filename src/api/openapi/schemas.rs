@@ -69,6 +69,45 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ("AttemptList", "items:[Attempt] next_cursor:string? taken_at:time?"),
     ("AuditList", "items:[Audit] next_cursor:string? taken_at:time?"),
     (
+        "RetryPolicy",
+        "retries_with_no_delay:integer minimum_delay_retries:integer minimum_delay:integer \
+         maximum_delay:integer maximum_delay_retries:integer retry_backoff_function:string \
+         backoff_retries:integer jitter:number on_exhausted:string on_refused:string \
+         ignore_subscription_override:boolean",
+    ),
+    (
+        "Policy",
+        "type:string? url:string? version:integer? author:string? at:time? policy:RetryPolicy? source:string \
+         effective:RetryPolicy retries:integer attempts:integer total_s:integer",
+    ),
+    ("PolicyList", "items:[Policy] next_cursor:string? taken_at:time?"),
+    (
+        "PolicyVersion",
+        "version:integer author:string at:time? policy:RetryPolicy? attempts:integer? total_s:integer?",
+    ),
+    (
+        "PolicyHistory",
+        "items:[PolicyVersion] next_cursor:string? taken_at:time?",
+    ),
+    ("RestorePolicy", "version:integer* reason:string"),
+    (
+        "PolicyPreview",
+        "delays_s:[integer] retries:integer attempts:integer total_s:integer phases:[PolicyPhase] \
+         policy:RetryPolicy before:PolicyTotals backlog:PolicyBacklog",
+    ),
+    ("PolicyPhase", "phase:string retries:integer delays_s:[integer]"),
+    ("PolicyTotals", "retries:integer attempts:integer total_s:integer"),
+    (
+        "PolicyBacklog",
+        "waiting:integer sooner:integer later:integer unchanged:integer going_on:integer parked:integer \
+         dead_lettered:integer in_attempt:integer items:[PolicyBacklogItem]",
+    ),
+    (
+        "PolicyBacklogItem",
+        "queue:string url:string probes:boolean attempt:integer of_before:integer of:integer \
+         next_attempt_at_before:time? next_attempt_at:time? then:string",
+    ),
+    (
         "Plan",
         "command:string title:string lines:[PlanLine] warnings:[string] messages:integer? \
          destroys:boolean hash:string",

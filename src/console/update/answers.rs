@@ -7,6 +7,7 @@ use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Report, Task};
 use crate::console::journal::Tone;
 use crate::domain::outcome::OutcomeClass;
+use crate::engine::query::PolicyScope;
 use crate::engine::{Command, Done, RedeliverTarget, Tested};
 
 /// Failures of one task that are named in the log; the rest is counted.
@@ -64,6 +65,7 @@ fn note(report: &mut Report, done: Done) {
         }
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
+        Done::Policy(view) => report.last = Some(policy_of(&view.scope)),
         Done::Purged { queue, .. } | Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
             report.last = Some(say::name(queue.as_str()));
         }
@@ -143,5 +145,14 @@ fn target_of(command: &Command) -> String {
         | Command::DeleteQueue(queue)
         | Command::RescueQueue(queue) => say::name(queue.as_str()),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
+        Command::Policy(edit) => policy_of(&edit.scope),
+    }
+}
+
+fn policy_of(scope: &PolicyScope) -> String {
+    match (&scope.event_type, &scope.url) {
+        (_, Some(url)) => format!("the policy of {}", say::url(url)),
+        (Some(name), None) => format!("the policy of {}", say::name(name)),
+        (None, None) => "the default policy".to_owned(),
     }
 }

@@ -3,12 +3,14 @@
 //! Four phases follow each other: retries at once, retries with the minimum delay, a backoff from the
 //! minimum to the maximum delay, retries with the maximum delay. The keys are those of the "delivery
 //! policy" of Zaqar; the ones added to them are marked. `validate` says what a policy may
-//! contain, `schedule` what comes out of it. Left out on purpose: the clock, `Retry-After` and the
-//! decision after an attempt, which belong to the verdict.
+//! contain, `schedule` what comes out of it, `reschedule` what it says of a message that failed. Left out on
+//! purpose: the clock, and the decision after an attempt, which belongs to the verdict.
 
+mod reschedule;
 mod schedule;
 mod validate;
 
+pub use reschedule::{Failing, Rescheduled, reschedule, wait_after};
 pub use schedule::{Phase, Schedule, ScheduledRetry, with_jitter};
 pub use validate::{PolicyError, PolicyOwner};
 

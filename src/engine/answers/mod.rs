@@ -33,6 +33,12 @@ impl Inner {
             Query::Retries { within, limit } => Answer::Retries(self.retries(within, limit).await?),
             Query::Attempts(query) => Answer::Attempts(self.attempt_views(query).await?),
             Query::Audit { before, limit } => Answer::Audit(self.audit_page(before, limit).await?),
+            Query::Policies => Answer::Policies(self.policy_views().await?),
+            Query::Policy(scope) => Answer::Policy(Box::new(self.policy_view(&scope).await?)),
+            Query::PolicyHistory(scope) => Answer::PolicyHistory(self.policy_versions(&scope).await?),
+            Query::PolicyPreview { document, scope } => {
+                Answer::PolicyPreview(Box::new(self.policy_preview(&document, scope.as_ref()).await?))
+            }
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Readiness => Answer::Readiness(self.readiness().await),

@@ -20,6 +20,8 @@ pub(in crate::engine) struct World {
     owners: HashMap<i64, String>,
     daemons: usize,
     blocked: Option<String>,
+    /// Requests a second, at most.
+    rates: HashMap<EndpointUrl, u32>,
     pub(in crate::engine) now: Timestamp,
 }
 
@@ -29,6 +31,7 @@ impl World {
         incarnations: &[Incarnation],
         endpoints: impl IntoIterator<Item = Endpoint>,
         blocked: Option<String>,
+        rates: &HashMap<EndpointUrl, u32>,
         now: Timestamp,
     ) -> Self {
         let alive = || incarnations.iter().filter(|one| one.alive);
@@ -40,6 +43,7 @@ impl World {
             owners: alive().map(|one| (one.id.0, one.name.clone())).collect(),
             daemons: alive().filter(|one| one.delivers).count(),
             blocked,
+            rates: rates.clone(),
             now,
         }
     }
@@ -103,6 +107,7 @@ impl World {
             owner: owner.map(String::as_str),
             daemons: self.daemons,
             blocked: self.blocked.as_deref(),
+            rate: record.url.as_ref().and_then(|url| self.rates.get(url)).copied(),
         });
         view.owner = owner.cloned();
         view.explain(why);
@@ -116,7 +121,13 @@ impl Inner {
         let endpoints = self.store.endpoints_not_available().await?;
         let health = self.broker.health().await;
         let away = (!health.reachable).then(|| health.problem.unwrap_or_else(|| "no answer".to_owned()));
-        let world = World::new(&incarnations, endpoints, health.blocked, self.clock.now());
+        let world = World::new(
+            &incarnations,
+            endpoints,
+            health.blocked,
+            &self.settings.rates,
+            self.clock.now(),
+        );
         Ok((world, away))
     }
 

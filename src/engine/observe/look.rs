@@ -92,7 +92,13 @@ impl Looker {
         };
         let content = match known {
             Ok(known) => {
-                let world = World::new(&known.incarnations, known.not_available(), blocked, now);
+                let world = World::new(
+                    &known.incarnations,
+                    known.not_available(),
+                    blocked,
+                    &self.engine.settings.rates,
+                    now,
+                );
                 self.content(known, &world, &seen, &listed).await
             }
             Err(error) => Err(error),

@@ -14,7 +14,6 @@ use crate::domain::id::EndpointEpoch;
 use crate::domain::message::Message;
 use crate::domain::notification::Notification;
 use crate::domain::outcome::{FailureKind, Outcome, OutcomeClass};
-use crate::domain::policy::RetryPolicy;
 use crate::engine::endpoints::{Answered, LiveEndpoint};
 use crate::store::{Changed, ProbeNext, Success};
 
@@ -262,28 +261,5 @@ impl crate::engine::Inner {
         if self.events.receiver_count() > 0 {
             self.tell(crate::engine::Event::Attempted(Box::new(attempt.clone())));
         }
-    }
-
-    /// The policy that applies now: the URL's stands for the subscription's, the configuration's for the
-    /// queue's.
-    pub(super) async fn policy_for(
-        &self,
-        notification: &Notification,
-        incarnation: crate::domain::id::IncarnationId,
-    ) -> Result<RetryPolicy, ()> {
-        let scope = crate::store::PolicyScope {
-            event_type: None,
-            url: Some(notification.url.clone()),
-        };
-        let saved = self.insist(incarnation, || self.store.policy_get(&scope)).await?;
-        let saved = saved
-            .and_then(|version| version.document)
-            .and_then(|document| crate::engine::policies::read(&document));
-        let (policy, _) = crate::domain::policy::applicable(
-            Some(&self.settings.default_policy),
-            saved.as_ref(),
-            &self.settings.default_policy,
-        );
-        Ok(policy.clone())
     }
 }

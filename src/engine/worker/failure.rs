@@ -9,12 +9,13 @@ use crate::broker::Attached;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointChange;
 use crate::domain::outcome::{FailureKind, Fault, Outcome, OutcomeClass};
-use crate::domain::policy::{Override, Phase, RetryPolicy, Schedule};
+use crate::domain::policy::{OnRefused, Override, Phase, RetryPolicy, Schedule};
 use crate::domain::queue::{Decision, Head};
 use crate::domain::verdict::{DeadReason, Scope, Situation, Verdict, decide};
 use crate::engine::dead_letter::LastAttempt;
 use crate::engine::endpoints::Answered;
-use crate::store::{Failure, FailureRecorded, HeadScope, Tally};
+use crate::engine::policies;
+use crate::store::{Failure, FailureRecorded, HeadScope, HeadTerms, Tally};
 
 /// What follows from a failure, before it is recorded.
 struct Consequence {
@@ -39,6 +40,11 @@ impl Consequence {
             end: None,
         }
     }
+
+    /// Whether the message waits now, for a time or for a person.
+    const fn waits(&self) -> bool {
+        self.delay.is_some() || self.parked || self.endpoint.is_some()
+    }
 }
 
 impl Worker {
@@ -56,14 +62,17 @@ impl Worker {
         if self.probe.is_none() && hand.endpoint.epoch() != tried.epoch {
             return Step::Stop(self.stale(tried).await);
         }
-        let Ok(policy) = self.engine.policy_for(&hand.notification, self.incarnation).await else {
+        let engine = Arc::clone(&self.engine);
+        let looked_up = engine.insist(self.incarnation, || engine.policy_for(&hand.notification));
+        let Ok(applied) = looked_up.await else {
             return Step::Stop(End::Fenced);
         };
-        let schedule = policy.schedule_with(Override {
-            polling_time_s: hand.notification.polling_time_s,
-            restart_count: hand.notification.restart_count,
-        });
-        let verdict = match self.decide(hand, &tried, &policy, &schedule).await {
+        let terms = self.terms(hand, &tried);
+        let schedule = applied.policy.schedule_with(terms.own);
+        let verdict = match self
+            .decide(hand, &tried, (&applied.policy, &schedule), terms.asked)
+            .await
+        {
             Ok(verdict) => verdict,
             Err(end) => return Step::Stop(end),
         };
@@ -72,13 +81,16 @@ impl Worker {
         }
         let consequence = self.consequence(hand, &tried, verdict);
         let decision = consequence.decision.clone();
-        match self.record_failure(hand, &tried, &consequence, &schedule).await {
+        match self.record_failure(hand, &tried, &consequence, &schedule, terms).await {
             Err(end) => return Step::Stop(end),
             Ok(Counted::No) => return Step::Stop(End::EndpointClosed),
             Ok(Counted::Yes) => {}
         }
         if let Some(decision) = decision {
-            return self.bury(attached, hand, &tried, &decision, &policy).await;
+            return self.bury(attached, hand, &tried, &decision, &applied.policy).await;
+        }
+        if consequence.waits() {
+            self.engine.keep_up(&applied, &hand.notification).await;
         }
         consequence.end.map_or(Step::Again, Step::Stop)
     }
@@ -87,11 +99,14 @@ impl Worker {
         &self,
         hand: &InHand,
         tried: &Tried,
-        policy: &RetryPolicy,
-        schedule: &Schedule,
+        (policy, schedule): (&RetryPolicy, &Schedule),
+        retry_after: Option<Duration>,
     ) -> Result<Verdict, End> {
         let fault = tried.sent.outcome.fault();
-        let own = fault == Fault::Message || tried.attempt.class == OutcomeClass::Refused;
+        let refused = tried.attempt.class == OutcomeClass::Refused;
+        // What other queues met plays no part where a refusal counts as delivered.
+        let accepted = refused && policy.on_refused == OnRefused::Accept;
+        let own = (fault == Fault::Message || refused) && !accepted;
         let tally = if own {
             self.tally(hand).await?
         } else {
@@ -100,23 +115,33 @@ impl Worker {
                 queues: u32::MAX,
             }
         };
-        let cap = self.engine.settings.retry_after_cap.as_secs();
-        let hint = tried
-            .sent
-            .outcome
-            .hint_s(tried.sent.retry_after.as_deref(), self.engine.clock.now(), cap);
         Ok(decide(&Situation {
             class: tried.attempt.class,
             fault,
             failures: self.failures_of(hand),
             refusals_in_row: self.record.refusals_in_row,
-            retry_after: hint.map(Duration::from_secs),
+            retry_after,
             policy,
             schedule,
             failing_heads: tally.failing,
             queues: tally.queues,
-            roll: crate::ambient::roll(),
+            message: &hand.notification.id,
         }))
+    }
+
+    /// What a policy applies to this message by, and what it and its receiver ask for.
+    fn terms(&self, hand: &InHand, tried: &Tried) -> HeadTerms {
+        let cap = self.engine.settings.retry_after_cap.as_secs();
+        let (sent, now) = (&tried.sent, self.engine.clock.now());
+        let hint = sent.outcome.hint_s(sent.retry_after.as_deref(), now, cap);
+        HeadTerms {
+            event_type: hand.notification.event_type.clone(),
+            own: Override {
+                polling_time_s: hand.notification.polling_time_s,
+                restart_count: hand.notification.restart_count,
+            },
+            asked: hint.map(Duration::from_secs),
+        }
     }
 
     /// Queues of the URL in trouble, this one included whether or not its failure is recorded yet.
@@ -241,6 +266,7 @@ impl Worker {
         tried: &Tried,
         consequence: &Consequence,
         schedule: &Schedule,
+        terms: HeadTerms,
     ) -> Result<Counted, End> {
         let refused = tried.attempt.class == OutcomeClass::Refused;
         let refusals_in_row = if refused {
@@ -256,6 +282,7 @@ impl Worker {
             refusals_in_row,
             endpoint: consequence.endpoint.clone().map(|change| (tried.epoch, change)),
             decision: consequence.decision.clone(),
+            terms,
         };
         let engine = Arc::clone(&self.engine);
         let recorded = engine
@@ -331,7 +358,7 @@ impl Worker {
             status: tried.attempt.status,
             error: tried.attempt.error.clone(),
             response: tried.attempt.response.clone(),
-            policy: Some(format!("{policy:?}")),
+            policy: Some(policies::text(policy)),
         };
         match self
             .carry_out(attached, hand.tag, &hand.message, decision, Some(last))

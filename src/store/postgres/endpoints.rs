@@ -249,7 +249,7 @@ async fn put(connection: &mut PgConnection, endpoint: &Endpoint) -> Result<(), s
     Ok(())
 }
 
-async fn generation_raise(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn generation_raise(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     sqlx::query(GENERATION_RAISE).execute(connection).await?;
     Ok(())
 }

@@ -8,7 +8,10 @@ use super::{Exclusive, MIGRATION, exclusively};
 use crate::store::StoreError;
 
 /// Version and statements, ascending.
-const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/0001.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("migrations/0001.sql")),
+    (6, include_str!("migrations/0006.sql")),
+];
 
 const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS redrive; \
     CREATE TABLE IF NOT EXISTS redrive.schema_version \

@@ -12,6 +12,7 @@ mod endpoints;
 mod error;
 mod incarnations;
 mod migrate;
+mod policies;
 mod queues;
 mod records;
 mod session;

@@ -70,15 +70,9 @@ impl Records for PostgresStore {
     }
 
     async fn policy_put(&self, new: &NewPolicy) -> Result<i64, StoreError> {
-        let (event_type, url) = scope(&new.scope);
-        let query = sqlx::query_scalar(POLICY_ADD)
-            .bind(event_type)
-            .bind(url)
-            .bind(storable_optional(new.document.as_ref()))
-            .bind(storable(&new.author));
         self.transaction("saving a policy", async |connection: &mut PgConnection, _| {
             exclusively(connection, Exclusive::Policies).await?;
-            query.fetch_one(connection).await
+            version_add(connection, new).await
         })
         .await
     }
@@ -225,8 +219,20 @@ fn storable_entry(entry: &NewAudit) -> NewAudit {
     }
 }
 
+/// The next version of its scope; answers its number.
+pub(super) async fn version_add(connection: &mut PgConnection, new: &NewPolicy) -> Result<i64, sqlx::Error> {
+    let (event_type, url) = scope(&new.scope);
+    sqlx::query_scalar(POLICY_ADD)
+        .bind(event_type)
+        .bind(url)
+        .bind(storable_optional(new.document.as_ref()))
+        .bind(storable(&new.author))
+        .fetch_one(connection)
+        .await
+}
+
 /// As the key columns hold it.
-fn scope(scope: &PolicyScope) -> (String, String) {
+pub(super) fn scope(scope: &PolicyScope) -> (String, String) {
     (
         scope.event_type.as_deref().map(storable).unwrap_or_default(),
         scope

@@ -40,7 +40,8 @@ const HEAD: &str = "UPDATE delivery_queues SET \
     head_first_failed_at = CASE WHEN head_message = $3 THEN head_first_failed_at ELSE $4 END, head_message = $3, \
     head_last_failed_at = $4, head_failures = $5, head_last_status = $6, head_last_error = $7, \
     head_next_attempt_at = $8, head_parked = $9, head_phase = $10, head_attempts_allowed = $11, \
-    refusals_in_row = $12, active_at = $4 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
+    refusals_in_row = $12, head_event_type = $13, head_polling_time = $14, head_restart_count = $15, \
+    head_asked_until = $16, active_at = $4 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
 /// One statement for all of a batch: a statement costs more than the row that it changes.
 const DELIVERED: &str = "UPDATE delivery_queues SET delivered = delivered + batch.count, last_delivered_at = $2, \
     active_at = $2, refusals_in_row = 0 \
@@ -253,7 +254,7 @@ async fn head_put(
     next_attempt_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
-    let head = &failure.head;
+    let (head, terms) = (&failure.head, &failure.terms);
     let put = sqlx::query(HEAD)
         .bind(failure.attempt.queue.as_str())
         .bind(failure.attempt.epoch.0)
@@ -267,6 +268,10 @@ async fn head_put(
         .bind(head.phase.map(Phase::as_str))
         .bind(i64::from(head.attempts_allowed))
         .bind(i64::from(failure.refusals_in_row))
+        .bind(terms.event_type.as_deref())
+        .bind(terms.own.polling_time_s.map(i64::from))
+        .bind(terms.own.restart_count.map(i64::from))
+        .bind(terms.asked.map(|asked| now.plus(asked).micros()))
         .execute(connection)
         .await?;
     Ok(put.rows_affected() == 1)

@@ -254,7 +254,7 @@ async fn release(
     Ok(())
 }
 
-async fn generation_raise(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+pub(super) async fn generation_raise(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     sqlx::query(GENERATION_RAISE).execute(connection).await?;
     Ok(())
 }

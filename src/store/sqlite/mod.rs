@@ -9,6 +9,7 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod incarnations;
+mod policies;
 mod queues;
 mod records;
 
@@ -29,7 +30,10 @@ use crate::domain::time::Timestamp;
 use crate::sqlite::SqliteFile;
 
 /// Version and statements, ascending.
-const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("migrations/0001.sql"))];
+const MIGRATIONS: &[(i64, &str)] = &[
+    (1, include_str!("migrations/0001.sql")),
+    (6, include_str!("migrations/0006.sql")),
+];
 
 /// A store in an open file.
 #[derive(Debug)]

@@ -74,20 +74,10 @@ impl Records for SqliteStore {
     }
 
     async fn policy_put(&self, new: &NewPolicy) -> Result<i64, StoreError> {
-        let now = self.clock.now().micros();
-        let (event_type, url) = scope(&new.scope);
-        let (document, author) = (new.document.clone(), new.author.clone());
+        let now = self.clock.now();
+        let new = new.clone();
         self.write("saving a policy", move |connection| {
-            Box::pin(async move {
-                sqlx::query_scalar(POLICY_ADD)
-                    .bind(event_type)
-                    .bind(url)
-                    .bind(document)
-                    .bind(author)
-                    .bind(now)
-                    .fetch_one(connection)
-                    .await
-            })
+            Box::pin(async move { version_add(connection, &new, now).await })
         })
         .await
     }
@@ -202,7 +192,7 @@ impl Records for SqliteStore {
 
 impl SqliteStore {
     /// The newest versions of a scope, newest first.
-    async fn versions(&self, of: &PolicyScope, limit: i64) -> Result<Vec<PolicyVersion>, StoreError> {
+    pub(super) async fn versions(&self, of: &PolicyScope, limit: i64) -> Result<Vec<PolicyVersion>, StoreError> {
         let operation = "reading a policy";
         let (event_type, url) = scope(of);
         let rows = sqlx::query(POLICY_VERSIONS)
@@ -256,8 +246,25 @@ async fn insert(connection: &mut SqliteConnection, run: &RunRecord) -> Result<()
     Ok(())
 }
 
+/// The next version of its scope; answers its number.
+pub(super) async fn version_add(
+    connection: &mut SqliteConnection,
+    new: &NewPolicy,
+    now: Timestamp,
+) -> Result<i64, sqlx::Error> {
+    let (event_type, url) = scope(&new.scope);
+    sqlx::query_scalar(POLICY_ADD)
+        .bind(event_type)
+        .bind(url)
+        .bind(&new.document)
+        .bind(&new.author)
+        .bind(now.micros())
+        .fetch_one(connection)
+        .await
+}
+
 /// As the key columns hold it.
-fn scope(scope: &PolicyScope) -> (String, String) {
+pub(super) fn scope(scope: &PolicyScope) -> (String, String) {
     (
         scope.event_type.clone().unwrap_or_default(),
         scope

@@ -16,8 +16,8 @@ use redrive::sqlite::SqliteFile;
 use redrive::store::postgres::PostgresStore;
 use redrive::store::sqlite::SqliteStore;
 use redrive::store::{
-    Begun, Failure, FailureRecorded, LearnedQueue, Lease, LeaseOutcome, NewIncarnation, Purpose, Store, StoreError,
-    Success,
+    Begun, Failure, FailureRecorded, HeadTerms, LearnedQueue, Lease, LeaseOutcome, NewIncarnation, Purpose, Store,
+    StoreError, Success,
 };
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
@@ -256,6 +256,7 @@ pub(super) fn failure(lease: &Lease, host: &str, id: &str, delay: Option<Duratio
         refusals_in_row: 0,
         endpoint: None,
         decision: None,
+        terms: HeadTerms::default(),
     }
 }
 

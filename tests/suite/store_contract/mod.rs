@@ -8,6 +8,7 @@ mod endpoints;
 mod fixtures;
 mod incarnations;
 mod leases;
+mod policies;
 mod postgres_only;
 mod queues;
 mod races;
@@ -111,6 +112,14 @@ contract! {
         a_run_is_updated_only_from_the_state_it_was_read_in
         runs_are_listed_newest_first
         a_rescued_message_keeps_its_exact_bytes;
+    policies:
+        the_newest_versions_are_found_by_scope_unset_ones_too
+        a_version_is_saved_only_over_the_one_that_it_was_made_for
+        heads_that_wait_are_listed_with_their_terms_and_the_url_that_waits_for_them
+        a_head_moves_only_while_it_waits_as_it_was_read
+        a_url_moves_with_the_head_that_it_waits_for_and_not_while_somebody_probes
+        a_parked_url_goes_on_and_parks_again
+        a_dead_letter_is_decided_only_where_nobody_holds_the_queue;
     races:
         several_processes_may_open_a_new_store_at_once
         mixed_work_of_several_processes_does_not_wait_in_a_circle;

@@ -14,9 +14,10 @@ use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
     AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints, Evidence,
-    Failure, FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
-    NewIncarnation, NewPause, NewPolicy, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark,
-    QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Success, Tally,
+    Failure, FailureRecorded, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome,
+    NewAudit, NewIncarnation, NewPause, NewPolicy, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
+    ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store,
+    StoreError, StoreHandle, Success, Tally, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -158,6 +159,13 @@ passed_on! {
         runs(limit: u32) -> Vec<RunRecord>;
         rescued_insert(message: &RescuedMessage) -> i64;
         rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
+    }
+    Policies {
+        policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;
+        policy_version(scope: &PolicyScope, version: i64) -> Option<PolicyVersion>;
+        heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
+        policy_change(change: &PolicyChange) -> PolicyChanged;
+        heads_move(moves: &[HeadMove]) -> u64;
     }
 }
 

@@ -1,0 +1,150 @@
+//! Retry policies by `?type=`, `?url=`: show, set, unset, history, restore, preview.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::engine::policies::{PolicyAct, PolicyEdit};
+use crate::engine::query::PolicyScope;
+use crate::engine::{Answer, Command, Query};
+use crate::wire::List;
+use crate::wire::plan::Asked;
+use crate::wire::policy::{self, Policy, Preview, Version};
+use crate::wire::problem::Problem;
+
+use super::Shared;
+use super::act::{Because, Options, act};
+use super::extract::{Input, Params, RawBody};
+use super::guard::Caller;
+use super::problem::answer;
+use super::queues::mismatch;
+
+/// Whose policy, and how the change is asked for.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Of {
+    r#type: Option<String>,
+    url: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+    reason: Option<String>,
+    version: Option<i64>,
+}
+
+impl Of {
+    fn scope(&self) -> Result<PolicyScope, Problem> {
+        policy::scope(self.r#type.as_deref(), self.url.as_deref())
+    }
+
+    const fn is_nothing(&self) -> bool {
+        self.r#type.is_none() && self.url.is_none()
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            dry_run: self.dry_run,
+            reason: self.reason.clone(),
+            ..Options::default()
+        }
+    }
+}
+
+pub(super) async fn show(State(shared): State<Arc<Shared>>, Params(of): Params<Of>) -> Result<Response, Problem> {
+    if of.is_nothing() {
+        let Answer::Policies(page) = shared.engine()?.query(Query::Policies).await? else {
+            return Err(mismatch());
+        };
+        return Ok(answer(StatusCode::OK, &List::<Policy>::of(&page)));
+    }
+    let Answer::Policy(view) = shared.engine()?.query(Query::Policy(of.scope()?)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &Policy::from(view.as_ref())))
+}
+
+pub(super) async fn history(State(shared): State<Arc<Shared>>, Params(of): Params<Of>) -> Result<Response, Problem> {
+    let query = Query::PolicyHistory(of.scope()?);
+    let Answer::PolicyHistory(page) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<Version>::of(&page)))
+}
+
+pub(super) async fn set(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(of): Params<Of>,
+    body: RawBody,
+) -> Result<Response, Problem> {
+    // With a version the change is only for what was saved as that one.
+    let expected = of.version;
+    change(&shared, &caller, &of, PolicyAct::Set(text(&body)?.to_owned()), expected).await
+}
+
+pub(super) async fn unset(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(mut of): Params<Of>,
+    Input(because): Input<Because>,
+) -> Result<Response, Problem> {
+    of.reason = because.reason.or(of.reason);
+    let expected = of.version;
+    change(&shared, &caller, &of, PolicyAct::Unset, expected).await
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Restored {
+    version: Option<i64>,
+    reason: Option<String>,
+}
+
+pub(super) async fn restore(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(mut of): Params<Of>,
+    Input(asked): Input<Restored>,
+) -> Result<Response, Problem> {
+    of.reason = asked.reason.or(of.reason);
+    let version = asked.version.or(of.version);
+    let version = version.ok_or_else(|| Problem::field("version", "version is missing: the one to restore"))?;
+    change(&shared, &caller, &of, PolicyAct::Restore(version), None).await
+}
+
+async fn change(
+    shared: &Shared,
+    caller: &Caller,
+    of: &Of,
+    to: PolicyAct,
+    expected: Option<i64>,
+) -> Result<Response, Problem> {
+    let edit = PolicyEdit {
+        scope: of.scope()?,
+        act: to,
+        expected,
+    };
+    act(shared, caller, of.options(), Command::Policy(edit), Asked::One).await
+}
+
+pub(super) async fn preview(
+    State(shared): State<Arc<Shared>>,
+    Params(of): Params<Of>,
+    body: RawBody,
+) -> Result<Response, Problem> {
+    let query = Query::PolicyPreview {
+        document: text(&body)?.to_owned(),
+        scope: if of.is_nothing() { None } else { Some(of.scope()?) },
+    };
+    let Answer::PolicyPreview(preview) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &Preview::from(preview.as_ref())))
+}
+
+fn text(body: &RawBody) -> Result<&str, Problem> {
+    std::str::from_utf8(&body.bytes).map_err(|_| Problem::new(400, "the body is not UTF-8"))
+}

@@ -1,0 +1,296 @@
+//! Changing a policy: plan, execute, and what follows for what waits.
+//!
+//! A plan is about one version of one policy, and about the messages that the change would give up at once:
+//! those are frozen. The times of the others move by themselves, and are shown without being part of the hash.
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use super::backlog::{Backlog, Supposed};
+use super::view::{Forecast, ForecastLine, PolicyAct, PolicyEdit};
+use super::{check_scope, document, name_of, owner_of};
+use crate::domain::naming::hex;
+use crate::domain::policy::{Phase, Rescheduled, RetryPolicy};
+use crate::domain::time::Timestamp;
+use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
+use crate::engine::{EngineError, Inner};
+use crate::store::{NewPolicy, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, StoreError};
+
+/// What an edit comes to.
+struct Target {
+    newest: Option<PolicyVersion>,
+    /// The text to save.
+    document: Option<String>,
+    /// It, read.
+    policy: Option<RetryPolicy>,
+}
+
+impl Target {
+    fn version(&self) -> i64 {
+        self.newest.as_ref().map_or(0, |newest| newest.version)
+    }
+}
+
+impl Inner {
+    /// What the edit would do at present.
+    pub(in crate::engine) async fn plan_policy(&self, edit: &PolicyEdit) -> Result<Plan, EngineError> {
+        let target = self.policy_target(edit).await?;
+        let mut frozen = format!("{edit:?}\n{:?}\n{:?}\n", target.newest, target.document);
+        let mut forecast = Forecast::default();
+        let mut backlog = Backlog::new(self, &edit.scope, Some(supposed(edit, &target)));
+        while let Some(page) = backlog.next().await? {
+            for judged in &page {
+                forecast.count(judged);
+                if judged.ends() {
+                    let _ = writeln!(frozen, "{:?}", judged.identity());
+                }
+            }
+        }
+        let mut book = self.book(&around(&edit.scope)).await?;
+        let now = described(book.of_scope(&edit.scope).0);
+        book.suppose(&edit.scope, target.policy.clone());
+        let (after, source) = book.of_scope(&edit.scope);
+        let first = PlanLine {
+            target: name_of(&edit.scope),
+            now: format!("{}: {now}", version_of(target.newest.as_ref())),
+            effect: match &target.policy {
+                Some(_) => format!("version {}: {}", target.version() + 1, described(after)),
+                None => format!("unset; what applies then ({}): {}", source.as_str(), described(after)),
+            },
+        };
+        let lines = std::iter::once(first).chain(forecast.lines.iter().map(line));
+        Ok(Plan {
+            title: title(edit, &forecast),
+            lines: lines.collect(),
+            warnings: warnings(&forecast),
+            messages: Some(forecast.changed()),
+            danger: Danger::Reversible,
+            hash: hex(&Sha256::digest(frozen.as_bytes())),
+            command: Command::Policy(PolicyEdit {
+                expected: Some(target.version()),
+                ..edit.clone()
+            }),
+        })
+    }
+
+    /// Saves the version that was planned, and applies it to what waits: the first page in one transaction with
+    /// it, the rest after. Then everything once more, for what came to wait in between.
+    pub(in crate::engine) async fn change_policy(
+        &self,
+        edit: &PolicyEdit,
+        grant: &WriteGrant,
+    ) -> Result<Done, EngineError> {
+        let target = self.policy_target(edit).await?;
+        let mut backlog = Backlog::new(self, &edit.scope, Some(supposed(edit, &target)));
+        let first = backlog.next().await?.unwrap_or_default();
+        let change = PolicyChange {
+            new: NewPolicy {
+                scope: edit.scope.clone(),
+                document: target.document.clone(),
+                author: grant.actor().to_owned(),
+            },
+            expected: edit.expected.unwrap_or_else(|| target.version()),
+            moves: first.iter().filter_map(super::backlog::Judged::moves).collect(),
+        };
+        match self.store.policy_change(&change).await? {
+            PolicyChanged::Saved { version, moved } => {
+                tracing::info!(scope = ?edit.scope, version, moved, "policy changed");
+            }
+            PolicyChanged::Stale { newest } => return Err(stale(newest)),
+        }
+        self.reapply(&edit.scope).await?;
+        self.store.generation_raise().await?;
+        self.read_endpoints().await?;
+        Ok(Done::Policy(Box::new(self.policy_view(&edit.scope).await?)))
+    }
+
+    /// Applies what is saved to what waits; changes nothing where that was done. Answers how many heads moved.
+    pub(super) async fn reapply(&self, scope: &PolicyScope) -> Result<u64, StoreError> {
+        let mut moved = 0;
+        let mut backlog = Backlog::new(self, scope, None);
+        while let Some(page) = backlog.next().await? {
+            let moves: Vec<_> = page.iter().filter_map(super::backlog::Judged::moves).collect();
+            moved += self.store.heads_move(&moves).await?;
+        }
+        Ok(moved)
+    }
+
+    /// What this policy would do to what waits.
+    pub(super) async fn forecast(
+        &self,
+        scope: &PolicyScope,
+        policy: Option<&RetryPolicy>,
+    ) -> Result<Forecast, StoreError> {
+        let mut forecast = Forecast::default();
+        let mut backlog = Backlog::new(self, scope, Some(Supposed { scope, policy }));
+        while let Some(page) = backlog.next().await? {
+            page.iter().for_each(|judged| forecast.count(judged));
+        }
+        Ok(forecast)
+    }
+
+    async fn policy_target(&self, edit: &PolicyEdit) -> Result<Target, EngineError> {
+        check_scope(&edit.scope)?;
+        let newest = self.newest_policy(&edit.scope).await?;
+        let version = newest.as_ref().map_or(0, |newest| newest.version);
+        if edit.expected.is_some_and(|expected| expected != version) {
+            return Err(stale(version));
+        }
+        let owner = owner_of(&edit.scope);
+        let document = match &edit.act {
+            PolicyAct::Set(text) => document::canonical(text, owner)?,
+            PolicyAct::Unset if newest.as_ref().is_some_and(|newest| newest.document.is_some()) => None,
+            PolicyAct::Unset => {
+                return Err(EngineError::NotFound {
+                    what: format!("a policy of {}", name_of(&edit.scope)),
+                });
+            }
+            PolicyAct::Restore(number) => {
+                let found = self.store.policy_version(&edit.scope, *number).await?;
+                let found = found.ok_or_else(|| EngineError::NotFound {
+                    what: format!("version {number} of the policy of {}", name_of(&edit.scope)),
+                })?;
+                found.document
+            }
+        };
+        let policy = match &document {
+            Some(text) => document::read(text, owner)?,
+            None => None,
+        };
+        Ok(Target {
+            newest,
+            document,
+            policy,
+        })
+    }
+
+    pub(super) async fn newest_policy(&self, scope: &PolicyScope) -> Result<Option<PolicyVersion>, StoreError> {
+        Ok(self.store.policies_newest(std::slice::from_ref(scope)).await?.pop())
+    }
+}
+
+/// The scopes that decide what applies where `scope` does.
+pub(super) fn around(scope: &PolicyScope) -> Vec<PolicyScope> {
+    match &scope.url {
+        Some(url) => super::scopes_of(scope.event_type.as_deref(), url),
+        None => vec![scope.clone()],
+    }
+}
+
+fn supposed<'a>(edit: &'a PolicyEdit, target: &'a Target) -> Supposed<'a> {
+    Supposed {
+        scope: &edit.scope,
+        policy: target.policy.as_ref(),
+    }
+}
+
+fn stale(newest: i64) -> EngineError {
+    EngineError::Refused {
+        why: format!("the plan is stale, version {newest} of the policy was saved meanwhile: plan again"),
+    }
+}
+
+fn version_of(newest: Option<&PolicyVersion>) -> String {
+    match newest {
+        None => "not set".to_owned(),
+        Some(newest) if newest.document.is_none() => format!("unset since version {}", newest.version),
+        Some(newest) => format!("version {}", newest.version),
+    }
+}
+
+/// A policy in one line.
+fn described(policy: &RetryPolicy) -> String {
+    let schedule = policy.schedule();
+    let phase = |phase: Phase| {
+        let count = schedule.phase_retries(phase);
+        let mut delays = schedule.phase_delays_s(phase);
+        let first = delays.next()?;
+        let last = delays.last().unwrap_or(first);
+        let span = if first == last {
+            format!("{first}")
+        } else {
+            format!("{first} to {last}")
+        };
+        Some(format!("{} {count} × {span} s", phase.as_str()))
+    };
+    let phases: Vec<String> = Phase::ALL.into_iter().filter_map(phase).collect();
+    format!(
+        "{} attempts within {} s ({}), exhausted: {}, refused: {}",
+        schedule.attempts(),
+        schedule.total_s(),
+        if phases.is_empty() {
+            "no retry".to_owned()
+        } else {
+            phases.join(", ")
+        },
+        policy.on_exhausted.as_str(),
+        policy.on_refused.as_str()
+    )
+}
+
+fn title(edit: &PolicyEdit, forecast: &Forecast) -> String {
+    let name = name_of(&edit.scope);
+    let what = match &edit.act {
+        PolicyAct::Set(_) => format!("set the retry policy of {name}"),
+        PolicyAct::Unset => format!("unset the retry policy of {name}"),
+        PolicyAct::Restore(version) => format!("restore version {version} of the retry policy of {name}"),
+    };
+    match forecast.waiting {
+        0 => what,
+        waiting => format!("{what}; {} of {waiting} that wait change", forecast.changed()),
+    }
+}
+
+fn line(line: &ForecastLine) -> PlanLine {
+    PlanLine {
+        target: if line.probes {
+            line.url.redacted()
+        } else {
+            line.queue.as_str().to_owned()
+        },
+        now: format!(
+            "attempt {} of {}, {}",
+            line.attempt,
+            line.of_before,
+            moment(line.before)
+        ),
+        effect: match line.after {
+            Rescheduled::At { at, .. } => format!("attempt {} of {}, {}", line.attempt, line.of, moment(Some(at))),
+            Rescheduled::Parked => format!("parks: {} attempts are used up", line.of),
+            Rescheduled::DeadLettered => format!("becomes a dead letter: {} attempts are used up", line.of),
+        },
+    }
+}
+
+fn moment(at: Option<Timestamp>) -> String {
+    let text = |at: Timestamp| {
+        let at = time::OffsetDateTime::from_unix_timestamp(at.seconds()).ok()?;
+        at.format(&time::format_description::well_known::Rfc3339).ok()
+    };
+    at.map_or_else(
+        || "parked".to_owned(),
+        |at| text(at).map_or_else(|| "at no time".to_owned(), |text| format!("due at {text}")),
+    )
+}
+
+fn warnings(forecast: &Forecast) -> Vec<String> {
+    let counted = [
+        (forecast.dead_lettered, "become dead letters at once"),
+        (forecast.parked, "park at once and wait for `redrive redeliver`"),
+        (forecast.going_on, "are parked and go on by the longer schedule"),
+        (forecast.sooner, "are tried sooner"),
+        (forecast.later, "are tried later"),
+        (forecast.unchanged, "stay as they are"),
+        (
+            forecast.in_attempt,
+            "are in an attempt at present; its end is judged by the new policy",
+        ),
+    ];
+    let of = forecast.waiting;
+    counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} of {of} that wait {what}"))
+        .collect()
+}
