@@ -3,6 +3,8 @@
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::policies::PolicyView;
+use crate::engine::query::{PolicyScope, PolicyVersion};
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
 
 /// What the detail is about.
@@ -12,6 +14,8 @@ pub enum Subject {
     Queue(QueueName),
     /// An endpoint.
     Endpoint(EndpointUrl),
+    /// A retry policy.
+    Policy(PolicyScope),
 }
 
 /// What is looked up for a detail.
@@ -39,6 +43,20 @@ pub struct DetailAnswer {
     pub attempts: Result<Vec<AttemptView>, String>,
     /// The first messages, when they were asked for.
     pub messages: Option<Result<Vec<BrowsedMessage>, String>>,
+    /// What the detail is about, when that is neither queue nor endpoint.
+    pub about: Option<Result<About, String>>,
+}
+
+/// What a detail is about, as it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum About {
+    /// A policy with its history, newest first.
+    Policy {
+        /// What is saved, and what applies.
+        view: Box<PolicyView>,
+        /// Every version.
+        history: Vec<PolicyVersion>,
+    },
 }
 
 /// Which part of a detail is in front.
@@ -51,12 +69,13 @@ pub enum DetailTab {
     Attempts,
     /// The first messages, with headers and payload.
     Messages,
+    /// A policy as it applies, drawn.
+    Schedule,
+    /// The versions of a policy.
+    History,
 }
 
 impl DetailTab {
-    /// In the order of the screen.
-    pub const ALL: [Self; 3] = [Self::Why, Self::Attempts, Self::Messages];
-
     /// As written on the screen.
     #[must_use]
     pub const fn title(self) -> &'static str {
@@ -64,6 +83,36 @@ impl DetailTab {
             Self::Why => "Why",
             Self::Attempts => "Attempts",
             Self::Messages => "Messages",
+            Self::Schedule => "Schedule",
+            Self::History => "History",
+        }
+    }
+}
+
+impl Subject {
+    /// Its parts, in the order of the screen; the first is the one it opens with.
+    #[must_use]
+    pub const fn tabs(&self) -> &'static [DetailTab] {
+        match self {
+            Self::Queue(_) => &[DetailTab::Why, DetailTab::Attempts, DetailTab::Messages],
+            Self::Endpoint(_) => &[DetailTab::Why, DetailTab::Attempts],
+            Self::Policy(_) => &[DetailTab::Schedule, DetailTab::History],
+        }
+    }
+}
+
+impl DetailAnswer {
+    /// An answer in which nothing was found yet.
+    #[must_use]
+    pub const fn nothing(subject: Subject, taken_at: Timestamp) -> Self {
+        Self {
+            subject,
+            taken_at,
+            queue: None,
+            endpoint: None,
+            attempts: Ok(Vec::new()),
+            messages: None,
+            about: None,
         }
     }
 }
@@ -97,10 +146,10 @@ pub enum LeadsTo {
 impl Detail {
     /// A detail whose content is not there yet.
     #[must_use]
-    pub const fn new(subject: Subject, asked_at: Timestamp) -> Self {
+    pub fn new(subject: Subject, asked_at: Timestamp) -> Self {
         Self {
+            tab: subject.tabs().first().copied().unwrap_or_default(),
             subject,
-            tab: DetailTab::Why,
             answer: None,
             asked_at: Some(asked_at),
             selected: 0,
@@ -117,6 +166,22 @@ impl Detail {
                 let queue = self.answer.as_ref()?.queue.as_ref()?.as_ref().ok()?;
                 queue.url.clone().map(LeadsTo::Endpoint)
             }
+            Subject::Policy(scope) => scope.url.clone().map(LeadsTo::Endpoint),
+        }
+    }
+
+    /// What was found of it, when that is neither queue nor endpoint.
+    #[must_use]
+    pub fn about(&self) -> Option<&About> {
+        self.answer.as_ref()?.about.as_ref()?.as_ref().ok()
+    }
+
+    /// The version of a policy that is selected in its history.
+    #[must_use]
+    pub fn selected_version(&self) -> Option<&PolicyVersion> {
+        match self.about()? {
+            About::Policy { history, .. } if self.tab == DetailTab::History => history.get(self.selected),
+            About::Policy { .. } => None,
         }
     }
 
@@ -127,7 +192,11 @@ impl Detail {
             return 0;
         };
         match self.tab {
-            DetailTab::Why => 0,
+            DetailTab::Why | DetailTab::Schedule => 0,
+            DetailTab::History => match &answer.about {
+                Some(Ok(About::Policy { history, .. })) => history.len(),
+                Some(Err(_)) | None => 0,
+            },
             DetailTab::Attempts => answer.attempts.as_ref().map_or(0, Vec::len),
             DetailTab::Messages => match &answer.messages {
                 Some(Ok(messages)) => messages.len(),

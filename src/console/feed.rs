@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::table::{List, Row, Table};
 use crate::domain::time::Timestamp;
+use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
 
 /// Rows that are asked for at first, and so many more each time the selection nears the end.
@@ -29,6 +30,8 @@ pub enum FeedQuery {
         /// At most this many.
         limit: u32,
     },
+    /// Every retry policy that is set, and the configuration's.
+    Policies,
 }
 
 /// What came of a question.
@@ -47,6 +50,8 @@ pub struct Fed {
 pub enum FedRows {
     /// To [`FeedQuery::Audit`].
     Audit(Batch<AuditEntry>),
+    /// To [`FeedQuery::Policies`].
+    Policies(Batch<PolicyView>),
 }
 
 /// Rows, as far as they were asked for.

@@ -24,6 +24,7 @@ pub mod history;
 pub mod journal;
 pub mod keymap;
 pub mod painter;
+pub mod policy_form;
 pub mod runtime;
 pub mod settings;
 pub mod state;

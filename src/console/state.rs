@@ -11,10 +11,12 @@ use super::feed::{Feed, FedList, FeedQuery};
 use super::history::History;
 use super::journal::{Journal, Toast};
 use super::keymap::Keymap;
+use super::policy_form::PolicyForm;
 use super::settings::{ConsoleSettings, Deliver};
 use super::table::{List, Table};
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
+use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
 use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
 use crate::engine::view::Retry;
@@ -38,6 +40,8 @@ pub enum View {
     Endpoints,
     /// What is tried when.
     Retries,
+    /// Every retry policy, with its schedule.
+    Policies,
     /// Who did what, why, and with what result.
     Audit,
     /// What was done here and what happened.
@@ -46,11 +50,12 @@ pub enum View {
 
 impl View {
     /// In the order of the tabs.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Overview,
         Self::Queues,
         Self::Endpoints,
         Self::Retries,
+        Self::Policies,
         Self::Audit,
         Self::Log,
     ];
@@ -63,6 +68,7 @@ impl View {
             Self::Queues => "Queues",
             Self::Endpoints => "Endpoints",
             Self::Retries => "Retries",
+            Self::Policies => "Policies",
             Self::Audit => "Audit",
             Self::Log => "Log",
         }
@@ -75,6 +81,7 @@ impl View {
             Self::Overview => "Over",
             Self::Endpoints => "Endp",
             Self::Retries => "Retry",
+            Self::Policies => "Policy",
             Self::Queues | Self::Audit | Self::Log => self.title(),
         }
     }
@@ -88,6 +95,8 @@ pub enum Mode {
     Browse,
     /// The filter line of the view.
     Filter(Input),
+    /// The form of a policy.
+    Policy(Box<PolicyForm>),
     /// A confirmation.
     Dialog(Box<Dialog>),
     /// The list of keys.
@@ -168,12 +177,16 @@ pub struct State {
     pub view: View,
     /// What takes the keys.
     pub mode: Mode,
+    /// The form that the confirmation in front was asked from: cancelling goes back to it.
+    pub behind: Option<Box<PolicyForm>>,
     /// The queues.
     pub queues: Table<QueueRow>,
     /// The endpoints.
     pub endpoints: Table<EndpointRow>,
     /// The retries.
     pub retries: Table<Retry>,
+    /// The retry policies.
+    pub policies: FedList<PolicyView>,
     /// The audit.
     pub audit: FedList<AuditEntry>,
     /// First entry of the log that is shown.
@@ -243,9 +256,11 @@ impl State {
             history: History::default(),
             view: View::default(),
             mode: Mode::default(),
+            behind: None,
             queues: Table::default(),
             endpoints: Table::default(),
             retries: Table::default(),
+            policies: FedList::default(),
             audit: FedList::default(),
             log_scroll: 0,
             details: Vec::new(),
@@ -271,6 +286,7 @@ impl State {
         match self.details.last().map(|detail| &detail.subject) {
             Some(Subject::Queue(_)) => View::Queues,
             Some(Subject::Endpoint(_)) => View::Endpoints,
+            Some(Subject::Policy(_)) => View::Policies,
             None => self.view,
         }
     }
@@ -282,6 +298,7 @@ impl State {
             View::Queues => Some(&self.queues),
             View::Endpoints => Some(&self.endpoints),
             View::Retries => Some(&self.retries),
+            View::Policies => Some(&self.policies.table),
             View::Audit => Some(&self.audit.table),
             View::Overview | View::Log => None,
         }
@@ -291,6 +308,7 @@ impl State {
     #[must_use]
     pub const fn feed(&self) -> Option<&Feed> {
         match self.view {
+            View::Policies => Some(&self.policies.feed),
             View::Audit => Some(&self.audit.feed),
             View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => None,
         }
@@ -298,6 +316,7 @@ impl State {
 
     pub(super) const fn feed_mut(&mut self) -> Option<&mut Feed> {
         match self.view {
+            View::Policies => Some(&mut self.policies.feed),
             View::Audit => Some(&mut self.audit.feed),
             View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => None,
         }
@@ -307,6 +326,7 @@ impl State {
     pub(super) const fn feed_of_mut(&mut self, query: &FeedQuery) -> &mut Feed {
         match query {
             FeedQuery::Audit { .. } => &mut self.audit.feed,
+            FeedQuery::Policies => &mut self.policies.feed,
         }
     }
 
@@ -315,6 +335,7 @@ impl State {
             View::Queues => Some(&mut self.queues),
             View::Endpoints => Some(&mut self.endpoints),
             View::Retries => Some(&mut self.retries),
+            View::Policies => Some(&mut self.policies.table),
             View::Audit => Some(&mut self.audit.table),
             View::Overview | View::Log => None,
         }
@@ -338,6 +359,7 @@ impl State {
         self.queues.set_page(page);
         self.endpoints.set_page(page);
         self.retries.set_page(page);
+        self.policies.table.set_page(page);
         self.audit.table.set_page(page);
     }
 

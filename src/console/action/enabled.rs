@@ -53,6 +53,7 @@ pub(super) fn browse(state: &State) -> Possible {
     match state.details.last().map(|detail| &detail.subject) {
         Some(Subject::Queue(_)) => Ok(()),
         Some(Subject::Endpoint(_)) => Err("an endpoint has no messages: open one of its queues".into()),
+        Some(Subject::Policy(_)) => Err("a policy has no messages".into()),
         None => Err("open a queue first".into()),
     }
 }
@@ -99,12 +100,35 @@ pub(super) fn disable(state: &State) -> Possible {
     mutate(state, ActionId::Disable)
 }
 
+pub(super) fn edit_policy(state: &State) -> Possible {
+    writable(state)?;
+    scope::policy(state).map(drop)
+}
+
+pub(super) fn unset_policy(state: &State) -> Possible {
+    mutate(state, ActionId::UnsetPolicy)
+}
+
+pub(super) fn restore_policy(state: &State) -> Possible {
+    writable(state)?;
+    let version = state.details.last().and_then(|detail| detail.selected_version());
+    require(version.is_some(), "select a version in the history (H)")
+}
+
+pub(super) fn policy_history(state: &State) -> Possible {
+    scope::policy(state).map(drop)
+}
+
 fn mutate(state: &State, action: ActionId) -> Possible {
+    writable(state)?;
+    scope::possible(state, action)
+}
+
+fn writable(state: &State) -> Possible {
     if let Some(why) = &state.place.read_only {
         return Err(format!("read-only: {why}").into());
     }
-    connected(state)?;
-    scope::possible(state, action)
+    connected(state)
 }
 
 fn connected(state: &State) -> Possible {

@@ -30,6 +30,8 @@ pub enum ActionId {
     Endpoints,
     /// Go to what is tried when.
     Retries,
+    /// Go to the retry policies.
+    Policies,
     /// Go to the audit.
     Audit,
     /// Go to the action log.
@@ -98,6 +100,14 @@ pub enum ActionId {
     Test,
     /// Send nothing to an endpoint until somebody redelivers.
     Disable,
+    /// Write a retry policy.
+    EditPolicy,
+    /// Take a retry policy away.
+    UnsetPolicy,
+    /// Set a policy to what an earlier version said.
+    RestorePolicy,
+    /// The versions of a policy.
+    PolicyHistory,
 }
 
 /// How much an action can change.

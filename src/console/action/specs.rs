@@ -4,9 +4,17 @@ use super::enabled as may;
 use super::{ActionId, ActionSpec, Changes, Context, Reason};
 use crate::console::state::{State, View};
 
-const LISTS: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries, View::Audit]);
+const LISTS: Context = Context::Views(&[
+    View::Queues,
+    View::Endpoints,
+    View::Retries,
+    View::Policies,
+    View::Audit,
+]);
 const DELIVERY: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
-const OPENED: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
+const OPENED: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries, View::Policies]);
+const POLICIES: Context = Context::Views(&[View::Policies]);
+const POLICY_OF: Context = Context::Views(&[View::Policies, View::Endpoints]);
 const QUEUES: Context = Context::Views(&[View::Queues, View::Retries]);
 const ENDPOINTS: Context = Context::Views(&[View::Endpoints]);
 
@@ -36,6 +44,22 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::Disable, "disable", "disable", &["D"])
         .help("Send nothing to the selected or marked endpoints until somebody redelivers.")
         .mutates_in(ENDPOINTS, may::disable)
+        .hinted(),
+    ActionSpec::new(ActionId::EditPolicy, "edit_policy", "edit policy", &["E"])
+        .help("Write the retry policy of the selected row or endpoint: checked and drawn as it is typed, and what it does to what waits is shown before it is saved.")
+        .mutates_in(POLICY_OF, may::edit_policy)
+        .hinted(),
+    ActionSpec::new(ActionId::UnsetPolicy, "unset_policy", "unset", &["X"])
+        .help("Take the policy of the selected or marked rows away: the next one in precedence applies. The versions stay.")
+        .mutates_in(POLICIES, may::unset_policy)
+        .hinted(),
+    ActionSpec::new(ActionId::RestorePolicy, "restore_policy", "restore", &["R"])
+        .help("Set the policy to what the selected version of its history says.")
+        .mutates_in(POLICIES, may::restore_policy)
+        .hinted(),
+    ActionSpec::new(ActionId::PolicyHistory, "policy_history", "history", &["H"])
+        .help("Open the versions of the selected policy.")
+        .offered(POLICIES, may::policy_history)
         .hinted(),
     ActionSpec::new(ActionId::Open, "open", "open", &["Enter"])
         .help("Open the selected row: why it moves or does not, its attempts. Again: the endpoint of a queue, the queues of an endpoint.")
@@ -91,6 +115,8 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::Endpoints, "endpoints", "endpoints", &["3"])
         .help("Go to the endpoints, those that are not available first."),
     ActionSpec::new(ActionId::Retries, "retries", "retries", &["4"]).help("Go to what is tried when."),
+    ActionSpec::new(ActionId::Policies, "policies", "policies", &["6"])
+        .help("Go to the retry policies, each with its schedule and its history."),
     ActionSpec::new(ActionId::Audit, "audit", "audit", &["8"])
         .help("Go to the audit: who did what, why, and with what result."),
     ActionSpec::new(ActionId::Log, "log", "log", &["9"]).help("Go to what was done here and what happened."),

@@ -6,7 +6,8 @@ use super::{Link, NOT_CONNECTED};
 use crate::ambient::Clock;
 use crate::console::feed::{Batch, Fed, FedRows, FeedQuery};
 use crate::engine::error::chain;
-use crate::engine::query::AuditEntry;
+use crate::engine::policies::PolicyView;
+use crate::engine::query::{AuditEntry, PolicyScope};
 use crate::engine::{Answer, Engine, Query};
 
 /// Rows of one question to the engine, at most.
@@ -25,7 +26,19 @@ pub(super) async fn ask(link: Option<Link>, query: FeedQuery, clock: &Clock) -> 
 async fn rows(engine: &Engine, query: &FeedQuery) -> Result<FedRows, String> {
     match query {
         FeedQuery::Audit { limit } => audit(engine, *limit).await.map(FedRows::Audit),
+        FeedQuery::Policies => policies(engine).await.map(FedRows::Policies),
     }
+}
+
+async fn policies(engine: &Engine) -> Result<Batch<PolicyView>, String> {
+    let Answer::Policy(configured) = up(engine, Query::Policy(PolicyScope::default())).await? else {
+        return Err(unexpected());
+    };
+    let Answer::Policies(page) = up(engine, Query::Policies).await? else {
+        return Err(unexpected());
+    };
+    let rows = std::iter::once(*configured).chain(page.items).map(Arc::new);
+    Ok(batch(rows.collect(), page.next_cursor.is_some()))
 }
 
 async fn audit(engine: &Engine, limit: u32) -> Result<Batch<AuditEntry>, String> {

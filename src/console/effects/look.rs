@@ -1,12 +1,12 @@
 //! Looks up what a detail shows: each part for itself, since each can fail.
 
 use super::{Link, NOT_CONNECTED};
-use crate::console::detail::{DetailAnswer, DetailQuery, Subject};
+use crate::console::detail::{About, DetailAnswer, DetailQuery, Subject};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::error::chain;
-use crate::engine::query::AttemptQuery;
+use crate::engine::query::{AttemptQuery, PolicyScope};
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
 use crate::engine::{Answer, Engine, Query};
 
@@ -24,6 +24,29 @@ pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -
     match query.subject {
         Subject::Queue(name) => of_queue(engine, name, query.browse, now).await,
         Subject::Endpoint(url) => of_endpoint(engine, url, now).await,
+        Subject::Policy(scope) => DetailAnswer {
+            about: Some(policy(engine, scope.clone()).await),
+            ..DetailAnswer::nothing(Subject::Policy(scope), now)
+        },
+    }
+}
+
+async fn policy(engine: &Engine, scope: PolicyScope) -> Result<About, String> {
+    let view = ask(engine, Query::Policy(scope.clone()));
+    // The configuration's own has no versions.
+    let versions = async {
+        if scope == PolicyScope::default() {
+            return Ok(Vec::new());
+        }
+        match ask(engine, Query::PolicyHistory(scope.clone())).await? {
+            Answer::PolicyHistory(page) => Ok(page.items),
+            _ => Err(unexpected()),
+        }
+    };
+    let (view, history) = tokio::try_join!(view, versions)?;
+    match view {
+        Answer::Policy(view) => Ok(About::Policy { view, history }),
+        _ => Err(unexpected()),
     }
 }
 
@@ -58,6 +81,7 @@ async fn of_queue(engine: &Engine, name: QueueName, browse: bool, now: Timestamp
         endpoint,
         attempts,
         messages,
+        about: None,
     }
 }
 
@@ -76,6 +100,7 @@ async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> Detai
         endpoint: Some(endpoint),
         attempts,
         messages: None,
+        about: None,
     }
 }
 
@@ -118,13 +143,15 @@ fn unexpected() -> String {
 }
 
 fn not_connected(query: DetailQuery, now: Timestamp) -> DetailAnswer {
+    let why = || NOT_CONNECTED.to_owned();
     let is_queue = matches!(query.subject, Subject::Queue(_));
+    let is_endpoint = matches!(query.subject, Subject::Endpoint(_));
     DetailAnswer {
-        taken_at: now,
-        queue: is_queue.then(|| Err(NOT_CONNECTED.to_owned())),
-        endpoint: (!is_queue).then(|| Err(NOT_CONNECTED.to_owned())),
-        attempts: Err(NOT_CONNECTED.to_owned()),
-        messages: (is_queue && query.browse).then(|| Err(NOT_CONNECTED.to_owned())),
-        subject: query.subject,
+        queue: is_queue.then(|| Err(why())),
+        endpoint: is_endpoint.then(|| Err(why())),
+        attempts: Err(why()),
+        messages: (is_queue && query.browse).then(|| Err(why())),
+        about: (!is_queue && !is_endpoint).then(|| Err(why())),
+        ..DetailAnswer::nothing(query.subject, now)
     }
 }

@@ -44,6 +44,7 @@ impl ArrangeJob {
             Self::Endpoints(job) => Arranged::Endpoints(arrange(job)),
             Self::Retries(job) => Arranged::Retries(arrange(job)),
             Self::Audit(job) => Arranged::Audit(arrange(job)),
+            Self::Policies(job) => Arranged::Policies(arrange(job)),
         }
     }
 }

@@ -11,6 +11,7 @@ mod columns;
 mod filter;
 mod list;
 mod marks;
+mod policies;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use crate::domain::filter::{Field, FieldValue, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
 use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
 use crate::engine::view::Retry;
@@ -199,6 +201,8 @@ pub enum ArrangeJob {
     Retries(Job<Retry>),
     /// The audit.
     Audit(Job<AuditEntry>),
+    /// The policies.
+    Policies(Job<PolicyView>),
 }
 
 /// The order that a job found, with the rows it is about.
@@ -225,6 +229,8 @@ pub enum Arranged {
     Retries(Order<Retry>),
     /// The audit.
     Audit(Order<AuditEntry>),
+    /// The policies.
+    Policies(Order<PolicyView>),
 }
 
 /// A retry is known by the queue whose head is tried, else by its URL.

@@ -104,6 +104,9 @@ fn sentence(task: &Task) -> (Tone, String) {
         (ActionId::Pause, "paused", "queue"),
         (ActionId::Resume, "resumed", "queue"),
         (ActionId::Disable, "disabled", "endpoint"),
+        (ActionId::EditPolicy, "saved", "policy"),
+        (ActionId::UnsetPolicy, "unset", "policy"),
+        (ActionId::RestorePolicy, "restored", "policy"),
     ];
     let text = if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
         format!("{verb} {}", named(what))

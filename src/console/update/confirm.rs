@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEventKind, KeyModifiers};
 
 use super::keys::Press;
 use super::scope::{self, Asked};
-use super::{State, say};
+use super::{State, policy, say};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, TYPED_FROM, Task};
@@ -21,13 +21,21 @@ const TYPED_BYTES_MAX: usize = 255;
 
 /// Freezes what the action is about and asks for its plans.
 pub(super) fn ask(state: &mut State, action: ActionId, trigger: KeyCode) -> Vec<Effect> {
-    let Asked { scope, commands } = match scope::freeze(state, action) {
-        Ok(asked) => asked,
+    if action == ActionId::EditPolicy {
+        return policy::open(state, trigger);
+    }
+    match scope::freeze(state, action) {
+        Ok(asked) => begin(state, action, trigger, asked),
         Err(why) => {
             say::toast(state, Tone::Warning, &format!("{}: {why}", spec(action).title));
-            return Vec::new();
+            Vec::new()
         }
-    };
+    }
+}
+
+/// Opens the confirmation of these commands and asks for their plans.
+pub(super) fn begin(state: &mut State, action: ActionId, trigger: KeyCode, asked: Asked) -> Vec<Effect> {
+    let Asked { scope, commands } = asked;
     let request = state.next_request;
     state.next_request += 1;
     state.tasks.push(Task {
@@ -58,7 +66,7 @@ pub(super) fn close(state: &mut State) {
     if let Mode::Dialog(dialog) = &state.mode {
         let request = dialog.request;
         state.tasks.retain(|task| task.request != request);
-        state.mode = Mode::Browse;
+        state.mode = state.behind.take().map_or(Mode::Browse, Mode::Policy);
     }
 }
 
@@ -176,17 +184,26 @@ fn friction(dialog: &Dialog) -> Friction {
             word: first.map(|line| line.target.clone()).unwrap_or_default(),
         };
     }
-    if targets >= TYPED_FROM {
+    let (number, what) = match dialog.action {
+        ActionId::Pause | ActionId::Resume => (targets, "number of queues"),
+        ActionId::EditPolicy | ActionId::UnsetPolicy | ActionId::RestorePolicy => {
+            (messages(dialog), "number of messages")
+        }
+        _ => (targets, "number of endpoints"),
+    };
+    if number >= TYPED_FROM {
         return Friction::Type {
-            what: if matches!(dialog.action, ActionId::Pause | ActionId::Resume) {
-                "number of queues"
-            } else {
-                "number of endpoints"
-            },
-            word: targets.to_string(),
+            what,
+            word: number.to_string(),
         };
     }
     Friction::Key(ACCEPT)
+}
+
+/// Messages over all plans, as far as they are known.
+fn messages(dialog: &Dialog) -> usize {
+    let known = dialog.plans.iter().flatten().filter_map(|plan| plan.messages);
+    usize::try_from(known.sum::<u64>()).unwrap_or(usize::MAX)
 }
 
 /// It was confirmed. The marks have done their work.
@@ -194,6 +211,7 @@ fn go_on(state: &mut State) -> Vec<Effect> {
     let Mode::Dialog(dialog) = std::mem::take(&mut state.mode) else {
         return Vec::new();
     };
+    state.behind = None;
     let Some(plans) = dialog.plans else {
         return Vec::new();
     };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{State, act, snapshots};
 use crate::console::Effect;
-use crate::console::detail::{Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
-use crate::console::state::View;
+use crate::console::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
+use crate::console::state::{Mode, View};
 use crate::console::table::{End, List};
 use crate::domain::url::EndpointUrl;
 
@@ -37,6 +37,10 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
             let queue = retry.queue.clone().map(Subject::Queue);
             queue.or_else(|| retry.url.clone().map(Subject::Endpoint))
         }),
+        View::Policies => {
+            let row = state.policies.table.selected_row();
+            row.map(|row| Subject::Policy(row.scope.clone()))
+        }
         View::Overview | View::Audit | View::Log => None,
     };
     match subject {
@@ -79,6 +83,7 @@ pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
 
 /// An answer came; one about something else, or older than what is shown, is dropped.
 pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
+    fill(state, &answer);
     let Some(detail) = state.details.iter_mut().find(|detail| detail.subject == answer.subject) else {
         return;
     };
@@ -94,24 +99,33 @@ pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
     detail.selected = detail.selected.min(detail.entries().saturating_sub(1));
 }
 
+/// An answer for a form that waits for it.
+fn fill(state: &mut State, answer: &DetailAnswer) {
+    let Mode::Policy(form) = &mut state.mode else { return };
+    if let (Subject::Policy(scope), Some(Ok(About::Policy { view, .. }))) = (&answer.subject, &answer.about)
+        && form.scope == *scope
+    {
+        form.load(view);
+    }
+}
+
 /// The next part of the detail in front.
 pub(super) fn turn(state: &mut State, by: isize) {
     let Some(detail) = state.details.last_mut() else {
         return;
     };
-    // An endpoint has no messages of its own.
-    let tabs = match detail.subject {
-        Subject::Queue(_) => DetailTab::ALL.len(),
-        Subject::Endpoint(_) => DetailTab::ALL.len() - 1,
-    };
-    let place = DetailTab::ALL.iter().position(|tab| *tab == detail.tab).unwrap_or(0);
-    turn_to(detail, DetailTab::ALL[(place + tabs).saturating_add_signed(by) % tabs]);
+    let tabs = detail.subject.tabs();
+    let place = tabs.iter().position(|tab| *tab == detail.tab).unwrap_or(0);
+    let next = (place + tabs.len()).saturating_add_signed(by).checked_rem(tabs.len());
+    if let Some(tab) = next.and_then(|next| tabs.get(next)) {
+        turn_to(detail, *tab);
+    }
 }
 
 /// Selects an attempt or a message; where there is none, moves the text.
 pub(super) fn step(state: &mut State, by: isize) {
     match state.details.last_mut() {
-        Some(detail) if detail.tab != DetailTab::Why => {
+        Some(detail) if !matches!(detail.tab, DetailTab::Why | DetailTab::Schedule) => {
             let last = detail.entries().saturating_sub(1);
             detail.selected = detail.selected.saturating_add_signed(by).min(last);
             detail.scroll = 0;
@@ -137,6 +151,20 @@ pub(super) fn jump(state: &mut State, to: End) {
         End::Last => isize::MAX,
     };
     step(state, far);
+}
+
+/// Opens a detail at one of its parts.
+pub(super) fn open_at(state: &mut State, subject: Subject, tab: DetailTab) -> Vec<Effect> {
+    let effects = push(state, subject);
+    show_part(state, tab);
+    effects
+}
+
+/// Turns the detail in front to one of its parts.
+pub(super) fn show_part(state: &mut State, tab: DetailTab) {
+    if let Some(detail) = state.details.last_mut() {
+        turn_to(detail, tab);
+    }
 }
 
 fn push(state: &mut State, subject: Subject) -> Vec<Effect> {
@@ -175,7 +203,7 @@ fn lines_max(detail: &Detail, width: usize) -> usize {
         return 0;
     };
     let text: &[u8] = match (detail.tab, &answer.attempts, &answer.messages) {
-        (DetailTab::Why, ..) => return LINES_OF_WHY_MAX,
+        (DetailTab::Why | DetailTab::Schedule | DetailTab::History, ..) => return LINES_OF_WHY_MAX,
         (DetailTab::Attempts, Ok(attempts), _) => {
             let attempt = attempts.get(detail.selected);
             attempt

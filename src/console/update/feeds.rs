@@ -57,6 +57,7 @@ pub(super) fn answered(state: &mut State, fed: Fed) -> Vec<Effect> {
     }
     let job = match fed.rows {
         Ok(FedRows::Audit(batch)) => take(&mut state.audit, batch, fed.taken_at, now),
+        Ok(FedRows::Policies(batch)) => take(&mut state.policies, batch, fed.taken_at, now),
         Err(problem) => {
             feed.problem = Some(problem);
             None
@@ -77,6 +78,7 @@ fn wanted(state: &State) -> Option<FeedQuery> {
         return None;
     }
     match state.view {
+        View::Policies => Some(FeedQuery::Policies),
         View::Audit => Some(FeedQuery::Audit {
             limit: state.audit.feed.limit,
         }),
@@ -87,6 +89,6 @@ fn wanted(state: &State) -> Option<FeedQuery> {
 fn grow(state: &mut State) {
     match state.view {
         View::Audit => state.audit.grow(),
-        View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => {}
+        View::Overview | View::Queues | View::Endpoints | View::Retries | View::Policies | View::Log => {}
     }
 }

@@ -6,6 +6,7 @@
 //! | `act.rs` | what an action does in a view |
 //! | `filter.rs` | the filter line |
 //! | `details.rs` | open details |
+//! | `policy.rs` | the form of a policy |
 //! | `scope.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
 //! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
 //! | `feeds.rs` | the lists that are asked for while they are in front |
@@ -20,6 +21,7 @@ mod differences;
 mod feeds;
 mod filter;
 mod keys;
+mod policy;
 mod say;
 pub(in crate::console) mod scope;
 mod snapshots;
@@ -141,5 +143,6 @@ fn adopt(state: &mut State, arranged: Arranged) {
         Arranged::Endpoints(order) => state.endpoints.adopt(order),
         Arranged::Retries(order) => state.retries.adopt(order),
         Arranged::Audit(order) => state.audit.table.adopt(order),
+        Arranged::Policies(order) => state.policies.table.adopt(order),
     };
 }

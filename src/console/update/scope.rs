@@ -15,6 +15,8 @@ use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::url::EndpointUrl;
+use crate::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
+use crate::engine::query::PolicyScope;
 use crate::engine::snapshot::{EndpointRow, QueueRow};
 use crate::engine::view::Retry;
 use crate::engine::{Command, RedeliverTarget};
@@ -33,6 +35,7 @@ enum Pointed<'a> {
     Endpoint(&'a EndpointRow),
     /// A retry whose queue is on no list.
     Retry(&'a Retry),
+    Policy(&'a PolicyView),
     /// An open detail whose row is gone.
     Subject(&'a Subject),
 }
@@ -42,6 +45,7 @@ enum Pointed<'a> {
 enum Target {
     Queue(QueueName),
     Endpoint(EndpointUrl),
+    Policy(PolicyScope),
 }
 
 /// Whether the action is possible where the operator is; looks at one row at most.
@@ -59,6 +63,9 @@ pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<()
 
 /// Freezes what the action is about.
 pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
+    if action == ActionId::RestorePolicy {
+        return restored(state);
+    }
     let kind = kind(state, action);
     let rows = match kind {
         ScopeKind::One => Rows::one(selected(state).ok_or("nothing is selected")?),
@@ -96,6 +103,36 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
         scope,
         commands: commands(action, targets),
     })
+}
+
+/// The version that is selected in a history.
+fn restored(state: &State) -> Result<Asked, Reason> {
+    let version = state.details.last().and_then(|detail| detail.selected_version());
+    let version = version.ok_or("select a version in the history")?;
+    Ok(Asked::one(Command::Policy(PolicyEdit {
+        scope: version.scope.clone(),
+        act: PolicyAct::Restore(version.version),
+        expected: None,
+    })))
+}
+
+impl Asked {
+    /// One command about what is in front.
+    pub(super) fn one(command: Command) -> Self {
+        let scope = Scope {
+            kind: ScopeKind::One,
+            shown: 1,
+            hidden: 0,
+            gone: 0,
+            skipped: 0,
+            skipped_because: None,
+            note: None,
+        };
+        Self {
+            scope,
+            commands: vec![command],
+        }
+    }
 }
 
 fn check(scope: &Scope, targets: usize) -> Result<(), Reason> {
@@ -143,7 +180,7 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
     if matches!(action, ActionId::Redeliver | ActionId::RedeliverShown) {
         let urls = targets.into_iter().filter_map(|target| match target {
             Target::Endpoint(url) => Some(url),
-            Target::Queue(_) => None,
+            Target::Queue(_) | Target::Policy(_) => None,
         });
         return vec![Command::Redeliver(RedeliverTarget::Urls(urls.collect()))];
     }
@@ -152,6 +189,11 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
         Target::Queue(queue) => Command::ResumeQueue(queue),
         Target::Endpoint(url) if action == ActionId::Disable => Command::DisableEndpoint(url),
         Target::Endpoint(url) => Command::TestEndpoint { url, method: None },
+        Target::Policy(scope) => Command::Policy(PolicyEdit {
+            scope,
+            act: PolicyAct::Unset,
+            expected: None,
+        }),
     };
     targets.into_iter().map(command).collect()
 }
@@ -160,6 +202,9 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
 fn target(action: ActionId, row: Pointed<'_>) -> Result<Target, Reason> {
     if matches!(action, ActionId::Pause | ActionId::Resume) {
         return queue(row, action == ActionId::Resume).map(Target::Queue);
+    }
+    if action == ActionId::UnsetPolicy {
+        return set_policy(row).map(Target::Policy);
     }
     if action == ActionId::RedeliverShown {
         stuck(row)?;
@@ -178,7 +223,7 @@ fn endpoint(row: Pointed<'_>) -> Result<Target, Reason> {
         Pointed::Endpoint(row) => Some(&row.endpoint.url),
         Pointed::Retry(retry) => retry.url.as_ref(),
         Pointed::Subject(Subject::Endpoint(url)) => Some(url),
-        Pointed::Subject(Subject::Queue(_)) => None,
+        Pointed::Policy(_) | Pointed::Subject(Subject::Queue(_) | Subject::Policy(_)) => None,
     };
     match url {
         Some(url) => Ok(Target::Endpoint(url.clone())),
@@ -194,7 +239,45 @@ fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
         Pointed::Queue(row) => Ok(row.name.clone()),
         Pointed::Retry(Retry { queue: Some(name), .. }) | Pointed::Subject(Subject::Queue(name)) => Ok(name.clone()),
         Pointed::Retry(_) => Err("its queue is not known".into()),
-        Pointed::Endpoint(_) | Pointed::Subject(Subject::Endpoint(_)) => Err("only a queue can be paused".into()),
+        Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Subject(Subject::Endpoint(_) | Subject::Policy(_)) => {
+            Err("only a queue can be paused".into())
+        }
+    }
+}
+
+/// The policy in front, or that of the endpoint in front: what can be written.
+pub(in crate::console) fn policy(state: &State) -> Result<PolicyScope, Reason> {
+    let of_url = |url: &EndpointUrl| PolicyScope {
+        event_type: None,
+        url: Some(url.clone()),
+    };
+    let scope = match selected(state) {
+        Some(Pointed::Policy(row)) => row.scope.clone(),
+        Some(Pointed::Subject(Subject::Policy(scope))) => scope.clone(),
+        Some(Pointed::Endpoint(row)) => of_url(&row.endpoint.url),
+        Some(Pointed::Subject(Subject::Endpoint(url))) => of_url(url),
+        Some(Pointed::Queue(_) | Pointed::Retry(_) | Pointed::Subject(Subject::Queue(_))) | None => {
+            return Err("nothing is selected".into());
+        }
+    };
+    if scope == PolicyScope::default() {
+        return Err("this one is the configuration's: delivery.retry_policy".into());
+    }
+    Ok(scope)
+}
+
+/// A policy that can be taken away.
+fn set_policy(row: Pointed<'_>) -> Result<PolicyScope, Reason> {
+    match row {
+        Pointed::Policy(row) if row.scope == PolicyScope::default() => {
+            Err("this one is the configuration's: delivery.retry_policy".into())
+        }
+        Pointed::Policy(row) if row.document().is_none() => Err("no policy is set here".into()),
+        Pointed::Policy(row) => Ok(row.scope.clone()),
+        Pointed::Subject(Subject::Policy(scope)) => Ok(scope.clone()),
+        Pointed::Queue(_) | Pointed::Endpoint(_) | Pointed::Retry(_) | Pointed::Subject(_) => {
+            Err("this is no policy".into())
+        }
     }
 }
 
@@ -206,7 +289,7 @@ fn stuck(row: Pointed<'_>) -> Result<(), Reason> {
             None | Some(QueueState::Delivering | QueueState::Empty | QueueState::Ended | QueueState::RateLimited)
         ),
         Pointed::Endpoint(row) => row.endpoint.state == EndpointState::Available,
-        Pointed::Retry(_) | Pointed::Subject(_) => false,
+        Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Subject(_) => false,
     };
     if moves { Err("it is not stuck".into()) } else { Ok(()) }
 }
@@ -249,6 +332,7 @@ fn marked(state: &State) -> Rows<'_> {
         View::Queues => Rows::marked(&state.queues, Pointed::Queue),
         View::Endpoints => Rows::marked(&state.endpoints, Pointed::Endpoint),
         View::Retries => Rows::marked(&state.retries, |retry| of_retry(state, retry)),
+        View::Policies => Rows::marked(&state.policies.table, Pointed::Policy),
         View::Overview | View::Audit | View::Log => Rows::default(),
     }
 }
@@ -258,6 +342,7 @@ fn filtered(state: &State) -> Rows<'_> {
         View::Queues => Rows::filtered(&state.queues, Pointed::Queue),
         View::Endpoints => Rows::filtered(&state.endpoints, Pointed::Endpoint),
         View::Retries => Rows::filtered(&state.retries, |retry| of_retry(state, retry)),
+        View::Policies => Rows::filtered(&state.policies.table, Pointed::Policy),
         View::Overview | View::Audit | View::Log => Rows::default(),
     }
 }
@@ -270,6 +355,7 @@ fn selected(state: &State) -> Option<Pointed<'_>> {
         View::Queues => state.queues.selected_row().map(|row| Pointed::Queue(row)),
         View::Endpoints => state.endpoints.selected_row().map(|row| Pointed::Endpoint(row)),
         View::Retries => state.retries.selected_row().map(|row| of_retry(state, row)),
+        View::Policies => state.policies.table.selected_row().map(|row| Pointed::Policy(row)),
         View::Overview | View::Audit | View::Log => None,
     }
 }
@@ -281,6 +367,10 @@ fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
             let rows = state.snapshot.as_ref().map(|snapshot| &snapshot.endpoints);
             let row = rows.and_then(|rows| rows.iter().find(|row| row.endpoint.url == *url));
             row.map(|row| Pointed::Endpoint(row))
+        }
+        Subject::Policy(scope) => {
+            let mut rows = state.policies.table.rows.iter();
+            rows.find(|row| row.scope == *scope).map(|row| Pointed::Policy(row))
         }
     };
     row.unwrap_or(Pointed::Subject(subject))

@@ -41,7 +41,7 @@ impl State {
     pub fn wake_at(&self) -> Option<Timestamp> {
         let armed = match &self.mode {
             Mode::Dialog(dialog) => dialog.ready_at.map(|at| at.plus(ARMED_AFTER)),
-            Mode::Browse | Mode::Filter(_) | Mode::Help { .. } => None,
+            Mode::Browse | Mode::Filter(_) | Mode::Policy(_) | Mode::Help { .. } => None,
         };
         let stale = self
             .snapshot
@@ -79,6 +79,7 @@ impl State {
             }),
             View::Endpoints => !self.endpoints.order.is_empty(),
             View::Retries => !self.retries.order.is_empty(),
+            View::Policies => !self.policies.table.order.is_empty(),
             View::Audit => !self.is_fed(),
             View::Log => false,
         }

@@ -232,7 +232,7 @@ fn badge(state: &State, view: View) -> String {
             down => format!("{} ▼{}", of(snapshot.endpoints.len()), count(down)),
         },
         View::Retries => of(snapshot.retries.len()),
-        View::Audit => String::new(),
+        View::Policies | View::Audit => String::new(),
         View::Log => of(state.journal.len()),
     }
 }

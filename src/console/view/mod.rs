@@ -17,8 +17,11 @@ mod list;
 mod log;
 mod overview;
 mod payload;
+mod policies;
+mod policy_form;
 mod queues;
 mod retries;
+mod schedule;
 mod small;
 mod timeline;
 mod toasts;
@@ -49,6 +52,7 @@ pub fn view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Positio
     toasts::paint(&mut canvas, frame.body, state);
     match &state.mode {
         Mode::Browse | Mode::Filter(_) => cursor,
+        Mode::Policy(form) => policy_form::paint(&mut canvas, frame.body, form),
         Mode::Dialog(open) => dialog::paint(&mut canvas, frame.body, state, open),
         Mode::Help { scroll } => {
             help::paint(&mut canvas, frame.body, state, *scroll);
@@ -74,6 +78,7 @@ fn body(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> 
         View::Queues => queues::paint(canvas, area, state),
         View::Endpoints => endpoints::paint(canvas, area, state),
         View::Retries => retries::paint(canvas, area, state),
+        View::Policies => policies::paint(canvas, area, state),
         View::Audit => audit::paint(canvas, area, state),
         View::Log => {
             log::paint(canvas, area, state);
