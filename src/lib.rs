@@ -29,6 +29,7 @@
 //! | 2 | `src/engine` | the one API: commands, plans, queries, events; and the daemon's work |
 //! | 3 | `src/wire` | the JSON shapes that command line and HTTP API share |
 //! | 3 | `src/api`, `src/cli` | HTTP and command line |
+//! | 3 | `src/jobs.rs` | the library for submitting and following jobs |
 //! | 3 | `src/console` | the screen: events in, effects out; its own runtime carries them out |
 //! | 4 | `src/demo` | everything embedded, with its own traffic and endpoints |
 //! | 4 | `src/app` | composition |
@@ -67,6 +68,7 @@ pub mod delivery;
 pub mod demo;
 pub mod domain;
 pub mod engine;
+pub mod jobs;
 pub mod sqlite;
 pub mod store;
 pub mod telemetry;

@@ -175,6 +175,7 @@ fn settings(config: &Config) -> EngineSettings {
     EngineSettings {
         naming: config.broker.naming.clone(),
         workers: delivery.workers,
+        job_queue_ttl: config.janitor.job_queue_ttl,
         prefetch: delivery.prefetch,
         request_timeout: delivery.timeout,
         linger: delivery.linger,

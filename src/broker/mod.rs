@@ -17,6 +17,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::domain::id::QueueName;
+use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 
 pub use types::*;
@@ -151,6 +152,10 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// Declares a delivery queue with its fixed arguments and binds it. Only for a queue that
     /// [`Broker::look`] found missing.
     async fn create(&self, queue: &QueueName) -> Result<(), BrokerError>;
+
+    /// Declares a durable queue that the broker deletes after `lifetime` without a consumer (`None`: never),
+    /// and binds it by its name. [`BrokerError::OtherArguments`] when it exists with another lifetime.
+    async fn declare_expiring(&self, queue: &QueueName, lifetime: Lifetime) -> Result<(), BrokerError>;
 
     /// Unbinds a delivery queue, so that every publisher gets a return.
     async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError>;

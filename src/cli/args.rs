@@ -115,6 +115,9 @@ pub(super) enum Sub {
     Attempts(Attempts),
     /// Who did what, why, with what result; newest first.
     Audit(Listed),
+    /// Submit a job's queues, follow a job to its result, list jobs.
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
     Doctor,
     /// Retry policies.
@@ -164,6 +167,57 @@ pub(super) struct Publish {
     /// The notification's id; generated when absent.
     #[arg(long)]
     pub(super) id: Option<String>,
+}
+
+/// What is done with a job's queues.
+#[derive(Debug, Subcommand)]
+pub(super) enum JobCommand {
+    /// Declare the result, progress and status queues of a new job; prints its id and their names.
+    Submit(JobSubmit),
+    /// Follow a submitted job to its result; its queues are removed then.
+    Connect(JobConnect),
+    /// List jobs with what waits in their queues; looking renews nothing.
+    List,
+    /// The worker's side: publish a message to one of a job's queues.
+    Publish(JobPublish),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct JobSubmit {
+    /// Seconds that the queues live unused, or never; 48 hours unless configured otherwise.
+    #[arg(long, value_name = "S|never", allow_hyphen_values = true)]
+    pub(super) ttl: Option<String>,
+    /// The job's id, a UUID; generated when absent.
+    #[arg(long, value_name = "UUID")]
+    pub(super) id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct JobConnect {
+    /// The job's id.
+    #[arg(value_name = "UUID")]
+    pub(super) id: String,
+    /// Only say whether it is there (exit code 0 or 4); its queues live no longer for it.
+    #[arg(long)]
+    pub(super) check: bool,
+    /// The lifetime that is expected; another one is explained.
+    #[arg(long, value_name = "S|never", allow_hyphen_values = true)]
+    pub(super) ttl: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct JobPublish {
+    /// The job's id.
+    #[arg(value_name = "UUID")]
+    pub(super) id: String,
+    /// progress, status or result.
+    pub(super) part: String,
+    /// File with the body, or - for standard input; without it the body is empty.
+    #[arg(long, value_name = "FILE")]
+    pub(super) body_file: Option<PathBuf>,
+    /// MIME type of the body.
+    #[arg(long, value_name = "TYPE")]
+    pub(super) content_type: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -79,7 +79,7 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let exit = match &error {
             EngineError::Invalid { .. } => Exit::Usage,
-            EngineError::NotFound { .. } => Exit::NotFound,
+            EngineError::NotFound { .. } | EngineError::Expired { .. } => Exit::NotFound,
             EngineError::Refused { .. } => Exit::Refused,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_unreachable() => Exit::Unreachable,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_misconfigured() => Exit::Configuration,
@@ -127,6 +127,7 @@ mod tests {
                 2,
             ),
             (EngineError::NotFound { what: text() }, 4),
+            (EngineError::Expired { queue: text() }, 4),
             (EngineError::Refused { why: text() }, 5),
             (
                 EngineError::Unconfirmed {

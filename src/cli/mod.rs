@@ -8,6 +8,7 @@ mod args;
 mod confirm;
 mod endpoints;
 mod exit;
+mod jobs;
 mod offline;
 mod output;
 mod policies;
@@ -23,7 +24,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 
-use args::{Endpoint, Policy, Queue, Sub};
+use args::{Endpoint, JobCommand, Policy, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -188,6 +189,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
+        Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
         Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
@@ -239,6 +241,12 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
+        Sub::Job(job) => match job {
+            JobCommand::Submit(_) | JobCommand::Publish(_) => true,
+            // To follow is to consume.
+            JobCommand::Connect(connect) => !connect.check,
+            JobCommand::List => false,
+        },
         Sub::Policy(policy) => matches!(policy, Policy::Set { .. } | Policy::Unset(_) | Policy::Restore { .. }),
         Sub::Queues(_)
         | Sub::Endpoints(_)

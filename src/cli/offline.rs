@@ -45,6 +45,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Retries(_)
             | Sub::Attempts(_)
             | Sub::Audit(_)
+            | Sub::Job(_)
             | Sub::Doctor
             | Sub::Policy(_),
         )

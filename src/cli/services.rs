@@ -95,7 +95,7 @@ fn header(text: &str) -> Result<(String, String), Failure> {
 }
 
 /// Reads one byte more than is possible, so that a body that is too large is told from one that fits.
-fn body(file: &Path) -> Result<Bytes, Failure> {
+pub(super) fn body(file: &Path) -> Result<Bytes, Failure> {
     let limit = u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
     let read = if file == Path::new("-") {

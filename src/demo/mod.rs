@@ -253,6 +253,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
             queue_type: QueueType::Classic,
         },
         workers: 64,
+        job_queue_ttl: crate::domain::job::JOB_QUEUE_TTL,
         prefetch: 1,
         request_timeout: Duration::from_secs(5),
         linger: Duration::from_secs(1),

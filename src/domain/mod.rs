@@ -8,6 +8,7 @@ pub mod egress;
 pub mod endpoint;
 pub mod filter;
 pub mod id;
+pub mod job;
 pub mod message;
 pub mod naming;
 pub mod nearest;

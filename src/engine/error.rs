@@ -1,6 +1,7 @@
 //! Why the engine did not do it, in terms that a front can map to an exit code or a status.
 
 use crate::broker::BrokerError;
+use crate::domain::job::JobError;
 use crate::domain::notification::NotificationError;
 use crate::domain::policy::PolicyError;
 use crate::store::StoreError;
@@ -25,6 +26,12 @@ pub enum EngineError {
         /// What was asked for.
         what: String,
     },
+    /// A queue with a lifetime is not there.
+    #[error("queue {queue:?} expired or never existed")]
+    Expired {
+        /// Its name.
+        queue: String,
+    },
     /// Not allowed: read-only, stale plan, not confirmed, held by somebody else.
     #[error("refused: {why}")]
     Refused {
@@ -47,6 +54,15 @@ pub enum EngineError {
     Store(#[from] StoreError),
 }
 
+impl From<JobError> for EngineError {
+    fn from(error: JobError) -> Self {
+        Self::Invalid {
+            field: error.field.to_owned(),
+            message: error.to_string(),
+        }
+    }
+}
+
 impl From<NotificationError> for EngineError {
     fn from(error: NotificationError) -> Self {
         Self::Invalid {
@@ -67,8 +83,9 @@ impl EngineError {
             ),
             Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
             Self::Invalid { .. }
-            | Self::InvalidPolicy(_)
             | Self::NotFound { .. }
+            | Self::Expired { .. }
+            | Self::InvalidPolicy(_)
             | Self::Refused { .. }
             | Self::Unconfirmed { .. } => false,
         }
@@ -89,8 +106,9 @@ impl EngineError {
             ),
             Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
             Self::Invalid { .. }
-            | Self::InvalidPolicy(_)
             | Self::NotFound { .. }
+            | Self::Expired { .. }
+            | Self::InvalidPolicy(_)
             | Self::Refused { .. }
             | Self::Unconfirmed { .. } => false,
         }

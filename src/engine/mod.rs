@@ -21,6 +21,7 @@ mod fields;
 mod holdings;
 mod incarnation;
 mod insist;
+pub mod jobs;
 mod manage;
 mod meters;
 pub mod observe;
@@ -76,6 +77,8 @@ pub struct EngineSettings {
     pub naming: Naming,
     /// Queues worked on at once.
     pub workers: usize,
+    /// How long the queues of a job live unused when nothing else is said.
+    pub job_queue_ttl: Duration,
     /// Messages in hand per queue.
     pub prefetch: u16,
     /// Deadline of one request.

@@ -7,6 +7,7 @@
 
 pub mod endpoint;
 pub mod input;
+pub mod job;
 pub mod json;
 pub mod plan;
 pub mod policy;

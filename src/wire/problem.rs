@@ -80,12 +80,12 @@ impl From<&EngineError> for Problem {
         let detail = chain(error);
         match error {
             EngineError::Invalid { field, .. } => Self::field(field, detail),
+            EngineError::NotFound { .. } | EngineError::Expired { .. } => Self::new(404, detail),
             EngineError::InvalidPolicy(error) => Self {
                 field: error.field.as_deref().map(Into::into),
                 nearest: error.nearest.as_deref().map(Into::into),
                 ..Self::new(400, detail)
             },
-            EngineError::NotFound { .. } => Self::new(404, detail),
             EngineError::Refused { .. } => Self::new(409, detail),
             EngineError::Unconfirmed { id, .. } => Self::unavailable(detail).with_id(id),
             EngineError::Broker(_) | EngineError::Store(_) => Self::unavailable(detail),

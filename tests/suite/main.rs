@@ -28,6 +28,7 @@ mod demo;
 mod embedded;
 mod engine;
 mod faults;
+mod jobs;
 mod layers;
 mod observe;
 mod policies;

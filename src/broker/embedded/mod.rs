@@ -11,6 +11,7 @@
 //! knows its own attachments), broker policies, and rights (the file's mode is the right).
 
 mod attachment;
+mod expiry;
 mod failure;
 mod registry;
 mod rescued;
@@ -31,6 +32,7 @@ use crate::broker::{
     WalkOptions,
 };
 use crate::domain::id::QueueName;
+use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::Naming;
 use crate::sqlite::SqliteFile;
@@ -57,6 +59,7 @@ impl Embedded {
             "embedded broker listener",
             signals::listen(Arc::downgrade(&shared), shared.closed.clone(), seen, elsewhere),
         );
+        ambient::spawn("embedded broker lifetimes", expiry::run(Arc::downgrade(&shared)));
         Ok(Arc::new(Self(shared)))
     }
 }
@@ -97,6 +100,7 @@ impl Broker for Embedded {
 
     async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
         self.0.need_exchange("publish").await?;
+        self.0.end_if_over("publish", queue.as_str()).await?;
         let (shared, name, message) = (Arc::clone(&self.0), queue.clone(), message.clone());
         let stored = self.0.file.write(move |connection| {
             Box::pin(async move {
@@ -150,6 +154,10 @@ impl Broker for Embedded {
         Ok(())
     }
 
+    async fn declare_expiring(&self, queue: &QueueName, lifetime: Lifetime) -> Result<(), BrokerError> {
+        expiry::declare(&self.0, queue, lifetime).await
+    }
+
     async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError> {
         self.0.set_bound("unbind", queue, false).await.map(|_| ())
     }
@@ -201,6 +209,8 @@ impl Broker for Embedded {
             }
         }
         let attachment = Attachment::new(Arc::clone(&self.0), id, options.prefetch);
+        // A use, if it is a queue with a lifetime.
+        self.0.expiry_moved.notify_one();
         Ok(AttachOutcome::Attached(Box::new(attachment)))
     }
 
@@ -262,6 +272,7 @@ impl Broker for Embedded {
     }
 
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {
+        self.0.end_if_over("show a queue", queue.as_str()).await?;
         let counted = tables::queue_counts(self.0.file.readers(), queue.as_str())
             .await
             .map_err(failure::read("show a queue"))?;

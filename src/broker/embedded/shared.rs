@@ -2,14 +2,15 @@
 //! the seam's methods take.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::failure;
 use super::registry::Registry;
 use super::signals::Signals;
 use super::tables::{self, Counted, Deletion, Removed, Window};
+use super::{expiry, failure};
 use crate::ambient::Clock;
 use crate::broker::{BrokerError, Deleted, ListedQueue, Look, Signal};
 use crate::domain::id::QueueName;
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub(super) name: Mutex<String>,
     /// Somebody wants to hear what other processes do.
     pub(super) listening: AtomicBool,
+    /// A queue with a lifetime is new.
+    pub(super) expiry_moved: Arc<Notify>,
     /// Our exchange was seen; it never goes away.
     exchange_seen: AtomicBool,
 }
@@ -52,6 +55,7 @@ impl Shared {
             opened_at: clock.now(),
             name: Mutex::new("embedded".to_owned()),
             listening: AtomicBool::new(false),
+            expiry_moved: Arc::default(),
             exchange_seen: AtomicBool::new(false),
             clock,
         }
@@ -83,12 +87,27 @@ impl Shared {
     }
 
     pub(super) async fn find(&self, operation: &'static str, name: &str) -> Result<Option<(i64, bool)>, BrokerError> {
+        self.end_if_over(operation, name).await?;
         tables::queue_find(self.file.readers(), name)
             .await
             .map_err(failure::read(operation))
     }
 
+    /// A queue whose lifetime is over is not there, though no sweep has been by. Delivery queues have none.
+    pub(super) async fn end_if_over(&self, operation: &'static str, name: &str) -> Result<(), BrokerError> {
+        if self.naming.is_delivery_queue(name) {
+            return Ok(());
+        }
+        let over = tables::queue_over(self.file.readers(), name, self.clock.now()).await;
+        match over.map_err(failure::read(operation))? {
+            Some(over) if self.registry.usage(over.id).consumers == 0 => expiry::expire(self, over).await,
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+
     pub(super) async fn look(&self, operation: &'static str, name: &QueueName) -> Result<Look, BrokerError> {
+        self.end_if_over(operation, name.as_str()).await?;
         let counted = tables::queue_counts(self.file.readers(), name.as_str()).await;
         Ok(match counted.map_err(failure::read(operation))? {
             None => Look::Missing,
@@ -171,14 +190,26 @@ impl Shared {
             ready: Some(unsigned(counted.messages).saturating_sub(usage.in_hand)),
             unacked: Some(usage.in_hand),
             consumers: Some(usage.consumers),
-            idle_since: (usage.consumers == 0).then(|| counted.used_at.max(self.opened_at)),
+            // A lifetime counts from the last use, which a publish is not.
+            idle_since: (usage.consumers == 0).then(|| match counted.expires_ms {
+                Some(_) => counted.declared_use_at,
+                None => counted.used_at.max(self.opened_at),
+            }),
             oldest_at: counted.oldest_at,
             state: Some("running".to_owned()),
-            arguments: vec![("x-single-active-consumer".to_owned(), "true".to_owned())],
+            arguments: arguments(counted),
             policy: None,
             taken_at: self.clock.now(),
         })
     }
+}
+
+fn arguments(counted: &Counted) -> Vec<(String, String)> {
+    let fixed = ("x-single-active-consumer".to_owned(), "true".to_owned());
+    let lifetime = counted
+        .expires_ms
+        .map(|millis| ("x-expires".to_owned(), millis.to_string()));
+    std::iter::once(fixed).chain(lifetime).collect()
 }
 
 fn unsigned(count: i64) -> u64 {

@@ -98,7 +98,7 @@ async fn report(shared: &Shared, seen: &mut Seen) -> Result<(), sqlx::Error> {
     for deletion in tables::deletions_since(readers, seen.deletion).await? {
         seen.deletion = deletion.id;
         shared.registry.deleted(deletion.queue);
-        let by = Some(deletion.deleted_by);
+        let by = Some(deletion.deleted_by).filter(|by| by != tables::NOBODY);
         signal(shared, &deletion.name, |queue| Signal::QueueDeleted { queue, by });
     }
     let last = tables::seen(readers).await?.message;

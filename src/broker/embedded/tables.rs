@@ -45,12 +45,30 @@ pub(super) const MIGRATIONS: &[(i64, &str)] = &[
      ) STRICT;",
     ),
     (2, "ALTER TABLE broker_message ADD COLUMN properties BLOB;"),
+    (
+        3,
+        "ALTER TABLE broker_queue ADD COLUMN expires_ms INTEGER CHECK (expires_ms > 0);
+     CREATE INDEX broker_queue_expiring ON broker_queue (id) WHERE expires_ms IS NOT NULL;",
+    ),
 ];
 
 const EXCHANGE_DECLARE: &str = "INSERT INTO broker_exchange (name) VALUES (?) ON CONFLICT DO NOTHING";
 const EXCHANGE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM broker_exchange WHERE name = ?)";
 const QUEUE_DECLARE: &str =
     "INSERT INTO broker_queue (name, bound, used_at) VALUES (?1, 1, ?2) ON CONFLICT (name) DO NOTHING";
+const QUEUE_DECLARE_EXPIRING: &str =
+    "INSERT INTO broker_queue (name, bound, used_at, expires_ms) VALUES (?1, 1, ?2, ?3)
+    ON CONFLICT (name) DO UPDATE SET used_at = ?2 WHERE expires_ms IS ?3
+    RETURNING id";
+const QUEUE_LIFETIME: &str = "SELECT expires_ms FROM broker_queue WHERE name = ?";
+const QUEUES_EXPIRING: &str = "SELECT id, name, used_at, expires_ms,
+        (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages
+    FROM broker_queue AS q WHERE expires_ms IS NOT NULL";
+const QUEUE_OVER: &str = "SELECT id, name, used_at, expires_ms,
+        (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages
+    FROM broker_queue AS q WHERE name = ?1 AND expires_ms IS NOT NULL AND used_at + expires_ms * 1000 <= ?2";
+const QUEUE_EXPIRE: &str = "DELETE FROM broker_queue
+    WHERE id = ?1 AND expires_ms IS NOT NULL AND used_at + expires_ms * 1000 <= ?2 RETURNING name";
 const QUEUE_BIND: &str = "UPDATE broker_queue SET bound = ?2 WHERE name = ?1";
 const QUEUE_USED: &str = "UPDATE broker_queue SET used_at = ?2 WHERE id = ?1";
 const QUEUE_FIND: &str = "SELECT id, bound FROM broker_queue WHERE name = ?";
@@ -59,13 +77,13 @@ const QUEUE_DELETE: &str = "DELETE FROM broker_queue WHERE id = ?";
 const QUEUE_EMPTY: &str = "SELECT NOT EXISTS (SELECT 1 FROM broker_message WHERE queue = ?)";
 const QUEUES_SINCE: &str = "SELECT id, name FROM broker_queue WHERE id > ? ORDER BY id LIMIT 1000";
 const QUEUES_COUNT: &str = "SELECT count(*) FROM broker_queue WHERE instr(name, ?) > 0";
-const QUEUES_PAGE: &str = "SELECT id, name, used_at,
+const QUEUES_PAGE: &str = "SELECT id, name, used_at, expires_ms,
         (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages,
         (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message
             WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at,
         (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at
     FROM broker_queue AS q WHERE instr(name, ?1) > 0 ORDER BY name LIMIT ?2 OFFSET ?3";
-const QUEUE_COUNTS: &str = "SELECT id, name, used_at,
+const QUEUE_COUNTS: &str = "SELECT id, name, used_at, expires_ms,
         (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages,
         (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message
             WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at,
@@ -91,6 +109,9 @@ const QUEUES_GROWN: &str =
     "SELECT DISTINCT q.id, q.name FROM broker_message AS m JOIN broker_queue AS q ON q.id = m.queue
     WHERE m.id > ?1 AND m.id <= ?2 LIMIT 1000";
 
+/// Who deletes a queue whose lifetime is over.
+pub(super) const NOBODY: &str = "";
+
 /// As many queues as `queues_grown` answers at most.
 pub(super) const GROWN_MAX: usize = 1000;
 
@@ -113,6 +134,29 @@ pub(super) struct Counted {
     pub(super) oldest_at: Option<Timestamp>,
     /// The later of its last detachment and its newest message.
     pub(super) used_at: Timestamp,
+    /// Its lifetime, when it has one.
+    pub(super) expires_ms: Option<i64>,
+    /// Its last use as its lifetime counts: a publish is none.
+    pub(super) declared_use_at: Timestamp,
+}
+
+/// A queue with a lifetime.
+#[derive(Debug)]
+pub(super) struct Expiring {
+    pub(super) id: i64,
+    pub(super) name: String,
+    pub(super) used_at: Timestamp,
+    pub(super) lifetime: std::time::Duration,
+    pub(super) messages: i64,
+}
+
+/// The result of declaring a queue with a lifetime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Declared {
+    New,
+    Same,
+    /// It exists with this lifetime.
+    Other(Option<i64>),
 }
 
 /// The result of a deletion: the id of what was deleted.
@@ -143,6 +187,86 @@ pub(super) async fn queue_declare(connection: &mut SqliteConnection, name: &str,
         .execute(connection)
         .await?;
     Ok(declared.rows_affected() > 0)
+}
+
+/// The queue with this lifetime, new or used again.
+pub(super) async fn queue_declare_expiring(
+    connection: &mut SqliteConnection,
+    name: &str,
+    expires_ms: Option<i64>,
+    now: Timestamp,
+) -> Sql<Declared> {
+    // One that is over is not there any more.
+    if let Some(over) = queue_over(&mut *connection, name, now).await? {
+        queue_expire(&mut *connection, over.id, now).await?;
+    }
+    let known: Option<(i64, bool)> = sqlx::query_as(QUEUE_FIND)
+        .bind(name)
+        .fetch_optional(&mut *connection)
+        .await?;
+    let declared: Option<i64> = sqlx::query_scalar(QUEUE_DECLARE_EXPIRING)
+        .bind(name)
+        .bind(now.micros())
+        .bind(expires_ms)
+        .fetch_optional(&mut *connection)
+        .await?;
+    match (declared, known) {
+        (Some(_), None) => Ok(Declared::New),
+        (Some(_), Some(_)) => Ok(Declared::Same),
+        (None, _) => {
+            let has: Option<i64> = sqlx::query_scalar(QUEUE_LIFETIME)
+                .bind(name)
+                .fetch_one(connection)
+                .await?;
+            Ok(Declared::Other(has))
+        }
+    }
+}
+
+/// Every queue with a lifetime.
+pub(super) async fn queues_expiring(readers: &SqlitePool) -> Sql<Vec<Expiring>> {
+    let rows = sqlx::query(QUEUES_EXPIRING).fetch_all(readers).await?;
+    rows.iter().map(expiring).collect()
+}
+
+/// The queue of that name if its lifetime is over.
+pub(super) async fn queue_over<'e>(
+    executor: impl sqlx::SqliteExecutor<'e>,
+    name: &str,
+    now: Timestamp,
+) -> Sql<Option<Expiring>> {
+    let row = sqlx::query(QUEUE_OVER)
+        .bind(name)
+        .bind(now.micros())
+        .fetch_optional(executor)
+        .await?;
+    row.as_ref().map(expiring).transpose()
+}
+
+/// Deletes a queue whose lifetime is over, and notes that nobody did; false when it was used meanwhile.
+pub(super) async fn queue_expire(connection: &mut SqliteConnection, id: i64, now: Timestamp) -> Sql<bool> {
+    let name: Option<String> = sqlx::query_scalar(QUEUE_EXPIRE)
+        .bind(id)
+        .bind(now.micros())
+        .fetch_optional(&mut *connection)
+        .await?;
+    let Some(name) = name else {
+        return Ok(false);
+    };
+    note_deletion(connection, id, &name, NOBODY).await?;
+    Ok(true)
+}
+
+fn expiring(row: &SqliteRow) -> Sql<Expiring> {
+    let expires_ms: i64 = row.try_get("expires_ms")?;
+    let used_at: i64 = row.try_get("used_at")?;
+    Ok(Expiring {
+        id: row.try_get("id")?,
+        name: row.try_get("name")?,
+        used_at: Timestamp::from_micros(used_at),
+        lifetime: std::time::Duration::from_millis(expires_ms.unsigned_abs()),
+        messages: row.try_get("messages")?,
+    })
 }
 
 /// Answers whether the queue exists.
@@ -191,6 +315,11 @@ pub(super) async fn queue_delete(
         return Ok(Removed::InUse);
     }
     sqlx::query(QUEUE_DELETE).bind(id).execute(&mut *connection).await?;
+    note_deletion(connection, id, name, by).await?;
+    Ok(Removed::Queue(id))
+}
+
+async fn note_deletion(connection: &mut SqliteConnection, id: i64, name: &str, by: &str) -> Sql<()> {
     let note: i64 = sqlx::query_scalar(DELETION_NOTE)
         .bind(id)
         .bind(name)
@@ -200,8 +329,8 @@ pub(super) async fn queue_delete(
     sqlx::query(DELETION_TRIM)
         .bind(note - DELETIONS_KEPT)
         .execute(connection)
-        .await?;
-    Ok(Removed::Queue(id))
+        .await
+        .map(|_| ())
 }
 
 /// What a deletion may take with it.
@@ -373,6 +502,8 @@ fn counted(row: &SqliteRow) -> Sql<Counted> {
         messages: row.try_get("messages")?,
         oldest_at: oldest_at.map(Timestamp::from_micros),
         used_at: Timestamp::from_micros(newest_at.map_or(used_at, |newest| newest.max(used_at))),
+        expires_ms: row.try_get("expires_ms")?,
+        declared_use_at: Timestamp::from_micros(used_at),
     })
 }
 

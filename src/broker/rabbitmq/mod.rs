@@ -53,6 +53,7 @@ use super::{
 };
 use crate::ambient::{self, Clock};
 use crate::domain::id::QueueName;
+use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::{Naming, QueueType};
 
@@ -268,6 +269,10 @@ impl Broker for RabbitMq {
 
     async fn create(&self, queue: &QueueName) -> Result<(), BrokerError> {
         prepare::create(self, &short(queue.as_str())?).await
+    }
+
+    async fn declare_expiring(&self, queue: &QueueName, lifetime: Lifetime) -> Result<(), BrokerError> {
+        prepare::expiring(self, &short(queue.as_str())?, lifetime).await
     }
 
     async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError> {

@@ -12,6 +12,7 @@ use super::admin::{CreateError, insert, on_channel, text, typed};
 use super::failure::rights;
 use crate::broker::BrokerError;
 use crate::domain::id::QueueName;
+use crate::domain::job::Lifetime;
 
 /// The routing key of the wake queue.
 pub(super) const WAKE: &str = "wake";
@@ -44,6 +45,18 @@ pub(super) async fn create(broker: &RabbitMq, queue: &ShortString) -> Result<(),
         Ok(()) => Ok(()),
         Err(error) => Err(explained(broker, queue, error).await),
     }
+}
+
+/// A queue that the broker deletes when nobody used it for `lifetime`. Classic, whatever delivery queues are:
+/// only there a publisher cannot lose against the deletion of what it was told exists.
+pub(super) async fn expiring(broker: &RabbitMq, queue: &ShortString, lifetime: Lifetime) -> Result<(), BrokerError> {
+    let mut arguments = FieldTable::default();
+    insert(&mut arguments, "x-queue-type", text("classic"));
+    if let Some(millis) = lifetime.millis() {
+        insert(&mut arguments, "x-expires", AMQPValue::LongLongInt(i64::from(millis)));
+    }
+    declared(broker, queue, arguments).await?;
+    bound(broker, queue, queue).await
 }
 
 /// Opens the spare connection, making the vhost and the rights if it may and must.

@@ -36,7 +36,7 @@ impl Inner {
     /// What the edit would do at present.
     pub(in crate::engine) async fn plan_policy(&self, edit: &PolicyEdit) -> Result<Plan, EngineError> {
         let target = self.policy_target(edit).await?;
-        let mut frozen = format!("{edit:?}\n{:?}\n{:?}\n", target.newest, target.document);
+        let mut frozen = format!("{:?}\n{:?}\n{:?}\n", edit.scope, target.newest, target.document);
         let mut forecast = Forecast::default();
         let mut backlog = Backlog::new(self, &edit.scope, Some(supposed(edit, &target)));
         while let Some(page) = backlog.next().await? {

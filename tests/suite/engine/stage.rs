@@ -66,6 +66,7 @@ fn settings(vhost: &str) -> EngineSettings {
             queue_type: QueueType::Classic,
         },
         workers: 64,
+        job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
         prefetch: 1,
         request_timeout: Duration::from_secs(2),
         linger: Duration::from_millis(500),

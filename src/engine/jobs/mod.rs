@@ -1,0 +1,345 @@
+//! The queues of jobs: declared once, followed, published to, removed; never made again by a look.
+//!
+//! Whether a job is there is asked over the management API, where an AMQP look would renew its lifetime. Nobody
+//! who follows or publishes declares anything, so a queue that expired in between stays gone and is named.
+
+mod connection;
+
+use bytes::Bytes;
+
+use super::{Engine, EngineError, Inner};
+use crate::broker::{
+    Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, Next, Published, QueuePart,
+};
+use crate::domain::id::QueueName;
+use crate::domain::job::{self, JobId, JobPart, Lifetime};
+use crate::domain::message::Message;
+use crate::domain::time::Timestamp;
+
+pub use connection::{ConnectOptions, JobConnection, SubmitOptions};
+
+/// How long a result waits for what was said before it and comes over other queues.
+const BEFORE_RESULT: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// A job that exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its id.
+    pub id: JobId,
+    /// How long its queues live unused; `None`: not known.
+    pub lifetime: Option<Lifetime>,
+}
+
+/// A job as the broker lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobListed {
+    /// The job.
+    pub job: Job,
+    /// The queues that are there.
+    pub queues: Vec<QueueName>,
+    /// Messages in them; `None`: not known.
+    pub messages: Option<u64>,
+    /// Consumers of them.
+    pub consumers: u64,
+    /// Since when nobody uses them, as the broker says.
+    pub idle_since: Option<Timestamp>,
+}
+
+/// A message of a job, in hand until it is settled.
+#[derive(Clone, Debug)]
+pub struct JobMessage {
+    /// Which queue it came from.
+    pub part: JobPart,
+    /// What it is.
+    pub message: Message,
+    /// Whether somebody may have had it before.
+    pub redelivered: bool,
+    tag: DeliveryTag,
+}
+
+/// What comes from a job that is followed.
+#[derive(Debug)]
+pub enum JobNext {
+    /// A message to settle.
+    Message(Box<JobMessage>),
+    /// The connection is lost: follow again.
+    Lost(String),
+}
+
+impl Engine {
+    /// Declares the queues of a new job, the result's last.
+    pub async fn job_submit(&self, id: JobId, lifetime: Lifetime) -> Result<Job, EngineError> {
+        self.0.broker.prepare().await?;
+        for part in JobPart::ALL {
+            self.0.declare_part(&id, part, lifetime).await?;
+        }
+        let lifetime = Some(lifetime);
+        Ok(Job { id, lifetime })
+    }
+
+    /// Whether a job is there, without using it. [`EngineError::Expired`] names the queue that is not. With
+    /// `lifetime`, refused when its queues have another one.
+    pub async fn job_check(&self, id: &JobId, lifetime: Option<Lifetime>) -> Result<Job, EngineError> {
+        let mut found = None;
+        for part in JobPart::ALL {
+            let queue = id.queue(part);
+            let listed = self.0.broker.queue_detail(&queue).await?;
+            let Some(listed) = listed else {
+                return Err(expired(&queue));
+            };
+            let has = lifetime_of(&listed.arguments);
+            if let Some(asked) = lifetime.filter(|asked| *asked != has) {
+                return Err(other_lifetime(&queue, has, asked));
+            }
+            found = Some(has);
+        }
+        Ok(Job {
+            id: id.clone(),
+            lifetime: found,
+        })
+    }
+
+    /// Consumes the three queues of a job. Nothing is declared: [`EngineError::Expired`] names the one that is
+    /// missing.
+    pub async fn job_follow(&self, id: &JobId) -> Result<JobFollowed, EngineError> {
+        let [progress, status, result] = [
+            self.0.follow_part(id, JobPart::Progress).await?,
+            self.0.follow_part(id, JobPart::Status).await?,
+            self.0.follow_part(id, JobPart::Result).await?,
+        ];
+        Ok(JobFollowed {
+            progress,
+            status,
+            result,
+            came: None,
+        })
+    }
+
+    /// The worker's side: answers when the broker has it.
+    pub async fn job_publish(
+        &self,
+        id: &JobId,
+        part: JobPart,
+        content_type: Option<String>,
+        body: Bytes,
+    ) -> Result<(), EngineError> {
+        let queue = id.queue(part);
+        let message = Message {
+            content_type,
+            message_id: Some(crate::ambient::new_id()),
+            kind: Some(part.as_str().to_owned()),
+            timestamp_s: Some(crate::domain::message::timestamp_s(self.0.clock.now())),
+            body,
+            ..Message::default()
+        };
+        match self.0.broker.publish(&queue, &message).await? {
+            Published::Accepted => Ok(()),
+            Published::Returned => Err(expired(&queue)),
+            Published::Refused(why) => Err(BrokerError::Failed {
+                operation: "publish",
+                detail: why,
+            }
+            .into()),
+        }
+    }
+
+    /// Deletes the queues of a job with whatever is in them; answers how many were there.
+    pub async fn job_remove(&self, id: &JobId) -> Result<u32, EngineError> {
+        let mut removed = 0;
+        // The result's first: a job without it is over.
+        for part in JobPart::ALL.into_iter().rev() {
+            let deleted = self.0.broker.delete_whole(&id.queue(part)).await?;
+            removed += u32::from(deleted == crate::broker::Deleted::Deleted);
+        }
+        Ok(removed)
+    }
+
+    /// Every job that has a queue, by id.
+    pub async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
+        self.0.jobs().await
+    }
+
+    /// How long the queues of a job live when nothing else is said.
+    #[must_use]
+    pub fn job_lifetime(&self) -> Lifetime {
+        Lifetime::of(self.0.settings.job_queue_ttl).unwrap_or(Lifetime::DEFAULT)
+    }
+}
+
+impl Inner {
+    async fn declare_part(&self, id: &JobId, part: JobPart, lifetime: Lifetime) -> Result<(), EngineError> {
+        let queue = id.queue(part);
+        let error = match self.broker.declare_expiring(&queue, lifetime).await {
+            Ok(()) => return Ok(()),
+            Err(error) => error,
+        };
+        let BrokerError::OtherArguments { .. } = &error else {
+            return Err(error.into());
+        };
+        let has = self.broker.queue_detail(&queue).await.ok().flatten();
+        match has.map(|listed| lifetime_of(&listed.arguments)) {
+            Some(has) if has != lifetime => Err(other_lifetime(&queue, has, lifetime)),
+            Some(_) | None => Err(error.into()),
+        }
+    }
+
+    async fn follow_part(&self, id: &JobId, part: JobPart) -> Result<Box<dyn Attached>, EngineError> {
+        let queue = id.queue(part);
+        let options = AttachOptions {
+            prefetch: 1,
+            bind: false,
+            part: QueuePart::Queue,
+        };
+        match self.broker.attach(&queue, options).await? {
+            AttachOutcome::Attached(attached) => Ok(attached),
+            AttachOutcome::Missing => Err(expired(&queue)),
+            AttachOutcome::Poison(reason) => Err(EngineError::Refused {
+                why: format!("a message in queue {:?} cannot be read: {reason}", queue.as_str()),
+            }),
+        }
+    }
+
+    async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
+        let mut jobs = std::collections::BTreeMap::<JobId, JobListed>::new();
+        let mut page = crate::broker::PageRequest {
+            page: 1,
+            size: 500,
+            name_contains: Some("jobs.".to_owned()),
+        };
+        loop {
+            let answer = self.broker.queues_page(&page).await?;
+            for listed in answer.queues {
+                let Some((id, _)) = job::of_queue(listed.name.as_str()) else {
+                    continue;
+                };
+                let known = jobs.entry(id.clone()).or_insert_with(|| JobListed {
+                    job: Job {
+                        id,
+                        lifetime: Some(lifetime_of(&listed.arguments)),
+                    },
+                    queues: Vec::new(),
+                    messages: Some(0),
+                    consumers: 0,
+                    idle_since: listed.idle_since,
+                });
+                known.messages = known.messages.zip(listed.ready).map(|(sum, ready)| sum + ready);
+                known.consumers += listed.consumers.unwrap_or(0);
+                known.idle_since = known.idle_since.zip(listed.idle_since).map(|(a, b)| a.max(b));
+                known.queues.push(listed.name);
+            }
+            if !answer.more {
+                return Ok(jobs.into_values().collect());
+            }
+            page.page += 1;
+        }
+    }
+}
+
+/// A job that is consumed. Dropping it gives back what is not settled.
+pub struct JobFollowed {
+    progress: Box<dyn Attached>,
+    status: Box<dyn Attached>,
+    result: Box<dyn Attached>,
+    /// The result, while what the worker said before it may still be on its way.
+    came: Option<Box<JobMessage>>,
+}
+
+impl JobFollowed {
+    /// The next message. What tells of the way comes before the result where both are there. May be dropped and
+    /// called again.
+    pub async fn next(&mut self) -> JobNext {
+        if self.came.is_none() {
+            let (part, next) = tokio::select! {
+                biased;
+                next = self.status.next() => (JobPart::Status, next),
+                next = self.progress.next() => (JobPart::Progress, next),
+                next = self.result.next() => (JobPart::Result, next),
+            };
+            match (part, in_hand(part, next)) {
+                (JobPart::Result, JobNext::Message(result)) => self.came = Some(result),
+                (_, next) => return next,
+            }
+        }
+        let before = async {
+            tokio::select! {
+                biased;
+                next = self.status.next() => in_hand(JobPart::Status, next),
+                next = self.progress.next() => in_hand(JobPart::Progress, next),
+            }
+        };
+        match (tokio::time::timeout(BEFORE_RESULT, before).await, self.came.take()) {
+            (Err(_), Some(result)) => JobNext::Message(result),
+            (Ok(next), result) => {
+                self.came = result;
+                next
+            }
+            (Err(_), None) => JobNext::Lost("the result is gone".to_owned()),
+        }
+    }
+
+    /// Takes a message out of its queue; false when the connection was lost: then it comes again.
+    pub async fn settle(&mut self, message: &JobMessage) -> bool {
+        let attached = match message.part {
+            JobPart::Progress => &mut self.progress,
+            JobPart::Status => &mut self.status,
+            JobPart::Result => &mut self.result,
+        };
+        attached.ack(message.tag).await == Acked::Sent
+    }
+
+    /// Leaves: everything that is not settled is back in its place.
+    pub async fn close(self) {
+        self.progress.close().await;
+        self.status.close().await;
+        self.result.close().await;
+    }
+}
+
+impl std::fmt::Debug for JobFollowed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JobFollowed")
+    }
+}
+
+fn in_hand(part: JobPart, next: Next) -> JobNext {
+    match next {
+        Next::Message(delivery) => JobNext::Message(Box::new(JobMessage {
+            part,
+            message: delivery.message,
+            redelivered: delivery.redelivered,
+            tag: delivery.tag,
+        })),
+        Next::Lost(lost) => JobNext::Lost(format!("{lost:?}")),
+    }
+}
+
+fn expired(queue: &QueueName) -> EngineError {
+    EngineError::Expired {
+        queue: queue.as_str().to_owned(),
+    }
+}
+
+/// Of a queue with these arguments, as the broker lists them.
+fn lifetime_of(arguments: &[(String, String)]) -> Lifetime {
+    let millis = arguments.iter().find(|(name, _)| name == "x-expires");
+    let millis = millis.and_then(|(_, value)| value.parse::<u64>().ok());
+    millis.map_or(Lifetime::Never, |millis| {
+        Lifetime::Unused(std::time::Duration::from_millis(millis))
+    })
+}
+
+fn other_lifetime(queue: &QueueName, has: Lifetime, asked: Lifetime) -> EngineError {
+    let words = |lifetime: Lifetime| match lifetime.millis() {
+        Some(millis) => format!("{} s", std::time::Duration::from_millis(millis.into()).as_secs_f64()),
+        None => "never".to_owned(),
+    };
+    EngineError::Invalid {
+        field: "ttl".to_owned(),
+        message: format!(
+            "ttl: queue {:?} was declared with {}, not {}; a lifetime is fixed when a queue is made: leave it out, or submit a new job",
+            queue.as_str(),
+            words(has),
+            words(asked)
+        ),
+    }
+}

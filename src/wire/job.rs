@@ -1,0 +1,124 @@
+//! Jobs: their queues, and what comes from them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+
+use crate::domain::job::{JobId, JobPart, Lifetime};
+use crate::domain::message::Message;
+use crate::domain::time::Timestamp;
+use crate::engine::jobs::{Job, JobListed};
+
+/// A job.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobShape {
+    /// Its id.
+    pub id: String,
+    /// The names of its queues.
+    pub queues: JobQueues,
+    /// How long they live unused; `null`: for ever.
+    pub ttl_s: Option<f64>,
+}
+
+/// The names of a job's queues.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobQueues {
+    /// What came of it.
+    pub result: String,
+    /// How far it is.
+    pub progress: String,
+    /// What state it is in.
+    pub status: String,
+}
+
+/// A job with what waits in its queues.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobListedShape {
+    /// The job.
+    #[serde(flatten)]
+    pub job: JobShape,
+    /// Messages in its queues.
+    pub messages: Option<u64>,
+    /// Consumers of its queues.
+    pub consumers: u64,
+    /// For how long nobody has used them.
+    pub idle_s: Option<f64>,
+    /// Which of its queues are there.
+    pub parts: Vec<String>,
+}
+
+/// What came from a job until its result.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobOutcome {
+    /// Its id.
+    pub id: String,
+    /// The result.
+    pub result: Option<Content>,
+    /// The last messages about its progress, oldest first.
+    pub progress: Vec<Content>,
+    /// The last messages about its state, oldest first.
+    pub status: Vec<Content>,
+}
+
+/// A message's content.
+#[derive(Clone, Debug, Serialize)]
+pub struct Content {
+    /// MIME type.
+    pub content_type: Option<String>,
+    /// The body, where it is UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// The body, where it is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_base64: Option<String>,
+}
+
+impl JobShape {
+    /// Of a job of this id and lifetime.
+    #[must_use]
+    pub fn new(id: &JobId, lifetime: Option<Lifetime>) -> Self {
+        let name = |part| id.queue(part).as_str().to_owned();
+        Self {
+            id: id.as_str().to_owned(),
+            queues: JobQueues {
+                result: name(JobPart::Result),
+                progress: name(JobPart::Progress),
+                status: name(JobPart::Status),
+            },
+            ttl_s: lifetime
+                .and_then(Lifetime::millis)
+                .map(|millis| f64::from(millis) / 1_000.0),
+        }
+    }
+}
+
+impl From<&Job> for JobShape {
+    fn from(job: &Job) -> Self {
+        Self::new(&job.id, job.lifetime)
+    }
+}
+
+impl JobListedShape {
+    /// As it is at `now`.
+    #[must_use]
+    pub fn new(listed: &JobListed, now: Timestamp) -> Self {
+        Self {
+            job: JobShape::from(&listed.job),
+            messages: listed.messages,
+            consumers: listed.consumers,
+            idle_s: listed.idle_since.map(|since| now.since(since).as_secs_f64()),
+            parts: listed.queues.iter().map(|queue| queue.as_str().to_owned()).collect(),
+        }
+    }
+}
+
+impl From<&Message> for Content {
+    fn from(message: &Message) -> Self {
+        let text = std::str::from_utf8(&message.body).ok().map(str::to_owned);
+        Self {
+            content_type: message.content_type.clone(),
+            body_base64: text.is_none().then(|| STANDARD.encode(&message.body)),
+            body: text,
+        }
+    }
+}
