@@ -9,6 +9,7 @@
 //! The caller binds the listener and owns the stop.
 
 mod act;
+mod dead;
 mod endpoints;
 mod extract;
 mod guard;

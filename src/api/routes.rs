@@ -9,6 +9,7 @@ use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
 use super::{Shared, endpoints, guard, health, notifications, policies, problem, queues, records};
+use super::{Shared, dead, endpoints, guard, health, notifications, problem, queues, records};
 
 /// All routes behind their guard.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -75,6 +76,9 @@ fn served() -> Served {
     .route("get", "/v1/retries", records::retries)
     .route("get", "/v1/attempts", records::attempts)
     .route("get", "/v1/audit", records::audit)
+    .route("get", "/v1/dead", dead::list)
+    .route("get", "/v1/dead/groups", dead::groups)
+    .route("get", "/v1/dead/{id}", dead::show)
     .route("get", "/healthz", health::alive)
     .route("get", "/readyz", health::ready)
     .route("get", "/metrics", health::metrics)

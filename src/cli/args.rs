@@ -118,6 +118,9 @@ pub(super) enum Sub {
     /// Submit a job's queues, follow a job to its result, list jobs.
     #[command(subcommand)]
     Job(JobCommand),
+    /// Dead letters of every dead-letter queue of the vhost.
+    #[command(subcommand)]
+    Dead(Dead),
     /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
     Doctor,
     /// Retry policies.
@@ -336,6 +339,78 @@ pub(super) struct Attempts {
     /// Print at most this many.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) limit: u32,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Dead {
+    /// List them, those that failed last first.
+    List {
+        #[command(flatten)]
+        selected: DeadSelected,
+        /// Sort by last_failed_at, first_failed_at, attempts, redriven, size_bytes or position.
+        #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+        sort: Option<String>,
+        /// Print at most this many.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        limit: u32,
+        /// Go on where an earlier list ended.
+        #[arg(long)]
+        cursor: Option<String>,
+    },
+    /// Group those that failed alike, the largest group first.
+    Groups {
+        #[command(flatten)]
+        selected: DeadSelected,
+        /// Print at most this many.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        limit: u32,
+    },
+    /// One with its headers, death history, target and body.
+    Show {
+        /// Its id.
+        id: String,
+    },
+    /// Write them to a file or standard output; they stay where they are.
+    Export(DeadExport),
+}
+
+/// Which dead letters.
+#[derive(Debug, Args)]
+pub(super) struct DeadSelected {
+    /// Only in this dead-letter queue.
+    #[arg(long, value_name = "NAME")]
+    pub(super) queue: Option<String>,
+    /// Only of this group.
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(super) group: Option<String>,
+    /// Only those that match, for example 'reason = rejected and age > 2h'.
+    #[arg(long, value_name = "EXPR")]
+    pub(super) filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DeadExport {
+    /// Only these.
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<String>,
+    #[command(flatten)]
+    pub(super) selected: DeadSelected,
+    /// As JSON lines with everything, as CSV without bodies, or as the raw bodies (a directory gets a file each).
+    #[arg(long, value_enum, default_value_t = DeadForm::Jsonl)]
+    pub(super) format: DeadForm,
+    /// File that does not exist yet (raw: a directory), or - for standard output.
+    #[arg(long, short = 'o', value_name = "PATH")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DeadForm {
+    /// One JSON document a line.
+    Jsonl,
+    /// Comma-separated values with a heading.
+    Csv,
+    /// The bodies.
+    Raw,
 }
 
 #[derive(Debug, Subcommand)]

@@ -6,6 +6,7 @@
 
 mod args;
 mod confirm;
+mod dead_letters;
 mod endpoints;
 mod exit;
 mod jobs;
@@ -190,6 +191,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
+        Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
         Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
@@ -253,6 +255,7 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Retries(_)
         | Sub::Attempts(_)
         | Sub::Audit(_)
+        | Sub::Dead(_)
         | Sub::Doctor
         | Sub::QueueName(_)
         | Sub::Config(_)

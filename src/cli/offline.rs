@@ -48,6 +48,8 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Job(_)
             | Sub::Doctor
             | Sub::Policy(_),
+            | Sub::Dead(_)
+            | Sub::Doctor,
         )
         | None => Err(Failure::new(Exit::Usage, "this command needs an engine")),
     }

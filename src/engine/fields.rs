@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::row::QueueRow;
 use super::snapshot::EndpointRow;
 use super::view::{QueueView, Retry};
+use crate::domain::dead_letter::DeadLetter;
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
@@ -56,6 +57,69 @@ pub const RETRY_FIELDS: &[Field] = &[
     Field::new("of", FieldKind::Number),
     Field::new("due", FieldKind::Duration),
 ];
+
+/// The fields that a filter over dead letters may name. `age` is how long ago it failed last, `left` how long
+/// until its own lifetime drops it, `place` and `what` the two halves of its fingerprint.
+pub(super) const DEAD_FIELDS: &[Field] = &[
+    Field::new("id", FieldKind::Text),
+    Field::new("home", FieldKind::Text),
+    Field::new("queue", FieldKind::Text),
+    Field::new("origin", FieldKind::Text),
+    Field::new("message_id", FieldKind::Text),
+    Field::new("message", FieldKind::Text),
+    Field::new("endpoint", FieldKind::Text),
+    Field::new("url", FieldKind::Text),
+    Field::new("execution", FieldKind::Text),
+    Field::new("reason", FieldKind::Text),
+    Field::new("class", FieldKind::Text),
+    Field::new("status", FieldKind::Number),
+    Field::new("error", FieldKind::Text),
+    Field::new("attempts", FieldKind::Number),
+    Field::new("age", FieldKind::Duration),
+    Field::new("left", FieldKind::Duration),
+    Field::new("redriven", FieldKind::Number),
+    Field::new("fingerprint", FieldKind::Text),
+    Field::new("place", FieldKind::Text),
+    Field::new("what", FieldKind::Text),
+    Field::new("size", FieldKind::Number),
+];
+
+/// A dead letter as a filter sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeadFields<'a> {
+    /// The letter.
+    pub letter: &'a DeadLetter,
+    /// What time it is.
+    pub now: Timestamp,
+}
+
+impl Fields for DeadFields<'_> {
+    fn field(&self, name: &str) -> FieldValue<'_> {
+        let letter = self.letter;
+        match name {
+            "id" => text(Some(letter.id.as_str())),
+            "home" => text(Some(letter.home.as_str())),
+            "queue" => text(Some(letter.queue.as_str())),
+            "origin" => text(letter.origin.as_deref()),
+            "message_id" | "message" => text(letter.message_id.as_deref()),
+            "endpoint" | "url" => text(letter.url.as_deref()),
+            "execution" => text(letter.execution.as_deref()),
+            "reason" => text(Some(&letter.reason)),
+            "class" => text(letter.class.as_deref()),
+            "status" => count(letter.status.map(u64::from)),
+            "error" => text(letter.error.as_deref()),
+            "attempts" => count(letter.attempts),
+            "age" => span(letter.last_failed_at.map(|at| self.now.since(at))),
+            "left" => span(letter.expires_at.map(|at| at.since(self.now))),
+            "redriven" => count(Some(letter.redriven.into())),
+            "fingerprint" => text(Some(&letter.fingerprint)),
+            "place" => text(Some(&letter.place)),
+            "what" => text(Some(&letter.what)),
+            "size" => count(Some(letter.size_bytes)),
+            _ => FieldValue::Missing,
+        }
+    }
+}
 
 /// What a filter can ask of a queue, wherever it is kept.
 struct QueueValues<'a> {

@@ -8,6 +8,7 @@ mod answers;
 mod candidates;
 pub mod command;
 mod daemon;
+pub mod dead;
 mod dead_letter;
 mod discovery;
 mod dispatch;
@@ -54,6 +55,7 @@ pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
 
 use self::answers::WaitingCache;
+use self::dead::DeadRoom;
 use self::endpoints::EndpointTable;
 use self::fence::Fence;
 use self::meters::Meters;
@@ -159,6 +161,7 @@ struct Inner {
     meters: Meters,
     rules: Rules,
     settled: Resting,
+    dead: DeadRoom,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
@@ -192,6 +195,7 @@ impl Engine {
             meters: Meters::default(),
             rules: Rules::default(),
             settled: Resting::default(),
+            dead: DeadRoom::default(),
             delivering: watch::Sender::new(false),
             moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion};
 
 use super::policies::{PolicyPreview, PolicyView};
+use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 
 /// What is asked.
@@ -62,6 +64,16 @@ pub enum Query {
         document: String,
         /// Where it would be saved: then what waits there is part of the answer.
         scope: Option<PolicyScope>,
+    /// Dead letters of every home, a page.
+    Dead(DeadListQuery),
+    /// The same in groups of those that failed alike (sort and cursor do not apply).
+    DeadGroups(DeadListQuery),
+    /// One dead letter with headers, death history and body.
+    DeadLetter {
+        /// Its id.
+        id: String,
+        /// How long to wait for a look, where it was not seen yet.
+        patience: Duration,
     },
     /// Daemons and other processes that take messages.
     Incarnations,
@@ -111,6 +123,12 @@ pub enum Answer {
     PolicyHistory(Page<PolicyVersion>),
     /// To [`Query::PolicyPreview`].
     PolicyPreview(Box<PolicyPreview>),
+    /// To [`Query::Dead`].
+    Dead(DeadPage<DeadLetter>),
+    /// To [`Query::DeadGroups`].
+    DeadGroups(DeadPage<DeadGroup>),
+    /// To [`Query::DeadLetter`].
+    DeadLetter(Box<DeadDetail>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
     /// To [`Query::Doctor`].

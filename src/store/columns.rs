@@ -333,7 +333,7 @@ pub(super) fn number<T: TryFrom<i64>>(row: &impl Columns, column: &str) -> Resul
     T::try_from(integer(row, column)?).map_err(|_| unreadable(column))
 }
 
-fn number_optional<T: TryFrom<i64>>(row: &impl Columns, column: &str) -> Result<Option<T>, sqlx::Error> {
+pub(super) fn number_optional<T: TryFrom<i64>>(row: &impl Columns, column: &str) -> Result<Option<T>, sqlx::Error> {
     row.integer(column)?
         .map(|value| T::try_from(value).map_err(|_| unreadable(column)))
         .transpose()
@@ -343,7 +343,7 @@ fn time(row: &impl Columns, column: &str) -> Result<Timestamp, sqlx::Error> {
     integer(row, column).map(Timestamp::from_micros)
 }
 
-fn time_optional(row: &impl Columns, column: &str) -> Result<Option<Timestamp>, sqlx::Error> {
+pub(super) fn time_optional(row: &impl Columns, column: &str) -> Result<Option<Timestamp>, sqlx::Error> {
     Ok(row.integer(column)?.map(Timestamp::from_micros))
 }
 
@@ -365,7 +365,7 @@ fn parsed_optional<T, E>(
         .transpose()
 }
 
-fn named<T>(row: &impl Columns, column: &str, find: impl Fn(&str) -> Option<T>) -> Result<T, sqlx::Error> {
+pub(super) fn named<T>(row: &impl Columns, column: &str, find: impl Fn(&str) -> Option<T>) -> Result<T, sqlx::Error> {
     find(&text(row, column)?).ok_or_else(|| unreadable(column))
 }
 

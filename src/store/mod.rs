@@ -10,6 +10,7 @@
 
 mod columns;
 mod policies;
+mod dead_letters;
 pub mod postgres;
 mod record;
 mod rules;
@@ -27,6 +28,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 pub use policies::*;
+pub use dead_letters::*;
 pub use record::*;
 
 /// A handle that is cheap to clone.
@@ -72,6 +74,7 @@ pub enum StoreError {
 /// Everything the engine remembers.
 #[async_trait]
 pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + Policies + std::fmt::Debug {
+pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + DeadLetters + std::fmt::Debug {
     /// `sqlite` or `postgres`, for people.
     fn kind(&self) -> &'static str;
 

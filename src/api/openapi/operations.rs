@@ -16,6 +16,14 @@ pub(super) struct Operation {
 }
 
 const PAGE: &[(&str, &str)] = &[("limit", "integer"), ("cursor", "string")];
+const DEAD: &[(&str, &str)] = &[
+    ("queue", "string"),
+    ("group", "string"),
+    ("filter", "string"),
+    ("sort", "string"),
+    ("limit", "integer"),
+    ("cursor", "string"),
+];
 const ACT: &[(&str, &str)] = &[("dry_run", "boolean"), ("reason", "string")];
 const ACT_URL: &[(&str, &str)] = &[("url", "string"), ("dry_run", "boolean"), ("reason", "string")];
 const TEST: &[(&str, &str)] = &[
@@ -257,6 +265,31 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "/v1/audit",
             "Who did what, why, with what result; newest first.",
             "AuditList",
+        )
+    },
+    Operation {
+        query: DEAD,
+        ..get(
+            "/v1/dead",
+            "Dead letters of every dead-letter queue of the vhost. A queue that is looked at for the first time, or again, \
+             is listed as far as it was seen within 5 s.",
+            "DeadLetterList",
+        )
+    },
+    Operation {
+        query: DEAD,
+        ..get(
+            "/v1/dead/groups",
+            "Dead letters in groups of those that failed alike, the largest first.",
+            "DeadGroupList",
+        )
+    },
+    Operation {
+        failures: &[404, 409],
+        ..get(
+            "/v1/dead/{id}",
+            "One dead letter with headers, death history, target and body.",
+            "DeadLetterDetail",
         )
     },
     get("/healthz", "The process answers; needs no token.", "Alive"),

@@ -112,6 +112,49 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "command:string title:string lines:[PlanLine] warnings:[string] messages:integer? \
          destroys:boolean hash:string",
     ),
+    (
+        "DeadLetter",
+        "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
+         execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
+         first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
+         where:string what:string size_bytes:integer redelivered:boolean",
+    ),
+    (
+        "DeadLetterDetail",
+        "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
+         execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
+         first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
+         where:string what:string size_bytes:integer redelivered:boolean deaths:[Death] target:DeadTarget policy:string? \
+         response:string? content_type:string? type:string? timestamp:time? correlation_id:string? \
+         reply_to:string? app_id:string? headers:[Any] whole:boolean body:string? body_base64:string?",
+    ),
+    (
+        "Death",
+        "queue:string? reason:string? count:integer? exchange:string? routing_keys:[string] at:time? \
+         original_expiration:string?",
+    ),
+    (
+        "DeadTarget",
+        "queue:string? exchange:string? routing_key:string? problem:string?",
+    ),
+    (
+        "DeadGroup",
+        "fingerprint:string where:string what:string count:integer first_failed_at:time? last_failed_at:time? \
+         last_hour:integer hour_before:integer trend:string",
+    ),
+    (
+        "DeadQueue",
+        "name:string ready:integer? messages:integer? looked_at:time? looking:boolean seen:integer? \
+         expected:integer? problem:string?",
+    ),
+    (
+        "DeadLetterList",
+        "items:[DeadLetter] next_cursor:string? taken_at:time? queues:[DeadQueue]",
+    ),
+    (
+        "DeadGroupList",
+        "items:[DeadGroup] next_cursor:string? taken_at:time? queues:[DeadQueue]",
+    ),
     ("PlanLine", "target:string now:string effect:string"),
     ("Alive", "status:string"),
     ("Part", "ok:boolean problem:string?"),

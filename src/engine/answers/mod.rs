@@ -19,7 +19,7 @@ pub(super) use endpoints::WaitingCache;
 const LIMIT_MAX: u32 = 1_000;
 
 impl Inner {
-    pub(super) async fn answer(&self, query: Query) -> Result<Answer, EngineError> {
+    pub(super) async fn answer(self: &std::sync::Arc<Self>, query: Query) -> Result<Answer, EngineError> {
         Ok(match query {
             Query::Queues(query) => Answer::Queues(self.queues(&query).await?),
             Query::Queue(name) => Answer::Queue(Box::new(self.queue(&name).await?)),
@@ -39,6 +39,9 @@ impl Inner {
             Query::PolicyPreview { document, scope } => {
                 Answer::PolicyPreview(Box::new(self.policy_preview(&document, scope.as_ref()).await?))
             }
+            Query::Dead(query) => Answer::Dead(self.dead_list(&query).await?),
+            Query::DeadGroups(query) => Answer::DeadGroups(self.dead_groups(&query).await?),
+            Query::DeadLetter { id, patience } => Answer::DeadLetter(Box::new(self.dead_detail(&id, patience).await?)),
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Readiness => Answer::Readiness(self.readiness().await),

@@ -11,6 +11,7 @@ use crate::store::StoreError;
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001.sql")),
     (6, include_str!("migrations/0006.sql")),
+    (2, include_str!("migrations/0002.sql")),
 ];
 
 const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS redrive; \

@@ -7,6 +7,7 @@
 //! for each other in a circle.
 //! A living incarnation has one connection more, which is its evidence of life.
 
+mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod error;

@@ -5,6 +5,7 @@
 //!
 //! Left out on purpose: row locks and set-based statements. There is one writer, and no network to cross.
 
+mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod error;
@@ -33,6 +34,7 @@ use crate::sqlite::SqliteFile;
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001.sql")),
     (6, include_str!("migrations/0006.sql")),
+    (2, include_str!("migrations/0002.sql")),
 ];
 
 /// A store in an open file.

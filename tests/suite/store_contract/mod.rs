@@ -3,6 +3,7 @@
 //! Each test owns its file or its database. A behaviour is written once, against the seam; the list at
 //! the end makes it a test of each driver.
 
+mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod fixtures;
@@ -120,6 +121,16 @@ contract! {
         a_url_moves_with_the_head_that_it_waits_for_and_not_while_somebody_probes
         a_parked_url_goes_on_and_parks_again
         a_dead_letter_is_decided_only_where_nobody_holds_the_queue;
+    dead_letters:
+        one_look_at_a_time_and_a_silent_one_is_taken_over
+        what_a_whole_look_does_not_see_is_removed
+        a_row_is_read_as_it_was_written
+        copies_in_one_batch_are_one_row
+        pages_follow_the_order_without_gaps
+        letters_are_found_by_queue_and_group
+        groups_are_counted_with_their_times_and_trend
+        a_queue_that_is_gone_is_forgotten_unless_somebody_has_it
+        taken_out_letters_are_removed_by_id;
     races:
         several_processes_may_open_a_new_store_at_once
         mixed_work_of_several_processes_does_not_wait_in_a_circle;

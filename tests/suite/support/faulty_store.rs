@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive::domain::attempt::Attempt;
+use redrive::domain::dead_letter::{DeadLetter, DeadLetterId};
 use redrive::domain::endpoint::{Endpoint, EndpointChange};
 use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
 use redrive::domain::queue::{Decision, QueueRecord};
@@ -18,6 +19,11 @@ use redrive::store::{
     NewAudit, NewIncarnation, NewPause, NewPolicy, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
     ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store,
     StoreError, StoreHandle, Success, Tally, WaitingHead, WaitingQuery,
+    AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters,
+    DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries, EndpointQuery, Endpoints, Evidence, Failure,
+    FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
+    NewIncarnation, NewPause, NewPolicy, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark,
+    QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Success, Tally,
 };
 
 use super::wait::at_moment;
@@ -166,6 +172,17 @@ passed_on! {
         heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
         policy_change(change: &PolicyChange) -> PolicyChanged;
         heads_move(moves: &[HeadMove]) -> u64;
+    DeadLetters {
+        dead_claim(queue: &QueueName, who: &str, expected: Option<u64>, hold: Duration) -> DeadClaim;
+        dead_write(queue: &QueueName, generation: i64, rows: &[DeadRow], hold: Duration) -> bool;
+        dead_finish(queue: &QueueName, generation: i64, looked: &DeadLooked) -> bool;
+        dead_free(queue: &QueueName, generation: i64) -> bool;
+        dead_queues() -> Vec<DeadQueue>;
+        dead_queue_forget(queue: &QueueName) -> bool;
+        dead_letters(query: &DeadQuery) -> Vec<DeadLetter>;
+        dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
+        dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
+        dead_letters_remove(ids: &[DeadLetterId]) -> u64;
     }
 }
 

@@ -1,0 +1,76 @@
+//! Dead letters: the list, groups, one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::engine::dead::{DeadListQuery, DeadSelection};
+use crate::engine::{Answer, Query};
+use crate::wire::dead::{DeadLetter, Detail, Group, List};
+use crate::wire::input;
+use crate::wire::problem::Problem;
+
+use super::Shared;
+use super::extract::Params;
+use super::problem::answer;
+use super::queues::mismatch;
+
+/// How long an answer waits for looks under way; what they have not seen yet is missing in it, and its
+/// queues say so.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    queue: Option<String>,
+    group: Option<String>,
+    filter: Option<String>,
+    sort: Option<String>,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+impl Which {
+    fn query(self) -> Result<DeadListQuery, Problem> {
+        Ok(DeadListQuery {
+            selection: DeadSelection {
+                queue: self.queue.as_deref().map(input::queue).transpose()?,
+                group: self.group,
+                filter: self.filter,
+            },
+            sort: self.sort,
+            limit: input::limit(self.limit, 100, input::LIMIT_MAX)?,
+            cursor: self.cursor,
+            patience: PATIENCE,
+        })
+    }
+}
+
+pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(which): Params<Which>) -> Result<Response, Problem> {
+    let Answer::Dead(page) = shared.engine()?.query(Query::Dead(which.query()?)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<DeadLetter>::of(&page)))
+}
+
+pub(super) async fn groups(
+    State(shared): State<Arc<Shared>>,
+    Params(which): Params<Which>,
+) -> Result<Response, Problem> {
+    let Answer::DeadGroups(page) = shared.engine()?.query(Query::DeadGroups(which.query()?)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<Group>::of(&page)))
+}
+
+pub(super) async fn show(State(shared): State<Arc<Shared>>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let query = Query::DeadLetter { id, patience: PATIENCE };
+    let Answer::DeadLetter(detail) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &Detail::from(&*detail)))
+}

@@ -1,0 +1,408 @@
+//! Dead letters: list, groups, one, and what is taken along as files.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::domain::dead_letter::DeadLetter as Letter;
+use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
+use crate::engine::{Answer, Query};
+use crate::wire::dead::{DeadLetter, Detail, Group};
+use crate::wire::{input, json};
+
+use super::args::{Dead, DeadExport, DeadForm, DeadSelected};
+use super::exit::{Exit, Failure};
+use super::output::{Column, or_dash};
+use super::queues::mismatch;
+use super::{Session, say, shown};
+
+/// How long one question waits for looks under way.
+const STEP: Duration = Duration::from_secs(1);
+/// How long a command waits for looks, all in all.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+const COLUMNS: &[Column] = &[
+    Column::Text("id"),
+    Column::Text("last failed"),
+    Column::Text("reason"),
+    Column::Number("status"),
+    Column::Number("attempts"),
+    Column::Number("redriven"),
+    Column::Text("where"),
+    Column::Text("message"),
+    Column::Text("queue"),
+    Column::Text("error"),
+];
+
+const GROUPS: &[Column] = &[
+    Column::Number("count"),
+    Column::Text("trend"),
+    Column::Text("last failed"),
+    Column::Text("what"),
+    Column::Text("where"),
+    Column::Text("group"),
+];
+
+pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Failure> {
+    match dead {
+        Dead::List {
+            selected,
+            sort,
+            limit,
+            cursor,
+        } => list(session, selected, sort.as_deref(), *limit, cursor.as_deref()).await,
+        Dead::Groups { selected, limit } => groups(session, selected, *limit).await,
+        Dead::Show { id } => show(session, id).await,
+        Dead::Export(export) => export_to(session, export).await,
+    }
+}
+
+async fn list(
+    session: &Session<'_>,
+    selected: &DeadSelected,
+    sort: Option<&str>,
+    limit: u32,
+    cursor: Option<&str>,
+) -> Result<Exit, Failure> {
+    let mut items: Vec<DeadLetter> = Vec::new();
+    let mut cursor = cursor.map(str::to_owned);
+    let mut warned = false;
+    loop {
+        let missing = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        let query = DeadListQuery {
+            selection: selection(selected)?,
+            sort: sort.map(str::to_owned),
+            limit: missing.min(input::LIMIT_MAX),
+            cursor,
+            patience: STEP,
+        };
+        let page: DeadPage<Letter> = looked(
+            session,
+            || Query::Dead(query.clone()),
+            |answer| match answer {
+                Answer::Dead(page) => Some(page),
+                _ => None,
+            },
+        )
+        .await?;
+        if !warned {
+            warn(&page.queues);
+            warned = true;
+        }
+        items.extend(page.page.items.iter().map(DeadLetter::from));
+        cursor = page.page.next_cursor;
+        if cursor.is_none() || items.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+            break;
+        }
+    }
+    if let Some(cursor) = cursor {
+        say(&format!("there are more: --cursor {cursor}"));
+    }
+    session.output.list(&items, COLUMNS, |letter| {
+        vec![
+            letter.id.clone(),
+            or_dash(letter.last_failed_at.as_deref()),
+            letter.reason.clone(),
+            letter
+                .status
+                .map_or_else(|| "-".to_owned(), |status| status.to_string()),
+            letter
+                .attempts
+                .map_or_else(|| "-".to_owned(), |attempts| attempts.to_string()),
+            letter.redriven.to_string(),
+            letter.r#where.clone(),
+            or_dash(letter.message_id.as_deref()),
+            letter.queue.clone(),
+            or_dash(letter.error.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> Result<Exit, Failure> {
+    let query = DeadListQuery {
+        selection: selection(selected)?,
+        sort: None,
+        limit,
+        cursor: None,
+        patience: STEP,
+    };
+    let page = looked(
+        session,
+        || Query::DeadGroups(query.clone()),
+        |answer| match answer {
+            Answer::DeadGroups(page) => Some(page),
+            _ => None,
+        },
+    )
+    .await?;
+    warn(&page.queues);
+    let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
+    session.output.list(&items, GROUPS, |group| {
+        vec![
+            group.count.to_string(),
+            group.trend.to_owned(),
+            or_dash(group.last_failed_at.as_deref()),
+            group.what.clone(),
+            group.r#where.clone(),
+            group.fingerprint.clone(),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+async fn show(session: &Session<'_>, id: &str) -> Result<Exit, Failure> {
+    let query = Query::DeadLetter {
+        id: id.to_owned(),
+        patience: PATIENCE,
+    };
+    let Answer::DeadLetter(detail) = session.engine.query(query).await? else {
+        return Err(mismatch());
+    };
+    let shape = Detail::from(&*detail);
+    let letter = &shape.letter;
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    let headers: Vec<String> = detail
+        .message
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{name}={}", value.shown(200)))
+        .collect();
+    let target = &shape.target;
+    let target = match (&target.queue, &target.exchange, &target.problem) {
+        (Some(queue), _, _) => format!("queue {queue}"),
+        (None, Some(exchange), _) => format!(
+            "exchange {exchange:?}, key {:?}",
+            target.routing_key.as_deref().unwrap_or_default()
+        ),
+        (None, None, problem) => format!("unknown: {}", problem.as_deref().unwrap_or_default()),
+    };
+    session.output.facts(
+        &shape,
+        &[
+            ("id", Some(letter.id.clone())),
+            ("queue", Some(format!("{}, place {}", letter.queue, letter.position))),
+            ("origin", letter.origin.clone()),
+            ("target", Some(target)),
+            ("message", letter.message_id.clone()),
+            ("url", letter.url.clone()),
+            ("execution", letter.execution_id.clone()),
+            ("reason", Some(letter.reason.clone())),
+            ("class", letter.class.clone()),
+            ("status", number(letter.status.map(u64::from))),
+            ("error", letter.error.clone()),
+            ("attempts", number(letter.attempts)),
+            ("first failed", letter.first_failed_at.clone()),
+            ("last failed", letter.last_failed_at.clone()),
+            ("expires", letter.expires_at.clone()),
+            ("redriven", number(Some(letter.redriven.into()))),
+            ("group", Some(letter.fingerprint.clone())),
+            ("response", shape.response.clone()),
+            ("headers", Some(headers.join("  "))),
+            ("bytes", number(Some(letter.size_bytes))),
+            ("body", shape.body.clone().or_else(|| shape.body_base64.clone())),
+        ],
+    )?;
+    Ok(Exit::Done)
+}
+
+fn selection(selected: &DeadSelected) -> Result<DeadSelection, Failure> {
+    Ok(DeadSelection {
+        queue: selected.queue.as_deref().map(input::queue).transpose()?,
+        group: selected.group.clone(),
+        filter: selected.filter.clone(),
+    })
+}
+
+/// Asks again until every look has ended, with the progress on standard error.
+async fn looked<T>(
+    session: &Session<'_>,
+    query: impl Fn() -> Query,
+    read: impl Fn(Answer) -> Option<DeadPage<T>>,
+) -> Result<DeadPage<T>, Failure> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a command's own patience, not the product's time"
+    )]
+    let started = Instant::now();
+    loop {
+        let page = read(session.engine.query(query()).await?).ok_or_else(mismatch)?;
+        let looking = page.queues.iter().filter(|queue| queue.looking.is_some());
+        let mut any = false;
+        for queue in looking {
+            any = true;
+            let (seen, expected) = queue.looking.unwrap_or_default();
+            let of = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
+            say(&format!(
+                "looking at {}: {seen}{of} messages seen",
+                shown(queue.name.as_str())
+            ));
+        }
+        if !any || started.elapsed() > PATIENCE {
+            return Ok(page);
+        }
+    }
+}
+
+/// What the list leaves out, and what looking did.
+fn warn(queues: &[DeadQueueView]) {
+    for queue in queues {
+        if let Some(problem) = &queue.problem {
+            say(&format!("{}: {}", shown(queue.name.as_str()), shown(problem)));
+        }
+    }
+    if queues
+        .iter()
+        .any(|queue| queue.messages.is_some_and(|messages| messages > 0))
+    {
+        say("the broker marks messages that were looked at as redelivered");
+    }
+}
+
+async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, Failure> {
+    let mut letters = session.engine.export_dead(selection(&export.selected)?)?;
+    let mut sink = Sink::open(export)?;
+    let mut count = 0_u64;
+    while let Some(detail) = letters.recv().await {
+        let detail = detail?;
+        if !export.ids.is_empty() && !export.ids.iter().any(|id| id == detail.letter.id.as_str()) {
+            continue;
+        }
+        sink.put(&detail)?;
+        count += 1;
+    }
+    sink.end()?;
+    say(&format!(
+        "{count} dead letters exported; they are still in their queues"
+    ));
+    if count == 0 && !export.ids.is_empty() {
+        return Err(Failure::new(Exit::NotFound, "no dead letter has such an id"));
+    }
+    Ok(Exit::Done)
+}
+
+/// Where an export goes.
+struct Sink {
+    form: DeadForm,
+    out: Box<dyn Write>,
+    directory: Option<PathBuf>,
+}
+
+impl Sink {
+    fn open(export: &DeadExport) -> Result<Self, Failure> {
+        let mut sink = Self {
+            form: export.format,
+            out: Box::new(std::io::sink()),
+            directory: None,
+        };
+        match (&export.output, export.format) {
+            (Some(path), DeadForm::Raw) => {
+                std::fs::create_dir_all(path)?;
+                sink.directory = Some(path.clone());
+            }
+            (None, _) => sink.out = Box::new(std::io::BufWriter::new(std::io::stdout())),
+            (Some(path), _) if path == Path::new("-") => {
+                sink.out = Box::new(std::io::BufWriter::new(std::io::stdout()));
+            }
+            (Some(path), _) => {
+                let file = std::fs::File::create_new(path)?;
+                sink.out = Box::new(std::io::BufWriter::new(file));
+            }
+        }
+        if export.format == DeadForm::Csv {
+            writeln!(sink.out, "{}", CSV.join(","))?;
+        }
+        Ok(sink)
+    }
+
+    fn put(&mut self, detail: &DeadDetail) -> std::io::Result<()> {
+        match (self.form, &self.directory) {
+            (DeadForm::Jsonl, _) => {
+                self.out.write_all(&json::compact(&Detail::from(detail)))?;
+                self.out.write_all(b"\n")
+            }
+            (DeadForm::Csv, _) => writeln!(self.out, "{}", csv_line(&DeadLetter::from(&detail.letter))),
+            (DeadForm::Raw, None) => self.out.write_all(&detail.message.body),
+            // An id is hex digits and dots.
+            (DeadForm::Raw, Some(directory)) => {
+                std::fs::write(directory.join(detail.letter.id.as_str()), &detail.message.body)
+            }
+        }
+    }
+
+    fn end(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+const CSV: [&str; 16] = [
+    "id",
+    "queue",
+    "origin",
+    "message_id",
+    "url",
+    "reason",
+    "class",
+    "status",
+    "error",
+    "attempts",
+    "first_failed_at",
+    "last_failed_at",
+    "expires_at",
+    "redriven",
+    "fingerprint",
+    "size_bytes",
+];
+
+fn csv_line(letter: &DeadLetter) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+    let fields = [
+        letter.id.clone(),
+        letter.queue.clone(),
+        text(&letter.origin),
+        text(&letter.message_id),
+        text(&letter.url),
+        letter.reason.clone(),
+        text(&letter.class),
+        number(letter.status.map(u64::from)),
+        text(&letter.error),
+        number(letter.attempts),
+        text(&letter.first_failed_at),
+        text(&letter.last_failed_at),
+        text(&letter.expires_at),
+        letter.redriven.to_string(),
+        letter.fingerprint.clone(),
+        letter.size_bytes.to_string(),
+    ];
+    fields
+        .iter()
+        .map(|field| csv_field(field))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// Quoted where RFC 4180 asks for it; what a spreadsheet would take for a formula is made text, and control
+/// characters are shown.
+fn csv_field(field: &str) -> String {
+    let mut field = shown(field);
+    if field.starts_with(['=', '+', '-', '@']) {
+        field.insert(0, '\'');
+    }
+    if field.contains(['"', ',', '\n', '\r']) {
+        field = format!("\"{}\"", field.replace('"', "\"\""));
+    }
+    field
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be_and_never_formulas() {
+        assert_eq!(csv_field("plain"), "plain");
+        assert_eq!(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert_eq!(csv_field("=HYPERLINK(1)"), "'=HYPERLINK(1)");
+    }
+}

@@ -1,0 +1,396 @@
+//! Lists, groups and single dead letters, from the index; looks are begun where it may be old.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::look::Reader;
+use super::{DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueView, DeadSelection, DeadSort, DeadTarget};
+use crate::ambient;
+use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId};
+use crate::domain::death;
+use crate::domain::filter::Filter;
+use crate::domain::message::{self, Message};
+use crate::domain::time::Timestamp;
+use crate::engine::fields::{DEAD_FIELDS, DeadFields};
+use crate::engine::view::Page;
+use crate::engine::{Engine, EngineError, Inner};
+use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue};
+
+/// Rows of one read while a filter is applied.
+const READ: u32 = 1000;
+/// Groups that are told apart, at most.
+const GROUPS_MAX: usize = 10_000;
+/// What is new, for a trend, and what it is compared with.
+const RECENT: Duration = Duration::from_hours(1);
+/// Messages on their way to whoever exports.
+const EXPORTED_AHEAD: usize = 64;
+
+impl Inner {
+    pub(in crate::engine) async fn dead_list(
+        self: &Arc<Self>,
+        query: &DeadListQuery,
+    ) -> Result<DeadPage<DeadLetter>, EngineError> {
+        let (filter, sort) = (filter(&query.selection)?, sort(query.sort.as_deref())?);
+        let mut after = query.cursor.as_deref().map(cursor).transpose()?;
+        let queues = self.dead_looks(query.patience).await?;
+        let now = self.clock.now();
+        let limit = query.limit.clamp(1, READ) as usize;
+        let mut items: Vec<DeadLetter> = Vec::new();
+        let mut last = false;
+        while items.len() <= limit && !last {
+            let read = DeadQuery {
+                queue: query.selection.queue.clone(),
+                fingerprint: query.selection.group.clone(),
+                sort,
+                after: after.clone(),
+                limit: if filter.is_some() {
+                    READ
+                } else {
+                    query.limit.clamp(1, READ) + 1
+                },
+            };
+            let rows = self.store.dead_letters(&read).await?;
+            last = rows.len() < read.limit as usize;
+            after = rows.last().map(|row| (sort.value(row), row.id.clone()));
+            let matches = |letter: &DeadLetter| {
+                let fields = DeadFields { letter, now };
+                filter.as_ref().is_none_or(|filter| filter.matches(&fields))
+            };
+            items.extend(rows.into_iter().filter(matches));
+        }
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items.last().filter(|_| more);
+        Ok(DeadPage {
+            page: Page {
+                next_cursor: next.map(|row| format!("{}_{}", sort.value(row), row.id.as_str())),
+                items,
+                taken_at: now,
+            },
+            queues,
+        })
+    }
+
+    pub(in crate::engine) async fn dead_groups(
+        self: &Arc<Self>,
+        query: &DeadListQuery,
+    ) -> Result<DeadPage<DeadGroup>, EngineError> {
+        let filter = filter(&query.selection)?;
+        let queues = self.dead_looks(query.patience).await?;
+        let now = self.store.now().await?;
+        let asked = DeadGroupQuery {
+            queue: query.selection.queue.clone(),
+            recent_since: now.minus(RECENT),
+            before_since: now.minus(RECENT * 2),
+            limit: query.limit.clamp(1, READ),
+        };
+        let items = if filter.is_none() && query.selection.group.is_none() {
+            self.store.dead_groups(&asked).await?
+        } else {
+            self.filtered_groups(query, filter.as_ref(), &asked, now).await?
+        };
+        Ok(DeadPage {
+            page: Page {
+                items,
+                next_cursor: None,
+                taken_at: now,
+            },
+            queues,
+        })
+    }
+
+    async fn filtered_groups(
+        &self,
+        query: &DeadListQuery,
+        filter: Option<&Filter>,
+        asked: &DeadGroupQuery,
+        now: Timestamp,
+    ) -> Result<Vec<DeadGroup>, EngineError> {
+        let mut groups: HashMap<String, DeadGroup> = HashMap::new();
+        let mut after = None;
+        loop {
+            let read = DeadQuery {
+                queue: query.selection.queue.clone(),
+                fingerprint: query.selection.group.clone(),
+                sort: DeadSort::LastFailed,
+                after,
+                limit: READ,
+            };
+            let rows = self.store.dead_letters(&read).await?;
+            for letter in &rows {
+                let fields = DeadFields { letter, now };
+                let is_in = filter.is_none_or(|filter| filter.matches(&fields));
+                if is_in && (groups.len() < GROUPS_MAX || groups.contains_key(&letter.fingerprint)) {
+                    join(&mut groups, letter, asked);
+                }
+            }
+            after = rows.last().map(|row| (DeadSort::LastFailed.value(row), row.id.clone()));
+            if rows.len() < READ as usize {
+                break;
+            }
+        }
+        let mut groups: Vec<DeadGroup> = groups.into_values().collect();
+        groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.fingerprint.cmp(&b.fingerprint)));
+        groups.truncate(asked.limit as usize);
+        Ok(groups)
+    }
+
+    pub(in crate::engine) async fn dead_detail(
+        self: &Arc<Self>,
+        id: &str,
+        patience: Duration,
+    ) -> Result<DeadDetail, EngineError> {
+        let unknown = || EngineError::NotFound {
+            what: format!("dead letter {id:?}"),
+        };
+        let parsed = DeadLetterId::parse(id).ok_or_else(unknown)?;
+        let mut row = self.store.dead_letter(&parsed).await?;
+        if row.is_none() {
+            self.dead_looks(patience).await?;
+            row = self.store.dead_letter(&parsed).await?;
+        }
+        let row = row.ok_or_else(unknown)?;
+        let message = match row.copy.as_deref().and_then(message::decode) {
+            Some(message) => message,
+            None => self.dead_message(&row.letter).await?.ok_or_else(unknown)?,
+        };
+        Ok(self.detailed(row.letter, message))
+    }
+
+    fn detailed(&self, letter: DeadLetter, message: Message) -> DeadDetail {
+        let ours = |name: &str| self.settings.naming.is_delivery_queue(name);
+        DeadDetail {
+            history: death::history(&message),
+            target: dead_letter::target(&message, &ours).map_err(|error| error.to_string()),
+            letter,
+            message,
+        }
+    }
+
+    /// The message in its queue.
+    async fn dead_message(&self, letter: &DeadLetter) -> Result<Option<Message>, EngineError> {
+        let targets = self.dead_targets().await?;
+        let Some(target) = targets.iter().find(|target| target.name == letter.queue) else {
+            return Ok(None);
+        };
+        self.find_letter(target, letter).await
+    }
+
+    /// Begins the looks that are due and waits for them, at most for `patience`; answers how every queue
+    /// stands then. Queues that are gone are forgotten.
+    async fn dead_looks(self: &Arc<Self>, patience: Duration) -> Result<Vec<DeadQueueView>, EngineError> {
+        let targets = self.dead_targets().await?;
+        let (known, now) = (self.store.dead_queues().await?, self.store.now().await?);
+        let mut looks = Vec::new();
+        for target in targets.iter() {
+            let known = known.iter().find(|known| known.name == target.name);
+            if target.out_of_bounds(known).is_none() && target.is_due(known, now) {
+                let look = Arc::clone(self).look_at(target.clone());
+                looks.push(ambient::spawn("look at dead letters", look));
+            }
+        }
+        for gone in known
+            .iter()
+            .filter(|known| !targets.iter().any(|target| target.name == known.name))
+        {
+            self.store.dead_queue_forget(&gone.name).await?;
+        }
+        let waiting = async {
+            for look in looks {
+                let _ = look.await;
+            }
+        };
+        // What takes longer goes on by itself.
+        let _ = tokio::time::timeout(patience, waiting).await;
+        let known = self.store.dead_queues().await?;
+        let view = |target: &DeadTarget| queue_view(target, known.iter().find(|known| known.name == target.name));
+        Ok(targets.iter().map(view).collect())
+    }
+
+    /// Sends every selected dead letter with its message, queue by queue in order, until the receiver goes.
+    async fn dead_export(
+        self: Arc<Self>,
+        selection: DeadSelection,
+        filter: Option<Filter>,
+        sender: mpsc::Sender<Result<DeadDetail, EngineError>>,
+    ) {
+        if let Err(error) = self.export_queues(&selection, filter.as_ref(), &sender).await {
+            // Nobody listens any more, or hears of it.
+            let _ = sender.send(Err(error)).await;
+        }
+    }
+
+    async fn export_queues(
+        &self,
+        selection: &DeadSelection,
+        filter: Option<&Filter>,
+        sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
+    ) -> Result<(), EngineError> {
+        let targets = self.dead_targets().await?;
+        let wanted = |target: &&DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
+        for target in targets.iter().filter(wanted) {
+            if target.consumers > 0 || target.delivery_limit.is_some() {
+                self.export_copies(target, selection, filter, sender).await?;
+                continue;
+            }
+            let Some(mut walk) = self.broker.walk(&target.name, target.options()).await? else {
+                continue;
+            };
+            let mut reader = Reader::default();
+            loop {
+                let walked = walk.next(READ as usize).await?;
+                if walked.is_empty() {
+                    break;
+                }
+                for one in walked {
+                    let letter = reader.read(target, &one);
+                    if !self.is_selected(&letter, selection, filter) {
+                        continue;
+                    }
+                    if sender.send(Ok(self.detailed(letter, one.message))).await.is_err() {
+                        return Ok(walk.close().await?);
+                    }
+                }
+            }
+            walk.close().await?;
+        }
+        Ok(())
+    }
+
+    /// From the store, where a look would cost.
+    async fn export_copies(
+        &self,
+        target: &DeadTarget,
+        selection: &DeadSelection,
+        filter: Option<&Filter>,
+        sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
+    ) -> Result<(), EngineError> {
+        let mut after = None;
+        loop {
+            let read = DeadQuery {
+                queue: Some(target.name.clone()),
+                fingerprint: selection.group.clone(),
+                sort: DeadSort::Position,
+                after,
+                limit: READ,
+            };
+            let rows = self.store.dead_letters(&read).await?;
+            for letter in rows.iter().filter(|letter| self.is_selected(letter, selection, filter)) {
+                let row = self.store.dead_letter(&letter.id).await?;
+                let copy = row.and_then(|row| row.copy).as_deref().and_then(message::decode);
+                if let Some(message) = copy
+                    && sender.send(Ok(self.detailed(letter.clone(), message))).await.is_err()
+                {
+                    return Ok(());
+                }
+            }
+            after = rows.last().map(|row| (DeadSort::Position.value(row), row.id.clone()));
+            if rows.len() < READ as usize {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_selected(&self, letter: &DeadLetter, selection: &DeadSelection, filter: Option<&Filter>) -> bool {
+        let fields = DeadFields {
+            letter,
+            now: self.clock.now(),
+        };
+        selection
+            .group
+            .as_ref()
+            .is_none_or(|group| *group == letter.fingerprint)
+            && filter.is_none_or(|filter| filter.matches(&fields))
+    }
+}
+
+impl Engine {
+    /// Every selected dead letter with its message, in the order of their queues. Dropping the receiver ends it.
+    ///
+    /// # Errors
+    /// A filter that cannot be read; what fails later comes as the last item.
+    pub fn export_dead(
+        &self,
+        selection: DeadSelection,
+    ) -> Result<mpsc::Receiver<Result<DeadDetail, EngineError>>, EngineError> {
+        let filter = filter(&selection)?;
+        let (sender, receiver) = mpsc::channel(EXPORTED_AHEAD);
+        let exporting = Arc::clone(&self.0).dead_export(selection, filter, sender);
+        ambient::spawn("export dead letters", exporting);
+        Ok(receiver)
+    }
+}
+
+fn join(groups: &mut HashMap<String, DeadGroup>, letter: &DeadLetter, asked: &DeadGroupQuery) {
+    let group = groups.entry(letter.fingerprint.clone()).or_insert_with(|| DeadGroup {
+        fingerprint: letter.fingerprint.clone(),
+        place: letter.place.clone(),
+        what: letter.what.clone(),
+        count: 0,
+        first_failed_at: None,
+        last_failed_at: None,
+        recent: 0,
+        before: 0,
+    });
+    group.count += 1;
+    group.first_failed_at = group.first_failed_at.into_iter().chain(letter.first_failed_at).min();
+    group.last_failed_at = group.last_failed_at.max(letter.last_failed_at);
+    match letter.last_failed_at {
+        Some(at) if at >= asked.recent_since => group.recent += 1,
+        Some(at) if at >= asked.before_since => group.before += 1,
+        Some(_) | None => {}
+    }
+}
+
+fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>) -> DeadQueueView {
+    let looking = known.filter(|known| known.claimed_by.is_some());
+    DeadQueueView {
+        name: target.name.clone(),
+        ready: target.ready,
+        messages: known.and_then(|known| known.messages),
+        looked_at: known.and_then(|known| known.looked_at),
+        looking: looking.map(|known| (known.seen, known.expected)),
+        problem: target
+            .out_of_bounds(known)
+            .or_else(|| known.and_then(|known| known.problem.clone())),
+    }
+}
+
+fn filter(selection: &DeadSelection) -> Result<Option<Filter>, EngineError> {
+    let parsed = selection.filter.as_deref().map(|text| Filter::parse(text, DEAD_FIELDS));
+    parsed.transpose().map_err(|error| EngineError::Invalid {
+        field: "filter".to_owned(),
+        message: error.to_string(),
+    })
+}
+
+fn sort(column: Option<&str>) -> Result<DeadSort, EngineError> {
+    Ok(match column.map(|column| column.trim_start_matches('-')) {
+        None | Some("last_failed_at") => DeadSort::LastFailed,
+        Some("first_failed_at") => DeadSort::FirstFailed,
+        Some("attempts") => DeadSort::Attempts,
+        Some("redriven") => DeadSort::Redriven,
+        Some("size_bytes") => DeadSort::Size,
+        Some("position") => DeadSort::Position,
+        Some(other) => {
+            return Err(EngineError::Invalid {
+                field: "sort".to_owned(),
+                message: format!(
+                    "sort {other:?} is unknown; possible are last_failed_at, first_failed_at, attempts, redriven, size_bytes, position"
+                ),
+            });
+        }
+    })
+}
+
+fn cursor(text: &str) -> Result<(i64, DeadLetterId), EngineError> {
+    let parts = text.rsplit_once('_');
+    let parsed = parts.and_then(|(value, id)| Some((value.parse().ok()?, DeadLetterId::parse(id)?)));
+    parsed.ok_or_else(|| EngineError::Invalid {
+        field: "cursor".to_owned(),
+        message: "cursor is not one that was given out".to_owned(),
+    })
+}

@@ -1,0 +1,247 @@
+//! One look at a dead-letter queue: claim it, walk it, write what was seen, give everything back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::DeadTarget;
+use crate::ambient;
+use crate::broker::{Walk, WalkOptions, Walked};
+use crate::domain::dead_letter::{self, DeadLetter, Found, Likeness};
+use crate::domain::message::{Message, encode};
+use crate::engine::{EngineError, Inner};
+use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow};
+
+/// A look that writes nothing for so long has lost its claim.
+const HOLD: Duration = Duration::from_secs(15);
+/// Messages of one write.
+const BATCH: usize = 2000;
+/// A queue whose number of messages did not change is looked at again after this time, and longer ones
+/// more rarely: a thousand messages for each second.
+const AGAIN: Duration = Duration::from_secs(30);
+/// Between two looks at a queue that changes.
+const SOON: Duration = Duration::from_secs(2);
+
+impl DeadTarget {
+    /// Why it is not looked at, whatever happened in it.
+    pub(super) fn out_of_bounds(&self, known: Option<&DeadQueue>) -> Option<String> {
+        if self.consumers > 0 && known.is_none_or(|known| known.claimed_by.is_none()) {
+            return Some(format!(
+                "it has {} consumers: a look would take messages out of their hands",
+                self.consumers
+            ));
+        }
+        let looks = known.map_or(0, |known| known.looks);
+        match self.delivery_limit {
+            // Half of what the broker allows is left to those who handle the messages.
+            Some(limit) if (looks + 1) * 2 > limit => Some(format!(
+                "each look counts as a delivery and {limit} are allowed: it was looked at {looks} times, and what came since is not shown"
+            )),
+            _ => None,
+        }
+    }
+
+    /// Whether something may have changed since the last look.
+    pub(super) fn is_due(&self, known: Option<&DeadQueue>, now: crate::domain::time::Timestamp) -> bool {
+        let Some((known, looked_at)) = known.and_then(|known| Some((known, known.looked_at?))) else {
+            return self.ready != Some(0);
+        };
+        let age = now.since(looked_at);
+        let changed = self.ready.is_none() || self.ready != known.messages;
+        if changed {
+            return age >= SOON;
+        }
+        // A look at a limited queue costs; only a change is worth it.
+        self.delivery_limit.is_none()
+            && self.ready != Some(0)
+            && age >= AGAIN + Duration::from_millis(known.messages.unwrap_or(0))
+    }
+
+    pub(super) fn options(&self) -> WalkOptions {
+        WalkOptions {
+            quorum: self.quorum,
+            ..WalkOptions::default()
+        }
+    }
+
+    pub(super) fn found(&self, walked: &Walked) -> Found<'_> {
+        Found {
+            queue: &self.name,
+            position: walked.position,
+            redelivered: walked.redelivered,
+            message_ttl_ms: self.message_ttl_ms,
+            queue_expires_at: self.expires_at,
+        }
+    }
+}
+
+/// Reads letters in the order of their queue and numbers those that look alike.
+#[derive(Default)]
+pub(super) struct Reader {
+    alike: HashMap<[u8; 16], u32>,
+}
+
+impl Reader {
+    pub(super) fn read(&mut self, target: &DeadTarget, walked: &Walked) -> DeadLetter {
+        let likeness = dead_letter::likeness(target.name.as_str(), &walked.message);
+        let ordinal = self.ordinal(&likeness);
+        dead_letter::read(&walked.message, &likeness, ordinal, &target.found(walked))
+    }
+
+    fn ordinal(&mut self, likeness: &Likeness) -> u32 {
+        let count = self.alike.entry(likeness.digest).or_default();
+        *count += 1;
+        *count
+    }
+}
+
+impl Inner {
+    /// Looks at a queue unless somebody does so already.
+    pub(super) async fn look_at(self: Arc<Self>, target: DeadTarget) {
+        if !self.dead.enter(&target.name) {
+            return;
+        }
+        if let Err(error) = self.look_claimed(&target).await {
+            tracing::warn!(queue = ?target.name, error = ?error, "a dead-letter queue could not be looked at");
+        }
+        self.dead.leave(&target.name);
+        self.moved.send_replace(());
+    }
+
+    async fn look_claimed(&self, target: &DeadTarget) -> Result<(), EngineError> {
+        let who = format!("look-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
+        let claim = self.store.dead_claim(&target.name, &who, target.ready, HOLD).await?;
+        let DeadClaim::Claimed(generation) = claim else {
+            return Ok(());
+        };
+        let looked = match self.walk_over(target, generation).await {
+            Ok(Some(looked)) => looked,
+            // Somebody else has the claim now.
+            Ok(None) => return Ok(()),
+            Err(error) => DeadLooked {
+                messages: 0,
+                whole: false,
+                problem: Some(crate::engine::error::chain(&error)),
+            },
+        };
+        self.store.dead_finish(&target.name, generation, &looked).await?;
+        Ok(())
+    }
+
+    async fn walk_over(&self, target: &DeadTarget, generation: i64) -> Result<Option<DeadLooked>, EngineError> {
+        let Some(mut walk) = self.broker.walk(&target.name, target.options()).await? else {
+            return Ok(Some(DeadLooked {
+                messages: 0,
+                whole: true,
+                problem: None,
+            }));
+        };
+        let seen = self.write_walked(target, generation, walk.as_mut()).await;
+        let cut = walk.is_cut();
+        let closed = walk.close().await;
+        let Some(messages) = seen? else {
+            return Ok(None);
+        };
+        closed?;
+        // What others have in hand now was not seen, and is not gone.
+        let others = target.unacked.unwrap_or(0) > 0 && messages < target.ready.unwrap_or(0);
+        Ok(Some(DeadLooked {
+            messages,
+            whole: !cut && !others,
+            problem: cut.then(|| "there are more messages than can be looked at in one go".to_owned()),
+        }))
+    }
+
+    /// How many were seen; `None` when the claim is lost.
+    async fn write_walked(
+        &self,
+        target: &DeadTarget,
+        generation: i64,
+        walk: &mut dyn Walk,
+    ) -> Result<Option<u64>, EngineError> {
+        let (mut reader, mut rows, mut seen) = (Reader::default(), Vec::new(), 0);
+        let mut copied = 0;
+        loop {
+            let walked = walk.next(BATCH - rows.len()).await?;
+            let at_end = walked.is_empty();
+            seen += walked.len() as u64;
+            for one in &walked {
+                let copy = target.delivery_limit.and_then(|_| copy(&one.message));
+                copied += copy.as_ref().map_or(0, Vec::len);
+                rows.push(DeadRow {
+                    letter: reader.read(target, one),
+                    copy,
+                });
+            }
+            let full = rows.len() >= BATCH || copied > COPIED_MAX;
+            if full || at_end {
+                if !self.store.dead_write(&target.name, generation, &rows, HOLD).await? {
+                    return Ok(None);
+                }
+                (rows, copied) = (Vec::new(), 0);
+            }
+            if at_end {
+                return Ok(Some(seen));
+            }
+        }
+    }
+
+    /// Finds one message by its likeness and place among equals, and gives everything back.
+    pub(super) async fn find_letter(
+        &self,
+        target: &DeadTarget,
+        letter: &DeadLetter,
+    ) -> Result<Option<Message>, EngineError> {
+        let who = format!("show-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
+        let DeadClaim::Claimed(generation) = self.store.dead_claim(&target.name, &who, None, HOLD).await? else {
+            return Err(EngineError::Refused {
+                why: format!(
+                    "queue {:?} is being looked at or worked on; try again",
+                    target.name.as_str()
+                ),
+            });
+        };
+        let found = self.walk_to(target, letter, generation).await;
+        self.store.dead_free(&target.name, generation).await?;
+        found
+    }
+
+    async fn walk_to(
+        &self,
+        target: &DeadTarget,
+        letter: &DeadLetter,
+        generation: i64,
+    ) -> Result<Option<Message>, EngineError> {
+        let Some(mut walk) = self.broker.walk(&target.name, target.options()).await? else {
+            return Ok(None);
+        };
+        let mut reader = Reader::default();
+        let found = loop {
+            let walked = match walk.next(BATCH).await {
+                Ok(walked) => walked,
+                Err(error) => break Err(EngineError::from(error)),
+            };
+            if walked.is_empty() {
+                break Ok(None);
+            }
+            if let Some(one) = walked.into_iter().find(|one| reader.read(target, one).id == letter.id) {
+                break Ok(Some(one.message));
+            }
+            if !self.store.dead_write(&target.name, generation, &[], HOLD).await? {
+                break Ok(None);
+            }
+        };
+        if let Err(error) = walk.close().await {
+            tracing::debug!(error = ?error, "a walk was not closed in order: the broker gives everything back");
+        }
+        found
+    }
+}
+
+/// Bytes of copies in one write.
+const COPIED_MAX: usize = 4 << 20;
+
+/// The message as bytes; one that cannot be kept whole is not kept.
+fn copy(message: &Message) -> Option<Vec<u8>> {
+    message.is_whole().then(|| encode(message)).flatten()
+}

@@ -1,0 +1,116 @@
+//! Dead letters of the whole vhost: which queues they wait in, looks at those queues, the list over what was
+//! seen.
+//!
+//! A look walks a queue once and writes what it saw into the store's index; lists, groups and marks then
+//! come from the index and hold still. Looks follow the number of messages: a queue is looked at again when
+//! that changed, or after a while. The broker marks what was looked at as redelivered; nothing else changes.
+//! Queues that somebody consumes are not looked at: a look would take their messages out of his hands.
+
+mod list;
+mod look;
+mod targets;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::domain::dead_letter::{DeadLetter, Target};
+use crate::domain::death::DeathHistory;
+use crate::domain::id::QueueName;
+use crate::domain::message::Message;
+use crate::domain::time::Timestamp;
+pub use crate::store::{DeadGroup, DeadSort};
+
+use super::view::Page;
+pub(in crate::engine) use targets::DeadTarget;
+
+/// What is remembered between two questions.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct DeadRoom {
+    /// The targets as last found, and when (uptime).
+    found: Mutex<Option<(Duration, Arc<Vec<DeadTarget>>)>>,
+    /// Queues that this process looks at.
+    looking: Mutex<HashSet<QueueName>>,
+}
+
+impl DeadRoom {
+    /// Takes the turn to look at a queue in this process.
+    fn enter(&self, queue: &QueueName) -> bool {
+        self.looking
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(queue.clone())
+    }
+
+    fn leave(&self, queue: &QueueName) {
+        self.looking
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(queue);
+    }
+}
+
+/// Which dead letters are meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadSelection {
+    /// Only of this queue.
+    pub queue: Option<QueueName>,
+    /// Only of this group (its fingerprint).
+    pub group: Option<String>,
+    /// Only those that match this expression.
+    pub filter: Option<String>,
+}
+
+/// A list of dead letters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadListQuery {
+    /// Which.
+    pub selection: DeadSelection,
+    /// A column: `last_failed_at`, `first_failed_at`, `attempts`, `redriven`, `size_bytes`, `position`.
+    pub sort: Option<String>,
+    /// At most this many (1 to 1,000).
+    pub limit: u32,
+    /// Where to go on.
+    pub cursor: Option<String>,
+    /// How long to wait for looks under way before answering with what was seen so far.
+    pub patience: Duration,
+}
+
+/// A page of dead letters, or of groups, with the queues that they are in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeadPage<T> {
+    /// The page.
+    pub page: Page<T>,
+    /// Every dead-letter queue.
+    pub queues: Vec<DeadQueueView>,
+}
+
+/// A dead-letter queue and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadQueueView {
+    /// Its name.
+    pub name: QueueName,
+    /// Messages in it, as the broker lists it.
+    pub ready: Option<u64>,
+    /// Messages that the last whole look saw.
+    pub messages: Option<u64>,
+    /// When the last look ended.
+    pub looked_at: Option<Timestamp>,
+    /// Messages that the look under way has seen, and how many there are.
+    pub looking: Option<(u64, Option<u64>)>,
+    /// Why it is not, or could not be, looked at.
+    pub problem: Option<String>,
+}
+
+/// A dead letter with everything.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeadDetail {
+    /// As listed.
+    pub letter: DeadLetter,
+    /// The message with headers and body (from outside).
+    pub message: Message,
+    /// How it died.
+    pub history: DeathHistory,
+    /// Where a redrive to its origin sends it, or what is known of that.
+    pub target: Result<Target, String>,
+}

@@ -1,0 +1,321 @@
+//! Dead letters and the looks at their queues in a SQLite file.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
+use sqlx::sqlite::SqliteConnection;
+
+use super::error::unread;
+use super::{SqliteStore, micros_optional};
+use crate::domain::dead_letter::DeadLetterId;
+use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
+use crate::store::columns::{Columns, stored};
+use crate::store::dead_letters::{
+    dead_group, dead_letter, dead_letter_columns, dead_letter_updated, dead_queue, dead_queue_columns,
+};
+use crate::store::{
+    DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, StoreError,
+};
+
+const CLAIM: &str = "INSERT INTO dead_queues (name, generation, claimed_by, claimed_until, expected) \
+    VALUES ($1, 1, $2, $3, $4) ON CONFLICT (name) DO UPDATE SET generation = generation + 1, \
+    claimed_by = excluded.claimed_by, claimed_until = excluded.claimed_until, seen = 0, expected = excluded.expected \
+    WHERE dead_queues.claimed_by IS NULL OR dead_queues.claimed_until <= $5 RETURNING generation";
+const HOLD: &str = "UPDATE dead_queues SET claimed_until = $3, seen = seen + $4 \
+    WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
+const WRITE: &str = concat!(
+    "INSERT INTO dead_letters (",
+    dead_letter_columns!(),
+    ", generation, copy) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
+     $19, $20, $21, $22, $23, $24) ON CONFLICT (id) DO UPDATE SET ",
+    dead_letter_updated!()
+);
+const FINISH: &str = "UPDATE dead_queues SET claimed_by = NULL, claimed_until = NULL, looked_at = $3, \
+    looks = looks + 1, problem = $4, messages = COALESCE($5, messages) \
+    WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
+const REMOVE_UNSEEN: &str = "DELETE FROM dead_letters WHERE queue = $1 AND generation < $2";
+const FREE: &str = "UPDATE dead_queues SET claimed_by = NULL, claimed_until = NULL \
+    WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
+const QUEUE: &str = concat!("SELECT ", dead_queue_columns!(), " FROM dead_queues WHERE name = $1");
+const QUEUES: &str = concat!(
+    "SELECT ",
+    dead_queue_columns!(),
+    " FROM dead_queues ORDER BY name LIMIT 10000"
+);
+const FORGET: &str = "DELETE FROM dead_queues WHERE name = $1 AND (claimed_by IS NULL OR claimed_until <= $2)";
+const FORGET_ROWS: &str = "DELETE FROM dead_letters WHERE queue = $1 AND home = 'broker'";
+const GET: &str = concat!(
+    "SELECT ",
+    dead_letter_columns!(),
+    ", copy FROM dead_letters WHERE id = $1"
+);
+const REMOVE: &str = "DELETE FROM dead_letters WHERE id = $1";
+const GROUPS: &str = "SELECT fingerprint, place, what, count(*) AS letters, min(first_failed_at) AS first_failed_at, \
+    max(last_failed_at) AS last_failed_at, sum(COALESCE(last_failed_at, 0) >= $2) AS recent, \
+    sum(COALESCE(last_failed_at, 0) >= $3 AND COALESCE(last_failed_at, 0) < $2) AS earlier \
+    FROM dead_letters WHERE $1 IS NULL OR queue = $1 GROUP BY fingerprint, place, what \
+    ORDER BY letters DESC, last_failed_at DESC, fingerprint LIMIT $4";
+
+#[async_trait]
+impl DeadLetters for SqliteStore {
+    async fn dead_claim(
+        &self,
+        queue: &QueueName,
+        who: &str,
+        expected: Option<u64>,
+        hold: Duration,
+    ) -> Result<DeadClaim, StoreError> {
+        let (queue, who, now) = (queue.clone(), who.to_owned(), self.clock.now());
+        self.write("claiming a dead-letter queue", move |connection| {
+            Box::pin(async move { claim(connection, &queue, &who, expected, now, hold).await })
+        })
+        .await
+    }
+
+    async fn dead_write(
+        &self,
+        queue: &QueueName,
+        generation: i64,
+        rows: &[DeadRow],
+        hold: Duration,
+    ) -> Result<bool, StoreError> {
+        let (queue, rows, until) = (queue.clone(), rows.to_vec(), self.clock.now().plus(hold));
+        self.write("keeping dead letters", move |connection| {
+            Box::pin(async move {
+                let held = sqlx::query(HOLD)
+                    .bind(queue.as_str())
+                    .bind(generation)
+                    .bind(until.micros())
+                    .bind(stored(rows.len() as u64))
+                    .execute(&mut *connection)
+                    .await?;
+                if held.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                for row in &rows {
+                    keep(connection, row, generation).await?;
+                }
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    async fn dead_finish(&self, queue: &QueueName, generation: i64, looked: &DeadLooked) -> Result<bool, StoreError> {
+        let (queue, looked, now) = (queue.clone(), looked.clone(), self.clock.now());
+        self.write("ending a look at a dead-letter queue", move |connection| {
+            Box::pin(async move {
+                let finished = sqlx::query(FINISH)
+                    .bind(queue.as_str())
+                    .bind(generation)
+                    .bind(now.micros())
+                    .bind(&looked.problem)
+                    .bind(looked.whole.then(|| stored(looked.messages)))
+                    .execute(&mut *connection)
+                    .await?;
+                let finished = finished.rows_affected() == 1;
+                if finished && looked.whole {
+                    let removing = sqlx::query(REMOVE_UNSEEN).bind(queue.as_str()).bind(generation);
+                    removing.execute(connection).await?;
+                }
+                Ok(finished)
+            })
+        })
+        .await
+    }
+
+    async fn dead_free(&self, queue: &QueueName, generation: i64) -> Result<bool, StoreError> {
+        let queue = queue.clone();
+        self.write("freeing a dead-letter queue", move |connection| {
+            Box::pin(async move {
+                let freeing = sqlx::query(FREE).bind(queue.as_str()).bind(generation);
+                Ok(freeing.execute(connection).await?.rows_affected() == 1)
+            })
+        })
+        .await
+    }
+
+    async fn dead_queues(&self) -> Result<Vec<DeadQueue>, StoreError> {
+        let (operation, now) = ("listing dead-letter queues", self.clock.now());
+        let rows = sqlx::query(QUEUES).fetch_all(self.readers()).await;
+        let rows = rows.map_err(unread(operation))?;
+        let queues = rows.iter().map(|row| dead_queue(row, now));
+        queues.collect::<Result<_, _>>().map_err(unread(operation))
+    }
+
+    async fn dead_queue_forget(&self, queue: &QueueName) -> Result<bool, StoreError> {
+        let (queue, now) = (queue.clone(), self.clock.now());
+        self.write("forgetting a dead-letter queue", move |connection| {
+            Box::pin(async move {
+                let forgetting = sqlx::query(FORGET).bind(queue.as_str()).bind(now.micros());
+                if forgetting.execute(&mut *connection).await?.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                sqlx::query(FORGET_ROWS)
+                    .bind(queue.as_str())
+                    .execute(connection)
+                    .await?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    async fn dead_letters(&self, query: &DeadQuery) -> Result<Vec<crate::domain::dead_letter::DeadLetter>, StoreError> {
+        let operation = "listing dead letters";
+        let statement = page(query);
+        let mut reading = sqlx::query(AssertSqlSafe(statement)).bind(i64::from(query.limit));
+        if let Some((value, id)) = &query.after {
+            reading = reading.bind(*value).bind(id.as_str().to_owned());
+        }
+        reading = reading.bind_optional(query.queue.as_ref().map(QueueName::as_str));
+        reading = reading.bind_optional(query.fingerprint.as_deref());
+        let rows = reading.fetch_all(self.readers()).await.map_err(unread(operation))?;
+        let letters = rows.iter().map(dead_letter);
+        letters.collect::<Result<_, _>>().map_err(unread(operation))
+    }
+
+    async fn dead_groups(&self, query: &DeadGroupQuery) -> Result<Vec<DeadGroup>, StoreError> {
+        let operation = "grouping dead letters";
+        let rows = sqlx::query(GROUPS)
+            .bind(query.queue.as_ref().map(QueueName::as_str))
+            .bind(query.recent_since.micros())
+            .bind(query.before_since.micros())
+            .bind(i64::from(query.limit))
+            .fetch_all(self.readers())
+            .await
+            .map_err(unread(operation))?;
+        rows.iter()
+            .map(dead_group)
+            .collect::<Result<_, _>>()
+            .map_err(unread(operation))
+    }
+
+    async fn dead_letter(&self, id: &DeadLetterId) -> Result<Option<DeadRow>, StoreError> {
+        let operation = "reading a dead letter";
+        let row = sqlx::query(GET).bind(id.as_str()).fetch_optional(self.readers()).await;
+        let Some(row) = row.map_err(unread(operation))? else {
+            return Ok(None);
+        };
+        let read = || {
+            Ok(DeadRow {
+                letter: dead_letter(&row)?,
+                copy: row.bytes("copy")?,
+            })
+        };
+        read().map(Some).map_err(unread(operation))
+    }
+
+    async fn dead_letters_remove(&self, ids: &[DeadLetterId]) -> Result<u64, StoreError> {
+        let ids = ids.to_vec();
+        self.write("removing dead letters", move |connection| {
+            Box::pin(async move {
+                let mut removed = 0;
+                for id in ids {
+                    let removing = sqlx::query(REMOVE).bind(id.as_str());
+                    removed += removing.execute(&mut *connection).await?.rows_affected();
+                }
+                Ok(removed)
+            })
+        })
+        .await
+    }
+}
+
+/// A statement with only the conditions that there are, so that an index serves them.
+fn page(query: &DeadQuery) -> String {
+    let order = query.sort.expression();
+    let mut number = 1;
+    let mut conditions = Vec::new();
+    if query.after.is_some() {
+        conditions.push(format!("({order} < $2 OR ({order} = $2 AND id > $3))"));
+        number = 3;
+    }
+    for (column, is_some) in [
+        ("queue", query.queue.is_some()),
+        ("fingerprint", query.fingerprint.is_some()),
+    ] {
+        if is_some {
+            number += 1;
+            conditions.push(format!("{column} = ${number}"));
+        }
+    }
+    let mut statement = concat!("SELECT ", dead_letter_columns!(), " FROM dead_letters").to_owned();
+    if !conditions.is_empty() {
+        statement.push_str(" WHERE ");
+        statement.push_str(&conditions.join(" AND "));
+    }
+    statement.push_str(&format!(" ORDER BY {order} DESC, id LIMIT $1"));
+    statement
+}
+
+/// Binds a value only when there is one, as its condition is there only then.
+trait BindOptional: Sized {
+    fn bind_optional(self, value: Option<&str>) -> Self;
+}
+
+impl BindOptional for sqlx::query::Query<'_, sqlx::Sqlite, sqlx::sqlite::SqliteArguments> {
+    fn bind_optional(self, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.bind(value.to_owned()),
+            None => self,
+        }
+    }
+}
+
+async fn claim(
+    connection: &mut SqliteConnection,
+    queue: &QueueName,
+    who: &str,
+    expected: Option<u64>,
+    now: Timestamp,
+    hold: Duration,
+) -> Result<DeadClaim, sqlx::Error> {
+    let generation: Option<i64> = sqlx::query_scalar(CLAIM)
+        .bind(queue.as_str())
+        .bind(who)
+        .bind(now.plus(hold).micros())
+        .bind(expected.map(stored))
+        .bind(now.micros())
+        .fetch_optional(&mut *connection)
+        .await?;
+    if let Some(generation) = generation {
+        return Ok(DeadClaim::Claimed(generation));
+    }
+    let row = sqlx::query(QUEUE).bind(queue.as_str()).fetch_one(connection).await?;
+    Ok(DeadClaim::Busy(dead_queue(&row, now)?))
+}
+
+async fn keep(connection: &mut SqliteConnection, row: &DeadRow, generation: i64) -> Result<(), sqlx::Error> {
+    let letter = &row.letter;
+    sqlx::query(WRITE)
+        .bind(letter.id.as_str())
+        .bind(letter.home.as_str())
+        .bind(letter.queue.as_str())
+        .bind(stored(letter.position))
+        .bind(&letter.origin)
+        .bind(&letter.message_id)
+        .bind(&letter.url)
+        .bind(&letter.execution)
+        .bind(&letter.reason)
+        .bind(&letter.class)
+        .bind(letter.status.map(i64::from))
+        .bind(&letter.error)
+        .bind(letter.attempts.map(stored))
+        .bind(micros_optional(letter.first_failed_at))
+        .bind(micros_optional(letter.last_failed_at))
+        .bind(micros_optional(letter.expires_at))
+        .bind(i64::from(letter.redriven))
+        .bind(&letter.fingerprint)
+        .bind(&letter.place)
+        .bind(&letter.what)
+        .bind(stored(letter.size_bytes))
+        .bind(i64::from(letter.redelivered))
+        .bind(generation)
+        .bind(&row.copy)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

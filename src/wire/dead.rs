@@ -1,0 +1,278 @@
+//! Dead letters, their groups and their queues.
+
+use base64::Engine as _;
+use serde::Serialize;
+
+use crate::domain::dead_letter::{DeadLetter as Letter, Target, policy, response};
+use crate::domain::death::Death as DomainDeath;
+use crate::engine::dead::{DeadDetail, DeadGroup, DeadPage, DeadQueueView};
+
+use super::queue::{Header, headers};
+use super::time;
+
+/// A dead letter.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+pub struct DeadLetter {
+    pub id: String,
+    pub home: &'static str,
+    pub queue: String,
+    pub position: u64,
+    pub origin: Option<String>,
+    pub message_id: Option<String>,
+    pub url: Option<String>,
+    pub execution_id: Option<String>,
+    pub reason: String,
+    pub class: Option<String>,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub attempts: Option<u64>,
+    pub first_failed_at: Option<String>,
+    pub last_failed_at: Option<String>,
+    pub expires_at: Option<String>,
+    pub redriven: u32,
+    pub fingerprint: String,
+    pub r#where: String,
+    pub what: String,
+    pub size_bytes: u64,
+    pub redelivered: bool,
+}
+
+impl From<&Letter> for DeadLetter {
+    fn from(letter: &Letter) -> Self {
+        Self {
+            id: letter.id.as_str().to_owned(),
+            home: letter.home.as_str(),
+            queue: letter.queue.as_str().to_owned(),
+            position: letter.position,
+            origin: letter.origin.clone(),
+            message_id: letter.message_id.clone(),
+            url: letter.url.clone(),
+            execution_id: letter.execution.clone(),
+            reason: letter.reason.clone(),
+            class: letter.class.clone(),
+            status: letter.status,
+            error: letter.error.clone(),
+            attempts: letter.attempts,
+            first_failed_at: letter.first_failed_at.and_then(time),
+            last_failed_at: letter.last_failed_at.and_then(time),
+            expires_at: letter.expires_at.and_then(time),
+            redriven: letter.redriven,
+            fingerprint: letter.fingerprint.clone(),
+            r#where: letter.place.clone(),
+            what: letter.what.clone(),
+            size_bytes: letter.size_bytes,
+            redelivered: letter.redelivered,
+        }
+    }
+}
+
+/// A group of dead letters that failed alike. `trend` compares the last hour with the one before.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+pub struct Group {
+    pub fingerprint: String,
+    pub r#where: String,
+    pub what: String,
+    pub count: u64,
+    pub first_failed_at: Option<String>,
+    pub last_failed_at: Option<String>,
+    pub last_hour: u64,
+    pub hour_before: u64,
+    pub trend: &'static str,
+}
+
+impl From<&DeadGroup> for Group {
+    fn from(group: &DeadGroup) -> Self {
+        Self {
+            fingerprint: group.fingerprint.clone(),
+            r#where: group.place.clone(),
+            what: group.what.clone(),
+            count: group.count,
+            first_failed_at: group.first_failed_at.and_then(time),
+            last_failed_at: group.last_failed_at.and_then(time),
+            last_hour: group.recent,
+            hour_before: group.before,
+            trend: match group.recent.cmp(&group.before) {
+                std::cmp::Ordering::Greater => "rising",
+                std::cmp::Ordering::Equal if group.recent == 0 => "quiet",
+                std::cmp::Ordering::Equal => "steady",
+                std::cmp::Ordering::Less => "falling",
+            },
+        }
+    }
+}
+
+/// A dead-letter queue and the look at it.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "each is described beside the view that it is made from")]
+pub struct Queue {
+    pub name: String,
+    pub ready: Option<u64>,
+    pub messages: Option<u64>,
+    pub looked_at: Option<String>,
+    pub looking: bool,
+    pub seen: Option<u64>,
+    pub expected: Option<u64>,
+    pub problem: Option<String>,
+}
+
+impl From<&DeadQueueView> for Queue {
+    fn from(view: &DeadQueueView) -> Self {
+        Self {
+            name: view.name.as_str().to_owned(),
+            ready: view.ready,
+            messages: view.messages,
+            looked_at: view.looked_at.and_then(time),
+            looking: view.looking.is_some(),
+            seen: view.looking.map(|(seen, _)| seen),
+            expected: view.looking.and_then(|(_, expected)| expected),
+            problem: view.problem.clone(),
+        }
+    }
+}
+
+/// A page with the queues that it was read from.
+#[derive(Clone, Debug, Serialize)]
+pub struct List<T> {
+    /// The items of this page.
+    pub items: Vec<T>,
+    /// Where the next page begins; opaque.
+    pub next_cursor: Option<String>,
+    /// When it was read.
+    pub taken_at: Option<String>,
+    /// Every dead-letter queue, and how far the look at it is.
+    pub queues: Vec<Queue>,
+}
+
+impl<T> List<T> {
+    /// The shape of a page.
+    pub fn of<V>(page: &DeadPage<V>) -> Self
+    where
+        T: for<'a> From<&'a V>,
+    {
+        Self {
+            items: page.page.items.iter().map(T::from).collect(),
+            next_cursor: page.page.next_cursor.clone(),
+            taken_at: time(page.page.taken_at),
+            queues: page.queues.iter().map(Queue::from).collect(),
+        }
+    }
+}
+
+/// All deaths in one queue for one reason.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "named like the entries of x-death")]
+pub struct Death {
+    pub queue: Option<String>,
+    pub reason: Option<String>,
+    pub count: Option<u64>,
+    pub exchange: Option<String>,
+    pub routing_keys: Vec<String>,
+    pub at: Option<String>,
+    pub original_expiration: Option<String>,
+}
+
+impl From<&DomainDeath> for Death {
+    fn from(death: &DomainDeath) -> Self {
+        Self {
+            queue: death.queue.clone(),
+            reason: death.reason.clone(),
+            count: death.count,
+            exchange: death.exchange.clone(),
+            routing_keys: death.routing_keys.clone(),
+            at: death.at.and_then(time),
+            original_expiration: death.original_expiration.clone(),
+        }
+    }
+}
+
+/// Where a redrive to the origin sends it.
+#[derive(Clone, Debug, Default, Serialize)]
+#[expect(missing_docs, reason = "queue of ours, or exchange and key; else the problem")]
+pub struct Destination {
+    pub queue: Option<String>,
+    pub exchange: Option<String>,
+    pub routing_key: Option<String>,
+    pub problem: Option<String>,
+}
+
+/// A dead letter with everything.
+#[derive(Clone, Debug, Serialize)]
+pub struct Detail {
+    /// As listed.
+    #[serde(flatten)]
+    pub letter: DeadLetter,
+    /// How it died, the most recent first.
+    pub deaths: Vec<Death>,
+    /// Where a redrive sends it.
+    pub target: Destination,
+    /// The policy that applied.
+    pub policy: Option<String>,
+    /// The beginning of the last answer; bytes that are not UTF-8 are replaced.
+    pub response: Option<String>,
+    /// MIME type of the body.
+    pub content_type: Option<String>,
+    /// AMQP `type`.
+    pub r#type: Option<String>,
+    /// The property `timestamp`.
+    pub timestamp: Option<String>,
+    /// The property `correlation_id`.
+    pub correlation_id: Option<String>,
+    /// The property `reply_to`.
+    pub reply_to: Option<String>,
+    /// The property `app_id`.
+    pub app_id: Option<String>,
+    /// Headers.
+    pub headers: Vec<Header>,
+    /// Whether it can be sent on unchanged.
+    pub whole: bool,
+    /// The body where that is UTF-8.
+    pub body: Option<String>,
+    /// The body where it is not.
+    pub body_base64: Option<String>,
+}
+
+impl From<&DeadDetail> for Detail {
+    fn from(detail: &DeadDetail) -> Self {
+        let message = &detail.message;
+        let body = std::str::from_utf8(&message.body).ok().map(str::to_owned);
+        Self {
+            letter: DeadLetter::from(&detail.letter),
+            deaths: detail.history.deaths.iter().map(Death::from).collect(),
+            target: destination(&detail.target),
+            policy: policy(message).map(str::to_owned),
+            response: response(message).map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
+            content_type: message.content_type.clone(),
+            r#type: message.kind.clone(),
+            timestamp: message.created_at().and_then(time),
+            correlation_id: message.correlation_id.clone(),
+            reply_to: message.reply_to.clone(),
+            app_id: message.app_id.clone(),
+            headers: headers(message),
+            whole: message.is_whole(),
+            body_base64: body
+                .is_none()
+                .then(|| base64::engine::general_purpose::STANDARD.encode(&message.body)),
+            body,
+        }
+    }
+}
+
+fn destination(target: &Result<Target, String>) -> Destination {
+    match target {
+        Ok(Target::Delivery(queue)) => Destination {
+            queue: Some(queue.as_str().to_owned()),
+            ..Destination::default()
+        },
+        Ok(Target::Exchange { exchange, routing_key }) => Destination {
+            exchange: Some(exchange.clone()),
+            routing_key: Some(routing_key.clone()),
+            ..Destination::default()
+        },
+        Err(problem) => Destination {
+            problem: Some(problem.clone()),
+            ..Destination::default()
+        },
+    }
+}

@@ -1,0 +1,269 @@
+//! The index of dead letters.
+
+use std::time::Duration;
+
+use redrive::domain::dead_letter::{DeadLetter, DeadLetterId, Found, likeness, read};
+use redrive::domain::id::QueueName;
+use redrive::domain::message::{HeaderValue, Message, encode};
+use redrive::domain::time::Timestamp;
+use redrive::store::{DeadClaim, DeadGroupQuery, DeadLooked, DeadQuery, DeadRow, DeadSort};
+
+use super::fixtures::{HOUR, Place};
+
+const HOLD: Duration = Duration::from_mins(1);
+const WHOLE: DeadLooked = DeadLooked {
+    messages: 0,
+    whole: true,
+    problem: None,
+};
+
+fn queue(name: &str) -> QueueName {
+    QueueName::parse(name).unwrap()
+}
+
+/// A refused message with this number, which failed last at this second.
+fn message(number: u32, status: i64, at: i64) -> Message {
+    Message {
+        message_id: Some(format!("m{number}\0")),
+        headers: vec![
+            ("x-redrive-url".into(), HeaderValue::text("https://a.example/hook")),
+            ("x-redrive-dead-decision".into(), HeaderValue::text(&number.to_string())),
+            ("x-redrive-dead-reason".into(), HeaderValue::text("refused")),
+            ("x-redrive-dead-status".into(), HeaderValue::Integer(status)),
+            ("x-redrive-dead-last-failed-at".into(), HeaderValue::Integer(at)),
+        ],
+        ..Message::default()
+    }
+}
+
+fn row(name: &str, number: u32, status: i64, at: i64) -> DeadRow {
+    let (queue, message) = (queue(name), message(number, status, at));
+    let found = Found {
+        queue: &queue,
+        position: number.into(),
+        redelivered: true,
+        message_ttl_ms: None,
+        queue_expires_at: None,
+    };
+    DeadRow {
+        letter: read(&message, &likeness(name, &message), 1, &found),
+        copy: None,
+    }
+}
+
+async fn claimed(place: &Place, name: &str) -> i64 {
+    match place.store.dead_claim(&queue(name), "me", Some(3), HOLD).await.unwrap() {
+        DeadClaim::Claimed(generation) => generation,
+        DeadClaim::Busy(busy) => panic!("busy: {busy:?}"),
+    }
+}
+
+/// A whole look that sees these rows.
+async fn looked(place: &Place, name: &str, rows: &[DeadRow]) {
+    let generation = claimed(place, name).await;
+    assert!(
+        place
+            .store
+            .dead_write(&queue(name), generation, rows, HOLD)
+            .await
+            .unwrap()
+    );
+    let looked = DeadLooked {
+        messages: rows.len() as u64,
+        ..WHOLE
+    };
+    assert!(
+        place
+            .store
+            .dead_finish(&queue(name), generation, &looked)
+            .await
+            .unwrap()
+    );
+}
+
+async fn ids(place: &Place, query: &DeadQuery) -> Vec<DeadLetterId> {
+    let letters = place.store.dead_letters(query).await.unwrap();
+    letters.into_iter().map(|letter| letter.id).collect()
+}
+
+fn all() -> DeadQuery {
+    DeadQuery {
+        limit: 100,
+        ..DeadQuery::default()
+    }
+}
+
+pub(super) async fn one_look_at_a_time_and_a_silent_one_is_taken_over(place: &Place) {
+    let first = claimed(place, "dlq").await;
+    let DeadClaim::Busy(busy) = place.store.dead_claim(&queue("dlq"), "you", None, HOLD).await.unwrap() else {
+        panic!("two have it");
+    };
+    assert_eq!((busy.claimed_by.as_deref(), busy.expected), (Some("me"), Some(3)));
+    // Its holder stays silent: the hold is over at once.
+    assert!(
+        place
+            .store
+            .dead_write(&queue("dlq"), first, &[], Duration::ZERO)
+            .await
+            .unwrap()
+    );
+    let second = claimed(place, "dlq").await;
+    assert!(second > first);
+    let late = place
+        .store
+        .dead_write(&queue("dlq"), first, &[row("dlq", 1, 404, 5)], HOLD)
+        .await;
+    assert!(!late.unwrap(), "the old look is fenced");
+    assert!(!place.store.dead_finish(&queue("dlq"), first, &WHOLE).await.unwrap());
+    assert!(place.store.dead_free(&queue("dlq"), second).await.unwrap());
+    claimed(place, "dlq").await;
+}
+
+pub(super) async fn what_a_whole_look_does_not_see_is_removed(place: &Place) {
+    let rows: Vec<DeadRow> = (1..=3).map(|n| row("dlq", n, 404, n.into())).collect();
+    looked(place, "dlq", &rows).await;
+    looked(place, "other", &[row("other", 9, 404, 9)]).await;
+    assert_eq!(ids(place, &all()).await.len(), 4);
+    looked(place, "dlq", &rows[1..]).await;
+    let left = ids(place, &all()).await;
+    assert_eq!(left.len(), 3);
+    assert!(!left.contains(&rows[0].letter.id));
+    let generation = claimed(place, "dlq").await;
+    let partial = DeadLooked {
+        messages: 0,
+        whole: false,
+        problem: Some("poison\0".to_owned()),
+    };
+    place
+        .store
+        .dead_finish(&queue("dlq"), generation, &partial)
+        .await
+        .unwrap();
+    assert_eq!(
+        ids(place, &all()).await.len(),
+        3,
+        "a look that broke off removes nothing"
+    );
+    let queues = place.store.dead_queues().await.unwrap();
+    let dlq = queues.iter().find(|one| one.name == queue("dlq")).unwrap();
+    assert_eq!((dlq.looks, dlq.messages, dlq.claimed_by.as_deref()), (3, Some(2), None));
+    assert!(dlq.problem.as_deref().unwrap().starts_with("poison"));
+}
+
+pub(super) async fn a_row_is_read_as_it_was_written(place: &Place) {
+    let mut kept = row("dlq", 1, 404, 5);
+    kept.copy = encode(&message(1, 404, 5));
+    looked(place, "dlq", std::slice::from_ref(&kept)).await;
+    let found = place.store.dead_letter(&kept.letter.id).await.unwrap().unwrap();
+    let readable = |letter: &DeadLetter| DeadLetter {
+        message_id: None,
+        ..letter.clone()
+    };
+    assert_eq!(readable(&found.letter), readable(&kept.letter));
+    assert!(found.letter.message_id.unwrap().starts_with("m1"));
+    assert_eq!(found.copy, kept.copy);
+    // A later look without a copy keeps the one there is.
+    looked(place, "dlq", &[row("dlq", 1, 404, 5)]).await;
+    assert_eq!(
+        place.store.dead_letter(&kept.letter.id).await.unwrap().unwrap().copy,
+        kept.copy
+    );
+}
+
+pub(super) async fn copies_in_one_batch_are_one_row(place: &Place) {
+    looked(place, "dlq", &[row("dlq", 1, 404, 5), row("dlq", 1, 404, 5)]).await;
+    assert_eq!(ids(place, &all()).await.len(), 1);
+}
+
+pub(super) async fn pages_follow_the_order_without_gaps(place: &Place) {
+    let rows: Vec<DeadRow> = (1..=7).map(|n| row("dlq", n, 404, i64::from(n / 2))).collect();
+    looked(place, "dlq", &rows).await;
+    for sort in [
+        DeadSort::LastFailed,
+        DeadSort::FirstFailed,
+        DeadSort::Attempts,
+        DeadSort::Redriven,
+        DeadSort::Size,
+        DeadSort::Position,
+    ] {
+        let whole = place.store.dead_letters(&DeadQuery { sort, ..all() }).await.unwrap();
+        assert!(whole.is_sorted_by_key(|letter| (std::cmp::Reverse(sort.value(letter)), letter.id.clone())));
+        let mut paged = Vec::new();
+        let mut query = DeadQuery {
+            sort,
+            limit: 2,
+            ..DeadQuery::default()
+        };
+        loop {
+            let page = place.store.dead_letters(&query).await.unwrap();
+            let Some(last) = page.last() else { break };
+            query.after = Some((sort.value(last), last.id.clone()));
+            paged.extend(page);
+        }
+        assert_eq!(paged, whole, "{sort:?}");
+    }
+}
+
+pub(super) async fn letters_are_found_by_queue_and_group(place: &Place) {
+    looked(place, "dlq", &[row("dlq", 1, 404, 5), row("dlq", 2, 500, 6)]).await;
+    looked(place, "other", &[row("other", 3, 404, 7)]).await;
+    let group = row("dlq", 1, 404, 5).letter.fingerprint;
+    let of = |queue: Option<QueueName>, fingerprint: Option<String>| DeadQuery {
+        queue,
+        fingerprint,
+        ..all()
+    };
+    assert_eq!(ids(place, &of(Some(queue("dlq")), None)).await.len(), 2);
+    assert_eq!(ids(place, &of(None, Some(group.clone()))).await.len(), 2);
+    assert_eq!(ids(place, &of(Some(queue("dlq")), Some(group))).await.len(), 1);
+}
+
+pub(super) async fn groups_are_counted_with_their_times_and_trend(place: &Place) {
+    let now = place.store.now().await.unwrap();
+    let at = |ago: Duration| now.minus(ago).seconds();
+    let rows = [
+        row("dlq", 1, 404, at(HOUR / 2)),
+        row("dlq", 2, 404, at(HOUR * 3 / 2)),
+        row("dlq", 3, 404, at(HOUR * 5)),
+        row("dlq", 4, 500, at(HOUR / 2)),
+    ];
+    looked(place, "dlq", &rows).await;
+    let query = DeadGroupQuery {
+        queue: None,
+        recent_since: now.minus(HOUR),
+        before_since: now.minus(HOUR * 2),
+        limit: 10,
+    };
+    let groups = place.store.dead_groups(&query).await.unwrap();
+    let summary: Vec<_> = groups
+        .iter()
+        .map(|group| (group.what.as_str(), group.count, group.recent, group.before))
+        .collect();
+    assert_eq!(summary, [("status 404", 3, 1, 1), ("status 500", 1, 1, 0)]);
+    assert_eq!(groups[0].last_failed_at, Some(Timestamp::from_seconds(at(HOUR / 2))));
+    assert_eq!(groups[0].place, "a.example/hook");
+    let none = DeadGroupQuery {
+        queue: Some(queue("none")),
+        ..query
+    };
+    assert_eq!(place.store.dead_groups(&none).await.unwrap(), []);
+}
+
+pub(super) async fn a_queue_that_is_gone_is_forgotten_unless_somebody_has_it(place: &Place) {
+    looked(place, "dlq", &[row("dlq", 1, 404, 5)]).await;
+    let generation = claimed(place, "dlq").await;
+    assert!(!place.store.dead_queue_forget(&queue("dlq")).await.unwrap());
+    place.store.dead_free(&queue("dlq"), generation).await.unwrap();
+    assert!(place.store.dead_queue_forget(&queue("dlq")).await.unwrap());
+    assert_eq!(ids(place, &all()).await, []);
+    assert_eq!(place.store.dead_queues().await.unwrap(), []);
+}
+
+pub(super) async fn taken_out_letters_are_removed_by_id(place: &Place) {
+    let rows: Vec<DeadRow> = (1..=3).map(|n| row("dlq", n, 404, n.into())).collect();
+    looked(place, "dlq", &rows).await;
+    let taken = [rows[0].letter.id.clone(), rows[2].letter.id.clone()];
+    assert_eq!(place.store.dead_letters_remove(&taken).await.unwrap(), 2);
+    assert_eq!(place.store.dead_letters_remove(&taken).await.unwrap(), 0);
+    assert_eq!(ids(place, &all()).await, [rows[1].letter.id.clone()]);
+}
