@@ -63,6 +63,17 @@ impl FromRequestParts<Arc<Shared>> for Execution {
     }
 }
 
+/// An id in the path, percent-encoded.
+pub(super) struct Segment(pub(super) String);
+
+impl FromRequestParts<Arc<Shared>> for Segment {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Shared>) -> Result<Self, Problem> {
+        segment(parts, "id").await.map(Self)
+    }
+}
+
 async fn segment(parts: &mut Parts, field: &str) -> Result<String, Problem> {
     let path: Result<Path<String>, _> = Path::from_request_parts(parts, &()).await;
     path.map(|Path(text)| text)

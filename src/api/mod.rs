@@ -23,6 +23,7 @@ mod problem;
 mod queues;
 mod records;
 mod routes;
+mod runs;
 mod server;
 mod settings;
 

@@ -10,6 +10,7 @@ use axum::routing::{MethodFilter, on};
 use super::extract::BODY_BYTES_MAX;
 use super::{Shared, endpoints, guard, health, notifications, policies, problem, queues, records};
 use super::{Shared, dead, endpoints, guard, health, notifications, problem, queues, records};
+use super::{Shared, endpoints, guard, health, notifications, problem, queues, records, runs};
 
 /// All routes behind their guard.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -79,6 +80,14 @@ fn served() -> Served {
     .route("get", "/v1/dead", dead::list)
     .route("get", "/v1/dead/groups", dead::groups)
     .route("get", "/v1/dead/{id}", dead::show)
+    .route("post", "/v1/dead/redrive", runs::redrive)
+    .route("post", "/v1/dead/discard", runs::discard)
+    .route("post", "/v1/dead/restore", runs::restore)
+    .route("get", "/v1/runs", runs::list)
+    .route("get", "/v1/runs/{id}", runs::show)
+    .route("post", "/v1/runs/{id}/pause", runs::pause)
+    .route("post", "/v1/runs/{id}/resume", runs::resume)
+    .route("post", "/v1/runs/{id}/cancel", runs::cancel)
     .route("get", "/healthz", health::alive)
     .route("get", "/readyz", health::ready)
     .route("get", "/metrics", health::metrics)

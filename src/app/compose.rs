@@ -185,6 +185,7 @@ fn settings(config: &Config) -> EngineSettings {
         default_policy: delivery.retry_policy.clone(),
         take_over: delivery.take_over,
         drain: delivery.drain,
+        discard_keep: Duration::from_hours(7 * 24),
         rates: rates.collect(),
     }
 }

@@ -142,6 +142,10 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// a bounded time. Only `Accepted` means that it is stored.
     async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError>;
 
+    /// Publishes a window of messages to any exchanges, side by side in their order: mandatory and
+    /// confirmed. Answers in the order asked; each answer is that of its own message. Waits while an alarm holds.
+    async fn publish_many(&self, window: &[Outgoing]) -> Vec<Result<Published, BrokerError>>;
+
     /// Publishes to the dead-letter queue of our family, declaring it when it is missing.
     async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError>;
 

@@ -17,6 +17,17 @@ pub enum Published {
     Refused(String),
 }
 
+/// A message and where it is published to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outgoing {
+    /// The exchange; empty for the default exchange, where a queue's name is its key.
+    pub exchange: String,
+    /// The routing key.
+    pub routing_key: String,
+    /// The message.
+    pub message: Message,
+}
+
 /// An exact look at a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {

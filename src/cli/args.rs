@@ -121,6 +121,12 @@ pub(super) enum Sub {
     /// Dead letters of every dead-letter queue of the vhost.
     #[command(subcommand)]
     Dead(Dead),
+    /// Dead letters: look at them, send them back, discard them.
+    #[command(subcommand)]
+    Dead(Dead),
+    /// Long operations over many messages.
+    #[command(subcommand)]
+    Run(Run),
     /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
     Doctor,
     /// Retry policies.
@@ -411,6 +417,71 @@ pub(super) enum DeadForm {
     Csv,
     /// The bodies.
     Raw,
+    /// Send them back where they came from, or elsewhere.
+    Redrive(Selected),
+    /// Take them out; they can be restored for a while.
+    Discard(Selected),
+    /// Put discarded ones back into their dead-letter queue.
+    Restore(Selected),
+}
+
+/// Which dead letters, and how.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("which").required(true).args(["ids", "group", "filter", "all"])))]
+pub(super) struct Selected {
+    /// Their ids.
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<String>,
+    /// Those of a group, by its fingerprint.
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(super) group: Option<String>,
+    /// Those that match, for example 'reason ~ "timeout" and age > 2h'.
+    #[arg(long, value_name = "EXPR")]
+    pub(super) filter: Option<String>,
+    /// Every one, but for those that died again after a redrive.
+    #[arg(long)]
+    pub(super) all: bool,
+    /// At most this many a second; without it as fast as goes.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) rate: Option<u32>,
+    /// Into this queue, instead of where they came from.
+    #[arg(long, value_name = "QUEUE")]
+    pub(super) to: Option<String>,
+    /// Stop after this many and wait for `run resume`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) canary: Option<u64>,
+    /// Do not wait for its end, where a daemon works on it.
+    #[arg(long)]
+    pub(super) detach: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Run {
+    /// List runs, newest first.
+    List(Listed),
+    /// One run, with its items.
+    Show {
+        /// Its id.
+        id: String,
+        /// Print at most this many items.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        limit: u32,
+    },
+    /// Stop after the window in hand.
+    Pause {
+        /// Its id.
+        id: String,
+    },
+    /// Go on, and follow it.
+    Resume {
+        /// Its id.
+        id: String,
+    },
+    /// End it; what is done stays done.
+    Cancel {
+        /// Its id.
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

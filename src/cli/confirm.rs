@@ -6,12 +6,13 @@
 use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write as _};
 
-use crate::engine::{Command, Danger, Plan};
+use crate::engine::{Command, Danger, Plan, RunPlan};
 use crate::wire::plan::PlanShape;
 
 use super::args::Global;
 use super::exit::Failure;
 use super::output::{Output, document, print, say, shown};
+use super::when::span;
 
 /// What the operator decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,9 @@ fn describe(plan: &Plan) -> String {
     for warning in &plan.warnings {
         let _ = write!(text, "\n  warning: {}", shown(warning));
     }
+    if let Some(run) = &plan.run {
+        describe_run(&mut text, run);
+    }
     let messages = plan
         .messages
         .map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
@@ -87,16 +91,41 @@ fn describe(plan: &Plan) -> String {
     text
 }
 
+fn describe_run(text: &mut String, run: &RunPlan) {
+    let _ = write!(text, "\n  {} messages, {} bytes", run.total, run.bytes);
+    if let Some(estimated) = run.estimated {
+        let _ = write!(text, ", about {}", span(estimated));
+    }
+    if !run.dropped.is_empty() {
+        let _ = write!(
+            text,
+            "\n  taken off, kept in the journal: {}",
+            shown(&run.dropped.join(", "))
+        );
+    }
+    for sample in &run.samples {
+        let _ = write!(text, "\n  for example {}", shown(sample));
+    }
+}
+
 fn friction(plan: &Plan) -> Friction {
     match &plan.command {
         Command::PurgeQueue(queue) | Command::DeleteQueue(queue) => Friction::Word {
             what: "the queue's name",
             word: shown(queue.as_str()),
         },
+        Command::Run(_) => match plan.messages.unwrap_or(0) {
+            0 | 1 => Friction::Yes,
+            many => Friction::Word {
+                what: "the number of messages",
+                word: many.to_string(),
+            },
+        },
         Command::Redeliver(_)
         | Command::PauseQueue(_)
         | Command::ResumeQueue(_)
         | Command::RescueQueue(_)
+        | Command::ChangeRun { .. }
         | Command::TestEndpoint { .. }
         | Command::DisableEndpoint(_)
         | Command::Policy(_) => match plan.lines.len() {
@@ -144,6 +173,7 @@ mod tests {
             messages: None,
             danger: Danger::Destroys,
             hash: String::new(),
+            run: None,
         }
     }
 

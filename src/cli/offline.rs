@@ -37,6 +37,8 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
         Some(
             Sub::Publish(_)
             | Sub::End(_)
+            | Sub::Dead(_)
+            | Sub::Run(_)
             | Sub::Queues(_)
             | Sub::Queue(_)
             | Sub::Endpoints(_)

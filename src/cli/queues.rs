@@ -135,6 +135,7 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
             ("id", Some(id.to_string())),
         ],
         Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) | Done::Policy(_) => Vec::new(),
+        Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) | Done::Run(_) => Vec::new(),
     }
 }
 

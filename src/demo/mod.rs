@@ -263,6 +263,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         default_policy: plan.policy(),
         take_over: Duration::from_mins(1),
         drain: Duration::from_secs(5),
+        discard_keep: Duration::from_hours(7 * 24),
         rates: HashMap::new(),
     }
 }

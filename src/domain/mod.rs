@@ -16,6 +16,7 @@ pub mod notification;
 pub mod outcome;
 pub mod policy;
 pub mod queue;
+pub mod run;
 pub mod signature;
 pub mod text;
 pub mod time;

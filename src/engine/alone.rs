@@ -39,7 +39,7 @@ impl Inner {
     }
 
     /// Whether somebody else alive delivers. A store that cannot be read says so: then nobody begins.
-    async fn others_deliver(&self, watched: &mut Watched) -> bool {
+    pub(super) async fn others_deliver(&self, watched: &mut Watched) -> bool {
         let me = self.fence.incarnation();
         let Ok(all) = self.store.incarnations().await else {
             *watched = Watched::default();

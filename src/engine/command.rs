@@ -1,10 +1,15 @@
 //! Commands, plans and what came of them: every mutation by a person is `plan` → confirm → `execute`.
 
+use std::time::Duration;
+
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
+use crate::domain::run::RunWish;
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 use super::policies::{PolicyAct, PolicyEdit, PolicyView};
+use super::runs::{Order, RunView};
 use super::view::{EndpointView, QueueView};
 
 /// What an operator wants done.
@@ -33,6 +38,15 @@ pub enum Command {
     DisableEndpoint(EndpointUrl),
     /// Set, unset or restore a retry policy; it applies to what waits already.
     Policy(PolicyEdit),
+    /// A long operation over many messages.
+    Run(Order),
+    /// Pause, resume or cancel a run.
+    ChangeRun {
+        /// Which.
+        id: String,
+        /// What is wanted.
+        wish: RunWish,
+    },
 }
 
 impl Command {
@@ -52,6 +66,11 @@ impl Command {
                 PolicyAct::Set(_) => "policy set",
                 PolicyAct::Unset => "policy unset",
                 PolicyAct::Restore(_) => "policy restore",
+            Self::Run(order) => order.kind.command(),
+            Self::ChangeRun { wish, .. } => match wish {
+                RunWish::Pause => "run pause",
+                RunWish::Resume => "run resume",
+                RunWish::Cancel => "run cancel",
             },
         }
     }
@@ -83,6 +102,31 @@ pub struct Plan {
     pub danger: Danger,
     /// SHA-256 over the above, hex; a plan whose world changed is refused at execute.
     pub hash: String,
+    /// The run that waits for its execution, where the command is one.
+    pub run: Option<RunPlan>,
+}
+
+/// What a planned run would do; its items are frozen in the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunPlan {
+    /// The run's id.
+    pub id: String,
+    /// Items.
+    pub total: u64,
+    /// Of them, those that cannot go anywhere.
+    pub refused: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+    /// When the oldest one failed first.
+    pub oldest: Option<Timestamp>,
+    /// When the newest one failed last.
+    pub newest: Option<Timestamp>,
+    /// What is taken off them and kept in the journal.
+    pub dropped: Vec<String>,
+    /// Some of them, for people (from outside).
+    pub samples: Vec<String>,
+    /// How long it takes, at its rate.
+    pub estimated: Option<Duration>,
 }
 
 /// How much a plan can destroy.
@@ -183,6 +227,8 @@ pub enum Done {
     Endpoint(Box<EndpointView>),
     /// The policy as it is now.
     Policy(Box<PolicyView>),
+    /// The run as it is now.
+    Run(Box<RunView>),
 }
 
 /// One endpoint that was made available.

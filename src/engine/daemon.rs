@@ -139,6 +139,7 @@ impl Inner {
             ambient::spawn("signals", me().follow_signals(tell.clone(), generation.clone())),
             ambient::spawn("rules", me().watch_rules(tell.clone(), generation.clone())),
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
+            ambient::spawn("runs", me().tend_runs(generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {
                 let (engine, generation) = (me(), generation.clone());
@@ -168,6 +169,7 @@ impl Inner {
 
     async fn keep_house_once(&self, tell: &mpsc::Sender<Tell>) -> Result<(), StoreError> {
         self.store.attempts_trim(ATTEMPTS).await?;
+        self.store.runs_trim(super::runs::BOUNDS).await?;
         self.offer_idle_queues(tell).await
     }
 

@@ -59,7 +59,11 @@ impl Inner {
         result
     }
 
-    fn beat_until(&self, me: crate::domain::id::IncarnationId, done: CancellationToken) -> tokio::task::JoinHandle<()> {
+    pub(super) fn beat_until(
+        &self,
+        me: crate::domain::id::IncarnationId,
+        done: CancellationToken,
+    ) -> tokio::task::JoinHandle<()> {
         let store = Arc::clone(&self.store);
         ambient::spawn("command heartbeat", async move {
             loop {
@@ -74,7 +78,7 @@ impl Inner {
         })
     }
 
-    async fn wait_for_lease(
+    pub(super) async fn wait_for_lease(
         &self,
         me: crate::domain::id::IncarnationId,
         queue: &QueueName,

@@ -34,6 +34,7 @@ mod queue_pages;
 mod recorder;
 mod row;
 mod rules;
+pub mod runs;
 mod settled;
 pub mod snapshot;
 pub mod view;
@@ -49,7 +50,9 @@ use bytes::Bytes;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use command::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
+pub use command::{
+    Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
+};
 pub use error::EngineError;
 pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
@@ -62,6 +65,7 @@ use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
 use self::rules::Rules;
+use self::runs::Tending;
 use self::settled::Resting;
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
@@ -99,6 +103,8 @@ pub struct EngineSettings {
     pub take_over: Duration,
     /// How long a stop waits for what is in flight.
     pub drain: Duration,
+    /// How long a discarded message can be restored.
+    pub discard_keep: Duration,
     /// Requests a second, at most, per URL.
     pub rates: HashMap<EndpointUrl, u32>,
 }
@@ -162,6 +168,8 @@ struct Inner {
     rules: Rules,
     settled: Resting,
     dead: DeadRoom,
+    /// Runs that this process works on.
+    tending: Tending,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
@@ -196,6 +204,7 @@ impl Engine {
             rules: Rules::default(),
             settled: Resting::default(),
             dead: DeadRoom::default(),
+            tending: Tending::default(),
             delivering: watch::Sender::new(false),
             moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),
@@ -256,6 +265,17 @@ impl Engine {
     pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
         let engine = Arc::clone(&self.0);
         finish(ambient::spawn("query", async move { engine.answer(query).await })).await
+    }
+
+    /// Follows a run until nothing more happens to it by itself; tells `on` of its progress. Works on it here when
+    /// nobody else alive does.
+    pub async fn follow_run(&self, id: &str, on: impl FnMut(&runs::RunView)) -> Result<runs::RunView, EngineError> {
+        self.0.follow_run(id, on).await
+    }
+
+    /// Whether another living process delivers, and so works on runs.
+    pub async fn others_deliver(&self) -> bool {
+        self.0.others_deliver(&mut incarnation::Watched::default()).await
     }
 
     /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;

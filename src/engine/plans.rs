@@ -4,6 +4,7 @@
 //! came out otherwise. Each is audited before and after.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -69,6 +70,8 @@ impl Inner {
                 )
             }
             Command::DisableEndpoint(url) => self.plan_disable(url).await?,
+            Command::Run(order) => return self.plan_run(order).await,
+            Command::ChangeRun { id, wish } => self.plan_run_change(id, *wish).await?,
         };
         draft.command = command;
         draft.hash = hash(&draft);
@@ -184,7 +187,10 @@ impl Inner {
     }
 
     /// Does it, if it would still be planned the same.
-    pub(super) async fn carry_out_plan(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+    pub(super) async fn carry_out_plan(self: &Arc<Self>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        if let Some(planned) = &plan.run {
+            return self.execute_run(plan, planned, grant).await;
+        }
         let again = self.make_plan(plan.command.clone()).await?;
         if again.hash != plan.hash {
             return Err(EngineError::Refused {
@@ -224,7 +230,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn perform(&self, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+    async fn perform(self: &Arc<Self>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         match &plan.command {
             Command::Redeliver(target) => self.redeliver(target).await,
             Command::PauseQueue(queue) => {
@@ -240,6 +246,10 @@ impl Inner {
             Command::RescueQueue(queue) => self.rescue(queue).await,
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
             Command::Policy(edit) => self.change_policy(edit, grant).await,
+            Command::ChangeRun { id, wish } => self.change_run(id, *wish, grant).await,
+            Command::Run(_) => Err(EngineError::Refused {
+                why: "the plan is stale: its run is not there".to_owned(),
+            }),
             Command::DisableEndpoint(url) => {
                 let change = EndpointChange::Disable {
                     reason: format!("disabled by {}", grant.actor()),
@@ -445,6 +455,7 @@ fn simple(title: String, target: String, effect: String) -> Plan {
         messages: None,
         danger: Danger::Reversible,
         hash: String::new(),
+        run: None,
     }
 }
 

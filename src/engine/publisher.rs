@@ -164,6 +164,28 @@ impl Inner {
         }
     }
 
+    /// Publishes a message that was in our hands before, to its delivery queue: in turn, and creating a queue that
+    /// ended meanwhile.
+    pub(super) async fn publish_again(&self, queue: &QueueName, message: Message) -> Result<Published, BrokerError> {
+        let id = match message.message_id.as_deref().map(NotificationId::parse) {
+            Some(Ok(id)) => id,
+            Some(Err(_)) | None => generated_id().map_err(as_broker_error)?,
+        };
+        let known = (
+            message.header_text("x-redrive-execution").map(ExecutionId::parse),
+            message.header_text("x-redrive-url").map(EndpointUrl::parse),
+        );
+        match self.publish_in_turn(queue, &id, message, Missing::Create).await {
+            Ok(_) => {
+                if let (Some(Ok(execution)), Some(Ok(url))) = known {
+                    self.record_queue(queue, &execution, &url).await;
+                }
+                Ok(Published::Accepted)
+            }
+            Err(error) => Err(as_broker_error(error)),
+        }
+    }
+
     async fn record_queue(&self, queue: &QueueName, execution: &ExecutionId, url: &EndpointUrl) {
         if !self.publisher.is_new(queue) {
             return;
@@ -274,6 +296,17 @@ fn count_publish(result: &Result<Settled, EngineError>, took: Duration) {
     };
     metrics::counter!(names::PUBLISHES, "result" => word).increment(1);
     metrics::histogram!(names::PUBLISH_DURATION).record(took.as_secs_f64());
+}
+
+/// As the broker would say it.
+fn as_broker_error(error: EngineError) -> BrokerError {
+    match error {
+        EngineError::Broker(error) => error,
+        other => BrokerError::Unknown {
+            operation: "publish",
+            detail: super::error::chain(&other),
+        },
+    }
 }
 
 /// What may have happened is told with the id, so that the caller repeats with the same one.

@@ -9,6 +9,7 @@ pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, Polic
 
 use super::policies::{PolicyPreview, PolicyView};
 use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
+use super::runs::{RunDetail, RunView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 
 /// What is asked.
@@ -74,6 +75,21 @@ pub enum Query {
         id: String,
         /// How long to wait for a look, where it was not seen yet.
         patience: Duration,
+    /// Runs, newest first.
+    Runs {
+        /// Before this id.
+        before: Option<String>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// One run with a page of its items.
+    Run {
+        /// Which.
+        id: String,
+        /// Items after this place.
+        after: Option<u64>,
+        /// At most this many items.
+        limit: u32,
     },
     /// Daemons and other processes that take messages.
     Incarnations,
@@ -129,6 +145,10 @@ pub enum Answer {
     DeadGroups(DeadPage<DeadGroup>),
     /// To [`Query::DeadLetter`].
     DeadLetter(Box<DeadDetail>),
+    /// To [`Query::Runs`].
+    Runs(Page<RunView>),
+    /// To [`Query::Run`].
+    Run(Box<RunDetail>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
     /// To [`Query::Doctor`].

@@ -8,6 +8,8 @@ use std::time::Duration;
 use super::{
     AuditEntry, Incarnation, NewAudit, PolicyScope, PolicyVersion, RescuedMessage, RunRecord, WaitingEndpoint,
     WaitingHead,
+    AuditEntry, Incarnation, ItemRecord, KeptKind, KeptMessage, NewAudit, NewItem, PolicyScope, PolicyVersion,
+    RescuedMessage, RunRecord,
 };
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
@@ -15,6 +17,7 @@ use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, Notifi
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::policy::{Override, Phase};
 use crate::domain::queue::{Closing, Decision, Head, Pause, QueueRecord};
+use crate::domain::run::{ItemState, RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
@@ -55,10 +58,24 @@ macro_rules! attempt_columns {
 }
 macro_rules! run_columns {
     () => {
-        "id, command, state, done, failed, skipped, total, rate, actor, reason, plan, created_at, updated_at"
+        "id, command, state, done, failed, skipped, total, rate, canary, actor, reason, note, plan, hash, owner, \
+         epoch, created_at, started_at, updated_at, ended_at"
     };
 }
 pub(super) use {attempt_columns, endpoint_columns, head_cleared, queue_columns, run_columns, waiting_columns};
+macro_rules! kept_columns {
+    () => {
+        "letter, kind, queue, message, run, actor, at, until"
+    };
+}
+macro_rules! item_columns {
+    () => {
+        "ordinal, letter, source, target, bytes, state, reason, dropped"
+    };
+}
+pub(super) use {
+    attempt_columns, endpoint_columns, head_cleared, item_columns, kept_columns, queue_columns, run_columns,
+};
 
 /// A row of either driver, read by column name.
 pub(super) trait Columns {
@@ -256,17 +273,55 @@ pub(super) fn run_record(row: &impl Columns) -> Result<RunRecord, sqlx::Error> {
     Ok(RunRecord {
         id: text(row, "id")?,
         command: text(row, "command")?,
-        state: text(row, "state")?,
-        done: number(row, "done")?,
-        failed: number(row, "failed")?,
-        skipped: number(row, "skipped")?,
+        state: named(row, "state", RunState::parse)?,
+        counts: RunCounts {
+            done: number(row, "done")?,
+            failed: number(row, "failed")?,
+            skipped: number(row, "skipped")?,
+        },
         total: number(row, "total")?,
         rate: number_optional(row, "rate")?,
+        canary: number_optional(row, "canary")?,
         actor: text(row, "actor")?,
         reason: row.text("reason")?,
+        note: row.text("note")?,
         plan: text(row, "plan")?,
+        hash: text(row, "hash")?,
+        owner: row.integer("owner")?.map(IncarnationId),
+        epoch: Epoch(integer(row, "epoch")?),
         created_at: time(row, "created_at")?,
+        started_at: time_optional(row, "started_at")?,
         updated_at: time(row, "updated_at")?,
+        ended_at: time_optional(row, "ended_at")?,
+    })
+}
+
+pub(super) fn item_record(row: &impl Columns) -> Result<ItemRecord, sqlx::Error> {
+    Ok(ItemRecord {
+        item: NewItem {
+            ordinal: number(row, "ordinal")?,
+            letter: text(row, "letter")?,
+            source: parsed(row, "source", QueueName::parse)?,
+            target: named_optional(row, "target", Target::decode)?,
+            bytes: number(row, "bytes")?,
+            state: named(row, "state", ItemState::parse)?,
+            reason: row.text("reason")?,
+        },
+        dropped: row.text("dropped")?,
+    })
+}
+
+pub(super) fn kept_message(row: &impl Columns) -> Result<KeptMessage, sqlx::Error> {
+    Ok(KeptMessage {
+        letter: text(row, "letter")?,
+        kind: named(row, "kind", KeptKind::parse)?,
+        queue: parsed(row, "queue", QueueName::parse)?,
+        message: row.bytes("message")?.ok_or_else(|| missing("message"))?,
+        run: row.text("run")?,
+        actor: text(row, "actor")?,
+        keep_for: None,
+        at: time(row, "at")?,
+        until: time_optional(row, "until")?,
     })
 }
 

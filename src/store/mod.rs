@@ -14,6 +14,7 @@ mod dead_letters;
 pub mod postgres;
 mod record;
 mod rules;
+mod runs;
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ use crate::domain::url::EndpointUrl;
 pub use policies::*;
 pub use dead_letters::*;
 pub use record::*;
+pub use runs::*;
 
 /// A handle that is cheap to clone.
 pub type StoreHandle = Arc<dyn Store>;
@@ -75,6 +77,7 @@ pub enum StoreError {
 #[async_trait]
 pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + Policies + std::fmt::Debug {
 pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + DeadLetters + std::fmt::Debug {
+pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + Runs + std::fmt::Debug {
     /// `sqlite` or `postgres`, for people.
     fn kind(&self) -> &'static str;
 
@@ -237,7 +240,7 @@ pub trait Endpoints: Send + Sync {
     async fn probe_release(&self, url: &EndpointUrl, token: i64, next: ProbeNext) -> Result<(), StoreError>;
 }
 
-/// Policies, runs, audit, rescued messages.
+/// Policies, audit, rescued messages.
 #[async_trait]
 pub trait Records: Send + Sync {
     /// Appends; answers its id.
@@ -253,15 +256,6 @@ pub trait Records: Send + Sync {
     async fn policies(&self, limit: u32) -> Result<Vec<PolicyVersion>, StoreError>;
     /// All versions of a scope, newest first, at most 200.
     async fn policy_history(&self, scope: &PolicyScope) -> Result<Vec<PolicyVersion>, StoreError>;
-
-    /// A run as planned.
-    async fn run_insert(&self, run: &RunRecord) -> Result<(), StoreError>;
-    /// Counts and state of a run, guarded by the state it was read with; false when it moved on.
-    async fn run_update(&self, run: &RunRecord, expected: &str) -> Result<bool, StoreError>;
-    /// One run.
-    async fn run_get(&self, id: &str) -> Result<Option<RunRecord>, StoreError>;
-    /// Newest first, at most `limit`.
-    async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, StoreError>;
 
     /// Keeps the exact bytes of a message that no client can decode; answers its id.
     async fn rescued_insert(&self, message: &RescuedMessage) -> Result<i64, StoreError>;

@@ -399,37 +399,6 @@ pub struct PolicyVersion {
     pub at: Timestamp,
 }
 
-/// A long operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunRecord {
-    /// Its id.
-    pub id: String,
-    /// The command's name.
-    pub command: String,
-    /// `planned`, `running`, `canary`, `paused`, `done`, `failed`, `cancelled`.
-    pub state: String,
-    /// Items done.
-    pub done: u64,
-    /// Items failed.
-    pub failed: u64,
-    /// Items skipped.
-    pub skipped: u64,
-    /// Items in all.
-    pub total: u64,
-    /// Items a second, at most.
-    pub rate: Option<u32>,
-    /// Who.
-    pub actor: String,
-    /// Why.
-    pub reason: Option<String>,
-    /// The plan as JSON text.
-    pub plan: String,
-    /// When it was planned.
-    pub created_at: Timestamp,
-    /// Its last change.
-    pub updated_at: Timestamp,
-}
-
 /// A message that no client can decode, byte for byte as the broker sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RescuedMessage {

@@ -16,6 +16,7 @@ pub mod problem;
 pub mod publish;
 pub mod queue;
 pub mod record;
+pub mod run;
 
 use serde::Serialize;
 use time::OffsetDateTime;

@@ -9,6 +9,7 @@ use crate::engine::{Danger, Done, Plan, Redelivered as RedeliveredView, Tested a
 use super::endpoint::Endpoint;
 use super::policy::Policy;
 use super::queue::Queue;
+use super::run::{Run, RunPlanShape};
 
 /// What a command would do.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +28,9 @@ pub struct PlanShape {
     pub destroys: bool,
     /// Names exactly this plan.
     pub hash: String,
+    /// The run that waits for its execution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunPlanShape>,
 }
 
 /// One thing that changes.
@@ -55,6 +59,7 @@ impl From<&Plan> for PlanShape {
             messages: plan.messages,
             destroys: plan.danger == Danger::Destroys,
             hash: plan.hash.clone(),
+            run: plan.run.as_ref().map(RunPlanShape::from),
         }
     }
 }
@@ -136,6 +141,7 @@ pub fn done(done: &Done, asked: Asked) -> Value {
         Done::Tested(tested) => to_value(&Tested::from(tested)),
         Done::Endpoint(view) => to_value(&Endpoint::from(view.as_ref())),
         Done::Policy(view) => to_value(&Policy::from(view.as_ref())),
+        Done::Run(view) => to_value(&Run::from(view.as_ref())),
     }
 }
 

@@ -292,6 +292,46 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "DeadLetterDetail",
         )
     },
+    post(
+        "/v1/dead/redrive",
+        "Send dead letters back where they came from, or elsewhere.",
+        "Order",
+        "Run",
+    ),
+    post(
+        "/v1/dead/discard",
+        "Take dead letters out; they can be restored for a while.",
+        "Order",
+        "Run",
+    ),
+    post(
+        "/v1/dead/restore",
+        "Put discarded messages back into their dead-letter queue.",
+        "Order",
+        "Run",
+    ),
+    Operation {
+        query: PAGE,
+        ..get("/v1/runs", "Runs, newest first.", "RunList")
+    },
+    Operation {
+        query: PAGE,
+        failures: &[404],
+        ..get("/v1/runs/{id}", "One run, with a page of its items.", "RunWithItems")
+    },
+    post(
+        "/v1/runs/{id}/pause",
+        "Stop a run after the window in hand.",
+        "Because",
+        "Run",
+    ),
+    post("/v1/runs/{id}/resume", "Let a run go on.", "Because", "Run"),
+    post(
+        "/v1/runs/{id}/cancel",
+        "End a run; what is done stays done.",
+        "Because",
+        "Run",
+    ),
     get("/healthz", "The process answers; needs no token.", "Alive"),
     get(
         "/readyz",

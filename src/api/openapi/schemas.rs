@@ -110,7 +110,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "Plan",
         "command:string title:string lines:[PlanLine] warnings:[string] messages:integer? \
-         destroys:boolean hash:string",
+         destroys:boolean hash:string run:RunPlan",
     ),
     (
         "DeadLetter",
@@ -156,6 +156,33 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "items:[DeadGroup] next_cursor:string? taken_at:time? queues:[DeadQueue]",
     ),
     ("PlanLine", "target:string now:string effect:string"),
+    (
+        "Order",
+        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer reason:string",
+    ),
+    (
+        "Run",
+        "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
+         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? eta_s:integer? \
+         created_at:time? started_at:time? updated_at:time? ended_at:time?",
+    ),
+    (
+        "RunWithItems",
+        "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
+         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? eta_s:integer? \
+         created_at:time? started_at:time? updated_at:time? ended_at:time? \
+         plan:any items:[RunItem] next_cursor:string?",
+    ),
+    (
+        "RunItem",
+        "id:string queue:string target:string? state:string reason:string? dropped:any",
+    ),
+    ("RunList", "items:[Run] next_cursor:string? taken_at:time?"),
+    (
+        "RunPlan",
+        "id:string total:integer refused:integer size_bytes:integer oldest_at:time? newest_at:time? \
+         dropped_headers:[string] samples:[string] estimated_s:integer?",
+    ),
     ("Alive", "status:string"),
     ("Part", "ok:boolean problem:string?"),
     ("Readiness", "ready:boolean broker:Part store:Part delivering:Part"),

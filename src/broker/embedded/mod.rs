@@ -28,7 +28,7 @@ use async_trait::async_trait;
 use crate::ambient::{self, Clock};
 use crate::broker::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, ListedQueue, Look, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal, Walk,
+    ExchangeDetail, ListedQueue, Look, Outgoing, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal, Walk,
     WalkOptions,
 };
 use crate::domain::id::QueueName;
@@ -111,6 +111,16 @@ impl Broker for Embedded {
         });
         let arrival = stored.await.map_err(failure::write("publish"))?;
         Ok(arrival.map_or(Published::Returned, |_| Published::Accepted))
+    }
+
+    async fn publish_many(&self, window: &[Outgoing]) -> Vec<Result<Published, BrokerError>> {
+        let each = window.iter().map(|one| async {
+            match QueueName::parse(&one.routing_key) {
+                Ok(queue) if one.exchange.is_empty() => self.publish(&queue, &one.message).await,
+                Ok(_) | Err(_) => Ok(Published::Returned),
+            }
+        });
+        futures_util::future::join_all(each).await
     }
 
     async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError> {

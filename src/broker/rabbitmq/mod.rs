@@ -22,6 +22,7 @@ mod message;
 mod pool;
 mod prepare;
 mod publish;
+mod publish_many;
 mod rescue;
 mod walk;
 
@@ -48,7 +49,7 @@ use self::prepare::short;
 use self::publish::{Alarm, Publisher};
 use super::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, ListedQueue, Look, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal, Walk,
+    ExchangeDetail, ListedQueue, Look, Outgoing, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal, Walk,
     WalkOptions,
 };
 use crate::ambient::{self, Clock};
@@ -251,6 +252,10 @@ impl Broker for RabbitMq {
 
     async fn publish(&self, queue: &QueueName, message: &Message) -> Result<Published, BrokerError> {
         self.publisher.publish(queue.as_str(), message).await
+    }
+
+    async fn publish_many(&self, window: &[Outgoing]) -> Vec<Result<Published, BrokerError>> {
+        self.publisher.publish_many(window).await
     }
 
     async fn publish_dead(&self, message: &Message) -> Result<Published, BrokerError> {

@@ -21,7 +21,7 @@ use super::message;
 use crate::broker::{BrokerError, Published, Signal};
 use crate::domain::message::Message;
 
-const PUBLISH: &str = "publish";
+pub(super) const PUBLISH: &str = "publish";
 
 /// Publishes in flight at once, unless the broker allows fewer channels.
 const WINDOW: usize = 128;
@@ -151,7 +151,7 @@ impl Publisher {
     }
 
     /// A channel in confirm mode that nothing else uses.
-    async fn channel(&self) -> Result<(Arc<Line>, Channel), BrokerError> {
+    pub(super) async fn channel(&self) -> Result<(Arc<Line>, Channel), BrokerError> {
         let alarm = Arc::clone(&self.alarm);
         let line = self.slot.get(&self.dialer, move |notice| alarm.heed(notice)).await?;
         while let Some(channel) = self.idle_channel(&line) {
@@ -181,7 +181,7 @@ impl Publisher {
         idle.channels.pop()
     }
 
-    fn keep(&self, line: &Arc<Line>, channel: Channel) {
+    pub(super) fn keep(&self, line: &Arc<Line>, channel: Channel) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if std::ptr::eq(idle.line.as_ptr(), Arc::as_ptr(line)) && idle.channels.len() < WINDOW {
             idle.channels.push(channel);
@@ -241,6 +241,26 @@ impl Publisher {
         }
     }
 
+    pub(super) fn alarm_reason(&self) -> Option<String> {
+        self.alarm.reason()
+    }
+
+    pub(super) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// What an error after sending means. Of a window of several nobody knows whose message the broker did not
+    /// like; of one alone it is that one.
+    pub(super) fn unsettled(&self, error: CallError, alone: bool) -> Result<Published, BrokerError> {
+        if !alone && matches!(error.code(), Some(311 | 406)) {
+            return Err(BrokerError::Unknown {
+                operation: PUBLISH,
+                detail: error.text(),
+            });
+        }
+        self.failure(&Failure::Sent(error))
+    }
+
     /// Sends without waiting for anything; for nudges, which may be lost.
     pub(super) async fn fling(&self, key: &str, body: &[u8]) {
         if self.alarm.reason().is_some() || self.window.available_permits() == 0 {
@@ -277,14 +297,14 @@ fn answer(confirmation: Confirmation) -> Result<Published, BrokerError> {
 }
 
 /// 312 is *no route*; anything else is a refusal in the broker's words.
-fn returned_as(returned: &BasicReturnMessage) -> Published {
+pub(super) fn returned_as(returned: &BasicReturnMessage) -> Published {
     match returned.reply_code {
         312 => Published::Returned,
         code => Published::Refused(format!("{code} {}", returned.reply_text.as_str())),
     }
 }
 
-fn failed(detail: String) -> BrokerError {
+pub(super) fn failed(detail: String) -> BrokerError {
     BrokerError::Failed {
         operation: PUBLISH,
         detail,

@@ -217,6 +217,7 @@ mod tests {
             messages: None,
             danger: Danger::Reversible,
             hash: String::new(),
+            run: None,
         }
     }
 

@@ -64,6 +64,7 @@ fn note(report: &mut Report, done: Done) {
             report.last = Some(tested_sentence(&tested));
         }
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
+        Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
         Done::Policy(view) => report.last = Some(policy_of(&view.scope)),
         Done::Purged { queue, .. } | Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
@@ -147,6 +148,8 @@ fn target_of(command: &Command) -> String {
         | Command::PurgeQueue(queue)
         | Command::DeleteQueue(queue)
         | Command::RescueQueue(queue) => say::name(queue.as_str()),
+        Command::Run(order) => order.kind.command().to_owned(),
+        Command::ChangeRun { id, .. } => say::name(id),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
         Command::Policy(edit) => policy_of(&edit.scope),
     }

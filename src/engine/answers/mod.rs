@@ -11,7 +11,7 @@ pub(super) mod world;
 use super::query::{Answer, Query};
 use super::view::{AttemptView, Page, Readiness};
 use super::{EngineError, Inner};
-use crate::store::{AttemptQuery, AuditEntry};
+use crate::store::{AttemptQuery, AuditEntry, RunQuery};
 
 pub(super) use endpoints::WaitingCache;
 
@@ -43,6 +43,21 @@ impl Inner {
             Query::DeadGroups(query) => Answer::DeadGroups(self.dead_groups(&query).await?),
             Query::DeadLetter { id, patience } => Answer::DeadLetter(Box::new(self.dead_detail(&id, patience).await?)),
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
+            Query::Runs { before, limit } => {
+                let query = RunQuery {
+                    before,
+                    planned: false,
+                    limit,
+                };
+                let items = self.run_views(&query).await?;
+                let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
+                Answer::Runs(Page {
+                    next_cursor: items.last().filter(|_| full).map(|last| last.record.id.clone()),
+                    taken_at: self.clock.now(),
+                    items,
+                })
+            }
+            Query::Run { id, after, limit } => Answer::Run(Box::new(self.run_detail(&id, after, limit).await?)),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Readiness => Answer::Readiness(self.readiness().await),
         })

@@ -16,6 +16,7 @@ mod migrate;
 mod policies;
 mod queues;
 mod records;
+mod runs;
 mod session;
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! Policies, runs, audit and rescued messages on PostgreSQL.
+//! Policies, audit and rescued messages on PostgreSQL.
 
 use async_trait::async_trait;
 use sqlx::PgConnection;
@@ -7,11 +7,9 @@ use super::{Exclusive, PostgresStore, exclusively, storable, storable_optional};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{audit_entry, policy_version, rescued_message, run_columns, run_record, stored};
+use crate::store::columns::{audit_entry, policy_version, rescued_message};
 use crate::store::rules::audit_hash;
-use crate::store::{
-    AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, RunRecord, StoreError,
-};
+use crate::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, StoreError};
 
 const AUDIT_LAST: &str = "SELECT hash FROM redrive.audit ORDER BY id DESC LIMIT 1";
 const AUDIT_ADD: &str = "INSERT INTO redrive.audit (at, actor, command, target, reason, plan, result, detail, hash) \
@@ -27,19 +25,6 @@ const POLICIES: &str = "SELECT event_type, url, version, document, author, at FR
     (SELECT DISTINCT ON (event_type, url_key) * FROM redrive.policies \
      ORDER BY event_type, url_key, version DESC) AS newest \
     WHERE document IS NOT NULL ORDER BY event_type, url LIMIT $1";
-const RUN_ADD: &str = concat!(
-    "INSERT INTO redrive.runs (",
-    run_columns!(),
-    ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
-);
-const RUN_UPDATE: &str = "UPDATE redrive.runs SET state = $2, done = $3, failed = $4, skipped = $5, total = $6, \
-    rate = $7, updated_at = $8 WHERE id = $1 AND state = $9";
-const RUN_GET: &str = concat!("SELECT ", run_columns!(), " FROM redrive.runs WHERE id = $1");
-const RUNS: &str = concat!(
-    "SELECT ",
-    run_columns!(),
-    " FROM redrive.runs ORDER BY created_at DESC, id DESC LIMIT $1"
-);
 const RESCUED_ADD: &str = "INSERT INTO redrive.rescued (queue, header_frame, body, reason, at) \
     VALUES ($1, $2, $3, $4, redrive.store_now()) RETURNING id";
 const RESCUED: &str = "SELECT id, queue, header_frame, body, reason, at FROM redrive.rescued \
@@ -93,61 +78,6 @@ impl Records for PostgresStore {
 
     async fn policy_history(&self, scope: &PolicyScope) -> Result<Vec<PolicyVersion>, StoreError> {
         self.versions(scope, HISTORY_MAX).await
-    }
-
-    async fn run_insert(&self, run: &RunRecord) -> Result<(), StoreError> {
-        let query = sqlx::query(RUN_ADD)
-            .bind(&run.id)
-            .bind(&run.command)
-            .bind(&run.state)
-            .bind(stored(run.done))
-            .bind(stored(run.failed))
-            .bind(stored(run.skipped))
-            .bind(stored(run.total))
-            .bind(run.rate.map(i64::from))
-            .bind(storable(&run.actor))
-            .bind(storable_optional(run.reason.as_ref()))
-            .bind(storable(&run.plan))
-            .bind(run.created_at.micros())
-            .bind(run.updated_at.micros());
-        self.call("saving a run", async |connection: &mut PgConnection| {
-            query.execute(connection).await.map(drop)
-        })
-        .await
-    }
-
-    async fn run_update(&self, run: &RunRecord, expected: &str) -> Result<bool, StoreError> {
-        let query = sqlx::query(RUN_UPDATE)
-            .bind(&run.id)
-            .bind(&run.state)
-            .bind(stored(run.done))
-            .bind(stored(run.failed))
-            .bind(stored(run.skipped))
-            .bind(stored(run.total))
-            .bind(run.rate.map(i64::from))
-            .bind(run.updated_at.micros())
-            .bind(expected);
-        self.call("updating a run", async |connection: &mut PgConnection| {
-            Ok(query.execute(connection).await?.rows_affected() == 1)
-        })
-        .await
-    }
-
-    async fn run_get(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
-        self.call("reading a run", async |connection: &mut PgConnection| {
-            let query = sqlx::query(RUN_GET).bind(storable(id));
-            let row = query.fetch_optional(connection).await?;
-            row.as_ref().map(run_record).transpose()
-        })
-        .await
-    }
-
-    async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, StoreError> {
-        self.call("listing runs", async |connection: &mut PgConnection| {
-            let rows = sqlx::query(RUNS).bind(i64::from(limit)).fetch_all(connection).await?;
-            rows.iter().map(run_record).collect()
-        })
-        .await
     }
 
     async fn rescued_insert(&self, message: &RescuedMessage) -> Result<i64, StoreError> {

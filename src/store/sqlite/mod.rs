@@ -13,6 +13,7 @@ mod incarnations;
 mod policies;
 mod queues;
 mod records;
+mod runs;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -35,6 +36,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001.sql")),
     (6, include_str!("migrations/0006.sql")),
     (2, include_str!("migrations/0002.sql")),
+    (3, include_str!("migrations/0003.sql")),
 ];
 
 /// A store in an open file.

@@ -1,4 +1,4 @@
-//! Policies, runs, audit and rescued messages in a SQLite file.
+//! Policies, audit and rescued messages in a SQLite file.
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
@@ -8,11 +8,9 @@ use super::error::unread;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{audit_entry, policy_version, rescued_message, run_columns, run_record, stored};
+use crate::store::columns::{audit_entry, policy_version, rescued_message};
 use crate::store::rules::audit_hash;
-use crate::store::{
-    AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, RunRecord, StoreError,
-};
+use crate::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, StoreError};
 
 const AUDIT_LAST: &str = "SELECT hash FROM audit ORDER BY id DESC LIMIT 1";
 const AUDIT_ADD: &str = "INSERT INTO audit (at, actor, command, target, reason, plan, result, detail, hash) \
@@ -27,19 +25,6 @@ const POLICY_VERSIONS: &str = "SELECT event_type, url, version, document, author
 const POLICIES: &str = "SELECT event_type, url, version, document, author, at FROM policies AS p \
     WHERE document IS NOT NULL AND version = (SELECT MAX(version) FROM policies AS newer \
         WHERE newer.event_type = p.event_type AND newer.url = p.url) ORDER BY event_type, url LIMIT $1";
-const RUN_ADD: &str = concat!(
-    "INSERT INTO runs (",
-    run_columns!(),
-    ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
-);
-const RUN_UPDATE: &str = "UPDATE runs SET state = $2, done = $3, failed = $4, skipped = $5, total = $6, \
-    rate = $7, updated_at = $8 WHERE id = $1 AND state = $9";
-const RUN_GET: &str = concat!("SELECT ", run_columns!(), " FROM runs WHERE id = $1");
-const RUNS: &str = concat!(
-    "SELECT ",
-    run_columns!(),
-    " FROM runs ORDER BY created_at DESC, id DESC LIMIT $1"
-);
 const RESCUED_ADD: &str = "INSERT INTO rescued (queue, header_frame, body, reason, at) \
     VALUES ($1, $2, $3, $4, $5) RETURNING id";
 const RESCUED: &str = "SELECT id, queue, header_frame, body, reason, at FROM rescued \
@@ -102,59 +87,6 @@ impl Records for SqliteStore {
 
     async fn policy_history(&self, scope: &PolicyScope) -> Result<Vec<PolicyVersion>, StoreError> {
         self.versions(scope, HISTORY_MAX).await
-    }
-
-    async fn run_insert(&self, run: &RunRecord) -> Result<(), StoreError> {
-        let run = run.clone();
-        self.write("saving a run", move |connection| {
-            Box::pin(async move { insert(connection, &run).await })
-        })
-        .await
-    }
-
-    async fn run_update(&self, run: &RunRecord, expected: &str) -> Result<bool, StoreError> {
-        let (run, expected) = (run.clone(), expected.to_owned());
-        let updated = self
-            .write("updating a run", move |connection| {
-                Box::pin(async move {
-                    let query = sqlx::query(RUN_UPDATE)
-                        .bind(&run.id)
-                        .bind(&run.state)
-                        .bind(stored(run.done))
-                        .bind(stored(run.failed))
-                        .bind(stored(run.skipped))
-                        .bind(stored(run.total))
-                        .bind(run.rate.map(i64::from))
-                        .bind(run.updated_at.micros())
-                        .bind(expected);
-                    Ok(query.execute(connection).await?.rows_affected())
-                })
-            })
-            .await?;
-        Ok(updated == 1)
-    }
-
-    async fn run_get(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
-        let operation = "reading a run";
-        let row = sqlx::query(RUN_GET)
-            .bind(id)
-            .fetch_optional(self.readers())
-            .await
-            .map_err(unread(operation))?;
-        row.as_ref().map(run_record).transpose().map_err(unread(operation))
-    }
-
-    async fn runs(&self, limit: u32) -> Result<Vec<RunRecord>, StoreError> {
-        let operation = "listing runs";
-        let rows = sqlx::query(RUNS)
-            .bind(i64::from(limit))
-            .fetch_all(self.readers())
-            .await
-            .map_err(unread(operation))?;
-        rows.iter()
-            .map(run_record)
-            .collect::<Result<_, _>>()
-            .map_err(unread(operation))
     }
 
     async fn rescued_insert(&self, message: &RescuedMessage) -> Result<i64, StoreError> {

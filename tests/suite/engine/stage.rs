@@ -84,6 +84,7 @@ fn settings(vhost: &str) -> EngineSettings {
         },
         take_over: Duration::from_secs(20),
         drain: Duration::from_secs(5),
+        discard_keep: Duration::from_hours(7 * 24),
         rates: HashMap::new(),
     }
 }

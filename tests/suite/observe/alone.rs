@@ -85,6 +85,7 @@ async fn engine(installation: &Installation) -> Engine {
         default_policy: RetryPolicy::default(),
         take_over: Duration::from_secs(60),
         drain: Duration::from_secs(5),
+        discard_keep: Duration::from_hours(7 * 24),
         rates: HashMap::new(),
     };
     let clock = Clock::system();

@@ -1,7 +1,7 @@
 //! Policies, runs, audit, rescued messages.
 
 use redrive::domain::time::Timestamp;
-use redrive::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, RescuedMessage, RunRecord};
+use redrive::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, RescuedMessage};
 use sha2::{Digest, Sha256};
 
 use super::fixtures::{Place, queue, url};
@@ -161,61 +161,6 @@ pub(super) async fn concurrent_saves_of_a_policy_get_versions_of_their_own(place
     versions.sort_unstable();
     assert_eq!(versions, (1..=20).collect::<Vec<i64>>());
     other.close().await;
-}
-
-fn run(id: &str, created_at: i64) -> RunRecord {
-    RunRecord {
-        id: id.to_owned(),
-        command: "redrive".to_owned(),
-        state: "planned".to_owned(),
-        done: 0,
-        failed: 0,
-        skipped: 0,
-        total: 9,
-        rate: Some(50),
-        actor: "ann".to_owned(),
-        reason: None,
-        plan: "{\"ids\":[]}".to_owned(),
-        created_at: Timestamp::from_micros(created_at),
-        updated_at: Timestamp::from_micros(created_at),
-    }
-}
-
-pub(super) async fn a_run_is_updated_only_from_the_state_it_was_read_in(place: &Place) {
-    let store = &*place.store;
-    let planned = run("r", 1);
-    store.run_insert(&planned).await.unwrap();
-    assert_eq!(store.run_get("r").await.unwrap().as_ref(), Some(&planned));
-    let running = RunRecord {
-        state: "running".to_owned(),
-        done: 4,
-        failed: 1,
-        skipped: 2,
-        rate: None,
-        updated_at: Timestamp::from_micros(2),
-        ..planned.clone()
-    };
-    assert!(store.run_update(&running, "planned").await.unwrap());
-    assert!(!store.run_update(&planned, "planned").await.unwrap(), "it moved on");
-    assert_eq!(store.run_get("r").await.unwrap(), Some(running));
-    assert_eq!(store.run_get("none").await.unwrap(), None);
-    let wrong = RunRecord {
-        state: "flying".to_owned(),
-        ..run("s", 1)
-    };
-    store
-        .run_insert(&wrong)
-        .await
-        .expect_err("the database knows the states too");
-}
-
-pub(super) async fn runs_are_listed_newest_first(place: &Place) {
-    let store = &*place.store;
-    for (id, at) in [("a", 2), ("b", 3), ("c", 1)] {
-        store.run_insert(&run(id, at)).await.unwrap();
-    }
-    let ids: Vec<String> = store.runs(2).await.unwrap().into_iter().map(|run| run.id).collect();
-    assert_eq!(ids, ["b", "a"]);
 }
 
 pub(super) async fn a_rescued_message_keeps_its_exact_bytes(place: &Place) {

@@ -11,6 +11,7 @@ use redrive::domain::dead_letter::{DeadLetter, DeadLetterId};
 use redrive::domain::endpoint::{Endpoint, EndpointChange};
 use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
 use redrive::domain::queue::{Decision, QueueRecord};
+use redrive::domain::run::{RunCounts, RunState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
@@ -24,6 +25,12 @@ use redrive::store::{
     FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
     NewIncarnation, NewPause, NewPolicy, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark,
     QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Success, Tally,
+    Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints,
+    Evidence, Failure, FailureRecorded, Frozen, Guarded, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery,
+    ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NewAudit, NewIncarnation, NewItem,
+    NewPause, NewPolicy, NewRun, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery,
+    Queues, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store,
+    StoreError, StoreHandle, Success, Tally,
 };
 
 use super::wait::at_moment;
@@ -159,10 +166,6 @@ passed_on! {
         policy_get(scope: &PolicyScope) -> Option<PolicyVersion>;
         policies(limit: u32) -> Vec<PolicyVersion>;
         policy_history(scope: &PolicyScope) -> Vec<PolicyVersion>;
-        run_insert(run: &RunRecord) -> ();
-        run_update(run: &RunRecord, expected: &str) -> bool;
-        run_get(id: &str) -> Option<RunRecord>;
-        runs(limit: u32) -> Vec<RunRecord>;
         rescued_insert(message: &RescuedMessage) -> i64;
         rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
     }
@@ -183,6 +186,28 @@ passed_on! {
         dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
         dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
         dead_letters_remove(ids: &[DeadLetterId]) -> u64;
+    Runs {
+        run_create(new: &NewRun) -> ();
+        run_items_add(run: &str, items: &[NewItem]) -> ();
+        run_freeze(run: &str, frozen: &Frozen) -> bool;
+        run_start(run: &str, hash: &str, actor: &str, reason: Option<&str>) -> bool;
+        run_get(run: &str) -> Option<RunRecord>;
+        runs(query: &RunQuery) -> Vec<RunRecord>;
+        runs_open(limit: u32) -> Vec<RunRecord>;
+        run_take(run: &str, incarnation: IncarnationId) -> RunTaken;
+        run_free(run: &str, epoch: Epoch) -> bool;
+        run_change(run: &str, from: &[RunState], to: RunState, note: Option<&str>) -> bool;
+        run_advance(run: &str, epoch: Epoch, advance: &Advance) -> Guarded;
+        run_stop(run: &str, epoch: Epoch, stop: &RunStop) -> bool;
+        run_counts(run: &str) -> RunCounts;
+        run_items(query: &ItemQuery) -> Vec<ItemRecord>;
+        source_take(queue: &QueueName, run: &str, epoch: Epoch) -> SourceTaken;
+        source_free(queue: &QueueName, run: &str) -> ();
+        kept_put(kept: &KeptMessage) -> ();
+        kept_get(letter: &str, kind: KeptKind) -> Option<KeptMessage>;
+        kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
+        kept_drop(letter: &str, kind: KeptKind) -> bool;
+        runs_trim(bounds: RunBounds) -> u64;
     }
 }
 

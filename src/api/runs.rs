@@ -1,0 +1,106 @@
+//! Runs: what starts one, and what is done to one.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::domain::run::RunWish;
+use crate::engine::runs::OrderKind;
+use crate::engine::{Answer, Command, Query};
+use crate::wire::List;
+use crate::wire::input;
+use crate::wire::plan::Asked;
+use crate::wire::problem::Problem;
+use crate::wire::run::{OrderInput, Run, RunWithItems};
+
+use super::Shared;
+use super::act::{Because, Options, act};
+use super::extract::{Input, Params, Segment};
+use super::guard::Caller;
+use super::problem::answer;
+use super::queues::mismatch;
+
+macro_rules! order {
+    ($name:ident, $kind:ident) => {
+        pub(super) async fn $name(
+            State(shared): State<Arc<Shared>>,
+            Extension(caller): Extension<Caller>,
+            Params(mut options): Params<Options>,
+            Input(mut input): Input<OrderInput>,
+        ) -> Result<Response, Problem> {
+            options.reason = input.reason.take().or(options.reason);
+            let order = input.order(OrderKind::$kind)?;
+            act(&shared, &caller, options, Command::Run(order), Asked::One).await
+        }
+    };
+}
+
+order!(redrive, Redrive);
+order!(discard, Discard);
+order!(restore, Restore);
+
+macro_rules! wish {
+    ($name:ident, $wish:ident) => {
+        pub(super) async fn $name(
+            State(shared): State<Arc<Shared>>,
+            Extension(caller): Extension<Caller>,
+            Segment(id): Segment,
+            Params(mut options): Params<Options>,
+            Input(because): Input<Because>,
+        ) -> Result<Response, Problem> {
+            options.reason = because.reason.or(options.reason);
+            let wish = RunWish::$wish;
+            act(
+                &shared,
+                &caller,
+                options,
+                Command::ChangeRun { id, wish },
+                Asked::One,
+            )
+            .await
+        }
+    };
+}
+
+wish!(pause, Pause);
+wish!(resume, Resume);
+wish!(cancel, Cancel);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Paged {
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(paged): Params<Paged>) -> Result<Response, Problem> {
+    let query = Query::Runs {
+        before: paged.cursor,
+        limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
+    };
+    let Answer::Runs(page) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<Run>::of(&page)))
+}
+
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Segment(id): Segment,
+    Params(paged): Params<Paged>,
+) -> Result<Response, Problem> {
+    let after = paged.cursor.as_deref().map(str::parse).transpose();
+    let query = Query::Run {
+        id,
+        after: after.map_err(|_| Problem::field("cursor", "cursor is not one of ours"))?,
+        limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
+    };
+    let Answer::Run(detail) = shared.engine()?.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &RunWithItems::from(&*detail)))
+}

@@ -1,0 +1,245 @@
+//! Runs: starting one, following it, and what is done to one.
+
+use std::io::{self, IsTerminal, Write as _};
+
+use crate::domain::run::{RunState, RunWish};
+use crate::engine::runs::{Order, OrderKind, RunView};
+use crate::engine::{Answer, Command, Done, Query};
+use crate::wire::input;
+use crate::wire::run::{Item, OrderInput, Run as RunShape, RunWithItems};
+
+use super::Session;
+use super::args::{Listed, Run, Selected};
+use super::exit::{Exit, Failure};
+use super::output::{Column, or_dash, say, shown};
+use super::queues::mismatch;
+use super::when::{relative, span};
+
+/// Plans, asks, starts, and follows it to its end.
+pub(super) async fn order(session: &Session<'_>, kind: OrderKind, selected: &Selected) -> Result<Exit, Failure> {
+    let input = OrderInput {
+        ids: selected.ids.clone(),
+        group: selected.group.clone(),
+        filter: selected.filter.clone(),
+        all: selected.all,
+        rate: selected.rate,
+        to: selected.to.clone(),
+        canary: selected.canary,
+        reason: None,
+    };
+    start(session, input.order(kind)?, selected.detach).await
+}
+
+/// Starts a run and follows it, unless a daemon has it and nobody wants to wait.
+pub(super) async fn start(session: &Session<'_>, order: Order, detach: bool) -> Result<Exit, Failure> {
+    match session.act(Command::Run(order)).await? {
+        Some(Done::Run(run)) => follow(session, &run, detach).await,
+        Some(_) => Err(mismatch()),
+        None => Ok(Exit::Done),
+    }
+}
+
+async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -> Result<Exit, Failure> {
+    let id = run.record.id.clone();
+    if detach && session.engine.others_deliver().await {
+        print(session, run)?;
+        return Ok(Exit::Done);
+    }
+    if detach {
+        say("no daemon is alive to work on it: it is worked on here");
+    }
+    let mut progress = Progress::new();
+    let ended = session.engine.follow_run(&id, |view| progress.show(view)).await?;
+    progress.end();
+    print(session, &ended)?;
+    Ok(exit(&ended))
+}
+
+/// What the exit code says: done, partly, or not at all.
+fn exit(run: &RunView) -> Exit {
+    let counts = run.counts();
+    let nothing_missed = counts.failed == 0 && counts.skipped == 0;
+    match run.state() {
+        RunState::Done if nothing_missed => Exit::Done,
+        RunState::Canary | RunState::Paused | RunState::Running | RunState::Planned => Exit::Partly,
+        RunState::Done | RunState::Failed | RunState::Cancelled if counts.done > 0 => Exit::Partly,
+        RunState::Done | RunState::Failed | RunState::Cancelled => Exit::Failed,
+    }
+}
+
+/// One line on standard error that is drawn again on a terminal, and now and then elsewhere.
+struct Progress {
+    terminal: bool,
+    last: String,
+    shown: u64,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            terminal: io::stderr().is_terminal(),
+            last: String::new(),
+            shown: 0,
+        }
+    }
+
+    fn show(&mut self, view: &RunView) {
+        let run = &view.record;
+        let mut line = format!("{} of {}", run.counts.settled(), run.total);
+        if run.counts.failed + run.counts.skipped > 0 {
+            line.push_str(&format!(
+                " ({} failed, {} skipped)",
+                run.counts.failed, run.counts.skipped
+            ));
+        }
+        if let Some(eta) = view.eta {
+            line.push_str(&format!(", {} to go", span(eta)));
+        }
+        if let Some(note) = &run.note {
+            line.push_str(&format!(": {}", shown(note)));
+        }
+        if line == self.last {
+            return;
+        }
+        // On a terminal each change, elsewhere about one line in five seconds.
+        if self.terminal {
+            let _ = write!(io::stderr().lock(), "\r\x1b[K{line}");
+        } else if self.shown.is_multiple_of(25) {
+            say(&line);
+        }
+        self.shown += 1;
+        self.last = line;
+    }
+
+    fn end(&self) {
+        if self.terminal && !self.last.is_empty() {
+            say("");
+        }
+    }
+}
+
+fn print(session: &Session<'_>, view: &RunView) -> Result<(), Failure> {
+    let run = &view.record;
+    session.output.facts(
+        &RunShape::from(view),
+        &[
+            ("run", Some(run.id.clone())),
+            ("command", Some(run.command.clone())),
+            ("state", Some(run.state.as_str().to_owned())),
+            ("done", Some(run.counts.done.to_string())),
+            ("failed", Some(run.counts.failed.to_string())),
+            ("skipped", Some(run.counts.skipped.to_string())),
+            ("total", Some(run.total.to_string())),
+            ("note", run.note.clone()),
+        ],
+    )?;
+    Ok(())
+}
+
+const COLUMNS: &[Column] = &[
+    Column::Text("run"),
+    Column::Text("command"),
+    Column::Text("state"),
+    Column::Number("done"),
+    Column::Number("failed"),
+    Column::Number("skipped"),
+    Column::Number("total"),
+    Column::Text("who"),
+    Column::Text("created"),
+    Column::Text("note"),
+];
+
+pub(super) async fn one(session: &Session<'_>, run: &Run) -> Result<Exit, Failure> {
+    let (id, wish) = match run {
+        Run::List(listed) => return list(session, listed).await,
+        Run::Show { id, limit } => return show(session, id, *limit).await,
+        Run::Pause { id } => (id, RunWish::Pause),
+        Run::Resume { id } => (id, RunWish::Resume),
+        Run::Cancel { id } => (id, RunWish::Cancel),
+    };
+    let command = Command::ChangeRun { id: id.clone(), wish };
+    match session.act(command).await? {
+        Some(Done::Run(view)) if wish == RunWish::Resume => follow(session, &view, false).await,
+        Some(Done::Run(view)) => {
+            print(session, &view)?;
+            Ok(Exit::Done)
+        }
+        Some(_) => Err(mismatch()),
+        None => Ok(Exit::Done),
+    }
+}
+
+async fn list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
+    let query = Query::Runs {
+        before: None,
+        limit: listed.limit.min(input::LIMIT_MAX),
+    };
+    let Answer::Runs(page) = session.engine.query(query).await? else {
+        return Err(mismatch());
+    };
+    let items: Vec<(RunShape, String)> = page
+        .items
+        .iter()
+        .map(|view| (RunShape::from(view), relative(view.record.created_at, view.taken_at)))
+        .collect();
+    if session.output.is_json() {
+        let shapes: Vec<&RunShape> = items.iter().map(|(shape, _)| shape).collect();
+        super::output::document(&shapes)?;
+        return Ok(Exit::Done);
+    }
+    let rows: Vec<Row> = items.iter().map(|(shape, created)| Row(shape, created)).collect();
+    session.output.list(&rows, COLUMNS, |Row(run, created)| {
+        vec![
+            run.id.clone(),
+            run.command.clone(),
+            run.state.to_owned(),
+            run.done.to_string(),
+            run.failed.to_string(),
+            run.skipped.to_string(),
+            run.total.to_string(),
+            run.actor.clone(),
+            (*created).clone(),
+            or_dash(run.note.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+/// A run, and when it was created as people say it.
+#[derive(serde::Serialize)]
+struct Row<'a>(&'a RunShape, &'a String);
+
+const ITEMS: &[Column] = &[
+    Column::Text("id"),
+    Column::Text("queue"),
+    Column::Text("target"),
+    Column::Text("state"),
+    Column::Text("reason"),
+];
+
+async fn show(session: &Session<'_>, id: &str, limit: u32) -> Result<Exit, Failure> {
+    let query = Query::Run {
+        id: id.to_owned(),
+        after: None,
+        limit,
+    };
+    let Answer::Run(detail) = session.engine.query(query).await? else {
+        return Err(mismatch());
+    };
+    let shape = RunWithItems::from(&*detail);
+    if session.output.is_json() {
+        super::output::document(&shape)?;
+        return Ok(Exit::Done);
+    }
+    print(session, &detail.run)?;
+    session.output.list(&shape.items, ITEMS, |item: &Item| {
+        vec![
+            item.id.clone(),
+            item.queue.clone(),
+            or_dash(item.target.as_deref()),
+            item.state.to_owned(),
+            or_dash(item.reason.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,320 @@
+//! The messages that an order selects, batch by batch: dead letters from their queues, discarded ones from the
+//! store, everything of a queue that is moved.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use super::order::{Order, OrderKind, Selection};
+use super::outgoing::{is_dropped, redriven};
+use crate::broker::{Walk, WalkOptions};
+use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
+use crate::domain::id::QueueName;
+use crate::domain::message::{Message, decode};
+use crate::domain::naming::hex;
+use crate::domain::run::Target;
+use crate::domain::time::Timestamp;
+use crate::engine::{EngineError, Inner};
+use crate::store::{KeptKind, KeptMessage, KeptQuery};
+
+/// Messages of one batch.
+const BATCH: usize = 2_000;
+/// Characters of a body that a sample shows.
+const SAMPLE_MAX: usize = 60;
+
+/// One selected message.
+#[derive(Clone, Debug)]
+pub(super) struct Letter {
+    pub(super) id: String,
+    pub(super) source: QueueName,
+    /// Where it came from, or what is known of it.
+    pub(super) target: Result<Target, String>,
+    pub(super) bytes: u64,
+    pub(super) at: Option<Timestamp>,
+    pub(super) redriven: u64,
+    /// What is taken off it.
+    pub(super) dropped: Vec<String>,
+    /// The message for people (from outside).
+    pub(super) sample: String,
+}
+
+/// Some selected messages.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) letters: Vec<Letter>,
+    /// Not selected because they died again after a redrive.
+    pub(super) left_out: u64,
+}
+
+/// What equal messages of a queue have in common.
+pub(super) fn identity(queue: &QueueName, message: &Message) -> (String, bool) {
+    let like = likeness(queue.as_str(), message);
+    (hex(&like.digest), like.collapses)
+}
+
+/// The same, of an id.
+pub(super) fn common(letter: &str) -> &str {
+    letter.split_once('.').map_or(letter, |(common, _)| common)
+}
+
+/// The selected messages that are still to come.
+pub(super) struct Letters {
+    from: From,
+    selection: Selection,
+}
+
+enum From {
+    Queues {
+        left: VecDeque<QueueName>,
+        walking: Option<Walking>,
+    },
+    Kept {
+        after: Option<String>,
+        over: bool,
+    },
+}
+
+struct Walking {
+    queue: QueueName,
+    walk: Box<dyn Walk>,
+    /// How many alike were met.
+    alike: HashMap<[u8; 16], u32>,
+}
+
+impl Inner {
+    pub(super) async fn letters(&self, order: &Order) -> Result<Letters, EngineError> {
+        let from = match (order.kind, &order.selection) {
+            (OrderKind::Restore, Selection::Ids(_) | Selection::All) => From::Kept {
+                after: None,
+                over: false,
+            },
+            (OrderKind::Restore, _) => {
+                return Err(EngineError::Invalid {
+                    field: "ids".to_owned(),
+                    message: "discarded messages are restored by ids, or all of them".to_owned(),
+                });
+            }
+            (_, Selection::Queue(queue)) => From::Queues {
+                left: VecDeque::from([queue.clone()]),
+                walking: None,
+            },
+            (_, _) => From::Queues {
+                left: self.dead_letter_queues().await?.into(),
+                walking: None,
+            },
+        };
+        Ok(Letters {
+            from,
+            selection: order.selection.clone(),
+        })
+    }
+}
+
+impl Letters {
+    /// The next ones; `None` at the end.
+    pub(super) async fn next(&mut self, engine: &Inner) -> Result<Option<Batch>, EngineError> {
+        match &mut self.from {
+            From::Kept { over: true, .. } => Ok(None),
+            From::Kept { after, over } => {
+                let letters = match &self.selection {
+                    Selection::Ids(ids) => ids.clone(),
+                    _ => Vec::new(),
+                };
+                let query = KeptQuery {
+                    kind: KeptKind::Discarded,
+                    run: None,
+                    letters,
+                    after: after.clone(),
+                    limit: u32::try_from(BATCH).unwrap_or(u32::MAX),
+                };
+                let kept = engine.store.kept_list(&query).await?;
+                *over = kept.len() < BATCH;
+                *after = kept.last().map(|kept| kept.letter.clone());
+                Ok(Some(Batch {
+                    letters: kept.into_iter().map(discarded).collect(),
+                    left_out: 0,
+                }))
+            }
+            From::Queues { left, walking } => {
+                let is_ours = |name: &str| engine.settings.naming.is_delivery_queue(name);
+                loop {
+                    if walking.is_none() {
+                        let Some(queue) = left.pop_front() else { return Ok(None) };
+                        *walking = begin(engine, queue).await?;
+                        if walking.is_none() {
+                            continue;
+                        }
+                    }
+                    let Some(current) = walking else { continue };
+                    let walked = current.walk.next(BATCH).await?;
+                    if walked.is_empty() {
+                        if let Some(done) = walking.take() {
+                            done.walk.close().await?;
+                        }
+                        continue;
+                    }
+                    let mut batch = Batch::default();
+                    for one in &walked {
+                        let letter = current.read(&one.message, one.position);
+                        let Some(letter) = letter else { continue };
+                        match chosen(&self.selection, &letter) {
+                            Chosen::Yes => batch.letters.push(selected(&letter, &one.message, &is_ours)),
+                            Chosen::LeftOut => batch.left_out += 1,
+                            Chosen::No => {}
+                        }
+                    }
+                    return Ok(Some(batch));
+                }
+            }
+        }
+    }
+}
+
+async fn begin(engine: &Inner, queue: QueueName) -> Result<Option<Walking>, EngineError> {
+    let detail = engine.broker.queue_detail(&queue).await.ok().flatten();
+    let options = WalkOptions {
+        quorum: detail
+            .and_then(|detail| detail.queue_type)
+            .is_some_and(|kind| kind == "quorum"),
+        ..WalkOptions::default()
+    };
+    let walk = engine.broker.walk(&queue, options).await?;
+    Ok(walk.map(|walk| Walking {
+        queue,
+        walk,
+        alike: HashMap::new(),
+    }))
+}
+
+impl Walking {
+    /// The dead letter, unless it is a copy of one that was met.
+    fn read(&mut self, message: &Message, position: u64) -> Option<DeadLetter> {
+        let like = likeness(self.queue.as_str(), message);
+        let ordinal = self.alike.entry(like.digest).or_default();
+        *ordinal += 1;
+        if like.collapses && *ordinal > 1 {
+            return None;
+        }
+        let found = Found {
+            queue: &self.queue,
+            position,
+            redelivered: false,
+            message_ttl_ms: None,
+            queue_expires_at: None,
+        };
+        Some(dead_letter::read(message, &like, *ordinal, &found))
+    }
+}
+
+enum Chosen {
+    Yes,
+    No,
+    LeftOut,
+}
+
+fn chosen(selection: &Selection, letter: &DeadLetter) -> Chosen {
+    let yes = match selection {
+        Selection::Ids(ids) => ids.iter().any(|id| id == letter.id.as_str()),
+        Selection::Group(fingerprint) => *fingerprint == letter.fingerprint,
+        Selection::Queue(_) => true,
+        Selection::All | Selection::Filter(_) if letter.redriven > 0 => return Chosen::LeftOut,
+        Selection::All => true,
+        Selection::Filter(_) => false,
+    };
+    if yes { Chosen::Yes } else { Chosen::No }
+}
+
+fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(&str) -> bool) -> Letter {
+    let target = match dead_letter::target(message, is_ours) {
+        Ok(dead_letter::Target::Delivery(queue)) => Ok(Target::Queue(queue)),
+        Ok(dead_letter::Target::Exchange { exchange, routing_key }) => {
+            Target::of(exchange, routing_key).ok_or_else(|| "its origin has no name".to_owned())
+        }
+        Err(unknown) => Err(unknown.to_string()),
+    };
+    let target = if message.is_whole() {
+        target
+    } else {
+        Err("its headers are nested too deeply to be sent on as they were".to_owned())
+    };
+    Letter {
+        id: letter.id.as_str().to_owned(),
+        source: letter.queue.clone(),
+        target,
+        bytes: letter.size_bytes,
+        at: letter.last_failed_at.or(letter.first_failed_at),
+        redriven: redriven(message),
+        dropped: dropped(message),
+        sample: sample(letter.id.as_str(), message),
+    }
+}
+
+fn dropped(message: &Message) -> Vec<String> {
+    let mut names: HashSet<&str> = message
+        .headers
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .filter(|name| is_dropped(name))
+        .collect();
+    if message.expiration.is_some() {
+        names.insert("expiration");
+    }
+    if message.priority.is_some() {
+        names.insert("priority");
+    }
+    names.into_iter().map(ToOwned::to_owned).collect()
+}
+
+fn discarded(kept: KeptMessage) -> Letter {
+    let message = decode(&kept.message);
+    Letter {
+        target: message
+            .as_ref()
+            .map(|_| Target::Queue(kept.queue.clone()))
+            .ok_or_else(|| "it cannot be read any more".to_owned()),
+        bytes: message.as_ref().map_or(0, |message| message.body.len() as u64),
+        at: Some(kept.at),
+        redriven: 0,
+        dropped: Vec::new(),
+        sample: message.map_or_else(String::new, |message| sample(&kept.letter, &message)),
+        source: kept.queue,
+        id: kept.letter,
+    }
+}
+
+fn sample(id: &str, message: &Message) -> String {
+    let end = message.body.len().min(SAMPLE_MAX);
+    let body = String::from_utf8_lossy(&message.body[..end]);
+    format!("{id}: {body}")
+}
+
+impl Inner {
+    /// The queues that dead letters are in: ours, and every queue that another one dead-letters into.
+    async fn dead_letter_queues(&self) -> Result<Vec<QueueName>, EngineError> {
+        let mut queues: Vec<QueueName> = QueueName::parse(&self.settings.naming.dead_letter_queue())
+            .into_iter()
+            .collect();
+        let page = self.broker.queues_all().await?;
+        for queue in page.queues {
+            let argument = |name: &str| {
+                queue
+                    .arguments
+                    .iter()
+                    .find(|(key, _)| key == name)
+                    .map(|(_, value)| value.clone())
+            };
+            let Some(exchange) = argument("x-dead-letter-exchange") else {
+                continue;
+            };
+            let key = argument("x-dead-letter-routing-key").unwrap_or_else(|| queue.name.as_str().to_owned());
+            if exchange.is_empty() {
+                queues.extend(QueueName::parse(&key));
+            } else if let Some(detail) = self.broker.exchange_detail(&exchange).await? {
+                let bound = detail.bindings.into_iter().filter(|binding| !binding.to_exchange);
+                queues.extend(bound.filter_map(|binding| QueueName::parse(&binding.destination).ok()));
+            }
+        }
+        queues.retain(|queue| !self.settings.naming.is_delivery_queue(queue.as_str()));
+        queues.sort();
+        queues.dedup();
+        Ok(queues)
+    }
+}

@@ -1,0 +1,87 @@
+//! What is wanted: which messages, and what becomes of them. Kept with the run as part of its plan.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::id::QueueName;
+
+/// Which messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// These dead letters.
+    Ids(Vec<String>),
+    /// A group of dead letters, by its fingerprint.
+    Group(String),
+    /// Dead letters that match an expression.
+    Filter(String),
+    /// Every dead letter, but for those that died again after a redrive.
+    All,
+    /// Every message of a queue.
+    Queue(QueueName),
+}
+
+/// What becomes of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderKind {
+    /// Sent back where they came from, or elsewhere.
+    Redrive,
+    /// Taken out and kept for a while.
+    Discard,
+    /// Put back into the dead-letter queue that they were discarded from.
+    Restore,
+    /// Moved to another queue as they are.
+    Move,
+}
+
+impl OrderKind {
+    /// The command's name, as audited.
+    #[must_use]
+    pub const fn command(self) -> &'static str {
+        match self {
+            Self::Redrive => "dead redrive",
+            Self::Discard => "dead discard",
+            Self::Restore => "dead restore",
+            Self::Move => "queue move",
+        }
+    }
+
+    /// What it does, for people.
+    #[must_use]
+    pub const fn verb(self) -> &'static str {
+        match self {
+            Self::Redrive => "redrive",
+            Self::Discard => "discard",
+            Self::Restore => "restore",
+            Self::Move => "move",
+        }
+    }
+}
+
+/// What is wanted of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// What.
+    pub kind: OrderKind,
+    /// Of which messages.
+    pub selection: Selection,
+    /// Into this queue, instead of where they came from.
+    pub to: Option<QueueName>,
+    /// Items a second, at most; without it as fast as goes.
+    pub rate: Option<u32>,
+    /// Stop and ask after so many.
+    pub canary: Option<u64>,
+}
+
+impl Order {
+    /// An order without anything special.
+    #[must_use]
+    pub const fn new(kind: OrderKind, selection: Selection) -> Self {
+        Self {
+            kind,
+            selection,
+            to: None,
+            rate: None,
+            canary: None,
+        }
+    }
+}

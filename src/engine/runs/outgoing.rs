@@ -1,0 +1,169 @@
+//! What a dead letter looks like when it is sent again: without the marks of its death, with ours.
+//!
+//! What is taken off goes into the journal as text for people.
+
+use serde_json::{Map, Value, json};
+
+use crate::domain::message::{HeaderValue, Message};
+
+/// How often the message was redriven.
+pub const REDRIVEN: &str = "x-redrive-redriven";
+/// The run that redrove it last.
+pub const RUN: &str = "x-redrive-run";
+
+/// Headers that say how it died or where else it was to go; the broker would count on, or copy it.
+const DROPPED: [&str; 7] = [
+    "x-death",
+    "x-delivery-count",
+    "x-acquired-count",
+    "CC",
+    "BCC",
+    REDRIVEN,
+    RUN,
+];
+/// The same, by their beginning.
+const DROPPED_PREFIXES: [&str; 3] = ["x-first-death-", "x-last-death-", "x-redrive-dead-"];
+/// Bytes of one dropped value that the journal keeps.
+const SHOWN_MAX: usize = 2048;
+
+/// Whether a header is taken off.
+pub(super) fn is_dropped(name: &str) -> bool {
+    DROPPED.contains(&name) || DROPPED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// How often a message was redriven before.
+pub(super) fn redriven(message: &Message) -> u64 {
+    message
+        .header_integer(REDRIVEN)
+        .map_or(0, |count| u64::try_from(count).unwrap_or(0))
+}
+
+/// The message as `run` sends it again, and what was taken off.
+pub(super) fn redriven_message(message: &Message, run: &str) -> (Message, Option<String>) {
+    let count = redriven(message) + 1;
+    let (mut sent, dropped) = stripped(message);
+    let count = HeaderValue::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+    sent.headers.push((REDRIVEN.to_owned(), count));
+    sent.headers.push((RUN.to_owned(), HeaderValue::text(run)));
+    (sent, dropped)
+}
+
+/// The message as it is moved: as it is, but for what would send it elsewhere, or drop it.
+pub(super) fn moved_message(message: &Message) -> (Message, Option<String>) {
+    let (sent, dropped) = stripped(message);
+    let mut kept = sent;
+    for (name, value) in &message.headers {
+        if is_dropped(name) && !matches!(name.as_str(), "CC" | "BCC") {
+            kept.headers.push((name.clone(), value.clone()));
+        }
+    }
+    (kept, dropped)
+}
+
+fn stripped(message: &Message) -> (Message, Option<String>) {
+    let mut sent = message.clone();
+    let mut dropped = Map::new();
+    sent.headers.retain(|(name, value)| {
+        let goes = is_dropped(name);
+        if goes {
+            dropped.insert(name.clone(), shown(value));
+        }
+        !goes
+    });
+    if let Some(expiration) = sent.expiration.take() {
+        dropped.insert("expiration".to_owned(), json!(expiration));
+    }
+    if let Some(priority) = sent.priority.take() {
+        dropped.insert("priority".to_owned(), json!(priority));
+    }
+    // The broker refuses a publish in another user's name.
+    if let Some(user) = sent.user_id.take() {
+        dropped.insert("user_id".to_owned(), json!(user));
+    }
+    let dropped = (!dropped.is_empty()).then(|| Value::Object(dropped).to_string());
+    (sent, dropped)
+}
+
+/// A header's value as JSON for people.
+pub(super) fn shown(value: &HeaderValue) -> Value {
+    match value {
+        HeaderValue::Text(bytes) | HeaderValue::Bytes(bytes) => {
+            let end = bytes.len().min(SHOWN_MAX);
+            json!(String::from_utf8_lossy(&bytes[..end]))
+        }
+        HeaderValue::Bool(flag) => json!(flag),
+        HeaderValue::Float(number) => json!(number),
+        HeaderValue::Double(number) => json!(number),
+        HeaderValue::Timestamp(seconds) => json!(seconds),
+        HeaderValue::Decimal { scale, value } => json!(format!("{value}/10^{scale}")),
+        HeaderValue::Array(values) => Value::Array(values.iter().map(shown).collect()),
+        HeaderValue::Table(entries) => Value::Object(
+            entries
+                .iter()
+                .map(|(name, value)| (name.clone(), shown(value)))
+                .collect(),
+        ),
+        HeaderValue::Void => Value::Null,
+        HeaderValue::Other(text) => json!(text),
+        HeaderValue::Integer(_)
+        | HeaderValue::I8(_)
+        | HeaderValue::U8(_)
+        | HeaderValue::I16(_)
+        | HeaderValue::U16(_)
+        | HeaderValue::I32(_)
+        | HeaderValue::U32(_) => json!(value.as_integer()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn letter() -> Message {
+        let text = |name: &str| (name.to_owned(), HeaderValue::text("x"));
+        let mut headers = vec![
+            text("x-death"),
+            text("x-first-death-queue"),
+            text("CC"),
+            text("mine"),
+            text("x-redrive-url"),
+        ];
+        headers.push(text("x-redrive-dead-reason"));
+        headers.push((REDRIVEN.to_owned(), HeaderValue::I32(2)));
+        Message {
+            expiration: Some("5".to_owned()),
+            priority: Some(3),
+            user_id: Some("u".to_owned()),
+            message_id: Some("m".to_owned()),
+            body: Bytes::from_static(b"body"),
+            headers,
+            ..Message::default()
+        }
+    }
+
+    fn names(message: &Message) -> Vec<&str> {
+        message.headers.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn the_marks_of_death_go_and_the_count_grows() {
+        let (sent, dropped) = redriven_message(&letter(), "run-1");
+        assert_eq!(names(&sent), ["mine", "x-redrive-url", REDRIVEN, RUN]);
+        assert_eq!(sent.header(REDRIVEN), Some(&HeaderValue::Integer(3)));
+        assert_eq!(sent.header_text(RUN), Some("run-1"));
+        assert_eq!((sent.expiration, sent.priority, sent.user_id), (None, None, None));
+        assert_eq!((sent.message_id.as_deref(), &sent.body[..]), (Some("m"), &b"body"[..]));
+        let dropped: Value = serde_json::from_str(&dropped.unwrap()).unwrap();
+        assert_eq!(dropped["expiration"], "5");
+        assert_eq!(dropped["CC"], "x");
+        assert_eq!(dropped[REDRIVEN], 2);
+    }
+
+    #[test]
+    fn what_is_moved_keeps_its_history_but_is_not_copied_elsewhere() {
+        let (sent, _) = moved_message(&letter());
+        assert!(names(&sent).contains(&"x-death") && !names(&sent).contains(&"CC"));
+    }
+}

@@ -1,0 +1,400 @@
+//! Planning a run: its items are frozen in the store, and what a person should know before is said.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::letters::{Batch, Letter};
+use super::order::{Order, OrderKind};
+use crate::ambient;
+use crate::broker::{BrokerError, Look};
+use crate::domain::id::QueueName;
+use crate::domain::naming::hex;
+use crate::domain::run::{ItemState, RunCounts, Target, eta, routes};
+use crate::domain::time::Timestamp;
+use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan};
+use crate::engine::{EngineError, Inner};
+use crate::store::{Frozen, NewItem, NewRun};
+
+/// Items of one run, at most.
+const ITEMS_MAX: u64 = 1_000_000;
+/// Lines that a plan shows; the rest is counted.
+const LINES_MAX: usize = 200;
+/// Messages that a plan shows.
+const SAMPLES_MAX: usize = 5;
+/// Items that are written at once.
+const CHUNK: usize = 2_000;
+/// As fast as a window after the other goes, for an estimate.
+const UNPACED: u32 = 5_000;
+
+/// What a run needs to know beside its items; kept with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Document {
+    pub(super) kind: OrderKind,
+    /// The targets, and whether each exists.
+    pub(super) targets: BTreeMap<String, bool>,
+    pub(super) title: String,
+    pub(super) bytes: u64,
+    pub(super) refused: u64,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Document {
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| format!("its plan cannot be read: {error}"))
+    }
+}
+
+/// What is gathered while items are frozen.
+#[derive(Default)]
+struct Gathered {
+    ordinal: u64,
+    counts: RunCounts,
+    bytes: u64,
+    oldest: Option<Timestamp>,
+    newest: Option<Timestamp>,
+    /// By source and target, or why there is none.
+    pairs: BTreeMap<(String, Result<String, String>), u64>,
+    /// Existing or not.
+    targets: BTreeMap<Target, bool>,
+    dropped: BTreeSet<String>,
+    samples: Vec<String>,
+    redriven: u64,
+    left_out: u64,
+    digest: Sha256,
+}
+
+impl Inner {
+    /// What the order would do at present; its items are frozen in the store.
+    pub(in crate::engine) async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
+        check(order)?;
+        let id = ambient::new_id();
+        let new = NewRun {
+            id: id.clone(),
+            command: order.kind.command().to_owned(),
+            rate: order.rate,
+            canary: order.canary,
+        };
+        self.store.run_create(&new).await?;
+        let mut gathered = Gathered::default();
+        let mut letters = self.letters(order).await?;
+        while let Some(batch) = letters.next(self).await? {
+            self.freeze_batch(&id, order, batch, &mut gathered).await?;
+        }
+        if gathered.ordinal == 0 {
+            return Err(nothing(order, gathered.left_out));
+        }
+        let mut plan = self.draft(order, &id, &gathered).await?;
+        let document = Document {
+            kind: order.kind,
+            targets: gathered
+                .targets
+                .iter()
+                .map(|(target, exists)| (target.encode(), *exists))
+                .collect(),
+            title: plan.title.clone(),
+            bytes: gathered.bytes,
+            refused: gathered.counts.failed,
+            warnings: plan.warnings.clone(),
+        };
+        plan.hash = hash(&gathered, &document, order);
+        let frozen = Frozen {
+            total: gathered.ordinal,
+            counts: gathered.counts,
+            plan: serde_json::to_string(&document).map_err(|error| EngineError::Refused {
+                why: format!("the plan cannot be kept: {error}"),
+            })?,
+            hash: plan.hash.clone(),
+        };
+        self.store.run_freeze(&id, &frozen).await?;
+        Ok(plan)
+    }
+
+    async fn freeze_batch(
+        &self,
+        id: &str,
+        order: &Order,
+        batch: Batch,
+        gathered: &mut Gathered,
+    ) -> Result<(), EngineError> {
+        gathered.left_out += batch.left_out;
+        let mut items = Vec::with_capacity(batch.letters.len());
+        for letter in batch.letters {
+            let target = self.target_of(order, &letter, gathered).await?;
+            items.push(gathered.take(letter, target));
+        }
+        if gathered.ordinal > ITEMS_MAX {
+            return Err(EngineError::Refused {
+                why: format!("more than {ITEMS_MAX} messages: narrow the selection"),
+            });
+        }
+        for chunk in items.chunks(CHUNK) {
+            self.store.run_items_add(id, chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Where a message goes, or why it goes nowhere. Each target is looked at once.
+    async fn target_of(
+        &self,
+        order: &Order,
+        letter: &Letter,
+        gathered: &mut Gathered,
+    ) -> Result<Result<Target, String>, EngineError> {
+        let target = match (&order.to, order.kind) {
+            (_, OrderKind::Discard) => return Ok(Ok(Target::Queue(letter.source.clone()))),
+            (Some(to), _) => Target::Queue(to.clone()),
+            (None, OrderKind::Restore) => Target::Queue(letter.source.clone()),
+            (None, OrderKind::Redrive | OrderKind::Move) => match &letter.target {
+                Ok(target) => target.clone(),
+                Err(why) => return Ok(Err(why.clone())),
+            },
+        };
+        if target == Target::Queue(letter.source.clone()) && order.kind != OrderKind::Restore {
+            return Ok(Err("it is in that queue already".to_owned()));
+        }
+        let exists = match gathered.targets.get(&target) {
+            Some(exists) => *exists,
+            None => {
+                let exists = self.target_exists(&target).await?;
+                gathered.targets.insert(target.clone(), exists);
+                exists
+            }
+        };
+        if exists || self.is_ours(&target) {
+            return Ok(Ok(target));
+        }
+        Ok(Err(format!(
+            "{target} does not exist, or takes nothing: name a queue with --to"
+        )))
+    }
+
+    /// Whether a target takes messages: the queue is there, or some queue that the exchange routes to.
+    pub(super) async fn target_exists(&self, target: &Target) -> Result<bool, BrokerError> {
+        let (exchange, key) = match target {
+            Target::Queue(queue) => return Ok(self.broker.look(queue).await? != Look::Missing),
+            Target::Exchange { exchange, routing_key } => (exchange, routing_key),
+        };
+        let Some(detail) = self.broker.exchange_detail(exchange).await? else {
+            return Ok(false);
+        };
+        for binding in &detail.bindings {
+            if routes(&detail.kind, &binding.routing_key, key) == Some(false) {
+                continue;
+            }
+            let queue = QueueName::parse(&binding.destination);
+            let takes = match queue {
+                _ if binding.to_exchange => true,
+                Ok(queue) => self.broker.look(&queue).await? != Look::Missing,
+                Err(_) => false,
+            };
+            if takes {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether it is a delivery queue of ours.
+    pub(super) fn is_ours(&self, target: &Target) -> bool {
+        match target {
+            Target::Queue(queue) => self.settings.naming.is_delivery_queue(queue.as_str()),
+            Target::Exchange { .. } => false,
+        }
+    }
+
+    async fn draft(&self, order: &Order, id: &str, gathered: &Gathered) -> Result<Plan, EngineError> {
+        let doable = gathered.ordinal - gathered.counts.failed;
+        let duration = eta(doable, order.rate.or(Some(UNPACED)), 0, std::time::Duration::ZERO);
+        let mut warnings = gathered.warnings(order);
+        self.warn_of_targets(order, gathered, &mut warnings).await?;
+        Ok(Plan {
+            command: Command::Run(order.clone()),
+            title: title(order, doable),
+            lines: lines(order, gathered),
+            warnings,
+            messages: Some(gathered.ordinal),
+            danger: Danger::Reversible,
+            hash: String::new(),
+            run: Some(RunPlan {
+                id: id.to_owned(),
+                total: gathered.ordinal,
+                refused: gathered.counts.failed,
+                bytes: gathered.bytes,
+                oldest: gathered.oldest,
+                newest: gathered.newest,
+                dropped: gathered.dropped.iter().cloned().collect(),
+                samples: gathered.samples.clone(),
+                estimated: duration,
+            }),
+        })
+    }
+
+    async fn warn_of_targets(
+        &self,
+        order: &Order,
+        gathered: &Gathered,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), EngineError> {
+        if !matches!(order.kind, OrderKind::Redrive | OrderKind::Move) {
+            return Ok(());
+        }
+        for (target, exists) in gathered.targets.iter().take(20) {
+            let Target::Queue(queue) = target else { continue };
+            if !self.is_ours(target) {
+                continue;
+            }
+            if *exists {
+                warnings.push(format!(
+                    "queue {target} is ordered: these are appended behind newer ones"
+                ));
+            } else {
+                warnings.push(format!("queue {target} ended: it is created again"));
+            }
+            let row = self.store.queue_get(queue).await?;
+            if let Some(url) = row.and_then(|row| row.url)
+                && let Some(endpoint) = self.store.endpoint_get(&url).await?
+                && endpoint.state != crate::domain::endpoint::EndpointState::Available
+            {
+                warnings.push(format!(
+                    "endpoint {} is {}: what is sent waits there",
+                    url.redacted(),
+                    endpoint.state.as_str()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Gathered {
+    fn take(&mut self, letter: Letter, target: Result<Target, String>) -> NewItem {
+        self.bytes += letter.bytes;
+        self.redriven += u64::from(letter.redriven > 0);
+        self.oldest = self.oldest.into_iter().chain(letter.at).min();
+        self.newest = self.newest.into_iter().chain(letter.at).max();
+        self.dropped.extend(letter.dropped);
+        self.digest.update(letter.id.as_bytes());
+        self.digest.update([0]);
+        if self.samples.len() < SAMPLES_MAX {
+            self.samples.push(letter.sample);
+        }
+        let key = target.as_ref().map(ToString::to_string).map_err(Clone::clone);
+        *self.pairs.entry((letter.source.as_str().to_owned(), key)).or_default() += 1;
+        let ordinal = self.ordinal;
+        self.ordinal += 1;
+        let (target, reason) = match target {
+            Ok(target) => (Some(target), None),
+            Err(why) => (None, Some(why)),
+        };
+        let state = if reason.is_some() {
+            ItemState::Failed
+        } else {
+            ItemState::Planned
+        };
+        self.counts.count(state);
+        NewItem {
+            ordinal,
+            letter: letter.id,
+            source: letter.source,
+            target,
+            bytes: letter.bytes,
+            state,
+            reason,
+        }
+    }
+
+    fn warnings(&self, order: &Order) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.counts.failed > 0 {
+            warnings.push(format!(
+                "{} cannot go anywhere: they stay where they are",
+                self.counts.failed
+            ));
+        }
+        if self.left_out > 0 {
+            warnings.push(format!(
+                "{} died again after a redrive and are left out: name them to redrive them once more",
+                self.left_out
+            ));
+        }
+        if self.redriven > 0 && order.kind == OrderKind::Redrive {
+            warnings.push(format!("{} were redriven before and died again", self.redriven));
+        }
+        if matches!(order.kind, OrderKind::Redrive | OrderKind::Move) {
+            let window = if order.rate.is_some() {
+                "the one in hand"
+            } else {
+                "up to a window of 1000"
+            };
+            warnings.push(format!("a crash in the middle sends {window} twice"));
+        }
+        warnings
+    }
+}
+
+fn check(order: &Order) -> Result<(), EngineError> {
+    let invalid = |field: &str, message: &str| {
+        Err(EngineError::Invalid {
+            field: field.to_owned(),
+            message: message.to_owned(),
+        })
+    };
+    if order.rate == Some(0) {
+        return invalid("rate", "rate is 0; possible are 1 and more messages a second");
+    }
+    if order.canary == Some(0) {
+        return invalid("canary", "canary is 0; possible are 1 and more messages");
+    }
+    if order.to.is_some() && matches!(order.kind, OrderKind::Discard | OrderKind::Restore) {
+        return invalid("to", "to is for redrive and move");
+    }
+    Ok(())
+}
+
+fn nothing(order: &Order, left_out: u64) -> EngineError {
+    let mut what = format!("a message to {}", order.kind.verb());
+    if left_out > 0 {
+        let _ = write!(
+            what,
+            " ({left_out} that died again after a redrive are only taken when they are named)"
+        );
+    }
+    EngineError::NotFound { what }
+}
+
+fn title(order: &Order, count: u64) -> String {
+    let what = match order.kind {
+        OrderKind::Redrive | OrderKind::Discard => "dead letter",
+        OrderKind::Restore => "discarded message",
+        OrderKind::Move => "message",
+    };
+    let s = if count == 1 { "" } else { "s" };
+    let to = order
+        .to
+        .as_ref()
+        .map_or_else(String::new, |to| format!(" to queue {}", to.as_str()));
+    let rate = order.rate.map_or_else(String::new, |rate| format!(", {rate} a second"));
+    format!("{} {count} {what}{s}{to}{rate}", order.kind.verb())
+}
+
+fn lines(order: &Order, gathered: &Gathered) -> Vec<PlanLine> {
+    let line = |((source, target), count): (&(String, Result<String, String>), &u64)| PlanLine {
+        target: source.clone(),
+        now: format!("{count} messages"),
+        effect: match (target, order.kind) {
+            (Err(why), _) => format!("refused: {why}"),
+            (Ok(_), OrderKind::Discard) => "taken out, and kept for a while".to_owned(),
+            (Ok(to), _) => format!("sent to {to}"),
+        },
+    };
+    gathered.pairs.iter().take(LINES_MAX).map(line).collect()
+}
+
+fn hash(gathered: &Gathered, document: &Document, order: &Order) -> String {
+    let mut digest = gathered.digest.clone();
+    digest.update(format!("{:?}\n{:?}\n{:?}", order, document.targets, gathered.pairs));
+    hex(&digest.finalize())
+}

@@ -1,0 +1,308 @@
+//! One window of a run: journal, publish, look, record. What settles the sources is the walk's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::drive::{Driver, Halt, InHand};
+use super::order::OrderKind;
+use super::outgoing::{moved_message, redriven_message};
+use crate::broker::{BrokerError, Outgoing, Published};
+use crate::domain::id::QueueName;
+use crate::domain::message::{Message, encode};
+use crate::domain::run::{ItemState, RunState, Target};
+use crate::engine::error::chain;
+use crate::store::{Advance, Guarded, ItemMark, KeptKind, KeptMessage, StoreError};
+
+/// Between two tries to reach the store while messages are in hand.
+const STORE_PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks at what a publish waits for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What came of sending.
+pub(super) type Sent = Result<Published, BrokerError>;
+
+impl Driver<'_> {
+    /// Journals and sends what is in hand; answers what may be settled at its source now, and what the run has to
+    /// wait for before it goes on.
+    pub(super) async fn send(&mut self, window: Vec<InHand>) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
+        if self.document.kind == OrderKind::Discard {
+            return self.keep(window).await.map(|kept| (kept, None));
+        }
+        let mut journal = Vec::with_capacity(window.len());
+        let mut outgoing = Vec::with_capacity(window.len());
+        for hand in &window {
+            let (message, dropped) = self.outgoing(&hand.message);
+            journal.push(ItemMark {
+                ordinal: hand.ordinal,
+                state: ItemState::Journalled,
+                reason: None,
+                dropped,
+            });
+            outgoing.push((hand.target.clone(), message));
+        }
+        self.journal(journal).await?;
+        let sent = self.publish(outgoing).await?;
+        let gone = self.vanished(&window, &sent).await?;
+        self.record(window, sent, &gone).await
+    }
+
+    fn outgoing(&self, message: &Message) -> (Message, Option<String>) {
+        match self.document.kind {
+            OrderKind::Redrive => redriven_message(message, &self.run.id),
+            OrderKind::Move => moved_message(message),
+            OrderKind::Discard | OrderKind::Restore => (message.clone(), None),
+        }
+    }
+
+    /// Records that the window may be published from now on, unless a person stopped the run meanwhile.
+    async fn journal(&mut self, journal: Vec<ItemMark>) -> Result<(), Halt> {
+        let undone: Vec<ItemMark> = journal
+            .iter()
+            .map(|mark| ItemMark {
+                state: ItemState::Planned,
+                dropped: None,
+                ..mark.clone()
+            })
+            .collect();
+        match self.advance(journal, Vec::new(), Vec::new()).await? {
+            RunState::Running => Ok(()),
+            state => {
+                self.advance(undone, Vec::new(), Vec::new()).await?;
+                Err(Halt::Asked(state))
+            }
+        }
+    }
+
+    /// Discarding: the copies are committed before anything is settled.
+    async fn keep(&mut self, window: Vec<InHand>) -> Result<Vec<InHand>, Halt> {
+        let mut marks = Vec::with_capacity(window.len());
+        let mut keep = Vec::with_capacity(window.len());
+        for hand in &window {
+            let Some(message) = encode(&hand.message) else {
+                return Err(Halt::Broken("a message is too large to be kept".to_owned()));
+            };
+            keep.push(KeptMessage {
+                letter: hand.letter.clone(),
+                kind: KeptKind::Discarded,
+                queue: hand.source.clone(),
+                message,
+                run: Some(self.run.id.clone()),
+                actor: self.run.actor.clone(),
+                keep_for: Some(self.engine.settings.discard_keep),
+                at: self.run.created_at,
+                until: None,
+            });
+            marks.push(mark(hand.ordinal, ItemState::Published, None));
+        }
+        match self.advance(marks, keep, Vec::new()).await? {
+            RunState::Running => Ok(window),
+            state => {
+                let forget = window
+                    .iter()
+                    .map(|hand| (hand.letter.clone(), KeptKind::Discarded))
+                    .collect();
+                let undone = window.iter().map(|hand| mark(hand.ordinal, ItemState::Planned, None));
+                self.advance(undone.collect(), Vec::new(), forget).await?;
+                Err(Halt::Asked(state))
+            }
+        }
+    }
+
+    /// Publishes a window; tells meanwhile what it waits for.
+    pub(super) async fn publish(&mut self, outgoing: Vec<(Target, Message)>) -> Result<Vec<Sent>, Halt> {
+        let engine = self.engine;
+        let publishing = async { engine.publish_window(outgoing).await };
+        let mut publishing = std::pin::pin!(publishing);
+        loop {
+            tokio::select! {
+                sent = &mut publishing => return Ok(sent),
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            if let Some(reason) = engine.broker.blocked().await {
+                self.say(Some(format!("the broker takes nothing at present: {reason}")))
+                    .await;
+            }
+        }
+    }
+
+    /// PROTOCOLS.md 12: the targets that are not there any more after the last confirm.
+    async fn vanished(&self, window: &[InHand], sent: &[Sent]) -> Result<BTreeSet<Target>, Halt> {
+        let accepted = window
+            .iter()
+            .zip(sent)
+            .filter(|(_, sent)| matches!(sent, Ok(Published::Accepted)));
+        let targets: BTreeSet<Target> = accepted.map(|(hand, _)| hand.target.clone()).collect();
+        let mut gone = BTreeSet::new();
+        for target in targets {
+            // Ours are looked after by the publish path.
+            if !self.engine.is_ours(&target) && !self.engine.target_exists(&target).await? {
+                gone.insert(target);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Records each outcome; what is unknown stays journalled and is found again.
+    async fn record(
+        &mut self,
+        window: Vec<InHand>,
+        sent: Vec<Sent>,
+        gone: &BTreeSet<Target>,
+    ) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
+        let mut marks = Vec::with_capacity(window.len());
+        let mut settle = Vec::with_capacity(window.len());
+        let mut halt = None;
+        for (hand, sent) in window.into_iter().zip(sent) {
+            let target = &hand.target;
+            let outcome = match sent {
+                Ok(Published::Accepted) if gone.contains(&hand.target) => Some((
+                    ItemState::Failed,
+                    Some(format!("{target} was deleted while it was filled")),
+                )),
+                Ok(Published::Accepted) => Some((ItemState::Published, None)),
+                Ok(Published::Returned) => Some((
+                    ItemState::Returned,
+                    Some(format!("nothing takes it at {target}: the broker returned it")),
+                )),
+                Ok(Published::Refused(reason)) => Some((ItemState::Failed, Some(reason))),
+                Err(error) => {
+                    halt = Some(Halt::from(error));
+                    None
+                }
+            };
+            let Some((state, reason)) = outcome else { continue };
+            self.counts.count(state);
+            marks.push(mark(hand.ordinal, state, reason));
+            if state == ItemState::Published {
+                settle.push(hand);
+            }
+        }
+        self.advance(marks, Vec::new(), Vec::new()).await?;
+        Ok((settle, halt))
+    }
+
+    /// Records marks, those that wait for it too; insists until the store answers. The state as a person left it.
+    pub(super) async fn advance(
+        &mut self,
+        marks: Vec<ItemMark>,
+        keep: Vec<KeptMessage>,
+        forget: Vec<(String, KeptKind)>,
+    ) -> Result<RunState, Halt> {
+        let settled = std::mem::take(&mut self.pending);
+        self.uncertain = settled.iter().map(|mark| mark.ordinal).collect();
+        let advance = Advance {
+            marks: settled.into_iter().chain(marks).collect(),
+            counts: self.counts,
+            note: None,
+            keep,
+            forget,
+        };
+        loop {
+            match self
+                .engine
+                .store
+                .run_advance(&self.run.id, self.run.epoch, &advance)
+                .await
+            {
+                Ok(Guarded::Held(state)) => return Ok(state),
+                Ok(Guarded::Lost) => return Err(Halt::Lost),
+                Err(error @ StoreError::Unreachable { .. }) => {
+                    tracing::warn!(run = ?self.run.id, error = ?error, "a run waits for the store");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+                Err(error) => return Err(Halt::Broken(chain(&error))),
+            }
+        }
+    }
+
+    /// Says what the run waits for, where the store can be told.
+    pub(super) async fn say(&mut self, note: Option<String>) -> Option<RunState> {
+        let advance = Advance {
+            counts: self.counts,
+            note,
+            ..Advance::default()
+        };
+        match self
+            .engine
+            .store
+            .run_advance(&self.run.id, self.run.epoch, &advance)
+            .await
+        {
+            Ok(Guarded::Held(state)) => Some(state),
+            Ok(Guarded::Lost) | Err(_) => None,
+        }
+    }
+}
+
+pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> ItemMark {
+    ItemMark {
+        ordinal,
+        state,
+        reason,
+        dropped: None,
+    }
+}
+
+impl crate::engine::Inner {
+    /// Publishes a window, each message to its queue: one after the other where it is a delivery queue of ours
+    /// (PROTOCOLS.md 9 and 10; one that ended is created again), side by side everywhere else.
+    async fn publish_window(&self, outgoing: Vec<(Target, Message)>) -> Vec<Sent> {
+        let mut sent: Vec<Option<Sent>> = outgoing.iter().map(|_| None).collect();
+        let mut foreign = (Vec::new(), Vec::new());
+        let mut ours: BTreeMap<QueueName, Vec<(usize, Message)>> = BTreeMap::new();
+        for (index, (target, message)) in outgoing.into_iter().enumerate() {
+            let (exchange, routing_key) = match target {
+                Target::Queue(queue) if self.settings.naming.is_delivery_queue(queue.as_str()) => {
+                    ours.entry(queue).or_default().push((index, message));
+                    continue;
+                }
+                Target::Queue(queue) => (String::new(), queue.as_str().to_owned()),
+                Target::Exchange { exchange, routing_key } => (exchange, routing_key),
+            };
+            foreign.0.push(index);
+            foreign.1.push(Outgoing {
+                exchange,
+                routing_key,
+                message,
+            });
+        }
+        let each_queue = ours
+            .into_iter()
+            .map(|(queue, messages)| async move { self.publish_in_order(&queue, messages).await });
+        let (of_ours, of_foreign) = tokio::join!(futures_util::future::join_all(each_queue), async {
+            if foreign.1.is_empty() {
+                Vec::new()
+            } else {
+                self.broker.publish_many(&foreign.1).await
+            }
+        });
+        for (index, one) in of_ours
+            .into_iter()
+            .flatten()
+            .chain(foreign.0.into_iter().zip(of_foreign))
+        {
+            sent[index] = Some(one);
+        }
+        let unsent = || {
+            Err(BrokerError::Unreachable {
+                operation: "publish",
+                detail: "it was not sent".to_owned(),
+            })
+        };
+        sent.into_iter().map(|one| one.unwrap_or_else(unsent)).collect()
+    }
+
+    /// Messages of one delivery queue: n+1 only after n is settled.
+    async fn publish_in_order(&self, queue: &QueueName, messages: Vec<(usize, Message)>) -> Vec<(usize, Sent)> {
+        let mut sent = Vec::with_capacity(messages.len());
+        for (index, message) in messages {
+            let one = self.publish_again(queue, message).await;
+            let stops = one.is_err();
+            sent.push((index, one));
+            if stops {
+                break;
+            }
+        }
+        sent
+    }
+}

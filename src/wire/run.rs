@@ -1,0 +1,240 @@
+//! Runs, and what selects the messages of one.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::domain::id::QueueName;
+use crate::engine::RunPlan;
+use crate::engine::runs::{Order, OrderKind, RunDetail, RunView, Selection};
+use crate::store::ItemRecord;
+
+use super::input;
+use super::problem::Problem;
+use super::time;
+
+/// A run.
+#[derive(Clone, Debug, Serialize)]
+#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+pub struct Run {
+    pub id: String,
+    pub command: String,
+    pub state: &'static str,
+    pub done: u64,
+    pub failed: u64,
+    pub skipped: u64,
+    pub total: u64,
+    pub rate: Option<u32>,
+    pub canary: Option<u64>,
+    pub actor: String,
+    pub reason: Option<String>,
+    /// What it waits for, or why it stopped.
+    pub note: Option<String>,
+    /// Who works on it.
+    pub owner: Option<String>,
+    pub eta_s: Option<u64>,
+    pub created_at: Option<String>,
+    pub started_at: Option<String>,
+    pub updated_at: Option<String>,
+    pub ended_at: Option<String>,
+}
+
+impl From<&RunView> for Run {
+    fn from(view: &RunView) -> Self {
+        let run = &view.record;
+        Self {
+            id: run.id.clone(),
+            command: run.command.clone(),
+            state: run.state.as_str(),
+            done: run.counts.done,
+            failed: run.counts.failed,
+            skipped: run.counts.skipped,
+            total: run.total,
+            rate: run.rate,
+            canary: run.canary,
+            actor: run.actor.clone(),
+            reason: run.reason.clone(),
+            note: run.note.clone(),
+            owner: view.owner.clone(),
+            eta_s: view.eta.map(|eta| eta.as_secs()),
+            created_at: time(run.created_at),
+            started_at: run.started_at.and_then(time),
+            updated_at: time(run.updated_at),
+            ended_at: run.ended_at.and_then(time),
+        }
+    }
+}
+
+/// A run with its plan and a page of its items.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunWithItems {
+    /// The run.
+    #[serde(flatten)]
+    pub run: Run,
+    /// What was planned.
+    pub plan: Option<Box<RawValue>>,
+    /// Items in their order.
+    pub items: Vec<Item>,
+    /// Where the next page of items begins.
+    pub next_cursor: Option<String>,
+}
+
+impl From<&RunDetail> for RunWithItems {
+    fn from(detail: &RunDetail) -> Self {
+        Self {
+            run: Run::from(&detail.run),
+            plan: RawValue::from_string(detail.run.record.plan.clone()).ok(),
+            items: detail.items.iter().map(Item::from).collect(),
+            next_cursor: detail.next_after.map(|after| after.to_string()),
+        }
+    }
+}
+
+/// One message of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Item {
+    /// The dead letter's id.
+    pub id: String,
+    /// Where it was.
+    pub queue: String,
+    /// Where it goes.
+    pub target: Option<String>,
+    /// Where it stands.
+    pub state: &'static str,
+    /// Why, where that is not plain.
+    pub reason: Option<String>,
+    /// What was taken off it.
+    pub dropped: Option<Box<RawValue>>,
+}
+
+impl From<&ItemRecord> for Item {
+    fn from(record: &ItemRecord) -> Self {
+        Self {
+            id: record.item.letter.clone(),
+            queue: record.item.source.as_str().to_owned(),
+            target: record.item.target.as_ref().map(ToString::to_string),
+            state: record.item.state.as_str(),
+            reason: record.item.reason.clone(),
+            dropped: record.dropped.clone().and_then(|text| RawValue::from_string(text).ok()),
+        }
+    }
+}
+
+/// What a planned run would do.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunPlanShape {
+    /// The run's id.
+    pub id: String,
+    /// Messages.
+    pub total: u64,
+    /// Of them, those that cannot go anywhere.
+    pub refused: u64,
+    /// Bytes of their bodies.
+    pub size_bytes: u64,
+    /// When the oldest one failed first.
+    pub oldest_at: Option<String>,
+    /// When the newest one failed last.
+    pub newest_at: Option<String>,
+    /// What is taken off them.
+    pub dropped_headers: Vec<String>,
+    /// Some of them.
+    pub samples: Vec<String>,
+    /// How long it takes.
+    pub estimated_s: Option<u64>,
+}
+
+impl From<&RunPlan> for RunPlanShape {
+    fn from(plan: &RunPlan) -> Self {
+        Self {
+            id: plan.id.clone(),
+            total: plan.total,
+            refused: plan.refused,
+            size_bytes: plan.bytes,
+            oldest_at: plan.oldest.and_then(time),
+            newest_at: plan.newest.and_then(time),
+            dropped_headers: plan.dropped.clone(),
+            samples: plan.samples.clone(),
+            estimated_s: plan.estimated.map(|span| span.as_secs()),
+        }
+    }
+}
+
+/// Which dead letters, and how: exactly one of `ids`, `group`, `filter` and `all`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OrderInput {
+    /// These.
+    #[serde(default)]
+    pub ids: Vec<String>,
+    /// A group, by its fingerprint.
+    pub group: Option<String>,
+    /// Those that match.
+    pub filter: Option<String>,
+    /// Every one.
+    #[serde(default)]
+    pub all: bool,
+    /// Messages a second, at most.
+    pub rate: Option<u32>,
+    /// Into this queue.
+    pub to: Option<String>,
+    /// Stop and ask after so many.
+    pub canary: Option<u64>,
+    /// Why; for the audit.
+    pub reason: Option<String>,
+}
+
+impl OrderInput {
+    /// The order that it asks for.
+    pub fn order(self, kind: OrderKind) -> Result<Order, Problem> {
+        let mut selections = Vec::new();
+        if !self.ids.is_empty() {
+            selections.push(Selection::Ids(self.ids));
+        }
+        selections.extend(self.group.map(Selection::Group));
+        selections.extend(self.filter.map(Selection::Filter));
+        selections.extend(self.all.then_some(Selection::All));
+        let selection = match (selections.pop(), selections.is_empty()) {
+            (Some(selection), true) => selection,
+            (None, _) | (Some(_), false) => {
+                return Err(Problem::field(
+                    "ids",
+                    "say which: exactly one of ids, group, filter and all",
+                ));
+            }
+        };
+        let to: Option<QueueName> = self.to.as_deref().map(queue_of).transpose()?;
+        Ok(Order {
+            to,
+            rate: self.rate,
+            canary: self.canary,
+            ..Order::new(kind, selection)
+        })
+    }
+}
+
+fn queue_of(name: &str) -> Result<QueueName, Problem> {
+    input::queue(name).map_err(|problem| Problem::field("to", problem.detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_one_selection_is_taken() {
+        let read = |text: &str| {
+            serde_json::from_str::<OrderInput>(text)
+                .unwrap()
+                .order(OrderKind::Redrive)
+        };
+        let order = read(r#"{"all": true, "rate": 5, "to": "q"}"#).unwrap();
+        assert_eq!((order.selection, order.rate), (Selection::All, Some(5)));
+        assert_eq!(order.to, QueueName::parse("q").ok());
+        for wrong in ["{}", r#"{"all": true, "ids": ["a"]}"#, r#"{"ids": []}"#] {
+            assert_eq!(read(wrong).unwrap_err().field.as_deref(), Some("ids"), "{wrong}");
+        }
+        assert_eq!(
+            read(r#"{"all": true, "to": ""}"#).unwrap_err().field.as_deref(),
+            Some("to")
+        );
+    }
+}
