@@ -8,9 +8,7 @@ use axum::handler::Handler;
 use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
-use super::{Shared, endpoints, guard, health, notifications, policies, problem, queues, records};
-use super::{Shared, dead, endpoints, guard, health, notifications, problem, queues, records};
-use super::{Shared, endpoints, guard, health, notifications, problem, queues, records, runs};
+use super::{Shared, dead, endpoints, guard, health, notifications, policies, problem, queues, records, runs};
 
 /// All routes behind their guard.
 pub(super) fn router(shared: Arc<Shared>) -> Router {

@@ -121,9 +121,6 @@ pub(super) enum Sub {
     /// Dead letters of every dead-letter queue of the vhost.
     #[command(subcommand)]
     Dead(Dead),
-    /// Dead letters: look at them, send them back, discard them.
-    #[command(subcommand)]
-    Dead(Dead),
     /// Long operations over many messages.
     #[command(subcommand)]
     Run(Run),
@@ -417,12 +414,6 @@ pub(super) enum DeadForm {
     Csv,
     /// The bodies.
     Raw,
-    /// Send them back where they came from, or elsewhere.
-    Redrive(Selected),
-    /// Take them out; they can be restored for a while.
-    Discard(Selected),
-    /// Put discarded ones back into their dead-letter queue.
-    Restore(Selected),
 }
 
 /// Which dead letters, and how.

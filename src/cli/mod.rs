@@ -7,7 +7,6 @@
 mod args;
 mod confirm;
 mod dead_letters;
-mod dead;
 mod endpoints;
 mod exit;
 mod jobs;
@@ -196,10 +195,8 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
-        Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
-        Some(Sub::Dead(dead)) => dead::one(&session, dead).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
-        Some(Sub::Policy(_) | Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
+        Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
         }
     }
@@ -247,7 +244,6 @@ const fn changes_something(command: &Sub) -> bool {
     match command {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
-        Sub::Dead(dead) => dead::changes_something(dead),
         Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
         Sub::Job(job) => match job {

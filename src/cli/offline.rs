@@ -37,7 +37,6 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
         Some(
             Sub::Publish(_)
             | Sub::End(_)
-            | Sub::Dead(_)
             | Sub::Run(_)
             | Sub::Queues(_)
             | Sub::Queue(_)
@@ -48,8 +47,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Attempts(_)
             | Sub::Audit(_)
             | Sub::Job(_)
-            | Sub::Doctor
-            | Sub::Policy(_),
+            | Sub::Policy(_)
             | Sub::Dead(_)
             | Sub::Doctor,
         )

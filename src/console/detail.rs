@@ -3,8 +3,10 @@
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::dead::DeadDetail;
 use crate::engine::policies::PolicyView;
 use crate::engine::query::{PolicyScope, PolicyVersion};
+use crate::engine::runs::RunDetail;
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
 
 /// What the detail is about.
@@ -16,6 +18,10 @@ pub enum Subject {
     Endpoint(EndpointUrl),
     /// A retry policy.
     Policy(PolicyScope),
+    /// A run, by its id.
+    Run(String),
+    /// A dead letter, by its id.
+    Letter(String),
 }
 
 /// What is looked up for a detail.
@@ -57,6 +63,10 @@ pub enum About {
         /// Every version.
         history: Vec<PolicyVersion>,
     },
+    /// A run with its first items, those that failed before the others.
+    Run(Box<RunDetail>),
+    /// A dead letter with its message.
+    Letter(Box<DeadDetail>),
 }
 
 /// Which part of a detail is in front.
@@ -73,6 +83,12 @@ pub enum DetailTab {
     Schedule,
     /// The versions of a policy.
     History,
+    /// How far a run is.
+    Progress,
+    /// What became of the messages of a run.
+    Items,
+    /// Headers and payload of a dead letter.
+    Payload,
 }
 
 impl DetailTab {
@@ -85,6 +101,9 @@ impl DetailTab {
             Self::Messages => "Messages",
             Self::Schedule => "Schedule",
             Self::History => "History",
+            Self::Progress => "Progress",
+            Self::Items => "Items",
+            Self::Payload => "Payload",
         }
     }
 }
@@ -97,6 +116,8 @@ impl Subject {
             Self::Queue(_) => &[DetailTab::Why, DetailTab::Attempts, DetailTab::Messages],
             Self::Endpoint(_) => &[DetailTab::Why, DetailTab::Attempts],
             Self::Policy(_) => &[DetailTab::Schedule, DetailTab::History],
+            Self::Run(_) => &[DetailTab::Progress, DetailTab::Items],
+            Self::Letter(_) => &[DetailTab::Why, DetailTab::Payload, DetailTab::Attempts],
         }
     }
 }
@@ -167,6 +188,11 @@ impl Detail {
                 queue.url.clone().map(LeadsTo::Endpoint)
             }
             Subject::Policy(scope) => scope.url.clone().map(LeadsTo::Endpoint),
+            Subject::Letter(_) => {
+                let url = self.letter()?.letter.url.as_deref()?;
+                EndpointUrl::parse(url).ok().map(LeadsTo::Endpoint)
+            }
+            Subject::Run(_) => None,
         }
     }
 
@@ -181,7 +207,25 @@ impl Detail {
     pub fn selected_version(&self) -> Option<&PolicyVersion> {
         match self.about()? {
             About::Policy { history, .. } if self.tab == DetailTab::History => history.get(self.selected),
-            About::Policy { .. } => None,
+            About::Policy { .. } | About::Run(_) | About::Letter(_) => None,
+        }
+    }
+
+    /// The dead letter that it is about, once it was read.
+    #[must_use]
+    pub fn letter(&self) -> Option<&DeadDetail> {
+        match self.about()? {
+            About::Letter(letter) => Some(letter),
+            About::Policy { .. } | About::Run(_) => None,
+        }
+    }
+
+    /// The run that it is about, once it was read.
+    #[must_use]
+    pub fn run(&self) -> Option<&RunDetail> {
+        match self.about()? {
+            About::Run(run) => Some(run),
+            About::Policy { .. } | About::Letter(_) => None,
         }
     }
 
@@ -192,11 +236,12 @@ impl Detail {
             return 0;
         };
         match self.tab {
-            DetailTab::Why | DetailTab::Schedule => 0,
+            DetailTab::Why | DetailTab::Schedule | DetailTab::Progress | DetailTab::Payload => 0,
             DetailTab::History => match &answer.about {
                 Some(Ok(About::Policy { history, .. })) => history.len(),
-                Some(Err(_)) | None => 0,
+                Some(Ok(_) | Err(_)) | None => 0,
             },
+            DetailTab::Items => self.run().map_or(0, |run| run.items.len()),
             DetailTab::Attempts => answer.attempts.as_ref().map_or(0, Vec::len),
             DetailTab::Messages => match &answer.messages {
                 Some(Ok(messages)) => messages.len(),

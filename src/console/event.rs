@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use crossterm::event::KeyEvent;
 
 use super::detail::DetailAnswer;
@@ -52,6 +53,13 @@ pub enum Event {
     Detail(Box<DetailAnswer>),
     /// The rows of a list that were asked for.
     Fed(Fed),
+    /// An editor was left.
+    Edited {
+        /// Which dead letter's payload was in it.
+        id: String,
+        /// What is written now, or why it cannot be used.
+        result: Result<Bytes, String>,
+    },
     /// Plans that were asked for: all of them or the reason.
     Planned {
         /// Which request.

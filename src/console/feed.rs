@@ -9,9 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::table::{List, Row, Table};
+use crate::domain::dead_letter::DeadLetter;
 use crate::domain::time::Timestamp;
+use crate::engine::dead::DeadGroup;
 use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
+use crate::engine::runs::RunView;
 
 /// Rows that are asked for at first, and so many more each time the selection nears the end.
 pub const PAGE: u32 = 500;
@@ -32,6 +35,25 @@ pub enum FeedQuery {
     },
     /// Every retry policy that is set, and the configuration's.
     Policies,
+    /// The newest runs.
+    Runs {
+        /// At most this many.
+        limit: u32,
+    },
+    /// Dead letters in groups of those that failed alike.
+    DeadGroups {
+        /// Only those that match this expression.
+        filter: Option<String>,
+    },
+    /// The dead letters of a group.
+    DeadLetters {
+        /// Its fingerprint.
+        group: String,
+        /// Only those that match this expression.
+        filter: Option<String>,
+        /// At most this many.
+        limit: u32,
+    },
 }
 
 /// What came of a question.
@@ -52,6 +74,12 @@ pub enum FedRows {
     Audit(Batch<AuditEntry>),
     /// To [`FeedQuery::Policies`].
     Policies(Batch<PolicyView>),
+    /// To [`FeedQuery::Runs`].
+    Runs(Batch<RunView>),
+    /// To [`FeedQuery::DeadGroups`].
+    DeadGroups(Batch<DeadGroup>),
+    /// To [`FeedQuery::DeadLetters`].
+    DeadLetters(Batch<DeadLetter>),
 }
 
 /// Rows, as far as they were asked for.

@@ -66,6 +66,7 @@ impl Command {
                 PolicyAct::Set(_) => "policy set",
                 PolicyAct::Unset => "policy unset",
                 PolicyAct::Restore(_) => "policy restore",
+            },
             Self::Run(order) => order.kind.command(),
             Self::ChangeRun { wish, .. } => match wish {
                 RunWish::Pause => "run pause",

@@ -65,6 +65,7 @@ pub enum Query {
         document: String,
         /// Where it would be saved: then what waits there is part of the answer.
         scope: Option<PolicyScope>,
+    },
     /// Dead letters of every home, a page.
     Dead(DeadListQuery),
     /// The same in groups of those that failed alike (sort and cursor do not apply).
@@ -75,6 +76,7 @@ pub enum Query {
         id: String,
         /// How long to wait for a look, where it was not seen yet.
         patience: Duration,
+    },
     /// Runs, newest first.
     Runs {
         /// Before this id.

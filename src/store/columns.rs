@@ -6,10 +6,8 @@
 use std::time::Duration;
 
 use super::{
-    AuditEntry, Incarnation, NewAudit, PolicyScope, PolicyVersion, RescuedMessage, RunRecord, WaitingEndpoint,
-    WaitingHead,
     AuditEntry, Incarnation, ItemRecord, KeptKind, KeptMessage, NewAudit, NewItem, PolicyScope, PolicyVersion,
-    RescuedMessage, RunRecord,
+    RescuedMessage, RunRecord, WaitingEndpoint, WaitingHead,
 };
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
@@ -62,7 +60,6 @@ macro_rules! run_columns {
          epoch, created_at, started_at, updated_at, ended_at"
     };
 }
-pub(super) use {attempt_columns, endpoint_columns, head_cleared, queue_columns, run_columns, waiting_columns};
 macro_rules! kept_columns {
     () => {
         "letter, kind, queue, message, run, actor, at, until"
@@ -75,6 +72,7 @@ macro_rules! item_columns {
 }
 pub(super) use {
     attempt_columns, endpoint_columns, head_cleared, item_columns, kept_columns, queue_columns, run_columns,
+    waiting_columns,
 };
 
 /// A row of either driver, read by column name.

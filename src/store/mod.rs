@@ -75,9 +75,7 @@ pub enum StoreError {
 
 /// Everything the engine remembers.
 #[async_trait]
-pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + Policies + std::fmt::Debug {
-pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + DeadLetters + std::fmt::Debug {
-pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + Runs + std::fmt::Debug {
+pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + Policies + DeadLetters + Runs + std::fmt::Debug {
     /// `sqlite` or `postgres`, for people.
     fn kind(&self) -> &'static str;
 

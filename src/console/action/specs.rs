@@ -8,11 +8,22 @@ const LISTS: Context = Context::Views(&[
     View::Queues,
     View::Endpoints,
     View::Retries,
+    View::Dead,
     View::Policies,
+    View::Runs,
     View::Audit,
 ]);
+const DEAD: Context = Context::Views(&[View::Dead]);
+const RUNS: Context = Context::Views(&[View::Runs]);
 const DELIVERY: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
-const OPENED: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries, View::Policies]);
+const OPENED: Context = Context::Views(&[
+    View::Queues,
+    View::Endpoints,
+    View::Retries,
+    View::Dead,
+    View::Policies,
+    View::Runs,
+]);
 const POLICIES: Context = Context::Views(&[View::Policies]);
 const POLICY_OF: Context = Context::Views(&[View::Policies, View::Endpoints]);
 const QUEUES: Context = Context::Views(&[View::Queues, View::Retries]);
@@ -56,6 +67,38 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::RestorePolicy, "restore_policy", "restore", &["R"])
         .help("Set the policy to what the selected version of its history says.")
         .mutates_in(POLICIES, may::restore_policy)
+        .hinted(),
+    ActionSpec::new(ActionId::Redrive, "redrive", "redrive", &["R"])
+        .help("Send the selected or marked dead letters, or whole groups, back where they came from. The plan says where that is; t there changes the rate, c stops after the first few.")
+        .mutates_in(DEAD, may::redrive)
+        .hinted(),
+    ActionSpec::new(ActionId::RedriveShown, "redrive_shown", "redrive all shown", &["A"])
+        .help("The same for everything that the filter matches; what died again after a redrive is left out.")
+        .mutates_in(DEAD, may::redrive_shown)
+        .hinted(),
+    ActionSpec::new(ActionId::Discard, "discard", "discard", &["X"])
+        .help("Take the selected or marked dead letters out; they are kept for a while and can be restored until then.")
+        .mutates_in(DEAD, may::discard)
+        .hinted(),
+    ActionSpec::new(ActionId::EditLetter, "edit_letter", "edit", &["E"])
+        .help("Write the payload of the open dead letter in $EDITOR; what is sent instead of it is shown before it is kept.")
+        .mutates_in(DEAD, may::edit_letter)
+        .hinted(),
+    ActionSpec::new(ActionId::PauseRun, "pause_run", "pause", &["P"])
+        .help("Stop the selected or marked runs after what they have in hand.")
+        .mutates_in(RUNS, may::pause_run)
+        .hinted(),
+    ActionSpec::new(ActionId::ResumeRun, "resume_run", "resume", &["U"])
+        .help("Let the selected or marked runs go on: paused ones, those that ask after their first messages, those that failed.")
+        .mutates_in(RUNS, may::resume_run)
+        .hinted(),
+    ActionSpec::new(ActionId::CancelRun, "cancel_run", "cancel", &["X"])
+        .help("End the selected or marked runs; what is done stays done.")
+        .mutates_in(RUNS, may::cancel_run)
+        .hinted(),
+    ActionSpec::new(ActionId::RestoreLetters, "restore_letters", "restore", &["R"])
+        .help("Put back what the open run discarded, as long as it is kept.")
+        .mutates_in(RUNS, may::restore_letters)
         .hinted(),
     ActionSpec::new(ActionId::PolicyHistory, "policy_history", "history", &["H"])
         .help("Open the versions of the selected policy.")
@@ -115,8 +158,12 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::Endpoints, "endpoints", "endpoints", &["3"])
         .help("Go to the endpoints, those that are not available first."),
     ActionSpec::new(ActionId::Retries, "retries", "retries", &["4"]).help("Go to what is tried when."),
+    ActionSpec::new(ActionId::DeadLetters, "dead_letters", "dead letters", &["5"])
+        .help("Go to the dead letters, in groups of those that failed alike."),
     ActionSpec::new(ActionId::Policies, "policies", "policies", &["6"])
         .help("Go to the retry policies, each with its schedule and its history."),
+    ActionSpec::new(ActionId::Runs, "runs", "runs", &["7"])
+        .help("Go to the runs: how far each is, and what came of it."),
     ActionSpec::new(ActionId::Audit, "audit", "audit", &["8"])
         .help("Go to the audit: who did what, why, and with what result."),
     ActionSpec::new(ActionId::Log, "log", "log", &["9"]).help("Go to what was done here and what happened."),

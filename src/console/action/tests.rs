@@ -55,6 +55,14 @@ fn what_changes_something_is_on_a_capital_letter_that_means_nothing_elsewhere() 
         ActionId::EditPolicy,
         ActionId::UnsetPolicy,
         ActionId::RestorePolicy,
+        ActionId::Redrive,
+        ActionId::RedriveShown,
+        ActionId::Discard,
+        ActionId::EditLetter,
+        ActionId::PauseRun,
+        ActionId::ResumeRun,
+        ActionId::CancelRun,
+        ActionId::RestoreLetters,
     ];
     assert_eq!(mutating, expected);
     for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {

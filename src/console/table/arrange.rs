@@ -45,6 +45,9 @@ impl ArrangeJob {
             Self::Retries(job) => Arranged::Retries(arrange(job)),
             Self::Audit(job) => Arranged::Audit(arrange(job)),
             Self::Policies(job) => Arranged::Policies(arrange(job)),
+            Self::Runs(job) => Arranged::Runs(arrange(job)),
+            Self::DeadGroups(job) => Arranged::DeadGroups(arrange(job)),
+            Self::DeadLetters(job) => Arranged::DeadLetters(arrange(job)),
         }
     }
 }

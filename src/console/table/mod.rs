@@ -8,10 +8,12 @@
 mod arrange;
 mod audit;
 mod columns;
+mod dead;
 mod filter;
 mod list;
 mod marks;
 mod policies;
+mod runs;
 #[cfg(test)]
 mod tests;
 
@@ -25,12 +27,15 @@ pub use self::arrange::arrange;
 pub use self::filter::ListFilter;
 pub use self::list::{End, List};
 pub use self::marks::{MarkCounts, Marked};
+use crate::domain::dead_letter::DeadLetter;
 use crate::domain::filter::{Field, FieldValue, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::dead::DeadGroup;
 use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
+use crate::engine::runs::RunView;
 use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
 use crate::engine::view::Retry;
 
@@ -203,6 +208,12 @@ pub enum ArrangeJob {
     Audit(Job<AuditEntry>),
     /// The policies.
     Policies(Job<PolicyView>),
+    /// The runs.
+    Runs(Job<RunView>),
+    /// The groups of dead letters.
+    DeadGroups(Job<DeadGroup>),
+    /// The dead letters of a group.
+    DeadLetters(Job<DeadLetter>),
 }
 
 /// The order that a job found, with the rows it is about.
@@ -231,6 +242,12 @@ pub enum Arranged {
     Audit(Order<AuditEntry>),
     /// The policies.
     Policies(Order<PolicyView>),
+    /// The runs.
+    Runs(Order<RunView>),
+    /// The groups of dead letters.
+    DeadGroups(Order<DeadGroup>),
+    /// The dead letters of a group.
+    DeadLetters(Order<DeadLetter>),
 }
 
 /// A retry is known by the queue whose head is tried, else by its URL.

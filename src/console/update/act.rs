@@ -27,7 +27,9 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         ActionId::Queues => go(state, View::Queues),
         ActionId::Endpoints => go(state, View::Endpoints),
         ActionId::Retries => go(state, View::Retries),
+        ActionId::DeadLetters => go(state, View::Dead),
         ActionId::Policies => go(state, View::Policies),
+        ActionId::Runs => go(state, View::Runs),
         ActionId::Audit => go(state, View::Audit),
         ActionId::Log => go(state, View::Log),
         ActionId::NextView => turn(state, 1),
@@ -68,7 +70,15 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         | ActionId::Disable
         | ActionId::EditPolicy
         | ActionId::UnsetPolicy
-        | ActionId::RestorePolicy => {}
+        | ActionId::RestorePolicy
+        | ActionId::Redrive
+        | ActionId::RedriveShown
+        | ActionId::Discard
+        | ActionId::EditLetter
+        | ActionId::PauseRun
+        | ActionId::ResumeRun
+        | ActionId::CancelRun
+        | ActionId::RestoreLetters => {}
     }
     Vec::new()
 }
@@ -178,7 +188,12 @@ fn back(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     };
     if list.filter().text.is_empty() {
+        let marks = list.mark_counts();
+        let marked = marks.shown + marks.hidden + marks.gone > 0;
         list.unmark();
+        if !marked && state.view == View::Dead {
+            state.dead_group = None;
+        }
         return Vec::new();
     }
     list.filter_write("");
@@ -198,6 +213,13 @@ fn copy(state: &mut State) -> Vec<Effect> {
         (Some(Subject::Queue(name)), _) => Some(name.as_str().to_owned()),
         (Some(Subject::Endpoint(url)), _) => Some(url.as_str().to_owned()),
         (Some(Subject::Policy(scope)), _) => named(scope),
+        (Some(Subject::Run(id) | Subject::Letter(id)), _) => Some(id.clone()),
+        (None, View::Dead) if state.dead_group.is_some() => {
+            let row = state.dead_letters.table.selected_row();
+            row.map(|row| row.id.as_str().to_owned())
+        }
+        (None, View::Dead) => state.dead_groups.table.selected_row().map(|row| row.fingerprint.clone()),
+        (None, View::Runs) => state.runs.table.selected_row().map(|row| row.record.id.clone()),
         (None, View::Queues) => state.queues.selected_row().map(|row| row.name.as_str().to_owned()),
         (None, View::Endpoints) => {
             let row = state.endpoints.selected_row();

@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEventKind, KeyModifiers};
 
 use super::keys::Press;
 use super::scope::{self, Asked};
-use super::{State, policy, say};
+use super::{State, edit, pace, policy, say};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, TYPED_FROM, Task};
@@ -23,6 +23,9 @@ const TYPED_BYTES_MAX: usize = 255;
 pub(super) fn ask(state: &mut State, action: ActionId, trigger: KeyCode) -> Vec<Effect> {
     if action == ActionId::EditPolicy {
         return policy::open(state, trigger);
+    }
+    if action == ActionId::EditLetter {
+        return edit::begin(state);
     }
     match scope::freeze(state, action) {
         Ok(asked) => begin(state, action, trigger, asked),
@@ -57,6 +60,7 @@ pub(super) fn begin(state: &mut State, action: ActionId, trigger: KeyCode, asked
         friction: Friction::Key(ACCEPT),
         typed: String::new(),
         scroll: 0,
+        pace: pace::of(&commands),
     }));
     vec![Effect::Plan { request, commands }]
 }
@@ -100,6 +104,9 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     let Mode::Dialog(dialog) = &mut state.mode else {
         return Vec::new();
     };
+    if dialog.pace.as_ref().is_some_and(|pace| pace.typing.is_some()) {
+        return pace::key(state, press);
+    }
     let last = dialog.targets().saturating_sub(1);
     match (press.key.code, press.key.modifiers.contains(KeyModifiers::CONTROL)) {
         (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => close(state),
@@ -107,6 +114,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
         (KeyCode::Down, _) => dialog.scroll = (dialog.scroll + 1).min(last),
         (KeyCode::PageUp, _) => dialog.scroll = dialog.scroll.saturating_sub(page),
         (KeyCode::PageDown, _) => dialog.scroll = (dialog.scroll + page).min(last),
+        (KeyCode::Char(key), false) if pace::begins(dialog, key) => pace::begin(dialog, key),
         (code, false) => match &dialog.friction {
             Friction::Key(accept) => {
                 let accept = *accept;
@@ -189,6 +197,10 @@ fn friction(dialog: &Dialog) -> Friction {
         ActionId::EditPolicy | ActionId::UnsetPolicy | ActionId::RestorePolicy => {
             (messages(dialog), "number of messages")
         }
+        ActionId::Redrive | ActionId::RedriveShown | ActionId::Discard | ActionId::RestoreLetters => {
+            (messages(dialog), "number of dead letters")
+        }
+        ActionId::PauseRun | ActionId::ResumeRun | ActionId::CancelRun => (targets, "number of runs"),
         _ => (targets, "number of endpoints"),
     };
     if number >= TYPED_FROM {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{State, act, snapshots};
 use crate::console::Effect;
+use crate::console::feed::FedList;
 use crate::console::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
 use crate::console::state::{Mode, View};
 use crate::console::table::{End, List};
@@ -41,6 +42,15 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
             let row = state.policies.table.selected_row();
             row.map(|row| Subject::Policy(row.scope.clone()))
         }
+        View::Runs => state.runs.table.selected_row().map(|row| Subject::Run(row.record.id.clone())),
+        View::Dead if state.dead_group.is_none() => {
+            open_group(state);
+            None
+        }
+        View::Dead => {
+            let row = state.dead_letters.table.selected_row();
+            row.map(|row| Subject::Letter(row.id.as_str().to_owned()))
+        }
         View::Overview | View::Audit | View::Log => None,
     };
     match subject {
@@ -62,16 +72,34 @@ pub(super) fn browse(state: &mut State) -> Vec<Effect> {
 /// Closes the innermost; the one behind it is looked up again.
 pub(super) fn close(state: &mut State) -> Vec<Effect> {
     state.details.pop();
-    let Some(detail) = state.details.last_mut() else {
+    let Some(detail) = state.details.last_mut().filter(|detail| !holds_still(detail)) else {
         return Vec::new();
     };
     detail.asked_at = Some(state.now);
     look(detail, false)
 }
 
+/// Shows the letters of the selected group.
+fn open_group(state: &mut State) {
+    let Some(group) = state.dead_groups.table.selected_row().cloned() else {
+        return;
+    };
+    state.dead_letters = FedList::default();
+    state.dead_letters.table.set_page(state.page());
+    state.dead_group = Some(group);
+}
+
+/// Whether it stays as it was read: looking again would take the message into hand once more.
+fn holds_still(detail: &Detail) -> bool {
+    detail.letter().is_some()
+}
+
 /// Asks again for the detail in front, unless an answer is due.
 pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
     let now = state.now;
+    if state.details.last().is_some_and(holds_still) {
+        return Vec::new();
+    }
     match state.details.last_mut() {
         Some(detail) if detail.asked_at.is_none_or(|at| now.since(at) >= ASK_AGAIN_AFTER) => {
             detail.asked_at = Some(now);
@@ -125,7 +153,7 @@ pub(super) fn turn(state: &mut State, by: isize) {
 /// Selects an attempt or a message; where there is none, moves the text.
 pub(super) fn step(state: &mut State, by: isize) {
     match state.details.last_mut() {
-        Some(detail) if !matches!(detail.tab, DetailTab::Why | DetailTab::Schedule) => {
+        Some(detail) if detail.entries() > 0 => {
             let last = detail.entries().saturating_sub(1);
             detail.selected = detail.selected.saturating_add_signed(by).min(last);
             detail.scroll = 0;
@@ -203,7 +231,13 @@ fn lines_max(detail: &Detail, width: usize) -> usize {
         return 0;
     };
     let text: &[u8] = match (detail.tab, &answer.attempts, &answer.messages) {
-        (DetailTab::Why | DetailTab::Schedule | DetailTab::History, ..) => return LINES_OF_WHY_MAX,
+        (DetailTab::Payload, ..) => {
+            let letter = detail.letter();
+            return letter.map_or(0, |letter| lines(&letter.message.body) + letter.message.headers.len());
+        }
+        (DetailTab::Why | DetailTab::Schedule | DetailTab::History | DetailTab::Progress | DetailTab::Items, ..) => {
+            return LINES_OF_WHY_MAX;
+        }
         (DetailTab::Attempts, Ok(attempts), _) => {
             let attempt = attempts.get(detail.selected);
             attempt

@@ -4,7 +4,7 @@ use super::State;
 use crate::console::Effect;
 use crate::console::feed::{Batch, Fed, FedList, FedRows, FeedQuery};
 use crate::console::state::{Link, View};
-use crate::console::table::Row;
+use crate::console::table::{ListFilter, Row};
 use crate::domain::time::Timestamp;
 
 /// Asks for the list in front when that is due. What is frozen stays as it is.
@@ -58,6 +58,9 @@ pub(super) fn answered(state: &mut State, fed: Fed) -> Vec<Effect> {
     let job = match fed.rows {
         Ok(FedRows::Audit(batch)) => take(&mut state.audit, batch, fed.taken_at, now),
         Ok(FedRows::Policies(batch)) => take(&mut state.policies, batch, fed.taken_at, now),
+        Ok(FedRows::Runs(batch)) => take(&mut state.runs, batch, fed.taken_at, now),
+        Ok(FedRows::DeadGroups(batch)) => take(&mut state.dead_groups, batch, fed.taken_at, now),
+        Ok(FedRows::DeadLetters(batch)) => take(&mut state.dead_letters, batch, fed.taken_at, now),
         Err(problem) => {
             feed.problem = Some(problem);
             None
@@ -78,7 +81,11 @@ fn wanted(state: &State) -> Option<FeedQuery> {
         return None;
     }
     match state.view {
+        View::Dead => Some(dead(state)),
         View::Policies => Some(FeedQuery::Policies),
+        View::Runs => Some(FeedQuery::Runs {
+            limit: state.runs.feed.limit,
+        }),
         View::Audit => Some(FeedQuery::Audit {
             limit: state.audit.feed.limit,
         }),
@@ -86,9 +93,25 @@ fn wanted(state: &State) -> Option<FeedQuery> {
     }
 }
 
+fn dead(state: &State) -> FeedQuery {
+    let expression = |filter: &ListFilter| filter.applied.as_ref().map(|filter| filter.as_str().to_owned());
+    match &state.dead_group {
+        None => FeedQuery::DeadGroups {
+            filter: expression(&state.dead_groups.table.filter),
+        },
+        Some(group) => FeedQuery::DeadLetters {
+            group: group.fingerprint.clone(),
+            filter: expression(&state.dead_letters.table.filter),
+            limit: state.dead_letters.feed.limit,
+        },
+    }
+}
+
 fn grow(state: &mut State) {
     match state.view {
         View::Audit => state.audit.grow(),
+        View::Runs => state.runs.grow(),
+        View::Dead => state.dead_letters.grow(),
         View::Overview | View::Queues | View::Endpoints | View::Retries | View::Policies | View::Log => {}
     }
 }

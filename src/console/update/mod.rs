@@ -6,8 +6,9 @@
 //! | `act.rs` | what an action does in a view |
 //! | `filter.rs` | the filter line |
 //! | `details.rs` | open details |
-//! | `policy.rs` | the form of a policy |
-//! | `scope.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
+//! | `policy.rs`, `edit.rs` | the form of a policy, a payload that was written in an editor |
+//! | `scope.rs`, `dead.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
+//! | `pace.rs` | how fast a run that is confirmed goes |
 //! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
 //! | `feeds.rs` | the lists that are asked for while they are in front |
 //! | `say.rs` | toasts and the action log |
@@ -16,11 +17,14 @@
 mod act;
 mod answers;
 mod confirm;
+pub(in crate::console) mod dead;
 mod details;
 mod differences;
 mod feeds;
 mod filter;
+mod edit;
 mod keys;
+mod pace;
 mod policy;
 mod say;
 pub(in crate::console) mod scope;
@@ -71,6 +75,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Arranged(arranged) => adopt(state, arranged),
         Event::Detail(answer) => details::answered(state, *answer),
         Event::Fed(fed) => return feeds::answered(state, fed),
+        Event::Edited { id, result } => return edit::edited(state, id, result),
         Event::Tick => {}
     }
     Vec::new()
@@ -123,6 +128,7 @@ fn engine_event(state: &mut State, event: engine::Event) {
         }
         engine::Event::Attempted(_) => state.attempts.failed += 1,
         engine::Event::DeadLettered { queue, reason } => {
+            state.died_at = Some(state.now);
             let text = format!(
                 "a message of {} was dead-lettered: {}",
                 say::name(queue.as_str()),
@@ -144,5 +150,8 @@ fn adopt(state: &mut State, arranged: Arranged) {
         Arranged::Retries(order) => state.retries.adopt(order),
         Arranged::Audit(order) => state.audit.table.adopt(order),
         Arranged::Policies(order) => state.policies.table.adopt(order),
+        Arranged::Runs(order) => state.runs.table.adopt(order),
+        Arranged::DeadGroups(order) => state.dead_groups.table.adopt(order),
+        Arranged::DeadLetters(order) => state.dead_letters.table.adopt(order),
     };
 }

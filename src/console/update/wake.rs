@@ -79,7 +79,7 @@ impl State {
             }),
             View::Endpoints => !self.endpoints.order.is_empty(),
             View::Retries => !self.retries.order.is_empty(),
-            View::Policies => !self.policies.table.order.is_empty(),
+            View::Dead | View::Policies | View::Runs => self.list().is_some_and(|list| !list.is_empty()),
             View::Audit => !self.is_fed(),
             View::Log => false,
         }

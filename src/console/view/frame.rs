@@ -232,7 +232,11 @@ fn badge(state: &State, view: View) -> String {
             down => format!("{} ▼{}", of(snapshot.endpoints.len()), count(down)),
         },
         View::Retries => of(snapshot.retries.len()),
-        View::Policies | View::Audit => String::new(),
+        View::Dead => match snapshot.totals.dead {
+            Some(dead) if dead > 0 => format!(" {}", count(dead)),
+            Some(_) | None => String::new(),
+        },
+        View::Policies | View::Runs | View::Audit => String::new(),
         View::Log => of(state.journal.len()),
     }
 }

@@ -7,6 +7,7 @@ mod audit;
 mod canvas;
 mod columns;
 mod connecting;
+mod dead;
 mod detail;
 mod dialog;
 mod endpoints;
@@ -21,6 +22,7 @@ mod policies;
 mod policy_form;
 mod queues;
 mod retries;
+mod runs;
 mod schedule;
 mod small;
 mod timeline;
@@ -78,7 +80,9 @@ fn body(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> 
         View::Queues => queues::paint(canvas, area, state),
         View::Endpoints => endpoints::paint(canvas, area, state),
         View::Retries => retries::paint(canvas, area, state),
+        View::Dead => dead::paint(canvas, area, state),
         View::Policies => policies::paint(canvas, area, state),
+        View::Runs => runs::paint(canvas, area, state),
         View::Audit => audit::paint(canvas, area, state),
         View::Log => {
             log::paint(canvas, area, state);

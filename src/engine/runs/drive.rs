@@ -78,7 +78,7 @@ impl From<EngineError> for Halt {
             EngineError::Broker(error) => error.into(),
             EngineError::Store(error) => error.into(),
             EngineError::Unconfirmed { .. } | EngineError::Refused { .. } => Self::Waits(chain(&error)),
-            EngineError::Invalid { .. } | EngineError::NotFound { .. } => Self::Broken(chain(&error)),
+            EngineError::Invalid { .. } | EngineError::InvalidPolicy(_) | EngineError::Expired { .. } | EngineError::NotFound { .. } => Self::Broken(chain(&error)),
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::store::StoreError;
 /// Version and statements, ascending.
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001.sql")),
-    (6, include_str!("migrations/0006.sql")),
     (2, include_str!("migrations/0002.sql")),
     (3, include_str!("migrations/0003.sql")),
+    (6, include_str!("migrations/0006.sql")),
 ];
 
 const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS redrive; \

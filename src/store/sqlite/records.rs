@@ -158,26 +158,6 @@ async fn append(connection: &mut SqliteConnection, entry: &NewAudit, now: Timest
         .await
 }
 
-async fn insert(connection: &mut SqliteConnection, run: &RunRecord) -> Result<(), sqlx::Error> {
-    sqlx::query(RUN_ADD)
-        .bind(&run.id)
-        .bind(&run.command)
-        .bind(&run.state)
-        .bind(stored(run.done))
-        .bind(stored(run.failed))
-        .bind(stored(run.skipped))
-        .bind(stored(run.total))
-        .bind(run.rate.map(i64::from))
-        .bind(&run.actor)
-        .bind(&run.reason)
-        .bind(&run.plan)
-        .bind(run.created_at.micros())
-        .bind(run.updated_at.micros())
-        .execute(connection)
-        .await?;
-    Ok(())
-}
-
 /// The next version of its scope; answers its number.
 pub(super) async fn version_add(
     connection: &mut SqliteConnection,

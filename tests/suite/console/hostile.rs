@@ -149,6 +149,7 @@ fn failed(text: &str) -> impl Fn(Subject) -> DetailAnswer {
         endpoint: Some(Err(text.clone())),
         attempts: Err(text.clone()),
         messages: Some(Err(text.clone())),
+        about: Some(Err(text.clone())),
     }
 }
 

@@ -8,8 +8,10 @@
 //! ```
 
 mod attempts;
+mod letter;
 mod messages;
 mod policy;
+mod run;
 mod why;
 
 use std::borrow::Cow;
@@ -42,7 +44,10 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
         return;
     };
     match detail.tab {
+        DetailTab::Why if matches!(detail.subject, Subject::Letter(_)) => letter::paint(canvas, body, detail, answer),
         DetailTab::Why => why::paint(canvas, body, detail, answer),
+        DetailTab::Payload => letter::paint(canvas, body, detail, answer),
+        DetailTab::Progress | DetailTab::Items => run::paint(canvas, body, detail, answer),
         DetailTab::Attempts => attempts::paint(canvas, body, detail, answer),
         DetailTab::Messages => {
             let key = state.keymap.label(ActionId::Browse).unwrap_or_default();
@@ -56,6 +61,8 @@ fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
     let (kind, name) = match &detail.subject {
         Subject::Queue(name) => ("Queue ", Cow::Borrowed(name.as_str())),
         Subject::Endpoint(url) => ("Endpoint ", Cow::Borrowed(url.as_str())),
+        Subject::Run(id) => ("Run ", Cow::Borrowed(id.as_str())),
+        Subject::Letter(id) => ("Dead letter ", Cow::Borrowed(id.as_str())),
         Subject::Policy(scope) => ("Retry policy of ", Cow::Owned(policy_form::scope(scope))),
     };
     let age = age(canvas, detail);
@@ -109,8 +116,12 @@ fn number(detail: &Detail, tab: DetailTab) -> String {
                 ..
             }),
         ) => messages.len(),
-        (DetailTab::History, _) if detail.about().is_some() => match detail.about() {
+        (DetailTab::History, _) => match detail.about() {
             Some(About::Policy { history, .. }) => history.len(),
+            Some(About::Run(_) | About::Letter(_)) | None => return String::new(),
+        },
+        (DetailTab::Items, _) => match detail.run() {
+            Some(run) => return format!(" {}", run.run.record.total),
             None => return String::new(),
         },
         _ => return String::new(),

@@ -35,7 +35,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
         Some(Err(problem)) => {
             canvas.wrapped(area, &format!("The policy cannot be read: {problem}"), Role::Error);
         }
-        None => {}
+        Some(Ok(_)) | None => {}
     }
 }
 
