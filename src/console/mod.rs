@@ -16,6 +16,7 @@ pub mod action;
 pub mod clipboard;
 pub mod detail;
 pub mod dialog;
+mod editor;
 pub mod effect;
 pub mod effects;
 pub mod event;

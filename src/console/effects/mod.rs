@@ -111,7 +111,7 @@ impl Executor {
             }
             Effect::Plan { request, commands } => self.plan(request, commands),
             Effect::Execute { request, plans } => self.execute(request, plans),
-            Effect::Copy(_) | Effect::Suspend | Effect::Quit => {}
+            Effect::Copy(_) | Effect::Edit(_) | Effect::Suspend | Effect::Quit => {}
         }
     }
 

@@ -108,6 +108,14 @@ fn sentence(task: &Task) -> (Tone, String) {
         (ActionId::EditPolicy, "saved", "policy"),
         (ActionId::UnsetPolicy, "unset", "policy"),
         (ActionId::RestorePolicy, "restored", "policy"),
+        (ActionId::Redrive, "redrive begun:", "run"),
+        (ActionId::RedriveShown, "redrive begun:", "run"),
+        (ActionId::Discard, "discard begun:", "run"),
+        (ActionId::RestoreLetters, "restore begun:", "run"),
+        (ActionId::EditLetter, "edited", "dead letter"),
+        (ActionId::PauseRun, "paused", "run"),
+        (ActionId::ResumeRun, "resumed", "run"),
+        (ActionId::CancelRun, "cancelled", "run"),
     ];
     let text = if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
         format!("{verb} {}", named(what))

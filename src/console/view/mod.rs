@@ -10,6 +10,7 @@ mod connecting;
 mod dead;
 mod detail;
 mod dialog;
+mod dialog_run;
 mod endpoints;
 mod frame;
 mod help;
