@@ -37,6 +37,7 @@ impl Served {
             "get" => MethodFilter::GET,
             "delete" => MethodFilter::DELETE,
             "put" => MethodFilter::PUT,
+            "patch" => MethodFilter::PATCH,
             _ => MethodFilter::POST,
         };
         self.router = self.router.route(path, on(filter, handler));
@@ -81,6 +82,9 @@ fn served() -> Served {
     .route("post", "/v1/dead/redrive", runs::redrive)
     .route("post", "/v1/dead/discard", runs::discard)
     .route("post", "/v1/dead/restore", runs::restore)
+    .route("patch", "/v1/dead/{id}", runs::edit)
+    .route("post", "/v1/queues/{name}/move", runs::move_queue)
+    .route("post", "/v1/queues/{name}/skip", runs::skip)
     .route("get", "/v1/runs", runs::list)
     .route("get", "/v1/runs/{id}", runs::show)
     .route("post", "/v1/runs/{id}/pause", runs::pause)

@@ -9,17 +9,17 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::domain::run::RunWish;
-use crate::engine::runs::OrderKind;
+use crate::engine::runs::{Order, OrderKind, Selection};
 use crate::engine::{Answer, Command, Query};
 use crate::wire::List;
 use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
-use crate::wire::run::{OrderInput, Run, RunWithItems};
+use crate::wire::run::{EditInput, OrderInput, Run, RunWithItems};
 
 use super::Shared;
 use super::act::{Because, Options, act};
-use super::extract::{Input, Params, Segment};
+use super::extract::{Input, Name, Params, Segment};
 use super::guard::Caller;
 use super::problem::answer;
 use super::queues::mismatch;
@@ -42,6 +42,74 @@ macro_rules! order {
 order!(redrive, Redrive);
 order!(discard, Discard);
 order!(restore, Restore);
+
+/// `PATCH /v1/dead/{id}`.
+pub(super) async fn edit(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Segment(id): Segment,
+    Params(mut options): Params<Options>,
+    Input(mut input): Input<EditInput>,
+) -> Result<Response, Problem> {
+    options.reason = input.reason.take().or(options.reason);
+    let edit = input.edit()?;
+    act(&shared, &caller, options, Command::EditDead { id, edit }, Asked::One).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MoveInput {
+    to: String,
+    rate: Option<u32>,
+    reason: Option<String>,
+}
+
+/// `POST /v1/queues/{name}/move`.
+pub(super) async fn move_queue(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Name(name): Name,
+    Params(mut options): Params<Options>,
+    Input(input): Input<MoveInput>,
+) -> Result<Response, Problem> {
+    options.reason = input.reason.or(options.reason);
+    let to = input::queue(&input.to).map_err(|problem| Problem::field("to", problem.detail))?;
+    let order = Order {
+        to: Some(to),
+        rate: input.rate,
+        ..Order::new(OrderKind::Move, Selection::Queue(name))
+    };
+    act(&shared, &caller, options, Command::Run(order), Asked::One).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SkipInput {
+    #[serde(default)]
+    to: SkipTo,
+    reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SkipTo {
+    #[default]
+    Dead,
+    Tail,
+}
+
+/// `POST /v1/queues/{name}/skip`.
+pub(super) async fn skip(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Name(name): Name,
+    Params(mut options): Params<Options>,
+    Input(input): Input<SkipInput>,
+) -> Result<Response, Problem> {
+    options.reason = input.reason.or(options.reason);
+    let order = shared.engine()?.skip(name, input.to == SkipTo::Dead);
+    act(&shared, &caller, options, Command::Run(order), Asked::One).await
+}
 
 macro_rules! wish {
     ($name:ident, $wish:ident) => {

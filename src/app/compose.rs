@@ -185,7 +185,7 @@ fn settings(config: &Config) -> EngineSettings {
         default_policy: delivery.retry_policy.clone(),
         take_over: delivery.take_over,
         drain: delivery.drain,
-        discard_keep: Duration::from_hours(7 * 24),
+        discard_keep: config.janitor.discard_keep,
         rates: rates.collect(),
     }
 }

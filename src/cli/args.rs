@@ -268,6 +268,36 @@ pub(super) enum Queue {
     Delete(Named),
     /// Take the undecodable head of a quarantined queue out, byte for byte, into the store.
     Rescue(Named),
+    /// Move every message that is in it now to another queue.
+    Move {
+        #[command(flatten)]
+        named: Named,
+        /// The other queue.
+        #[arg(long, value_name = "QUEUE")]
+        to: String,
+        /// At most this many a second.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        rate: Option<u32>,
+        /// Do not wait for its end, where a daemon works on it.
+        #[arg(long)]
+        detach: bool,
+    },
+    /// Take its first message, which waits or is parked, out of the way.
+    Skip {
+        #[command(flatten)]
+        named: Named,
+        /// To the dead letters, or to the end of the queue.
+        #[arg(long, value_enum, default_value_t = SkipTo::Dead)]
+        to: SkipTo,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SkipTo {
+    /// To the dead letters.
+    Dead,
+    /// To the end of its queue.
+    Tail,
 }
 
 #[derive(Debug, Args)]
@@ -414,6 +444,26 @@ pub(super) enum DeadForm {
     Csv,
     /// The bodies.
     Raw,
+    /// Send them back where they came from, or elsewhere.
+    Redrive(Selected),
+    /// Take them out; they can be restored for a while.
+    Discard(Selected),
+    /// Put discarded ones back into their dead-letter queue.
+    Restore(Selected),
+    /// Change what is sent when it is redriven; without options in $EDITOR.
+    Edit {
+        /// Its id.
+        id: String,
+        /// File with the new body, or - for standard input.
+        #[arg(long, value_name = "FILE")]
+        body_file: Option<PathBuf>,
+        /// The new content type.
+        #[arg(long, value_name = "TYPE")]
+        content_type: Option<String>,
+        /// A header to set; without a value it is removed. May be repeated.
+        #[arg(long = "header", value_name = "NAME: VALUE")]
+        headers: Vec<String>,
+    },
 }
 
 /// Which dead letters, and how.
@@ -441,6 +491,9 @@ pub(super) struct Selected {
     /// Stop after this many and wait for `run resume`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) canary: Option<u64>,
+    /// Before everything that waits in their delivery queues, instead of behind it.
+    #[arg(long)]
+    pub(super) head: bool,
     /// Do not wait for its end, where a daemon works on it.
     #[arg(long)]
     pub(super) detach: bool,

@@ -126,6 +126,7 @@ fn friction(plan: &Plan) -> Friction {
         | Command::ResumeQueue(_)
         | Command::RescueQueue(_)
         | Command::ChangeRun { .. }
+        | Command::EditDead { .. }
         | Command::TestEndpoint { .. }
         | Command::DisableEndpoint(_)
         | Command::Policy(_) => match plan.lines.len() {

@@ -1,10 +1,21 @@
 //! Dead letters.
 
-use crate::engine::runs::OrderKind;
+use std::fs::OpenOptions;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use bytes::Bytes;
+
+use crate::engine::runs::{Edit, OrderKind};
+use crate::engine::{Command, Done};
+use crate::wire::plan::{self, Asked};
 
 use super::Session;
 use super::args::Dead;
 use super::exit::{Exit, Failure};
+use super::queues::mismatch;
 use super::runs;
 
 pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Failure> {
@@ -12,12 +23,112 @@ pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
         Dead::Redrive(selected) => (OrderKind::Redrive, selected),
         Dead::Discard(selected) => (OrderKind::Discard, selected),
         Dead::Restore(selected) => (OrderKind::Restore, selected),
+        Dead::Edit {
+            id,
+            body_file,
+            content_type,
+            headers,
+        } => {
+            let changes = Edit {
+                body: body_file.as_deref().map(read).transpose()?,
+                content_type: content_type.clone(),
+                headers: headers.iter().map(|header| header_of(header)).collect(),
+            };
+            return edit(session, id, changes).await;
+        }
     };
     runs::order(session, kind, selected).await
 }
 
+async fn edit(session: &Session<'_>, id: &str, changes: Edit) -> Result<Exit, Failure> {
+    let changes = if changes == Edit::default() {
+        Edit {
+            body: Some(in_editor(session, id).await?),
+            ..changes
+        }
+    } else {
+        changes
+    };
+    let command = Command::EditDead {
+        id: id.to_owned(),
+        edit: changes,
+    };
+    match session.act(command).await? {
+        Some(done @ Done::Edited(_)) => {
+            let facts = [("edited", Some(id.to_owned()))];
+            session.output.facts(&plan::done(&done, Asked::One), &facts)?;
+            Ok(Exit::Done)
+        }
+        Some(_) => Err(mismatch()),
+        None => Ok(Exit::Done),
+    }
+}
+
+/// The body as a person leaves it in their editor.
+async fn in_editor(session: &Session<'_>, id: &str) -> Result<Bytes, Failure> {
+    let editor = std::env::var("VISUAL").or_else(|_| std::env::var("EDITOR"));
+    let editor = editor.map_err(|_| Failure::new(Exit::Usage, "give --body-file or --header, or set EDITOR"))?;
+    if !super::on_terminal() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "an editor needs a terminal: give --body-file or --header",
+        ));
+    }
+    let letter = session.engine.dead_letter_as_sent(id).await?;
+    let path = std::env::temp_dir().join(format!("redrive-edit-{}", crate::ambient::new_id()));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    file.write_all(&letter.edited.body)?;
+    let status = std::process::Command::new("sh")
+        .arg("-c")
+        .arg(format!("{editor} \"$1\""))
+        .arg("sh")
+        .arg(&path)
+        .stdin(Stdio::inherit())
+        .status();
+    let body = std::fs::read(&path);
+    std::fs::remove_file(&path)?;
+    if !status?.success() {
+        return Err(Failure::refused("the editor did not end well; nothing was changed"));
+    }
+    Ok(body?.into())
+}
+
+fn read(path: &Path) -> Result<Bytes, Failure> {
+    if path == Path::new("-") {
+        let mut body = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut body)?;
+        return Ok(body.into());
+    }
+    std::fs::read(path)
+        .map(Into::into)
+        .map_err(|error| Failure::new(Exit::Usage, format!("{}: {error}", path.display())))
+}
+
+/// `NAME: VALUE` sets a header, `NAME` alone removes it.
+fn header_of(text: &str) -> (String, Option<String>) {
+    match text.split_once(':') {
+        Some((name, value)) => (name.trim().to_owned(), Some(value.trim_start().to_owned())),
+        None => (text.trim().to_owned(), None),
+    }
+}
+
 pub(super) const fn changes_something(dead: &Dead) -> bool {
     match dead {
-        Dead::Redrive(_) | Dead::Discard(_) | Dead::Restore(_) => true,
+        Dead::Redrive(_) | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit { .. } => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::header_of;
+
+    #[test]
+    fn a_header_is_set_with_a_value_and_removed_without() {
+        assert_eq!(header_of("A: b:c"), ("A".to_owned(), Some("b:c".to_owned())));
+        assert_eq!(header_of("A"), ("A".to_owned(), None));
     }
 }

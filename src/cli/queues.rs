@@ -1,13 +1,14 @@
 //! Queues: list, why, browse, and what an operator does to one.
 
 use crate::domain::id::QueueName;
+use crate::engine::runs::{Order, OrderKind, Selection};
 use crate::engine::view::{BrowsedMessage, QueueView};
 use crate::engine::{Answer, Command, Done, Query, QueuesQuery};
 use crate::wire::input;
 use crate::wire::plan::{self, Asked};
 use crate::wire::queue::{Browsed, Queue as QueueShape, WhyAnswer};
 
-use super::args::{Named, Queue, Queues};
+use super::args::{Named, Queue, Queues, SkipTo};
 use super::exit::{Exit, Failure};
 use super::output::{Column, number, or_dash};
 use super::when::{relative_or, span};
@@ -106,6 +107,23 @@ pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Fa
         Queue::Purge(named) => Command::PurgeQueue(name(named)?),
         Queue::Delete(named) => Command::DeleteQueue(name(named)?),
         Queue::Rescue(named) => Command::RescueQueue(name(named)?),
+        Queue::Move {
+            named,
+            to,
+            rate,
+            detach,
+        } => {
+            let order = Order {
+                to: Some(input::queue(to)?),
+                rate: *rate,
+                ..Order::new(OrderKind::Move, Selection::Queue(name(named)?))
+            };
+            return super::runs::start(session, order, *detach).await;
+        }
+        Queue::Skip { named, to } => {
+            let order = session.engine.skip(name(named)?, matches!(to, SkipTo::Dead));
+            return super::runs::start(session, order, false).await;
+        }
     };
     let Some(done) = session.act(command).await? else {
         return Ok(Exit::Done);
@@ -136,6 +154,7 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
         ],
         Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) | Done::Policy(_) => Vec::new(),
         Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) | Done::Run(_) => Vec::new(),
+        Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) | Done::Run(_) | Done::Edited(_) => Vec::new(),
     }
 }
 

@@ -25,6 +25,7 @@ pub(super) async fn order(session: &Session<'_>, kind: OrderKind, selected: &Sel
         rate: selected.rate,
         to: selected.to.clone(),
         canary: selected.canary,
+        head: selected.head,
         reason: None,
     };
     start(session, input.order(kind)?, selected.detach).await

@@ -9,7 +9,12 @@ use super::error::Problem;
 use super::section::Section;
 use super::tree::Written;
 
-pub(super) const JANITOR_KEYS: &[&str] = &["job_queue_ttl_s", "leftover_pattern", "save_before_expiry"];
+pub(super) const JANITOR_KEYS: &[&str] = &[
+    "discard_keep_s",
+    "job_queue_ttl_s",
+    "leftover_pattern",
+    "save_before_expiry",
+];
 pub(super) const METRICS_KEYS: &[&str] = &["statsd"];
 pub(super) const CONSOLE_KEYS: &[&str] = &["theme", "keys", "refresh_s"];
 /// The keys of a profile that are not sections.
@@ -24,6 +29,8 @@ const PATTERN_COMPILED_BYTES_MAX: usize = 1024 * 1024;
 /// `[janitor]`.
 #[derive(Clone, Debug)]
 pub struct JanitorConfig {
+    /// How long a discarded dead letter can be restored.
+    pub discard_keep: Duration,
     /// Lifetime of the queues of a job.
     pub job_queue_ttl: Duration,
     /// Which queues may be leftovers.
@@ -74,6 +81,7 @@ pub(super) fn janitor(section: Section<'_>) -> Result<JanitorConfig, Problem> {
         ));
     }
     Ok(JanitorConfig {
+        discard_keep: section.seconds("discard_keep_s", 60.0..=31_536_000.0, Duration::from_hours(7 * 24))?,
         job_queue_ttl: section.seconds("job_queue_ttl_s", 0.001..=31_536_000.0, Duration::from_hours(48))?,
         leftover_pattern: RegexBuilder::new(pattern)
             .size_limit(PATTERN_COMPILED_BYTES_MAX)

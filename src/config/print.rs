@@ -24,6 +24,7 @@ pub(super) fn print(config: &Config) -> String {
     config.consumers.iter().for_each(|it| consumer(&mut page, it));
     config.handlers.iter().for_each(|it| handler(&mut page, it));
     page.begin("[janitor]");
+    page.seconds("discard_keep_s", config.janitor.discard_keep);
     page.seconds("job_queue_ttl_s", config.janitor.job_queue_ttl);
     page.text("leftover_pattern", config.janitor.leftover_pattern.as_str());
     page.plain("save_before_expiry", config.janitor.save_before_expiry);

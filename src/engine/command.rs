@@ -10,6 +10,7 @@ use crate::domain::url::EndpointUrl;
 
 use super::policies::{PolicyAct, PolicyEdit, PolicyView};
 use super::runs::{Order, RunView};
+use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};
 
 /// What an operator wants done.
@@ -40,6 +41,13 @@ pub enum Command {
     Policy(PolicyEdit),
     /// A long operation over many messages.
     Run(Order),
+    /// Send something else instead of a dead letter when it is redriven.
+    EditDead {
+        /// The dead letter's id.
+        id: String,
+        /// What.
+        edit: Edit,
+    },
     /// Pause, resume or cancel a run.
     ChangeRun {
         /// Which.
@@ -68,6 +76,7 @@ impl Command {
                 PolicyAct::Restore(_) => "policy restore",
             },
             Self::Run(order) => order.kind.command(),
+            Self::EditDead { .. } => "dead edit",
             Self::ChangeRun { wish, .. } => match wish {
                 RunWish::Pause => "run pause",
                 RunWish::Resume => "run resume",
@@ -230,6 +239,8 @@ pub enum Done {
     Policy(Box<PolicyView>),
     /// The run as it is now.
     Run(Box<RunView>),
+    /// The dead letter as it will be sent.
+    Edited(Box<EditedLetter>),
 }
 
 /// One endpoint that was made available.

@@ -273,6 +273,21 @@ impl Engine {
         self.0.follow_run(id, on).await
     }
 
+    /// The order that takes the head of a delivery queue to its end, or to the dead letters.
+    #[must_use]
+    pub fn skip(&self, queue: QueueName, to_dead: bool) -> runs::Order {
+        let dead = QueueName::parse(&self.0.settings.naming.dead_letter_queue()).ok();
+        runs::Order {
+            to: dead.filter(|_| to_dead),
+            ..runs::Order::new(runs::OrderKind::Skip, runs::Selection::Head(queue))
+        }
+    }
+
+    /// A dead letter as it would be sent at present, with its message.
+    pub async fn dead_letter_as_sent(&self, id: &str) -> Result<runs::EditedLetter, EngineError> {
+        self.0.edited_letter(id, &runs::Edit::default()).await
+    }
+
     /// Whether another living process delivers, and so works on runs.
     pub async fn others_deliver(&self) -> bool {
         self.0.others_deliver(&mut incarnation::Watched::default()).await

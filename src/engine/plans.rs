@@ -72,6 +72,7 @@ impl Inner {
             Command::DisableEndpoint(url) => self.plan_disable(url).await?,
             Command::Run(order) => return self.plan_run(order).await,
             Command::ChangeRun { id, wish } => self.plan_run_change(id, *wish).await?,
+            Command::EditDead { id, edit } => self.plan_edit(id, edit).await?,
         };
         draft.command = command;
         draft.hash = hash(&draft);
@@ -247,6 +248,7 @@ impl Inner {
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
             Command::Policy(edit) => self.change_policy(edit, grant).await,
             Command::ChangeRun { id, wish } => self.change_run(id, *wish, grant).await,
+            Command::EditDead { id, edit } => self.edit_dead(id, edit, grant).await,
             Command::Run(_) => Err(EngineError::Refused {
                 why: "the plan is stale: its run is not there".to_owned(),
             }),

@@ -9,7 +9,7 @@ use crate::engine::{Danger, Done, Plan, Redelivered as RedeliveredView, Tested a
 use super::endpoint::Endpoint;
 use super::policy::Policy;
 use super::queue::Queue;
-use super::run::{Run, RunPlanShape};
+use super::run::{EditedLetter, Run, RunPlanShape};
 
 /// What a command would do.
 #[derive(Clone, Debug, Serialize)]
@@ -142,6 +142,7 @@ pub fn done(done: &Done, asked: Asked) -> Value {
         Done::Endpoint(view) => to_value(&Endpoint::from(view.as_ref())),
         Done::Policy(view) => to_value(&Policy::from(view.as_ref())),
         Done::Run(view) => to_value(&Run::from(view.as_ref())),
+        Done::Edited(letter) => to_value(&EditedLetter::from(letter.as_ref())),
     }
 }
 

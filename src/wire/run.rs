@@ -1,11 +1,14 @@
 //! Runs, and what selects the messages of one.
 
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::domain::id::QueueName;
 use crate::engine::RunPlan;
-use crate::engine::runs::{Order, OrderKind, RunDetail, RunView, Selection};
+use crate::engine::runs::{self, Edit, Order, OrderKind, RunDetail, RunView, Selection};
 use crate::store::ItemRecord;
 
 use super::input;
@@ -158,6 +161,70 @@ impl From<&RunPlan> for RunPlanShape {
     }
 }
 
+/// A dead letter as it will be sent.
+#[derive(Clone, Debug, Serialize)]
+pub struct EditedLetter {
+    /// Its id.
+    pub id: String,
+    /// Where it is.
+    pub queue: String,
+    /// Always true.
+    pub edited: bool,
+    /// Bytes of the new body.
+    pub size_bytes: usize,
+}
+
+impl From<&runs::EditedLetter> for EditedLetter {
+    fn from(letter: &runs::EditedLetter) -> Self {
+        Self {
+            id: letter.id.clone(),
+            queue: letter.queue.as_str().to_owned(),
+            edited: true,
+            size_bytes: letter.edited.body.len(),
+        }
+    }
+}
+
+/// What is changed of a dead letter.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EditInput {
+    /// The new body: a string, or any other JSON as its exact source.
+    pub body: Option<Box<RawValue>>,
+    /// The new body, in base64.
+    pub body_base64: Option<String>,
+    /// The new content type.
+    pub content_type: Option<String>,
+    /// Headers to set, or with null to remove.
+    #[serde(default)]
+    pub headers: BTreeMap<String, Option<String>>,
+    /// Why; for the audit.
+    pub reason: Option<String>,
+}
+
+impl EditInput {
+    /// The edit that it asks for.
+    pub fn edit(self) -> Result<Edit, Problem> {
+        let body = match (self.body, self.body_base64) {
+            (Some(_), Some(_)) => return Err(Problem::field("body_base64", "give body or body_base64, not both")),
+            (Some(raw), None) => Some(match serde_json::from_str::<String>(raw.get()) {
+                Ok(text) => text.into_bytes(),
+                Err(_) => raw.get().as_bytes().to_vec(),
+            }),
+            (None, Some(text)) => {
+                let decoded = base64::engine::general_purpose::STANDARD.decode(text);
+                Some(decoded.map_err(|error| Problem::field("body_base64", error.to_string()))?)
+            }
+            (None, None) => None,
+        };
+        Ok(Edit {
+            body: body.map(Into::into),
+            content_type: self.content_type,
+            headers: self.headers.into_iter().collect(),
+        })
+    }
+}
+
 /// Which dead letters, and how: exactly one of `ids`, `group`, `filter` and `all`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -178,6 +245,9 @@ pub struct OrderInput {
     pub to: Option<String>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,
+    /// Before everything that waits in their delivery queues.
+    #[serde(default)]
+    pub head: bool,
     /// Why; for the audit.
     pub reason: Option<String>,
 }
@@ -206,6 +276,7 @@ impl OrderInput {
             to,
             rate: self.rate,
             canary: self.canary,
+            head: self.head,
             ..Order::new(kind, selection)
         })
     }

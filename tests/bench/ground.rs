@@ -105,6 +105,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         default_policy: RetryPolicy::default(),
         take_over: Duration::from_secs(60),
         drain: Duration::from_secs(20),
+        discard_keep: Duration::from_hours(168),
         rates: std::collections::HashMap::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `console`. Each side
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `console`. Each side
 //! (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both
 //! sides of a ratio do the same work on the same broker with the same receiver, by turns. What a number
 //! means, and from when to when it is taken, stands in the module of its section.
@@ -33,10 +33,11 @@ mod latency;
 mod numbers;
 mod process;
 mod receiver;
+mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 5] = ["throughput", "one", "latency", "isolation", "console"];
+const SECTIONS: [&str; 6] = ["throughput", "one", "latency", "isolation", "redrive", "console"];
 
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -68,6 +69,9 @@ fn main() {
         }
         if wanted("isolation") {
             isolation::run().await;
+        }
+        if wanted("redrive") {
+            redrive::run().await;
         }
         if wanted("console") {
             console::run().await;

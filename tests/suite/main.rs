@@ -34,6 +34,7 @@ mod observe;
 mod policies;
 mod protocols;
 mod rabbitmq;
+mod runs;
 mod sender;
 mod source;
 mod store_contract;

@@ -311,6 +311,27 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Run",
     ),
     Operation {
+        method: "patch",
+        ..post(
+            "/v1/dead/{id}",
+            "Change what is sent instead of a dead letter when it is redriven.",
+            "Edit",
+            "Edited",
+        )
+    },
+    post(
+        "/v1/queues/{name}/move",
+        "Move every message that is in a queue now to another queue.",
+        "Move",
+        "Run",
+    ),
+    post(
+        "/v1/queues/{name}/skip",
+        "Take the head of a delivery queue to the dead letters, or to the queue's end.",
+        "Skip",
+        "Run",
+    ),
+    Operation {
         query: PAGE,
         ..get("/v1/runs", "Runs, newest first.", "RunList")
     },

@@ -157,8 +157,15 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     ("PlanLine", "target:string now:string effect:string"),
     (
+        "Edit",
+        "body:any body_base64:string content_type:string headers:object reason:string",
+    ),
+    ("Edited", "id:string queue:string edited:boolean size_bytes:integer"),
+    ("Move", "to:string* rate:integer reason:string"),
+    ("Skip", "to:string reason:string"),
+    (
         "Order",
-        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer reason:string",
+        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer head:boolean reason:string",
     ),
     (
         "Run",

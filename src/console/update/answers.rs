@@ -64,6 +64,7 @@ fn note(report: &mut Report, done: Done) {
             report.last = Some(tested_sentence(&tested));
         }
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
+        Done::Edited(letter) => report.last = Some(say::name(&letter.id)),
         Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
         Done::Policy(view) => report.last = Some(policy_of(&view.scope)),
@@ -157,7 +158,7 @@ fn target_of(command: &Command) -> String {
         | Command::DeleteQueue(queue)
         | Command::RescueQueue(queue) => say::name(queue.as_str()),
         Command::Run(order) => order.kind.command().to_owned(),
-        Command::ChangeRun { id, .. } => say::name(id),
+        Command::ChangeRun { id, .. } | Command::EditDead { id, .. } => say::name(id),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
         Command::Policy(edit) => policy_of(&edit.scope),
     }

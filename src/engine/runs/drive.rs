@@ -13,12 +13,14 @@ use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::message::{Message, decode};
+use crate::domain::queue::QueueRecord;
 use crate::domain::run::{ItemState, Pace, RunCounts, RunState, Target};
 use crate::engine::error::chain;
 use crate::engine::incarnation::Part;
 use crate::engine::{EngineError, Inner};
 use crate::store::{
-    ItemMark, ItemQuery, KeptKind, KeptQuery, NewAudit, RunRecord, RunStop, RunTaken, SourceTaken, StoreError,
+    ItemMark, ItemQuery, KeptKind, KeptQuery, NewAudit, QueueMark, RunRecord, RunStop, RunTaken, SourceTaken,
+    StoreError,
 };
 
 /// Messages of one window where there is no rate.
@@ -112,8 +114,8 @@ pub(super) struct Driver<'a> {
     pub(super) engine: &'a Arc<Inner>,
     pub(super) run: RunRecord,
     pub(super) document: Document,
-    me: IncarnationId,
-    name: &'a str,
+    pub(super) me: IncarnationId,
+    pub(super) name: &'a str,
     stop: &'a CancellationToken,
     pub(super) counts: RunCounts,
     pace: Option<Pace>,
@@ -121,6 +123,10 @@ pub(super) struct Driver<'a> {
     pub(super) pending: Vec<ItemMark>,
     /// Recorded as settled a moment ago: the broker may not have heard of the last ones.
     pub(super) uncertain: Vec<u64>,
+    /// The row of the delivery queue that is walked.
+    pub(super) row: Option<QueueRecord>,
+    /// Whether anybody edited anything.
+    pub(super) edits: bool,
     /// Dead letters that were met of which there may be copies, and the copies that were.
     met: HashSet<String>,
     copies: Vec<DeliveryTag>,
@@ -176,6 +182,8 @@ impl Inner {
             stop,
             pending: Vec::new(),
             uncertain: Vec::new(),
+            row: None,
+            edits: false,
             met: HashSet::new(),
             copies: Vec::new(),
             careful: 0,
@@ -268,6 +276,7 @@ impl Driver<'_> {
     /// One pass over everything that has no outcome yet.
     async fn work(&mut self) -> Result<(), Halt> {
         self.counts = self.engine.store.run_counts(&self.run.id).await?;
+        self.edits = self.has_edits().await?;
         self.met.clear();
         self.copies.clear();
         for (source, open) in self.open_items().await? {
@@ -324,8 +333,13 @@ impl Driver<'_> {
         } else {
             None
         };
+        self.row = lease.as_ref().map(|lease| lease.record.clone());
         let walked = self.walk(source, &mut open).await;
         if let Some(lease) = lease {
+            if self.document.kind == OrderKind::Skip && walked.is_ok() {
+                let gone = QueueMark::HeadGone;
+                self.engine.store.queue_mark(source, lease.epoch, gone).await?;
+            }
             let _ = self.engine.store.lease_free(source, lease.epoch).await;
             let _ = self.engine.store.queue_want(source, None).await;
             self.engine.broker.nudge(source).await;
@@ -352,8 +366,12 @@ impl Driver<'_> {
         }
     }
 
+    /// Until nothing is left, or two passes in a row met nothing of what is: whoever looked at the queue meanwhile
+    /// had it in hand.
     async fn walk(&mut self, source: &QueueName, open: &mut OpenItems) -> Result<(), Halt> {
+        let mut in_vain = 0;
         loop {
+            let before = open.len();
             let options = self.walk_options(source).await?;
             let Some(mut walk) = self.engine.broker.walk(source, options).await? else {
                 return Ok(());
@@ -367,8 +385,13 @@ impl Driver<'_> {
                     return Err(error.into());
                 }
             }
-            if gone? {
+            let whole = gone?;
+            in_vain = if open.len() == before { in_vain + 1 } else { 0 };
+            if open.is_empty() || (whole && in_vain == 2) {
                 return Ok(());
+            }
+            if whole {
+                tokio::time::sleep(PAUSE).await;
             }
         }
     }
@@ -478,6 +501,7 @@ impl Driver<'_> {
         tags.append(&mut self.copies);
         tags.sort_unstable();
         walk.settle(&tags).await?;
+        self.forget_edits(&settle).await?;
         for hand in settle {
             self.counts.count(ItemState::Settled);
             self.pending.push(mark(hand.ordinal, ItemState::Settled, None));

@@ -70,6 +70,8 @@ enum From {
         after: Option<String>,
         over: bool,
     },
+    /// Read already, under the lease of a delivery queue.
+    Read(Vec<Letter>),
 }
 
 struct Walking {
@@ -92,6 +94,10 @@ impl Inner {
                     message: "discarded messages are restored by ids, or all of them".to_owned(),
                 });
             }
+            (_, Selection::Head(queue)) => From::Read(self.read_ours(queue, 1).await?),
+            (_, Selection::Queue(queue)) if self.settings.naming.is_delivery_queue(queue.as_str()) => {
+                From::Read(self.read_ours(queue, usize::MAX).await?)
+            }
             (_, Selection::Queue(queue)) => From::Queues {
                 left: VecDeque::from([queue.clone()]),
                 walking: None,
@@ -109,9 +115,24 @@ impl Inner {
 }
 
 impl Letters {
+    /// No more of them: gives back what is in hand.
+    pub(super) async fn close(self) -> Result<(), EngineError> {
+        if let From::Queues {
+            walking: Some(walking), ..
+        } = self.from
+        {
+            walking.walk.close().await?;
+        }
+        Ok(())
+    }
+
     /// The next ones; `None` at the end.
     pub(super) async fn next(&mut self, engine: &Inner) -> Result<Option<Batch>, EngineError> {
         match &mut self.from {
+            From::Read(letters) => {
+                let letters = std::mem::take(letters);
+                Ok((!letters.is_empty()).then_some(Batch { letters, left_out: 0 }))
+            }
             From::Kept { over: true, .. } => Ok(None),
             From::Kept { after, over } => {
                 let letters = match &self.selection {
@@ -214,7 +235,7 @@ fn chosen(selection: &Selection, letter: &DeadLetter) -> Chosen {
     let yes = match selection {
         Selection::Ids(ids) => ids.iter().any(|id| id == letter.id.as_str()),
         Selection::Group(fingerprint) => *fingerprint == letter.fingerprint,
-        Selection::Queue(_) => true,
+        Selection::Queue(_) | Selection::Head(_) => true,
         Selection::All | Selection::Filter(_) if letter.redriven > 0 => return Chosen::LeftOut,
         Selection::All => true,
         Selection::Filter(_) => false,
@@ -287,6 +308,43 @@ fn sample(id: &str, message: &Message) -> String {
 }
 
 impl Inner {
+    /// The first messages of a delivery queue, under its lease.
+    async fn read_ours(&self, queue: &QueueName, limit: usize) -> Result<Vec<Letter>, EngineError> {
+        if self
+            .store
+            .queue_get(queue)
+            .await?
+            .is_some_and(|row| row.decision.is_some())
+        {
+            return Err(EngineError::Refused {
+                why: "a decision about its head is being carried out: try again in a moment".to_owned(),
+            });
+        }
+        self.under_lease(queue, "plan", |_| async move {
+            let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
+            let Some(mut walking) = begin(self, queue.clone()).await? else {
+                return Err(EngineError::NotFound {
+                    what: format!("queue {:?}", queue.as_str()),
+                });
+            };
+            let mut letters = Vec::new();
+            while letters.len() < limit {
+                let walked = walking.walk.next(BATCH.min(limit)).await?;
+                if walked.is_empty() {
+                    break;
+                }
+                for one in walked.iter().take(limit - letters.len()) {
+                    if let Some(letter) = walking.read(&one.message, one.position) {
+                        letters.push(selected(&letter, &one.message, &is_ours));
+                    }
+                }
+            }
+            walking.walk.close().await?;
+            Ok(letters)
+        })
+        .await
+    }
+
     /// The queues that dead letters are in: ours, and every queue that another one dead-letters into.
     async fn dead_letter_queues(&self) -> Result<Vec<QueueName>, EngineError> {
         let mut queues: Vec<QueueName> = QueueName::parse(&self.settings.naming.dead_letter_queue())

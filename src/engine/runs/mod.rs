@@ -7,6 +7,8 @@
 
 mod change;
 mod drive;
+mod edit;
+mod head;
 mod letters;
 mod order;
 mod outgoing;
@@ -14,6 +16,7 @@ mod plan;
 mod tend;
 mod window;
 
+pub use edit::{Edit, EditedLetter};
 pub use order::{Order, OrderKind, Selection};
 pub use outgoing::{REDRIVEN, RUN};
 pub(super) use tend::{BOUNDS, Tending};

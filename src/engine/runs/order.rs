@@ -17,6 +17,8 @@ pub enum Selection {
     All,
     /// Every message of a queue.
     Queue(QueueName),
+    /// The first message of a delivery queue.
+    Head(QueueName),
 }
 
 /// What becomes of them.
@@ -31,6 +33,8 @@ pub enum OrderKind {
     Restore,
     /// Moved to another queue as they are.
     Move,
+    /// Taken from the head of its delivery queue to the queue's end, or to the dead letters.
+    Skip,
 }
 
 impl OrderKind {
@@ -42,6 +46,7 @@ impl OrderKind {
             Self::Discard => "dead discard",
             Self::Restore => "dead restore",
             Self::Move => "queue move",
+            Self::Skip => "queue skip",
         }
     }
 
@@ -53,6 +58,7 @@ impl OrderKind {
             Self::Discard => "discard",
             Self::Restore => "restore",
             Self::Move => "move",
+            Self::Skip => "skip",
         }
     }
 }
@@ -70,6 +76,8 @@ pub struct Order {
     pub rate: Option<u32>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,
+    /// Before everything that waits in their delivery queues, instead of behind it.
+    pub head: bool,
 }
 
 impl Order {
@@ -82,6 +90,7 @@ impl Order {
             to: None,
             rate: None,
             canary: None,
+            head: false,
         }
     }
 }

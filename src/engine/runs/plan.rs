@@ -33,6 +33,8 @@ const UNPACED: u32 = 5_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Document {
     pub(super) kind: OrderKind,
+    /// To the head of delivery queues.
+    pub(super) head: bool,
     /// The targets, and whether each exists.
     pub(super) targets: BTreeMap<String, bool>,
     pub(super) title: String,
@@ -89,6 +91,7 @@ impl Inner {
         let mut plan = self.draft(order, &id, &gathered).await?;
         let document = Document {
             kind: order.kind,
+            head: order.head,
             targets: gathered
                 .targets
                 .iter()
@@ -146,13 +149,14 @@ impl Inner {
         let target = match (&order.to, order.kind) {
             (_, OrderKind::Discard) => return Ok(Ok(Target::Queue(letter.source.clone()))),
             (Some(to), _) => Target::Queue(to.clone()),
-            (None, OrderKind::Restore) => Target::Queue(letter.source.clone()),
+            (None, OrderKind::Restore | OrderKind::Skip) => Target::Queue(letter.source.clone()),
             (None, OrderKind::Redrive | OrderKind::Move) => match &letter.target {
                 Ok(target) => target.clone(),
                 Err(why) => return Ok(Err(why.clone())),
             },
         };
-        if target == Target::Queue(letter.source.clone()) && order.kind != OrderKind::Restore {
+        if target == Target::Queue(letter.source.clone()) && !matches!(order.kind, OrderKind::Restore | OrderKind::Skip)
+        {
             return Ok(Err("it is in that queue already".to_owned()));
         }
         let exists = match gathered.targets.get(&target) {
@@ -163,6 +167,11 @@ impl Inner {
                 exists
             }
         };
+        if order.head && !self.is_ours(&target) {
+            return Ok(Err(format!(
+                "{target} is no delivery queue: nothing can be put at its head"
+            )));
+        }
         if exists || self.is_ours(&target) {
             return Ok(Ok(target));
         }
@@ -246,7 +255,11 @@ impl Inner {
             if !self.is_ours(target) {
                 continue;
             }
-            if *exists {
+            if order.head {
+                warnings.push(format!(
+                    "queue {target}: these are delivered before everything that waits in it now"
+                ));
+            } else if *exists {
                 warnings.push(format!(
                     "queue {target} is ordered: these are appended behind newer ones"
                 ));
@@ -323,6 +336,16 @@ impl Gathered {
         if self.redriven > 0 && order.kind == OrderKind::Redrive {
             warnings.push(format!("{} were redriven before and died again", self.redriven));
         }
+        if order.kind == OrderKind::Skip {
+            let place = if order.to.is_some() {
+                "the dead letters"
+            } else {
+                "the end of its queue"
+            };
+            warnings.push(format!(
+                "it goes to {place}: what stood behind it is delivered before it"
+            ));
+        }
         if matches!(order.kind, OrderKind::Redrive | OrderKind::Move) {
             let window = if order.rate.is_some() {
                 "the one in hand"
@@ -348,6 +371,9 @@ fn check(order: &Order) -> Result<(), EngineError> {
     if order.canary == Some(0) {
         return invalid("canary", "canary is 0; possible are 1 and more messages");
     }
+    if order.head && order.kind != OrderKind::Redrive {
+        return invalid("head", "head is for redrive");
+    }
     if order.to.is_some() && matches!(order.kind, OrderKind::Discard | OrderKind::Restore) {
         return invalid("to", "to is for redrive and move");
     }
@@ -369,7 +395,7 @@ fn title(order: &Order, count: u64) -> String {
     let what = match order.kind {
         OrderKind::Redrive | OrderKind::Discard => "dead letter",
         OrderKind::Restore => "discarded message",
-        OrderKind::Move => "message",
+        OrderKind::Move | OrderKind::Skip => "message",
     };
     let s = if count == 1 { "" } else { "s" };
     let to = order

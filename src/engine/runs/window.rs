@@ -3,13 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
 use super::drive::{Driver, Halt, InHand};
 use super::order::OrderKind;
 use super::outgoing::{moved_message, redriven_message};
 use crate::broker::{BrokerError, Outgoing, Published};
-use crate::domain::id::QueueName;
+use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::message::{Message, encode};
+use crate::domain::queue::Decision;
 use crate::domain::run::{ItemState, RunState, Target};
+use crate::engine::dead_letter::{LastAttempt, dead_letter};
 use crate::engine::error::chain;
 use crate::store::{Advance, Guarded, ItemMark, KeptKind, KeptMessage, StoreError};
 
@@ -30,8 +34,9 @@ impl Driver<'_> {
         }
         let mut journal = Vec::with_capacity(window.len());
         let mut outgoing = Vec::with_capacity(window.len());
+        let edited = self.edited(&window).await?;
         for hand in &window {
-            let (message, dropped) = self.outgoing(&hand.message);
+            let (message, dropped) = self.outgoing(hand, edited.get(&hand.letter));
             journal.push(ItemMark {
                 ordinal: hand.ordinal,
                 state: ItemState::Journalled,
@@ -46,12 +51,43 @@ impl Driver<'_> {
         self.record(window, sent, &gone).await
     }
 
-    fn outgoing(&self, message: &Message) -> (Message, Option<String>) {
+    fn outgoing(&self, hand: &InHand, edited: Option<&Message>) -> (Message, Option<String>) {
+        let message = &hand.message;
         match self.document.kind {
-            OrderKind::Redrive => redriven_message(message, &self.run.id),
+            OrderKind::Redrive => redriven_message(edited.unwrap_or(message), &self.run.id),
             OrderKind::Move => moved_message(message),
-            OrderKind::Discard | OrderKind::Restore => (message.clone(), None),
+            OrderKind::Skip if hand.target != Target::Queue(hand.source.clone()) => (self.skipped(hand), None),
+            OrderKind::Skip | OrderKind::Discard | OrderKind::Restore => (message.clone(), None),
         }
+    }
+
+    /// The dead letter of a head that a person skipped.
+    fn skipped(&self, hand: &InHand) -> Message {
+        let decision = Decision {
+            id: self.run.id.clone(),
+            message: hand
+                .message
+                .message_id
+                .as_deref()
+                .and_then(|id| NotificationId::parse(id).ok())
+                .unwrap_or_else(crate::engine::worker::unnamed),
+            reason: "skipped".to_owned(),
+            epoch: self.run.epoch,
+        };
+        let head = self.row.as_ref().and_then(|row| row.head.as_ref());
+        let last = LastAttempt {
+            status: head.and_then(|head| head.last_status),
+            error: head.and_then(|head| head.last_error.clone()),
+            ..LastAttempt::default()
+        };
+        dead_letter(
+            &hand.message,
+            &hand.source,
+            &decision,
+            head,
+            &last,
+            self.engine.clock.now(),
+        )
     }
 
     /// Records that the window may be published from now on, unless a person stopped the run meanwhile.
@@ -109,18 +145,26 @@ impl Driver<'_> {
     }
 
     /// Publishes a window; tells meanwhile what it waits for.
-    pub(super) async fn publish(&mut self, outgoing: Vec<(Target, Message)>) -> Result<Vec<Sent>, Halt> {
-        let engine = self.engine;
-        let publishing = async { engine.publish_window(outgoing).await };
+    pub(super) async fn publish(&self, outgoing: Vec<(Target, Message)>) -> Result<Vec<Sent>, Halt> {
+        let (run, epoch, counts) = (self.run.id.clone(), self.run.epoch, self.counts);
+        let store = &self.engine.store;
+        let publishing = self.publish_window(outgoing);
         let mut publishing = std::pin::pin!(publishing);
         loop {
             tokio::select! {
                 sent = &mut publishing => return Ok(sent),
                 () = tokio::time::sleep(LOOK) => {}
             }
-            if let Some(reason) = engine.broker.blocked().await {
-                self.say(Some(format!("the broker takes nothing at present: {reason}")))
-                    .await;
+            if let Some(reason) = self.engine.broker.blocked().await {
+                let note = Some(format!("the broker takes nothing at present: {reason}"));
+                let waits = Advance {
+                    counts,
+                    note,
+                    ..Advance::default()
+                };
+                if let Err(error) = store.run_advance(&run, epoch, &waits).await {
+                    tracing::debug!(error = ?error, "what a run waits for is not said");
+                }
             }
         }
     }
@@ -243,8 +287,8 @@ pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> It
     }
 }
 
-impl crate::engine::Inner {
-    /// Publishes a window, each message to its queue: one after the other where it is a delivery queue of ours
+impl Driver<'_> {
+    /// Publishes a window, each message to its target: one after the other where it is a delivery queue of ours
     /// (PROTOCOLS.md 9 and 10; one that ended is created again), side by side everywhere else.
     async fn publish_window(&self, outgoing: Vec<(Target, Message)>) -> Vec<Sent> {
         let mut sent: Vec<Option<Sent>> = outgoing.iter().map(|_| None).collect();
@@ -252,7 +296,7 @@ impl crate::engine::Inner {
         let mut ours: BTreeMap<QueueName, Vec<(usize, Message)>> = BTreeMap::new();
         for (index, (target, message)) in outgoing.into_iter().enumerate() {
             let (exchange, routing_key) = match target {
-                Target::Queue(queue) if self.settings.naming.is_delivery_queue(queue.as_str()) => {
+                Target::Queue(queue) if self.engine.settings.naming.is_delivery_queue(queue.as_str()) => {
                     ours.entry(queue).or_default().push((index, message));
                     continue;
                 }
@@ -266,14 +310,18 @@ impl crate::engine::Inner {
                 message,
             });
         }
-        let each_queue = ours
-            .into_iter()
-            .map(|(queue, messages)| async move { self.publish_in_order(&queue, messages).await });
-        let (of_ours, of_foreign) = tokio::join!(futures_util::future::join_all(each_queue), async {
+        let each_queue = ours.into_iter().map(|(queue, messages)| async move {
+            if self.document.head {
+                self.publish_to_head(queue, messages).await
+            } else {
+                self.engine.publish_in_order(&queue, messages).await
+            }
+        });
+        let (of_ours, of_foreign) = tokio::join!(join_all(each_queue), async {
             if foreign.1.is_empty() {
                 Vec::new()
             } else {
-                self.broker.publish_many(&foreign.1).await
+                self.engine.broker.publish_many(&foreign.1).await
             }
         });
         for (index, one) in of_ours
@@ -291,7 +339,9 @@ impl crate::engine::Inner {
         };
         sent.into_iter().map(|one| one.unwrap_or_else(unsent)).collect()
     }
+}
 
+impl crate::engine::Inner {
     /// Messages of one delivery queue: n+1 only after n is settled.
     async fn publish_in_order(&self, queue: &QueueName, messages: Vec<(usize, Message)>) -> Vec<(usize, Sent)> {
         let mut sent = Vec::with_capacity(messages.len());

@@ -6,6 +6,7 @@
 //! nothing else is ever done to give it back.
 
 mod attempt;
+mod companion;
 mod failure;
 mod message;
 
@@ -22,7 +23,7 @@ use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
 use super::insist::Pause;
 use super::settled::LastSettled;
-use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, Lost, Next, QueuePart};
+use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, Lost, Next};
 use crate::domain::id::{Epoch, IncarnationId, NotificationId, QueueName};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::store::{Lease, QueueMark};
@@ -194,6 +195,11 @@ impl Worker {
             attached.close().await;
             match flow {
                 Flow::Continue | Flow::Reattach => {}
+                Flow::Stop(End::Idle | End::Ended) if self.record.has_companion => {
+                    if let Err(end) = self.end_companion().await {
+                        break end;
+                    }
+                }
                 Flow::Stop(End::Ended) => match self.is_rerun().await {
                     Ok(true) => {}
                     Ok(false) => break End::Ended,
@@ -220,10 +226,10 @@ impl Worker {
         tracing::debug!(queue = ?self.queue, "leased");
         self.follow_rules().await?;
         tracing::debug!(queue = ?self.queue, "judged");
-        let options = AttachOptions {
+        let mut options = AttachOptions {
             prefetch: self.prefetch,
             bind: self.record.refusing.is_none(),
-            part: QueuePart::Queue,
+            part: self.part(),
         };
         let mut pause = Pause::default();
         loop {
@@ -233,6 +239,10 @@ impl Worker {
                     tracing::debug!(queue = ?self.queue, "attached");
                     self.settled.expect_again();
                     return Ok(attached);
+                }
+                Ok(AttachOutcome::Missing) if self.record.has_companion => {
+                    self.forget_companion().await?;
+                    options.part = self.part();
                 }
                 Ok(AttachOutcome::Missing) => return Err(End::Gone),
                 Ok(AttachOutcome::Poison(why)) => return Err(self.quarantine(&why).await),
@@ -369,6 +379,9 @@ impl Worker {
 
     /// How long nothing may come.
     fn patience(&self) -> Duration {
+        if self.record.has_companion {
+            return companion::QUIET;
+        }
         let linger = self.engine.settings.linger;
         if self.control.others_wait.load(Ordering::SeqCst) {
             HURRY.min(linger)

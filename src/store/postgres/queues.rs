@@ -74,7 +74,7 @@ const DUE: &str = concat!(
     queue_columns!(),
     " FROM redrive.delivery_queues q WHERE (closing = 'closing' \
      OR (decision_id IS NOT NULL AND paused_by IS NULL) \
-     OR ((head_next_attempt_at <= redrive.store_now() OR closing = 'ended') AND paused_by IS NULL AND refused IS NULL \
+     OR ((head_next_attempt_at <= redrive.store_now() OR closing = 'ended' OR has_companion) AND paused_by IS NULL AND refused IS NULL \
          AND quarantined IS NULL AND NOT EXISTS (SELECT 1 FROM redrive.endpoints e \
              WHERE e.url_key = redrive.url_key(q.url) AND e.state <> 'available'))) \
      AND NOT EXISTS (SELECT 1 FROM redrive.incarnations i WHERE i.id = q.owner AND i.alive) \

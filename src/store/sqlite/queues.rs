@@ -52,7 +52,7 @@ const DUE: &str = concat!(
     queue_columns!(),
     " FROM delivery_queues q WHERE (closing = 'closing' \
      OR (decision_id IS NOT NULL AND paused_by IS NULL) \
-     OR ((head_next_attempt_at <= $2 OR closing = 'ended') AND paused_by IS NULL AND refused IS NULL AND quarantined IS NULL \
+     OR ((head_next_attempt_at <= $2 OR closing = 'ended' OR has_companion) AND paused_by IS NULL AND refused IS NULL AND quarantined IS NULL \
          AND NOT EXISTS (SELECT 1 FROM endpoints e WHERE e.url = q.url AND e.state <> 'available'))) \
      AND NOT EXISTS (SELECT 1 FROM incarnations i WHERE i.id = q.owner AND i.alive) \
      ORDER BY COALESCE(head_next_attempt_at, 0), name LIMIT $1"

@@ -1,0 +1,280 @@
+//! Editing a dead letter: what is sent instead of it is kept in the store, the original stays where it is until it
+//! is redriven, and for a while after that.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::drive::{Driver, Halt, InHand};
+use super::order::{Order, OrderKind, Selection};
+use super::outgoing::shown;
+use crate::broker::{Walk, WalkOptions, Walked};
+use crate::domain::dead_letter::DeadLetterId;
+use crate::domain::id::QueueName;
+use crate::domain::message::{HeaderValue, Message, decode, encode};
+use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
+use crate::engine::{EngineError, Inner};
+use crate::store::{KeptKind, KeptMessage, KeptQuery};
+
+/// Characters of a value that a plan's difference shows.
+const SHOWN_MAX: usize = 400;
+
+/// What becomes of a dead letter's message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// The new body.
+    pub body: Option<Bytes>,
+    /// The new content type.
+    pub content_type: Option<String>,
+    /// Headers that are set, or removed.
+    pub headers: Vec<(String, Option<String>)>,
+}
+
+/// A dead letter as it will be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EditedLetter {
+    /// Its id.
+    pub id: String,
+    /// Where it is.
+    pub queue: QueueName,
+    /// As it is.
+    pub original: Message,
+    /// As it will be sent.
+    pub edited: Message,
+}
+
+impl Edit {
+    fn apply(&self, original: &Message) -> Message {
+        let mut edited = original.clone();
+        if let Some(body) = &self.body {
+            edited.body = body.clone();
+        }
+        if let Some(content_type) = &self.content_type {
+            edited.content_type = Some(content_type.clone());
+        }
+        for (name, value) in &self.headers {
+            edited.headers.retain(|(present, _)| present != name);
+            if let Some(value) = value {
+                edited.headers.push((name.clone(), HeaderValue::text(value)));
+            }
+        }
+        edited
+    }
+}
+
+impl Inner {
+    pub(in crate::engine) async fn plan_edit(&self, id: &str, edit: &Edit) -> Result<Plan, EngineError> {
+        let letter = self.edited_letter(id, edit).await?;
+        let lines = differences(&letter);
+        if lines.is_empty() {
+            return Err(EngineError::Invalid {
+                field: "body".to_owned(),
+                message: "nothing would change: give another body, content type or headers".to_owned(),
+            });
+        }
+        Ok(Plan {
+            command: Command::EditDead {
+                id: id.to_owned(),
+                edit: edit.clone(),
+            },
+            title: format!("edit dead letter {id} of queue {}", letter.queue.as_str()),
+            lines,
+            warnings: vec!["it is sent when it is redriven; the original is kept beside it".to_owned()],
+            messages: Some(1),
+            danger: Danger::Reversible,
+            hash: String::new(),
+            run: None,
+        })
+    }
+
+    pub(in crate::engine) async fn edit_dead(
+        &self,
+        id: &str,
+        edit: &Edit,
+        grant: &WriteGrant,
+    ) -> Result<Done, EngineError> {
+        let letter = self.edited_letter(id, edit).await?;
+        let message = encode(&letter.edited).ok_or_else(|| EngineError::Refused {
+            why: "the message is too large to be kept".to_owned(),
+        })?;
+        let kept = KeptMessage {
+            letter: letter.id.clone(),
+            kind: KeptKind::Edited,
+            queue: letter.queue.clone(),
+            message,
+            run: None,
+            actor: grant.actor().to_owned(),
+            keep_for: None,
+            at: self.clock.now(),
+            until: None,
+        };
+        self.store.kept_put(&kept).await?;
+        Ok(Done::Edited(Box::new(letter)))
+    }
+
+    pub(in crate::engine) async fn edited_letter(&self, id: &str, edit: &Edit) -> Result<EditedLetter, EngineError> {
+        let not_found = || EngineError::NotFound {
+            what: format!("dead letter {id:?}"),
+        };
+        if DeadLetterId::parse(id).is_none() {
+            return Err(not_found());
+        }
+        let order = Order::new(OrderKind::Redrive, Selection::Ids(vec![id.to_owned()]));
+        let mut letters = self.letters(&order).await?;
+        while let Some(batch) = letters.next(self).await? {
+            let Some(letter) = batch.letters.into_iter().next() else {
+                continue;
+            };
+            letters.close().await?;
+            let original = self.message_of(&letter.source, id).await?.ok_or_else(not_found)?;
+            let before = match self.store.kept_get(id, KeptKind::Edited).await? {
+                Some(kept) => decode(&kept.message).unwrap_or_else(|| original.clone()),
+                None => original.clone(),
+            };
+            return Ok(EditedLetter {
+                id: id.to_owned(),
+                queue: letter.source,
+                edited: edit.apply(&before),
+                original,
+            });
+        }
+        Err(not_found())
+    }
+
+    /// The message of a dead letter, as it is in its queue.
+    async fn message_of(&self, queue: &QueueName, id: &str) -> Result<Option<Message>, EngineError> {
+        let Some(mut walk) = self.broker.walk(queue, WalkOptions::default()).await? else {
+            return Ok(None);
+        };
+        let found = find(&mut *walk, queue, id).await;
+        walk.close().await?;
+        Ok(found?.map(|one| one.message))
+    }
+}
+
+async fn find(walk: &mut dyn Walk, queue: &QueueName, id: &str) -> Result<Option<Walked>, EngineError> {
+    loop {
+        let walked = walk.next(1_000).await?;
+        if walked.is_empty() {
+            return Ok(None);
+        }
+        // Equal messages have equal contents: any of them will do.
+        let wanted = super::letters::common(id);
+        let found = walked
+            .into_iter()
+            .find(|one| super::letters::identity(queue, &one.message).0 == wanted);
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+}
+
+/// What is different, for people.
+fn differences(letter: &EditedLetter) -> Vec<PlanLine> {
+    let (before, after) = (&letter.original, &letter.edited);
+    let mut lines = Vec::new();
+    let mut differs = |target: &str, now: Option<String>, then: Option<String>| {
+        if now != then {
+            lines.push(PlanLine {
+                target: target.to_owned(),
+                now: now.map_or_else(|| "absent".to_owned(), |text| cut(&text)),
+                effect: then.map_or_else(|| "removed".to_owned(), |text| cut(&text)),
+            });
+        }
+    };
+    let body = |message: &Message| Some(String::from_utf8_lossy(&message.body).into_owned());
+    differs("body", body(before), body(after));
+    differs("content type", before.content_type.clone(), after.content_type.clone());
+    let mut names: Vec<&String> = before
+        .headers
+        .iter()
+        .chain(&after.headers)
+        .map(|(name, _)| name)
+        .collect();
+    names.sort();
+    names.dedup();
+    for name in names {
+        let value = |message: &Message| message.header(name).map(|value| shown(value).to_string());
+        differs(&format!("header {name}"), value(before), value(after));
+    }
+    lines
+}
+
+fn cut(text: &str) -> String {
+    let end = text.floor_char_boundary(SHOWN_MAX);
+    if end < text.len() {
+        format!("{}…", &text[..end])
+    } else {
+        text.to_owned()
+    }
+}
+
+impl Driver<'_> {
+    /// Whether anybody edited anything.
+    pub(super) async fn has_edits(&self) -> Result<bool, Halt> {
+        let query = KeptQuery {
+            kind: KeptKind::Edited,
+            run: None,
+            letters: Vec::new(),
+            after: None,
+            limit: 1,
+        };
+        let any = self.document.kind == OrderKind::Redrive && !self.engine.store.kept_list(&query).await?.is_empty();
+        Ok(any)
+    }
+
+    /// The edited messages of a window; their originals are kept from now on.
+    pub(super) async fn edited(&mut self, window: &[InHand]) -> Result<HashMap<String, Message>, Halt> {
+        if !self.edits {
+            return Ok(HashMap::new());
+        }
+        let query = edits_of(window);
+        let mut edited = HashMap::new();
+        for kept in self.engine.store.kept_list(&query).await? {
+            let Some(message) = decode(&kept.message) else {
+                return Err(Halt::Broken(format!(
+                    "the edited message of {} cannot be read",
+                    kept.letter
+                )));
+            };
+            edited.insert(kept.letter, message);
+        }
+        for hand in window.iter().filter(|hand| edited.contains_key(&hand.letter)) {
+            let original = KeptMessage {
+                letter: hand.letter.clone(),
+                kind: KeptKind::Original,
+                queue: hand.source.clone(),
+                message: encode(&hand.message).unwrap_or_default(),
+                run: Some(self.run.id.clone()),
+                actor: self.run.actor.clone(),
+                keep_for: Some(self.engine.settings.discard_keep),
+                at: self.run.created_at,
+                until: None,
+            };
+            self.engine.store.kept_put(&original).await?;
+        }
+        Ok(edited)
+    }
+
+    /// The edits of what is settled are done with.
+    pub(super) async fn forget_edits(&self, settled: &[InHand]) -> Result<(), Halt> {
+        if !self.edits || settled.is_empty() {
+            return Ok(());
+        }
+        let query = edits_of(settled);
+        for kept in self.engine.store.kept_list(&query).await? {
+            self.engine.store.kept_drop(&kept.letter, KeptKind::Edited).await?;
+        }
+        Ok(())
+    }
+}
+
+fn edits_of(window: &[InHand]) -> KeptQuery {
+    KeptQuery {
+        kind: KeptKind::Edited,
+        run: None,
+        letters: window.iter().map(|hand| hand.letter.clone()).collect(),
+        after: None,
+        limit: u32::try_from(window.len()).unwrap_or(u32::MAX),
+    }
+}

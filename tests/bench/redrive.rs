@@ -1,0 +1,217 @@
+//! Dead letters back to their origin, against RabbitMQ's own shovel on the same broker, by turns.
+//!
+//! 50,000 messages of 512 bytes lie in a dead-letter queue with their death history. The run is unlimited, with its
+//! journal in a SQLite file; its time is from its execution to its end, the plan apart. The shovel moves the same
+//! number between two queues (`on-confirm`, prefetch 1000); its time is from the first message that it moved to the
+//! last one, as far as the queue's depth shows.
+
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use lapin::options::{
+    BasicConsumeOptions, BasicNackOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
+    QueueDeclareOptions, QueueDeleteOptions,
+};
+use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use redrive::ambient::Clock;
+use redrive::delivery::http::{HttpSender, SenderSettings};
+use redrive::domain::egress::AddressRules;
+use redrive::domain::run::RunState;
+use redrive::engine::runs::{Order, OrderKind, Selection};
+use redrive::engine::{Access, Command, Done, Engine};
+use serde_json::json;
+
+use crate::ground::{self, Ground};
+use crate::numbers::{Spread, rounds, row};
+use crate::support::servers::scratch_directory;
+
+const MESSAGES: u32 = 50_000;
+const DEAD: &str = "bench.dead";
+const ORIGIN: &str = "bench.origin";
+const MOVED: &str = "bench.moved";
+
+pub async fn run() {
+    let ground = Ground::prepare().await;
+    let connection = Connection::connect(&ground.vhost.amqp(), ConnectionProperties::default())
+        .await
+        .unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+    let (mut redrives, mut shovels) = (Vec::new(), Vec::new());
+    for round in 0..rounds() {
+        shovels.push(shovel(&ground, &channel).await);
+        redrives.push(redrive(&ground, &channel).await);
+        eprintln!(
+            "round {round}: redrive {:.0}/s, shovel {:.0}/s",
+            redrives[redrives.len() - 1],
+            shovels[shovels.len() - 1]
+        );
+    }
+    let ratio = Spread::of_ratios(&redrives, &shovels);
+    row(
+        "redrive of 50,000 dead letters, of the shovel",
+        &ratio.to_string(),
+        "0.8",
+    );
+    row("redriven a second", &Spread::of(&redrives).to_string(), "");
+}
+
+/// Messages a second.
+fn rate(took: Duration) -> f64 {
+    f64::from(MESSAGES) / took.as_secs_f64()
+}
+
+async fn redrive(ground: &Ground, channel: &Channel) -> f64 {
+    declare(channel, DEAD, None).await;
+    declare(channel, ORIGIN, Some(DEAD)).await;
+    fill(channel, ORIGIN).await;
+    die(channel).await;
+    let directory = scratch_directory();
+    let store = ground::open_store(directory.path().join("redrive.db").to_str().unwrap()).await;
+    let sender = SenderSettings {
+        timeout: Duration::from_secs(5),
+        response_snippet_bytes: 0,
+        rules: AddressRules::default(),
+        endpoints: std::collections::HashMap::new(),
+    };
+    let sender = HttpSender::new(sender, Clock::system()).unwrap();
+    let settings = ground::engine_settings(ground.naming.clone(), 1);
+    let broker = ground::broker(&ground.naming);
+    let engine = Engine::new(store, broker, sender, settings, Clock::system());
+    let order = Order::new(OrderKind::Redrive, Selection::All);
+    let began = Instant::now();
+    let plan = engine.plan(Command::Run(order)).await.unwrap();
+    eprintln!("planned in {:.1} s", began.elapsed().as_secs_f64());
+    let grant = Access::Operator.grant("bench", None).unwrap();
+    let began = Instant::now();
+    let Done::Run(run) = engine.execute(&plan, &grant).await.unwrap() else {
+        panic!("no run");
+    };
+    let ended = engine.follow_run(&run.record.id, |_| ()).await.unwrap();
+    let took = began.elapsed();
+    assert_eq!(
+        (ended.state(), ended.counts().done),
+        (RunState::Done, u64::from(MESSAGES)),
+        "{ended:?}"
+    );
+    assert_eq!(depth(channel, ORIGIN).await, MESSAGES);
+    engine.close().await;
+    delete(channel, &[DEAD, ORIGIN]).await;
+    rate(took)
+}
+
+async fn shovel(ground: &Ground, channel: &Channel) -> f64 {
+    declare(channel, ORIGIN, None).await;
+    declare(channel, MOVED, None).await;
+    fill(channel, ORIGIN).await;
+    let uri = ground.vhost.amqp();
+    let value = json!({"value": {
+        "src-protocol": "amqp091", "src-uri": uri, "src-queue": ORIGIN,
+        "dest-protocol": "amqp091", "dest-uri": uri, "dest-queue": MOVED,
+        "src-delete-after": "queue-length", "ack-mode": "on-confirm", "src-prefetch-count": 1000,
+    }});
+    let path = format!("/parameters/shovel/{}/bench", ground.vhost.name);
+    let made = ground
+        .vhost
+        .node
+        .request("PUT", &format!("/api{path}"))
+        .json(&value)
+        .send()
+        .await;
+    assert!(made.status < 300, "{}", made.text());
+    let mut first = None;
+    let took = loop {
+        let moved = depth(channel, MOVED).await;
+        let now = Instant::now();
+        match first {
+            None if moved > 0 => first = Some((now, moved)),
+            Some((began, at)) if moved >= MESSAGES => {
+                let share = f64::from(MESSAGES - at) / f64::from(MESSAGES);
+                break (now - began).div_f64(share.max(f64::EPSILON));
+            }
+            None | Some(_) => {}
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    delete(channel, &[ORIGIN, MOVED]).await;
+    rate(took)
+}
+
+async fn declare(channel: &Channel, name: &str, dead: Option<&str>) {
+    let mut arguments = FieldTable::default();
+    if let Some(dead) = dead {
+        let text = |text: &str| AMQPValue::LongString(LongString::from(text.as_bytes()));
+        arguments.insert("x-dead-letter-exchange".into(), text(""));
+        arguments.insert("x-dead-letter-routing-key".into(), text(dead));
+    }
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    channel
+        .queue_declare(ShortString::from(name), durable, arguments)
+        .await
+        .unwrap();
+}
+
+async fn fill(channel: &Channel, queue: &str) {
+    let body = [b'x'; ground::BODY_BYTES];
+    let mut confirms = Vec::new();
+    for number in 0..MESSAGES {
+        let properties = BasicProperties::default()
+            .with_delivery_mode(2)
+            .with_message_id(format!("m-{number}").into());
+        let options = BasicPublishOptions::default();
+        let sent = channel.basic_publish("".into(), ShortString::from(queue), options, &body, properties);
+        confirms.push(sent.await.unwrap());
+        if confirms.len() == 1_000 {
+            for confirm in confirms.drain(..) {
+                confirm.await.unwrap();
+            }
+        }
+    }
+    for confirm in confirms {
+        confirm.await.unwrap();
+    }
+}
+
+async fn die(channel: &Channel) {
+    channel.basic_qos(1_000, BasicQosOptions::default()).await.unwrap();
+    let options = BasicConsumeOptions::default();
+    let consuming = channel.basic_consume(ORIGIN.into(), "dies".into(), options, FieldTable::default());
+    let mut consumer = consuming.await.unwrap();
+    for number in 1..=MESSAGES {
+        let delivery = consumer.next().await.unwrap().unwrap();
+        if number % 500 == 0 {
+            let nack = BasicNackOptions {
+                multiple: true,
+                requeue: false,
+            };
+            channel.basic_nack(delivery.delivery_tag, nack).await.unwrap();
+        }
+    }
+    channel
+        .basic_cancel("dies".into(), lapin::options::BasicCancelOptions::default())
+        .await
+        .unwrap();
+    while depth(channel, DEAD).await < MESSAGES {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn depth(channel: &Channel, queue: &str) -> u32 {
+    let passive = QueueDeclareOptions {
+        passive: true,
+        ..QueueDeclareOptions::default()
+    };
+    let found = channel.queue_declare(ShortString::from(queue), passive, FieldTable::default());
+    found.await.unwrap().message_count()
+}
+
+async fn delete(channel: &Channel, queues: &[&str]) {
+    for queue in queues {
+        let options = QueueDeleteOptions::default();
+        channel.queue_delete(ShortString::from(*queue), options).await.unwrap();
+    }
+}

@@ -1,0 +1,248 @@
+//! What a person does with dead letters when nothing breaks.
+
+use super::scene::{DEAD, ORIGIN, Scene, numbers};
+
+async fn check_redrive_all(scene: Scene, count: u32) {
+    scene.die(count).await;
+    let plan = scene
+        .run(&["dead", "redrive", "--all", "--dry-run", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(plan["messages"], count, "{plan}");
+    assert_eq!(plan["run"]["refused"], 0, "{plan}");
+    assert_eq!(scene.ready(DEAD).await, Some(count), "a plan changes nothing");
+    let run = scene
+        .run(&["dead", "redrive", "--all", "--yes", "--json", "--reason", "mended"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(run["state"], "done", "{run}");
+    assert_eq!((&run["done"], &run["total"]), (&count.into(), &count.into()), "{run}");
+    assert_eq!(run["reason"], "mended");
+    assert_eq!(scene.ready(DEAD).await, Some(0));
+    let taken = scene.take_all(ORIGIN).await;
+    assert_eq!(numbers(&taken), (0..count).collect::<Vec<_>>(), "in their order");
+    for one in &taken {
+        assert!(!one.has("x-death") && !one.has("x-first-death-queue"), "{one:?}");
+        assert!(one.has("x-redrive-redriven") && one.has("x-redrive-run"), "{one:?}");
+    }
+    let audit = scene.run(&["audit", "--json"]).await.expect_code(0).json();
+    assert_eq!(audit[0]["command"], "dead redrive", "{audit}");
+    assert_eq!(
+        (&audit[0]["result"], &audit[1]["result"]),
+        (&"done".into(), &"planned".into())
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_dead_letters_go_back_to_their_origin_in_order() {
+    check_redrive_all(Scene::sqlite().await, 2_500).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_dead_letters_go_back_with_postgres_and_quorum_queues() {
+    check_redrive_all(Scene::postgres().await.with_quorum_queues(), 300).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_discarded_can_be_restored() {
+    let scene = Scene::sqlite().await;
+    scene.die(20).await;
+    let run = scene
+        .run(&["dead", "discard", "--all", "--yes", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(run["done"], 20, "{run}");
+    assert_eq!(scene.ready(DEAD).await, Some(0));
+    let shown = scene
+        .run(&["run", "show", run["id"].as_str().unwrap(), "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    let first = shown["items"][0]["id"].as_str().unwrap();
+    scene.run(&["dead", "restore", first, "--yes"]).await.expect_code(0);
+    assert_eq!(scene.ready(DEAD).await, Some(1));
+    scene.run(&["dead", "restore", "--all", "--yes"]).await.expect_code(0);
+    let back = scene.take_all(DEAD).await;
+    let mut all = numbers(&back);
+    all.sort_unstable();
+    assert_eq!(all, (0..20).collect::<Vec<_>>());
+    assert!(back.iter().all(|one| one.has("x-death")), "as they were");
+    scene.run(&["dead", "restore", "--all", "--yes"]).await.expect_code(4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_stops_and_asks() {
+    let scene = Scene::sqlite().await;
+    scene.die(30).await;
+    let run = scene
+        .run(&["dead", "redrive", "--all", "--canary", "5", "--yes", "--json"])
+        .await
+        .expect_code(3)
+        .json();
+    assert_eq!((&run["state"], &run["done"]), (&"canary".into(), &5.into()), "{run}");
+    assert_eq!(scene.ready(ORIGIN).await, Some(5));
+    let id = run["id"].as_str().unwrap();
+    let run = scene
+        .run(&["run", "resume", id, "--yes", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!((&run["state"], &run["done"]), (&"done".into(), &30.into()), "{run}");
+    assert_eq!(scene.ready(ORIGIN).await, Some(30));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_target_that_is_gone_is_refused_and_another_can_be_named() {
+    let scene = Scene::sqlite().await;
+    scene.die(4).await;
+    let (_connection, channel) = scene.channel().await;
+    // Still a dead-letter target, by another queue.
+    scene.declare(&channel, "other", Some(DEAD)).await;
+    scene.delete(ORIGIN).await;
+    let run = scene
+        .run(&["dead", "redrive", "--all", "--yes", "--json"])
+        .await
+        .expect_code(1)
+        .json();
+    assert_eq!((&run["failed"], &run["done"]), (&4.into(), &0.into()), "{run}");
+    assert_eq!(scene.ready(DEAD).await, Some(4));
+    scene
+        .run(&["dead", "redrive", "--all", "--to", "other", "--yes"])
+        .await
+        .expect_code(0);
+    assert_eq!(scene.ready("other").await, Some(4));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_died_again_is_left_out_unless_it_is_named() {
+    let scene = Scene::sqlite().await;
+    scene.die(3).await;
+    scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
+    let (_connection, channel) = scene.channel().await;
+    super::scene::reject(&channel, ORIGIN, 3).await;
+    scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(4);
+    assert_eq!(scene.ready(DEAD).await, Some(3));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_done_without_a_yes_and_nothing_read_only() {
+    let scene = Scene::sqlite().await;
+    scene.die(2).await;
+    scene.run(&["dead", "redrive", "--all"]).await.expect_code(5);
+    scene
+        .run(&["dead", "redrive", "--all", "--yes", "--read-only"])
+        .await
+        .expect_code(5);
+    assert_eq!(scene.ready(DEAD).await, Some(2));
+    let runs = scene.run(&["run", "list", "--json"]).await.expect_code(0).json();
+    assert_eq!(runs, serde_json::json!([]));
+    scene.run(&["run", "show", "none"]).await.expect_code(4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edited_one_is_sent_as_edited_and_the_original_is_kept() {
+    let scene = Scene::sqlite().await;
+    scene.die(2).await;
+    let plan = scene
+        .run(&["dead", "redrive", "--all", "--dry-run", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    // "ID: 0"
+    let sample = plan["run"]["samples"][0].as_str().unwrap();
+    let id = sample.split(':').next().unwrap();
+    let edit = [
+        "dead",
+        "edit",
+        id,
+        "--body-file",
+        "-",
+        "--header",
+        "mended: yes",
+        "--yes",
+        "--json",
+    ];
+    let edited = scene
+        .installation
+        .run_with_input(&edit, b"77")
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(edited["edited"], true);
+    assert_eq!(scene.ready(DEAD).await, Some(2), "it stays where it is");
+    scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
+    let taken = scene.take_all(ORIGIN).await;
+    assert_eq!(numbers(&taken), [77, 1]);
+    assert!(taken[0].has("mended") && !taken[1].has("mended"));
+    scene
+        .run(&["dead", "edit", "nonsense", "--header", "a: b", "--yes"])
+        .await
+        .expect_code(4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_is_moved_to_another() {
+    let scene = Scene::sqlite().await;
+    let (_connection, channel) = scene.channel().await;
+    scene.declare(&channel, "from", None).await;
+    scene.declare(&channel, "into", None).await;
+    super::scene::publish(&channel, "from", 0..50).await;
+    scene
+        .run(&["queue", "move", "from", "--to", "into", "--yes"])
+        .await
+        .expect_code(0);
+    assert_eq!(scene.ready("from").await, Some(0));
+    let taken = scene.take_all("into").await;
+    assert_eq!(numbers(&taken), (0..50).collect::<Vec<_>>());
+    assert!(
+        taken.iter().all(|one| !one.has("x-redrive-redriven")),
+        "moved as they were"
+    );
+    scene
+        .run(&["queue", "move", "from", "--to", "into", "--yes"])
+        .await
+        .expect_code(4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_goes_back_through_the_exchange_that_it_came_by() {
+    let scene = Scene::sqlite().await;
+    let (_connection, channel) = scene.channel().await;
+    scene.declare(&channel, DEAD, None).await;
+    scene.declare(&channel, ORIGIN, Some(DEAD)).await;
+    let durable = lapin::options::ExchangeDeclareOptions {
+        durable: true,
+        ..Default::default()
+    };
+    let kind = lapin::ExchangeKind::Topic;
+    channel
+        .exchange_declare("shop".into(), kind, durable, Default::default())
+        .await
+        .unwrap();
+    channel
+        .queue_bind(
+            ORIGIN.into(),
+            "shop".into(),
+            "order.*".into(),
+            Default::default(),
+            Default::default(),
+        )
+        .await
+        .unwrap();
+    let properties = lapin::BasicProperties::default().with_delivery_mode(2);
+    channel
+        .basic_publish("shop".into(), "order.new".into(), Default::default(), b"7", properties)
+        .await
+        .unwrap();
+    super::scene::reject(&channel, ORIGIN, 1).await;
+    crate::support::wait::wait_until("a dead letter", super::scene::BOUND, async || {
+        (scene.ready(DEAD).await == Some(1)).then_some(())
+    })
+    .await;
+    scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
+    let taken = scene.take_all(ORIGIN).await;
+    assert_eq!((taken[0].number, taken[0].routing_key.as_str()), (7, "order.new"));
+}
