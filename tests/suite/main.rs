@@ -24,6 +24,7 @@ mod api;
 mod broker_contract;
 mod cli;
 mod console;
+mod dead;
 mod demo;
 mod embedded;
 mod engine;

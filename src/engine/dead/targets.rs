@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use regex::Regex;
 
-use crate::broker::{BrokerError, BrokerPolicy, ExchangeBinding, ListedQueue};
+use crate::broker::{BrokerError, BrokerPolicy, ExchangeBinding, ListedQueue, Look};
 use crate::domain::broker_rules::{DELIVERY_LIMIT_MIN, applies};
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
@@ -37,6 +37,8 @@ pub(in crate::engine) struct DeadTarget {
     pub(in crate::engine) delivery_limit: Option<u64>,
     pub(in crate::engine) message_ttl_ms: Option<u64>,
     pub(in crate::engine) expires_at: Option<Timestamp>,
+    /// A look by AMQP would count as use, and prolong its life.
+    renewed_by_looks: bool,
 }
 
 impl Inner {
@@ -59,16 +61,26 @@ impl Inner {
     async fn recounted(&self, found: &[DeadTarget]) -> Result<Arc<Vec<DeadTarget>>, EngineError> {
         let mut targets = Vec::with_capacity(found.len());
         for target in found {
-            if let Some(listed) = self.broker.queue_detail(&target.name).await? {
-                targets.push(DeadTarget {
-                    ready: listed.ready,
-                    unacked: listed.unacked,
-                    consumers: listed.consumers.unwrap_or(0),
-                    ..target.clone()
-                });
-            }
+            targets.extend(self.counted(target.clone()).await?);
         }
         Ok(Arc::new(targets))
+    }
+
+    /// Its exact numbers, where asking for them changes nothing; else those of the statistics, which lag.
+    async fn counted(&self, mut target: DeadTarget) -> Result<Option<DeadTarget>, EngineError> {
+        if target.renewed_by_looks {
+            let Some(listed) = self.broker.queue_detail(&target.name).await? else {
+                return Ok(None);
+            };
+            (target.ready, target.unacked) = (listed.ready, listed.unacked);
+            target.consumers = listed.consumers.unwrap_or(0);
+            return Ok(Some(target));
+        }
+        let Look::Present { ready, consumers } = self.broker.look(&target.name).await? else {
+            return Ok(None);
+        };
+        (target.ready, target.consumers) = (Some(ready), consumers);
+        Ok(Some(target))
     }
 
     async fn find_targets(&self) -> Result<Vec<DeadTarget>, EngineError> {
@@ -91,7 +103,7 @@ impl Inner {
             // The one answer about all has neither consumers nor times.
             let detail = self.broker.queue_detail(&queue.name).await?;
             let Some(detail) = detail else { continue };
-            targets.push(target(&queue, &detail, &policies));
+            targets.extend(self.counted(target(&queue, &detail, &policies)).await?);
         }
         targets.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(targets)
@@ -101,7 +113,7 @@ impl Inner {
         let Ok(name) = QueueName::parse(&self.settings.naming.dead_letter_queue()) else {
             return Ok(Vec::new());
         };
-        let crate::broker::Look::Present { ready, consumers } = self.broker.look(&name).await? else {
+        let Look::Present { ready, consumers } = self.broker.look(&name).await? else {
             return Ok(Vec::new());
         };
         Ok(vec![DeadTarget {
@@ -113,6 +125,7 @@ impl Inner {
             delivery_limit: None,
             message_ttl_ms: None,
             expires_at: None,
+            renewed_by_looks: false,
         }])
     }
 
@@ -228,6 +241,7 @@ fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies) -> Dea
             .flatten()
             .filter(|limit| i64::try_from(*limit).is_ok_and(|limit| limit < DELIVERY_LIMIT_MIN)),
         message_ttl_ms: number("message-ttl"),
+        renewed_by_looks: !quorum && number("expires").is_some(),
         expires_at: detail
             .idle_since
             .zip(expires)

@@ -1,9 +1,11 @@
 //! What the engine does, each named as an operator would.
 
+use redrive::domain::dead_letter::Target;
 use redrive::domain::endpoint::EndpointState;
 use redrive::domain::id::ExecutionId;
 use redrive::domain::message::Message;
 use redrive::domain::policy::OnExhausted;
+use redrive::engine::dead::{DeadListQuery, DeadSelection};
 use redrive::engine::{Answer, Command, Done, Ended, Query, RedeliverTarget};
 
 use super::stage::{BOUND, Stage};
@@ -237,6 +239,78 @@ pub(super) async fn a_message_that_is_not_ours_is_kept_among_the_dead_letters(mu
     );
     stage.stop().await;
     stage.assert_kept();
+}
+
+pub(super) async fn our_own_dead_letters_are_listed_grouped_and_shown(mut stage: Stage) {
+    stage.receiver.behave("/gone", Behaviour::Status(404));
+    let refused = stage.publish("a", "/gone").await;
+    stage.publish("b", "/gone").await;
+    stage.publish("c", "/ok").await;
+    stage.delivered(1).await;
+    let foreign = Message {
+        kind: Some("celery".to_owned()),
+        body: "x".into(),
+        ..Message::default()
+    };
+    stage.broker.publish(&stage.queue("c", "/ok"), &foreign).await.unwrap();
+    stage.dead_letters(3).await;
+    let query = |filter: Option<&str>| DeadListQuery {
+        selection: DeadSelection {
+            filter: filter.map(str::to_owned),
+            ..DeadSelection::default()
+        },
+        sort: None,
+        limit: 100,
+        cursor: None,
+        patience: BOUND,
+    };
+    let Answer::Dead(page) = stage
+        .engine
+        .query(Query::Dead(query(Some("status = 404"))))
+        .await
+        .unwrap()
+    else {
+        panic!("another answer")
+    };
+    assert_eq!(page.page.items.len(), 2);
+    let of = |id: &str| {
+        page.page
+            .items
+            .iter()
+            .find(|letter| letter.message_id.as_deref() == Some(id))
+    };
+    let letter = of(refused.id.as_str()).expect("it is listed");
+    assert_eq!(
+        (letter.reason.as_str(), letter.class.as_deref()),
+        ("refused", Some("refused"))
+    );
+    assert_eq!(letter.url.as_deref(), Some(stage.url("/gone").as_str()));
+    assert_eq!(letter.origin.as_deref(), Some(stage.queue("a", "/gone").as_str()));
+    assert!(
+        letter.attempts >= Some(1) && letter.last_failed_at.is_some(),
+        "{letter:?}"
+    );
+    let Answer::DeadGroups(groups) = stage.engine.query(Query::DeadGroups(query(None))).await.unwrap() else {
+        panic!("another answer")
+    };
+    let counts: Vec<_> = groups
+        .page
+        .items
+        .iter()
+        .map(|group| (group.count, group.what.as_str()))
+        .collect();
+    assert_eq!(counts[0], (2, "status 404"));
+    assert_eq!(counts.len(), 2, "{counts:?}");
+    let show = Query::DeadLetter {
+        id: letter.id.as_str().to_owned(),
+        patience: BOUND,
+    };
+    let Answer::DeadLetter(detail) = stage.engine.query(show).await.unwrap() else {
+        panic!("another answer")
+    };
+    assert_eq!(detail.target, Ok(Target::Delivery(stage.queue("a", "/gone"))));
+    assert!(detail.message.header_text("x-redrive-dead-policy").is_some());
+    stage.stop().await;
 }
 
 pub(super) async fn a_waiting_queue_is_browsed_without_a_change(mut stage: Stage) {

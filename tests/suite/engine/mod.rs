@@ -46,5 +46,6 @@ behaviours! {
     a_paused_queue_is_let_go_and_resumed
     a_message_that_is_not_ours_is_kept_among_the_dead_letters
     a_waiting_queue_is_browsed_without_a_change
+    our_own_dead_letters_are_listed_grouped_and_shown
     unavailability_survives_a_restart
 }

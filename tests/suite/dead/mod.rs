@@ -1,0 +1,296 @@
+//! Dead letters of any RabbitMQ: found, looked at without a trace but the redelivered flag, listed.
+
+mod shop;
+
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, ExchangeKind};
+use redrive::domain::dead_letter::Target;
+use redrive::engine::{EngineError, Query};
+use serde_json::json;
+
+use self::shop::{BOUND, Shop, query, text, view};
+use crate::engine::stage::Ground;
+use crate::rabbitmq::raw;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rejected_messages_behind_a_queue_argument_are_listed_and_stay_in_their_place() {
+    for ground in [Ground::rabbit_sqlite().await, Ground::rabbit_postgres().await] {
+        let shop = Shop::on(ground).await;
+        let arguments = [
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text("work.dead")),
+        ];
+        shop.queue("work.dead", &[]).await;
+        shop.queue("work", &arguments).await;
+        shop.fill("work", 3).await;
+        shop.reject_all("work").await;
+        let letters = shop.listed("work.dead", 3).await;
+        for (letter, position) in letters.iter().zip(1..) {
+            assert_eq!(
+                (letter.reason.as_str(), letter.origin.as_deref()),
+                ("rejected", Some("work"))
+            );
+            assert_eq!(
+                (letter.position, letter.attempts, letter.redriven),
+                (position, Some(1), 0)
+            );
+            assert!(letter.first_failed_at.is_some() && letter.last_failed_at.is_some());
+            assert_eq!((letter.place.as_str(), letter.what.as_str()), ("work", "rejected"));
+        }
+        let detail = shop.show(&letters[1]).await;
+        assert_eq!(detail.message.body, "2");
+        assert_eq!(detail.history.deaths.len(), 1);
+        let origin = Target::Exchange {
+            exchange: String::new(),
+            routing_key: "work".to_owned(),
+        };
+        assert_eq!(detail.target, Ok(origin));
+        let groups = shop.groups(None).await;
+        assert_eq!((groups.len(), groups[0].count, groups[0].recent), (1, 3, 3));
+        assert_eq!(
+            shop.list(None, Some("reason = rejected and age < 1h"))
+                .await
+                .page
+                .items
+                .len(),
+            3
+        );
+        assert_eq!(
+            shop.list(None, Some("origin ~ other or status >= 400"))
+                .await
+                .page
+                .items
+                .len(),
+            0
+        );
+        assert_eq!(shop.drain("work.dead").await, ["1", "2", "3"]);
+        assert_eq!(shop.listed("work.dead", 0).await, []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn expired_and_overflowing_messages_are_found_through_policies_and_exchanges() {
+    let shop = Shop::open().await;
+    let vhost = shop.stage.ground.rabbit();
+    shop.exchange("graves", ExchangeKind::Fanout).await;
+    shop.exchange("sorted", ExchangeKind::Topic).await;
+    for name in ["expired.dead", "lost.dead", "other.dead", "fan"] {
+        shop.queue(name, &[]).await;
+    }
+    shop.bind("expired.dead", "graves", "").await;
+    shop.bind("lost.dead", "sorted", "dead.*").await;
+    shop.bind("other.dead", "sorted", "alive.*").await;
+    let policy = json!({"pattern": "^fan$", "definition": {"dead-letter-exchange": "graves"}, "apply-to": "queues"});
+    vhost
+        .manage("PUT", &format!("/api/policies/{}/graves", vhost.name), Some(&policy))
+        .await;
+    shop.queue(
+        "short",
+        &[
+            ("x-max-length", AMQPValue::LongInt(1)),
+            ("x-dead-letter-exchange", text("sorted")),
+            ("x-dead-letter-routing-key", text("dead.long")),
+        ],
+    )
+    .await;
+    shop.fill("short", 3).await;
+    let lost = shop.listed("lost.dead", 2).await;
+    assert!(lost.iter().all(|letter| letter.reason == "maxlen"));
+    // The policy is in force once an expired message arrives behind it.
+    let expiring = BasicProperties::default().with_expiration("1".into());
+    crate::support::wait::wait_until("the policy is in force", BOUND, async || {
+        shop.publish("", "fan", expiring.clone(), "late").await;
+        let found = shop.list(Some("expired.dead"), None).await.page.items;
+        (!found.is_empty()).then_some(found)
+    })
+    .await;
+    let expired = shop
+        .list(Some("expired.dead"), Some("reason = expired and origin = fan"))
+        .await;
+    assert!(!expired.page.items.is_empty());
+    let detail = shop.show(&expired.page.items[0]).await;
+    assert_eq!(detail.history.deaths[0].original_expiration.as_deref(), Some("1"));
+    assert_eq!(
+        view(&expired.queues, "other.dead"),
+        None,
+        "its binding takes no dead letter"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_somebody_consumes_is_named_and_not_looked_at() {
+    let shop = Shop::open().await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("work")),
+    ];
+    shop.queue("work", &[]).await;
+    shop.queue("retry", &arguments).await;
+    let consuming = shop.channel.basic_consume(
+        "work".into(),
+        "worker".into(),
+        lapin::options::BasicConsumeOptions::default(),
+        FieldTable::default(),
+    );
+    let _consumer = consuming.await.unwrap();
+    // The statistics lag; before they know the consumer there is nothing to look at.
+    let queues = crate::support::wait::wait_until("the consumer is known", BOUND, async || {
+        let queues = shop.list(None, None).await.queues;
+        view(&queues, "work")?.problem.is_some().then_some(queues)
+    })
+    .await;
+    assert!(
+        view(&queues, "work")
+            .unwrap()
+            .problem
+            .as_deref()
+            .unwrap()
+            .contains("consumers")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limited_quorum_queue_is_looked_at_rarely_and_shown_from_copies() {
+    let shop = Shop::open().await;
+    let quorum = [
+        ("x-queue-type", text("quorum")),
+        ("x-delivery-limit", AMQPValue::LongInt(3)),
+    ];
+    shop.queue("limited.dead", &quorum).await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("limited.dead")),
+    ];
+    shop.queue("work", &arguments).await;
+    shop.fill("work", 2).await;
+    shop.reject_all("work").await;
+    let letters = shop.listed("limited.dead", 2).await;
+    for _ in 0..5 {
+        assert_eq!(shop.show(&letters[0]).await.message.body, "1");
+        shop.list(Some("limited.dead"), None).await;
+    }
+    shop.fill("work", 1).await;
+    shop.reject_all("work").await;
+    let queues = crate::support::wait::wait_until("the limit is told", BOUND, async || {
+        let queues = shop.list(None, None).await.queues;
+        (view(&queues, "limited.dead")?.ready == Some(3)).then_some(queues)
+    })
+    .await;
+    let problem = view(&queues, "limited.dead").unwrap().problem.clone();
+    assert!(
+        problem
+            .as_deref()
+            .is_some_and(|problem| problem.contains("3 are allowed")),
+        "{problem:?}"
+    );
+    assert_eq!(shop.drain("limited.dead").await.len(), 3, "no look dropped one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn poison_in_one_dead_letter_queue_leaves_the_others_readable() {
+    let shop = Shop::open().await;
+    let naming = shop.stage.settings.naming.clone();
+    for (work, dead) in [("a", "a.dead"), ("b", "b.dead")] {
+        let arguments = [
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text(dead)),
+        ];
+        shop.queue(dead, &[]).await;
+        shop.queue(work, &arguments).await;
+        shop.fill(work, 2).await;
+        shop.reject_all(work).await;
+    }
+    shop.bind("a.dead", &naming.exchange(), "a.dead").await;
+    let poisonous = redrive::domain::id::QueueName::parse("a.dead").unwrap();
+    raw::publish(
+        &naming,
+        &poisonous,
+        raw::header_with_content_type(1, b"text/\xff\xfe"),
+        b"x",
+    )
+    .await;
+    let queues = crate::support::wait::wait_until("the poison is told", BOUND, async || {
+        let queues = shop.list(None, None).await.queues;
+        view(&queues, "a.dead")?.problem.is_some().then_some(queues)
+    })
+    .await;
+    let problem = view(&queues, "a.dead").unwrap().problem.clone().unwrap();
+    assert!(problem.contains("cannot be decoded"), "{problem}");
+    assert_eq!(shop.listed("b.dead", 2).await.len(), 2);
+    assert_eq!(view(&queues, "b.dead").unwrap().problem, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_thousand_are_paged_through_without_gaps_and_stay_in_order() {
+    const COUNT: usize = 20_000;
+    let shop = Shop::open().await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("work.dead")),
+    ];
+    shop.queue("work.dead", &[]).await;
+    shop.queue("work", &arguments).await;
+    shop.fill("work.dead", COUNT as u32).await;
+    let mut query = query(Some("work.dead"), None);
+    let mut positions = Vec::new();
+    loop {
+        let redrive::engine::Answer::Dead(page) = shop.ask(Query::Dead(query.clone())).await.unwrap() else {
+            panic!("another answer");
+        };
+        positions.extend(page.page.items.iter().map(|letter| letter.position));
+        query.cursor = page.page.next_cursor;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(positions, (1..=COUNT as u64).collect::<Vec<_>>());
+    let found = shop.list(Some("work.dead"), Some("size >= 5")).await;
+    assert_eq!(found.page.items.len(), 1000);
+    let bodies = shop.drain("work.dead").await;
+    assert!(
+        bodies
+            .iter()
+            .enumerate()
+            .all(|(at, body)| *body == (at + 1).to_string())
+    );
+    assert_eq!(bodies.len(), COUNT);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_messages_have_ids_of_their_own_and_export_gives_every_body() {
+    let shop = Shop::open().await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("work.dead")),
+    ];
+    shop.queue("work.dead", &[]).await;
+    shop.queue("work", &arguments).await;
+    for body in ["same", "same", "other"] {
+        shop.publish("", "work.dead", BasicProperties::default(), body).await;
+    }
+    let letters = shop.listed("work.dead", 3).await;
+    assert_ne!(letters[0].id, letters[1].id);
+    assert_eq!(shop.show(&letters[1]).await.message.body, "same");
+    let mut exported = shop.stage.engine.export_dead(query(None, None).selection).unwrap();
+    let mut bodies = Vec::new();
+    while let Some(detail) = exported.recv().await {
+        bodies.push(detail.unwrap().message.body);
+    }
+    assert_eq!(bodies, ["same", "same", "other"]);
+    let unknown = Query::DeadLetter {
+        id: "0".repeat(32),
+        patience: BOUND,
+    };
+    assert!(matches!(shop.ask(unknown).await, Err(EngineError::NotFound { .. })));
+    let mut wrong = query(None, Some("colour = red"));
+    assert!(matches!(
+        shop.ask(Query::Dead(wrong.clone())).await,
+        Err(EngineError::Invalid { .. })
+    ));
+    wrong.selection.filter = None;
+    wrong.cursor = Some("x".to_owned());
+    assert!(matches!(
+        shop.ask(Query::Dead(wrong)).await,
+        Err(EngineError::Invalid { .. })
+    ));
+}
