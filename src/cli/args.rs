@@ -444,26 +444,6 @@ pub(super) enum DeadForm {
     Csv,
     /// The bodies.
     Raw,
-    /// Send them back where they came from, or elsewhere.
-    Redrive(Selected),
-    /// Take them out; they can be restored for a while.
-    Discard(Selected),
-    /// Put discarded ones back into their dead-letter queue.
-    Restore(Selected),
-    /// Change what is sent when it is redriven; without options in $EDITOR.
-    Edit {
-        /// Its id.
-        id: String,
-        /// File with the new body, or - for standard input.
-        #[arg(long, value_name = "FILE")]
-        body_file: Option<PathBuf>,
-        /// The new content type.
-        #[arg(long, value_name = "TYPE")]
-        content_type: Option<String>,
-        /// A header to set; without a value it is removed. May be repeated.
-        #[arg(long = "header", value_name = "NAME: VALUE")]
-        headers: Vec<String>,
-    },
 }
 
 /// Which dead letters, and how.

@@ -9,7 +9,6 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 use super::policies::{PolicyAct, PolicyEdit, PolicyView};
-use super::runs::{Order, RunView};
 use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};
 
