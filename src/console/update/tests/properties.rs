@@ -184,7 +184,7 @@ impl Play {
             }))],
             Effect::Feed(query) => vec![Event::Fed(super::feeds::fed(query, self.stage.now, well))],
             Effect::Arrange(job) => vec![Event::Arranged(job.run())],
-            Effect::Refresh | Effect::Copy(_) | Effect::Suspend | Effect::Quit => Vec::new(),
+            Effect::Refresh | Effect::Copy(_) | Effect::Edit(_) | Effect::Suspend | Effect::Quit => Vec::new(),
         }
     }
 
