@@ -11,6 +11,7 @@
 mod act;
 mod dead;
 mod endpoints;
+mod expiring;
 mod extract;
 mod guard;
 mod health;

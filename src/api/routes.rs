@@ -8,7 +8,9 @@ use axum::handler::Handler;
 use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
-use super::{Shared, dead, endpoints, guard, health, notifications, policies, problem, queues, records, runs};
+use super::{
+    Shared, dead, endpoints, expiring, guard, health, notifications, policies, problem, queues, records, runs,
+};
 
 /// All routes behind their guard.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -36,8 +38,8 @@ impl Served {
         let filter = match method {
             "get" => MethodFilter::GET,
             "delete" => MethodFilter::DELETE,
-            "put" => MethodFilter::PUT,
             "patch" => MethodFilter::PATCH,
+            "put" => MethodFilter::PUT,
             _ => MethodFilter::POST,
         };
         self.router = self.router.route(path, on(filter, handler));
@@ -73,6 +75,7 @@ fn served() -> Served {
     .route("get", "/v1/policies/history", policies::history)
     .route("post", "/v1/policies/preview", policies::preview)
     .route("post", "/v1/policies/restore", policies::restore)
+    .route("get", "/v1/expiring", expiring::list)
     .route("get", "/v1/retries", records::retries)
     .route("get", "/v1/attempts", records::attempts)
     .route("get", "/v1/audit", records::audit)

@@ -176,6 +176,7 @@ fn settings(config: &Config) -> EngineSettings {
         naming: config.broker.naming.clone(),
         workers: delivery.workers,
         job_queue_ttl: config.janitor.job_queue_ttl,
+        leftover_pattern: config.janitor.leftover_pattern.clone(),
         prefetch: delivery.prefetch,
         request_timeout: delivery.timeout,
         linger: delivery.linger,

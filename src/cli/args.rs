@@ -115,15 +115,18 @@ pub(super) enum Sub {
     Attempts(Attempts),
     /// Who did what, why, with what result; newest first.
     Audit(Listed),
-    /// Submit a job's queues, follow a job to its result, list jobs.
-    #[command(subcommand)]
-    Job(JobCommand),
-    /// Dead letters of every dead-letter queue of the vhost.
+    /// Dead letters of every dead-letter queue of the vhost: look at them, send them back, discard them.
     #[command(subcommand)]
     Dead(Dead),
     /// Long operations over many messages.
     #[command(subcommand)]
     Run(Run),
+    /// Queues that the broker deletes when nobody uses them.
+    #[command(subcommand)]
+    Expiring(ExpiringCommand),
+    /// Submit a job's queues, follow a job to its result, list jobs.
+    #[command(subcommand)]
+    Job(JobCommand),
     /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
     Doctor,
     /// Retry policies.
@@ -173,6 +176,17 @@ pub(super) struct Publish {
     /// The notification's id; generated when absent.
     #[arg(long)]
     pub(super) id: Option<String>,
+}
+
+/// What is done with queues that the broker deletes when nobody uses them.
+#[derive(Debug, Subcommand)]
+pub(super) enum ExpiringCommand {
+    /// List them, what is lost first in front; looking renews nothing.
+    List {
+        /// Print at most this many.
+        #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        limit: u32,
+    },
 }
 
 /// What is done with a job's queues.
@@ -405,45 +419,26 @@ pub(super) enum Dead {
     },
     /// Write them to a file or standard output; they stay where they are.
     Export(DeadExport),
-}
-
-/// Which dead letters.
-#[derive(Debug, Args)]
-pub(super) struct DeadSelected {
-    /// Only in this dead-letter queue.
-    #[arg(long, value_name = "NAME")]
-    pub(super) queue: Option<String>,
-    /// Only of this group.
-    #[arg(long, value_name = "FINGERPRINT")]
-    pub(super) group: Option<String>,
-    /// Only those that match, for example 'reason = rejected and age > 2h'.
-    #[arg(long, value_name = "EXPR")]
-    pub(super) filter: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct DeadExport {
-    /// Only these.
-    #[arg(value_name = "ID")]
-    pub(super) ids: Vec<String>,
-    #[command(flatten)]
-    pub(super) selected: DeadSelected,
-    /// As JSON lines with everything, as CSV without bodies, or as the raw bodies (a directory gets a file each).
-    #[arg(long, value_enum, default_value_t = DeadForm::Jsonl)]
-    pub(super) format: DeadForm,
-    /// File that does not exist yet (raw: a directory), or - for standard output.
-    #[arg(long, short = 'o', value_name = "PATH")]
-    pub(super) output: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum DeadForm {
-    /// One JSON document a line.
-    Jsonl,
-    /// Comma-separated values with a heading.
-    Csv,
-    /// The bodies.
-    Raw,
+    /// Send them back where they came from, or elsewhere.
+    Redrive(Selected),
+    /// Take them out; they can be restored for a while.
+    Discard(Selected),
+    /// Put discarded ones back into their dead-letter queue.
+    Restore(Selected),
+    /// Change what is sent when it is redriven; without options in $EDITOR.
+    Edit {
+        /// Its id.
+        id: String,
+        /// File with the new body, or - for standard input.
+        #[arg(long, value_name = "FILE")]
+        body_file: Option<PathBuf>,
+        /// The new content type.
+        #[arg(long, value_name = "TYPE")]
+        content_type: Option<String>,
+        /// A header to set; without a value it is removed. May be repeated.
+        #[arg(long = "header", value_name = "NAME: VALUE")]
+        headers: Vec<String>,
+    },
 }
 
 /// Which dead letters, and how.
@@ -506,6 +501,45 @@ pub(super) enum Run {
         /// Its id.
         id: String,
     },
+}
+
+/// Which dead letters.
+#[derive(Debug, Args)]
+pub(super) struct DeadSelected {
+    /// Only in this dead-letter queue.
+    #[arg(long, value_name = "NAME")]
+    pub(super) queue: Option<String>,
+    /// Only of this group.
+    #[arg(long, value_name = "FINGERPRINT")]
+    pub(super) group: Option<String>,
+    /// Only those that match, for example 'reason = rejected and age > 2h'.
+    #[arg(long, value_name = "EXPR")]
+    pub(super) filter: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DeadExport {
+    /// Only these.
+    #[arg(value_name = "ID")]
+    pub(super) ids: Vec<String>,
+    #[command(flatten)]
+    pub(super) selected: DeadSelected,
+    /// As JSON lines with everything, as CSV without bodies, or as the raw bodies (a directory gets a file each).
+    #[arg(long, value_enum, default_value_t = DeadForm::Jsonl)]
+    pub(super) format: DeadForm,
+    /// File that does not exist yet (raw: a directory), or - for standard output.
+    #[arg(long, short = 'o', value_name = "PATH")]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DeadForm {
+    /// One JSON document a line.
+    Jsonl,
+    /// Comma-separated values with a heading.
+    Csv,
+    /// The bodies.
+    Raw,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,4 +1,4 @@
-//! Dead letters.
+//! Dead letters: sending them back, discarding, restoring, editing.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ use super::exit::{Exit, Failure};
 use super::queues::mismatch;
 use super::runs;
 
-pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Failure> {
+pub(super) async fn act(session: &Session<'_>, dead: &Dead) -> Result<Exit, Failure> {
     let (kind, selected) = match dead {
         Dead::Redrive(selected) => (OrderKind::Redrive, selected),
         Dead::Discard(selected) => (OrderKind::Discard, selected),
@@ -36,6 +36,7 @@ pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
             };
             return edit(session, id, changes).await;
         }
+        Dead::List { .. } | Dead::Groups { .. } | Dead::Show { .. } | Dead::Export(_) => return Err(mismatch()),
     };
     runs::order(session, kind, selected).await
 }
@@ -119,6 +120,7 @@ fn header_of(text: &str) -> (String, Option<String>) {
 pub(super) const fn changes_something(dead: &Dead) -> bool {
     match dead {
         Dead::Redrive(_) | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit { .. } => true,
+        Dead::List { .. } | Dead::Groups { .. } | Dead::Show { .. } | Dead::Export(_) => false,
     }
 }
 

@@ -14,7 +14,7 @@ use super::args::{Dead, DeadExport, DeadForm, DeadSelected};
 use super::exit::{Exit, Failure};
 use super::output::{Column, or_dash};
 use super::queues::mismatch;
-use super::{Session, say, shown};
+use super::{Session, dead, say, shown};
 
 /// How long one question waits for looks under way.
 const STEP: Duration = Duration::from_secs(1);
@@ -54,6 +54,7 @@ pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
         Dead::Groups { selected, limit } => groups(session, selected, *limit).await,
         Dead::Show { id } => show(session, id).await,
         Dead::Export(export) => export_to(session, export).await,
+        Dead::Redrive(_) | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit { .. } => dead::act(session, dead).await,
     }
 }
 
@@ -79,9 +80,12 @@ async fn list(
         let page: DeadPage<Letter> = looked(
             session,
             || Query::Dead(query.clone()),
-            |answer| match answer {
-                Answer::Dead(page) => Some(page),
-                _ => None,
+            |answer| {
+                if let Answer::Dead(page) = answer {
+                    Some(page)
+                } else {
+                    None
+                }
             },
         )
         .await?;
@@ -130,9 +134,12 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
     let page = looked(
         session,
         || Query::DeadGroups(query.clone()),
-        |answer| match answer {
-            Answer::DeadGroups(page) => Some(page),
-            _ => None,
+        |answer| {
+            if let Answer::DeadGroups(page) = answer {
+                Some(page)
+            } else {
+                None
+            }
         },
     )
     .await?;

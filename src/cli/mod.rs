@@ -6,9 +6,11 @@
 
 mod args;
 mod confirm;
+mod dead;
 mod dead_letters;
 mod endpoints;
 mod exit;
+mod expiring;
 mod jobs;
 mod offline;
 mod output;
@@ -26,7 +28,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 
-use args::{Endpoint, JobCommand, Policy, Queue, Sub};
+use args::{Endpoint, ExpiringCommand, JobCommand, Policy, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -191,11 +193,12 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
+        Some(Sub::Expiring(expiring)) => expiring::run(&session, expiring).await,
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
-        Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
-        Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
+        Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
+        Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
         Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
         }
@@ -244,6 +247,7 @@ const fn changes_something(command: &Sub) -> bool {
     match command {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
+        Sub::Dead(dead) => dead::changes_something(dead),
         Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
         Sub::Job(job) => match job {
@@ -253,12 +257,12 @@ const fn changes_something(command: &Sub) -> bool {
             JobCommand::List => false,
         },
         Sub::Policy(policy) => matches!(policy, Policy::Set { .. } | Policy::Unset(_) | Policy::Restore { .. }),
-        Sub::Queues(_)
+        Sub::Expiring(ExpiringCommand::List { .. })
+        | Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)
         | Sub::Attempts(_)
         | Sub::Audit(_)
-        | Sub::Dead(_)
         | Sub::Doctor
         | Sub::QueueName(_)
         | Sub::Config(_)

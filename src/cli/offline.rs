@@ -37,6 +37,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
         Some(
             Sub::Publish(_)
             | Sub::End(_)
+            | Sub::Dead(_)
             | Sub::Run(_)
             | Sub::Queues(_)
             | Sub::Queue(_)
@@ -46,10 +47,10 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Retries(_)
             | Sub::Attempts(_)
             | Sub::Audit(_)
+            | Sub::Expiring(_)
             | Sub::Job(_)
-            | Sub::Policy(_)
-            | Sub::Dead(_)
-            | Sub::Doctor,
+            | Sub::Doctor
+            | Sub::Policy(_),
         )
         | None => Err(Failure::new(Exit::Usage, "this command needs an engine")),
     }

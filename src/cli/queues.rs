@@ -152,9 +152,12 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
             ("rescued from", Some(queue.as_str().to_owned())),
             ("id", Some(id.to_string())),
         ],
-        Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) | Done::Policy(_) => Vec::new(),
-        Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) | Done::Run(_) => Vec::new(),
-        Done::Redelivered(_) | Done::Tested(_) | Done::Endpoint(_) | Done::Run(_) | Done::Edited(_) => Vec::new(),
+        Done::Redelivered(_)
+        | Done::Tested(_)
+        | Done::Endpoint(_)
+        | Done::Run(_)
+        | Done::Edited(_)
+        | Done::Policy(_) => Vec::new(),
     }
 }
 

@@ -49,6 +49,30 @@ pub fn applies(apply_to: &str, queue_type: QueueType) -> bool {
     }
 }
 
+/// The value of a numeric key for one queue: the smallest of argument, policy and operator policy, as the broker
+/// merges them.
+#[must_use]
+pub fn smallest(name: &str, arguments: &[(String, String)], policies: &[Policy], key: &str) -> Option<i64> {
+    let of = |keys: &[(String, String)]| {
+        let found = keys.iter().find(|(one, _)| one.trim_start_matches("x-") == key);
+        found.and_then(|(_, value)| value.parse::<i64>().ok())
+    };
+    let policies = [winner(name, policies, false), winner(name, policies, true)];
+    let by_policy = policies
+        .into_iter()
+        .flatten()
+        .filter_map(|policy| of(&policy.definition));
+    by_policy.chain(of(arguments)).min()
+}
+
+/// The policy that counts for a queue, of the ordinary ones or of the operator's.
+fn winner<'a>(name: &str, policies: &'a [Policy], operator: bool) -> Option<&'a Policy> {
+    policies
+        .iter()
+        .filter(|p| p.operator == operator && p.applies && p.pattern.as_ref().is_none_or(|regex| regex.is_match(name)))
+        .max_by_key(|p| p.priority)
+}
+
 /// Judges one queue.
 #[must_use]
 pub fn judge(
@@ -58,15 +82,10 @@ pub fn judge(
     policies: &[Policy],
 ) -> Judgement {
     let mut judgement = Judgement::default();
-    let matching = |operator: bool| {
-        policies
-            .iter()
-            .filter(|p| {
-                p.operator == operator && p.applies && p.pattern.as_ref().is_none_or(|regex| regex.is_match(name))
-            })
-            .max_by_key(|p| p.priority)
-    };
-    for policy in [matching(false), matching(true)].into_iter().flatten() {
+    for policy in [winner(name, policies, false), winner(name, policies, true)]
+        .into_iter()
+        .flatten()
+    {
         let kind = if policy.operator { "operator policy" } else { "policy" };
         judge_keys(&mut judgement, queue_type, &policy.definition, &|key| {
             format!("{kind} {:?} sets {key}", policy.name)

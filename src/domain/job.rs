@@ -58,8 +58,10 @@ impl JobId {
     /// The queue of one part.
     #[must_use]
     pub fn queue(&self, part: JobPart) -> QueueName {
-        #[expect(clippy::expect_used, reason = "51 bytes of ASCII")]
-        QueueName::parse(&format!("{PREFIX}{}.{}", self.0, part.as_str())).expect("a short name is a name")
+        let name = format!("{PREFIX}{}.{}", self.0, part.as_str());
+        #[expect(clippy::expect_used, reason = "some 51 bytes of ASCII")]
+        let queue = QueueName::parse(&name).expect("a short name is a name");
+        queue
     }
 }
 

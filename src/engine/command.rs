@@ -36,8 +36,6 @@ pub enum Command {
     },
     /// Send nothing to a URL until somebody redelivers.
     DisableEndpoint(EndpointUrl),
-    /// Set, unset or restore a retry policy; it applies to what waits already.
-    Policy(PolicyEdit),
     /// A long operation over many messages.
     Run(Order),
     /// Send something else instead of a dead letter when it is redriven.
@@ -54,6 +52,8 @@ pub enum Command {
         /// What is wanted.
         wish: RunWish,
     },
+    /// Set, unset or restore a retry policy; it applies to what waits already.
+    Policy(PolicyEdit),
 }
 
 impl Command {
@@ -69,17 +69,17 @@ impl Command {
             Self::RescueQueue(_) => "queue rescue",
             Self::TestEndpoint { .. } => "endpoint test",
             Self::DisableEndpoint(_) => "endpoint disable",
-            Self::Policy(edit) => match edit.act {
-                PolicyAct::Set(_) => "policy set",
-                PolicyAct::Unset => "policy unset",
-                PolicyAct::Restore(_) => "policy restore",
-            },
             Self::Run(order) => order.kind.command(),
             Self::EditDead { .. } => "dead edit",
             Self::ChangeRun { wish, .. } => match wish {
                 RunWish::Pause => "run pause",
                 RunWish::Resume => "run resume",
                 RunWish::Cancel => "run cancel",
+            },
+            Self::Policy(edit) => match edit.act {
+                PolicyAct::Set(_) => "policy set",
+                PolicyAct::Unset => "policy unset",
+                PolicyAct::Restore(_) => "policy restore",
             },
         }
     }
@@ -234,12 +234,12 @@ pub enum Done {
     Tested(Tested),
     /// The endpoint as it is now.
     Endpoint(Box<EndpointView>),
-    /// The policy as it is now.
-    Policy(Box<PolicyView>),
     /// The run as it is now.
     Run(Box<RunView>),
     /// The dead letter as it will be sent.
     Edited(Box<EditedLetter>),
+    /// The policy as it is now.
+    Policy(Box<PolicyView>),
 }
 
 /// One endpoint that was made available.

@@ -17,6 +17,7 @@ mod ending;
 mod endpoints;
 pub mod error;
 pub mod event;
+pub mod expiring;
 mod fence;
 mod fields;
 mod holdings;
@@ -85,6 +86,8 @@ pub struct EngineSettings {
     pub workers: usize,
     /// How long the queues of a job live unused when nothing else is said.
     pub job_queue_ttl: Duration,
+    /// Names of queues that should not live for ever.
+    pub leftover_pattern: regex::Regex,
     /// Messages in hand per queue.
     pub prefetch: u16,
     /// Deadline of one request.
@@ -107,6 +110,13 @@ pub struct EngineSettings {
     pub discard_keep: Duration,
     /// Requests a second, at most, per URL.
     pub rates: HashMap<EndpointUrl, u32>,
+}
+
+/// Names of queues that should not live for ever, when nothing else is configured: those of jobs.
+#[must_use]
+#[expect(clippy::expect_used, reason = "a constant pattern")]
+pub fn leftovers() -> regex::Regex {
+    regex::Regex::new(r"^jobs\.").expect("a pattern that compiles")
 }
 
 /// What a service asks to publish.
@@ -167,9 +177,9 @@ struct Inner {
     meters: Meters,
     rules: Rules,
     settled: Resting,
-    dead: DeadRoom,
     /// Runs that this process works on.
     tending: Tending,
+    dead: DeadRoom,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
@@ -203,8 +213,8 @@ impl Engine {
             meters: Meters::default(),
             rules: Rules::default(),
             settled: Resting::default(),
-            dead: DeadRoom::default(),
             tending: Tending::default(),
+            dead: DeadRoom::default(),
             delivering: watch::Sender::new(false),
             moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),

@@ -246,12 +246,12 @@ impl Inner {
             Command::DeleteQueue(queue) => self.delete(queue, plan.messages).await,
             Command::RescueQueue(queue) => self.rescue(queue).await,
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
-            Command::Policy(edit) => self.change_policy(edit, grant).await,
             Command::ChangeRun { id, wish } => self.change_run(id, *wish, grant).await,
             Command::EditDead { id, edit } => self.edit_dead(id, edit, grant).await,
             Command::Run(_) => Err(EngineError::Refused {
                 why: "the plan is stale: its run is not there".to_owned(),
             }),
+            Command::Policy(edit) => self.change_policy(edit, grant).await,
             Command::DisableEndpoint(url) => {
                 let change = EndpointChange::Disable {
                     reason: format!("disabled by {}", grant.actor()),

@@ -7,8 +7,9 @@ use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion};
 
-use super::policies::{PolicyPreview, PolicyView};
 use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
+use super::expiring::ExpiringQueue;
+use super::policies::{PolicyPreview, PolicyView};
 use super::runs::{RunDetail, RunView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 
@@ -53,6 +54,22 @@ pub enum Query {
         /// At most this many.
         limit: u32,
     },
+    /// Runs, newest first.
+    Runs {
+        /// Before this id.
+        before: Option<String>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// One run with a page of its items.
+    Run {
+        /// Which.
+        id: String,
+        /// Items after this place.
+        after: Option<u64>,
+        /// At most this many items.
+        limit: u32,
+    },
     /// Every retry policy that is set.
     Policies,
     /// What is saved for a scope, and what applies there.
@@ -77,24 +94,10 @@ pub enum Query {
         /// How long to wait for a look, where it was not seen yet.
         patience: Duration,
     },
-    /// Runs, newest first.
-    Runs {
-        /// Before this id.
-        before: Option<String>,
-        /// At most this many.
-        limit: u32,
-    },
-    /// One run with a page of its items.
-    Run {
-        /// Which.
-        id: String,
-        /// Items after this place.
-        after: Option<u64>,
-        /// At most this many items.
-        limit: u32,
-    },
     /// Daemons and other processes that take messages.
     Incarnations,
+    /// Queues with a lifetime and leftovers, what is lost first in front.
+    Expiring,
     /// Broker, rights, plugins, store, clock, with mends.
     Doctor,
     /// Whether broker and store can be reached.
@@ -133,6 +136,10 @@ pub enum Answer {
     Attempts(Page<AttemptView>),
     /// To [`Query::Audit`].
     Audit(Page<AuditEntry>),
+    /// To [`Query::Runs`].
+    Runs(Page<RunView>),
+    /// To [`Query::Run`].
+    Run(Box<RunDetail>),
     /// To [`Query::Policies`].
     Policies(Page<PolicyView>),
     /// To [`Query::Policy`].
@@ -147,12 +154,10 @@ pub enum Answer {
     DeadGroups(DeadPage<DeadGroup>),
     /// To [`Query::DeadLetter`].
     DeadLetter(Box<DeadDetail>),
-    /// To [`Query::Runs`].
-    Runs(Page<RunView>),
-    /// To [`Query::Run`].
-    Run(Box<RunDetail>),
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
+    /// To [`Query::Expiring`].
+    Expiring(Page<ExpiringQueue>),
     /// To [`Query::Doctor`].
     Doctor(Vec<Check>),
     /// To [`Query::Readiness`].

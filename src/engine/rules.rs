@@ -15,6 +15,7 @@ use super::dispatch::Tell;
 use crate::broker::BrokerPolicy;
 use crate::domain::broker_rules::{Judgement, Policy, applies, judge};
 use crate::domain::id::QueueName;
+use crate::domain::naming::QueueType;
 
 /// Between two readings of the policies.
 const READ: Duration = Duration::from_secs(10);
@@ -68,24 +69,26 @@ impl Rules {
     }
 
     /// Takes in the policies; true when they changed.
-    fn replace(&self, read: Vec<BrokerPolicy>, queue_type: crate::domain::naming::QueueType) -> bool {
+    fn replace(&self, read: Vec<BrokerPolicy>, queue_type: QueueType) -> bool {
         let mut policies = self.policies.write().unwrap_or_else(PoisonError::into_inner);
         if policies.0 == read {
             return false;
         }
-        let compiled = read
-            .iter()
-            .map(|policy| Policy {
-                name: policy.name.clone(),
-                pattern: Regex::new(&policy.pattern).ok(),
-                applies: applies(&policy.applies_to, queue_type),
-                priority: policy.priority,
-                operator: policy.operator,
-                definition: policy.definition.clone(),
-            })
-            .collect();
+        let compiled = read.iter().map(|policy| compiled(policy, queue_type)).collect();
         *policies = (read, Arc::new(compiled));
         true
+    }
+}
+
+/// A policy as the domain matches it, for queues of one type.
+pub(super) fn compiled(policy: &BrokerPolicy, queue_type: QueueType) -> Policy {
+    Policy {
+        name: policy.name.clone(),
+        pattern: Regex::new(&policy.pattern).ok(),
+        applies: applies(&policy.applies_to, queue_type),
+        priority: policy.priority,
+        operator: policy.operator,
+        definition: policy.definition.clone(),
     }
 }
 

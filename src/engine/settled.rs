@@ -155,13 +155,24 @@ fn headers_and_body(digest: &mut Sha256, message: &Message) {
             HeaderValue::Text(bytes) => part(digest, bytes),
             HeaderValue::Bool(truth) => part(digest, &[u8::from(*truth)]),
             HeaderValue::Other(text) => part(digest, text.as_bytes()),
-            value => match value.as_integer() {
-                Some(number) => part(digest, &number.to_be_bytes()),
-                None => part(
-                    digest,
-                    &encode_headers(&[(String::new(), value.clone())]).unwrap_or_default(),
-                ),
-            },
+            HeaderValue::Integer(_)
+            | HeaderValue::I8(_)
+            | HeaderValue::U8(_)
+            | HeaderValue::I16(_)
+            | HeaderValue::U16(_)
+            | HeaderValue::I32(_)
+            | HeaderValue::U32(_) => part(digest, &value.as_integer().unwrap_or_default().to_be_bytes()),
+            HeaderValue::Float(_)
+            | HeaderValue::Double(_)
+            | HeaderValue::Decimal { .. }
+            | HeaderValue::Timestamp(_)
+            | HeaderValue::Bytes(_)
+            | HeaderValue::Array(_)
+            | HeaderValue::Table(_)
+            | HeaderValue::Void => {
+                let encoded = encode_headers(&[(String::new(), value.clone())]);
+                part(digest, &encoded.unwrap_or_default());
+            }
         }
     }
     part(digest, &message.body);

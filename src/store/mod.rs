@@ -9,8 +9,8 @@
 //! The seam is several traits behind one handle, [`Store`].
 
 mod columns;
-mod policies;
 mod dead_letters;
+mod policies;
 pub mod postgres;
 mod record;
 mod rules;
@@ -28,8 +28,8 @@ use crate::domain::queue::{Decision, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
-pub use policies::*;
 pub use dead_letters::*;
+pub use policies::*;
 pub use record::*;
 pub use runs::*;
 
@@ -75,7 +75,9 @@ pub enum StoreError {
 
 /// Everything the engine remembers.
 #[async_trait]
-pub trait Store: Incarnations + Queues + Deliveries + Endpoints + Records + Policies + DeadLetters + Runs + std::fmt::Debug {
+pub trait Store:
+    Incarnations + Queues + Deliveries + Endpoints + Records + Policies + DeadLetters + Runs + std::fmt::Debug
+{
     /// `sqlite` or `postgres`, for people.
     fn kind(&self) -> &'static str;
 

@@ -8,8 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::id::QueueName;
 use crate::engine::RunPlan;
-use crate::engine::runs::{self, Edit, Order, OrderKind, RunDetail, RunView, Selection};
-use crate::store::ItemRecord;
+use crate::engine::runs::{self, Edit, ItemRecord, Order, OrderKind, RunDetail, RunView, Selection};
 
 use super::input;
 use super::problem::Problem;

@@ -101,6 +101,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         linger: Duration::from_secs(5),
         in_flight_per_endpoint: 16,
         idle_queue_ttl: Duration::from_hours(168),
+        job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
         retry_after_cap: Duration::from_secs(3600),
         default_policy: RetryPolicy::default(),
         take_over: Duration::from_secs(60),

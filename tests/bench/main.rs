@@ -26,6 +26,7 @@
 
 mod bare;
 mod console;
+mod dead;
 mod delivering;
 mod ground;
 mod isolation;
@@ -75,6 +76,9 @@ fn main() {
         }
         if wanted("console") {
             console::run().await;
+        }
+        if wanted("dead") {
+            dead::run().await;
         }
     });
 }

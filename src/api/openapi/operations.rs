@@ -246,6 +246,11 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "Policy",
         )
     },
+    get(
+        "/v1/expiring",
+        "Queues that the broker deletes when nobody uses them, and leftovers; what is lost first in front.",
+        "ExpiringList",
+    ),
     Operation {
         query: &[("within", "integer"), ("limit", "integer")],
         ..get("/v1/retries", "What is tried when; `within` in seconds.", "RetryList")

@@ -25,6 +25,11 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
          pause:Pause? head:Head? delivered:integer? warnings:[string] taken_at:time?",
     ),
     ("Why", "code:string text:string until:time?"),
+    (
+        "Expiring",
+        "name:string ttl_s:number? idle_s:number? expires_at:time? estimated:boolean consumers:integer? \
+         messages:integer? kind:string",
+    ),
     ("Pause", "by:string reason:string? at:time?"),
     (
         "Head",
@@ -65,6 +70,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     ("QueueList", "items:[Queue] next_cursor:string? taken_at:time?"),
     ("EndpointList", "items:[Endpoint] next_cursor:string? taken_at:time?"),
+    ("ExpiringList", "items:[Expiring] next_cursor:string? taken_at:time?"),
     ("RetryList", "items:[Retry] next_cursor:string? taken_at:time?"),
     ("AttemptList", "items:[Attempt] next_cursor:string? taken_at:time?"),
     ("AuditList", "items:[Audit] next_cursor:string? taken_at:time?"),

@@ -1,5 +1,7 @@
 //! A header's value as a line for people: hidden characters escaped, nested ones in the manner of JSON.
 
+use std::fmt::Write;
+
 use super::HeaderValue;
 use crate::domain::text::show_bytes;
 
@@ -27,8 +29,9 @@ fn put(text: &mut String, value: &HeaderValue, max: usize) {
         HeaderValue::Bool(flag) => text.push_str(&flag.to_string()),
         HeaderValue::Float(number) => text.push_str(&number.to_string()),
         HeaderValue::Double(number) => text.push_str(&number.to_string()),
-        HeaderValue::Decimal { scale, value } => text.push_str(&format!("{value}e-{scale}")),
-        HeaderValue::Timestamp(seconds) => text.push_str(&format!("timestamp {seconds}")),
+        // Writing to a string cannot fail.
+        HeaderValue::Decimal { scale, value } => drop(write!(text, "{value}e-{scale}")),
+        HeaderValue::Timestamp(seconds) => drop(write!(text, "timestamp {seconds}")),
         HeaderValue::Void => text.push_str("null"),
         HeaderValue::Array(values) => {
             text.push('[');

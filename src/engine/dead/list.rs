@@ -360,8 +360,12 @@ fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>) -> DeadQueueView {
 }
 
 fn filter(selection: &DeadSelection) -> Result<Option<Filter>, EngineError> {
-    let parsed = selection.filter.as_deref().map(|text| Filter::parse(text, DEAD_FIELDS));
-    parsed.transpose().map_err(|error| EngineError::Invalid {
+    selection.filter.as_deref().map(dead_filter).transpose()
+}
+
+/// An expression over dead letters.
+pub(in crate::engine) fn dead_filter(text: &str) -> Result<Filter, EngineError> {
+    Filter::parse(text, DEAD_FIELDS).map_err(|error| EngineError::Invalid {
         field: "filter".to_owned(),
         message: error.to_string(),
     })

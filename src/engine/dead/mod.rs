@@ -22,6 +22,7 @@ use crate::domain::time::Timestamp;
 pub use crate::store::{DeadGroup, DeadSort};
 
 use super::view::Page;
+pub(in crate::engine) use list::dead_filter;
 pub(in crate::engine) use targets::DeadTarget;
 
 /// What is remembered between two questions.

@@ -66,12 +66,12 @@ impl Inner {
             warnings: warnings(&forecast),
             messages: Some(forecast.changed()),
             danger: Danger::Reversible,
-            run: None,
             hash: hex(&Sha256::digest(frozen.as_bytes())),
             command: Command::Policy(PolicyEdit {
                 expected: Some(target.version()),
                 ..edit.clone()
             }),
+            run: None,
         })
     }
 

@@ -125,7 +125,7 @@ impl Inner {
             let Some(letter) = batch.letters.into_iter().next() else {
                 continue;
             };
-            letters.close().await?;
+            letters.close(self).await?;
             let original = self.message_of(&letter.source, id).await?.ok_or_else(not_found)?;
             let before = match self.store.kept_get(id, KeptKind::Edited).await? {
                 Some(kept) => decode(&kept.message).unwrap_or_else(|| original.clone()),

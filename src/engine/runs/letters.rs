@@ -2,21 +2,32 @@
 //! store, everything of a queue that is moved.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
 
 use super::order::{Order, OrderKind, Selection};
 use super::outgoing::{is_dropped, redriven};
+use crate::ambient;
 use crate::broker::{Walk, WalkOptions};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
+use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::message::{Message, decode};
 use crate::domain::naming::hex;
 use crate::domain::run::Target;
 use crate::domain::time::Timestamp;
+use crate::engine::dead::dead_filter;
+use crate::engine::fields::DeadFields;
 use crate::engine::{EngineError, Inner};
-use crate::store::{KeptKind, KeptMessage, KeptQuery};
+use crate::store::{DeadClaim, KeptKind, KeptMessage, KeptQuery};
 
 /// Messages of one batch.
 const BATCH: usize = 2_000;
+/// A plan that does not go on for so long has lost its claim on a queue.
+pub(super) const CLAIM: Duration = Duration::from_secs(15);
+/// How long somebody else's claim is waited for.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(30);
+/// Between two tries.
+const CLAIM_PAUSE: Duration = Duration::from_millis(200);
 /// Characters of a body that a sample shows.
 const SAMPLE_MAX: usize = 60;
 
@@ -59,6 +70,9 @@ pub(super) fn common(letter: &str) -> &str {
 pub(super) struct Letters {
     from: From,
     selection: Selection,
+    filter: Option<Filter>,
+    /// Whether nobody else may look at the queues meanwhile.
+    claims: bool,
 }
 
 enum From {
@@ -79,6 +93,8 @@ struct Walking {
     walk: Box<dyn Walk>,
     /// How many alike were met.
     alike: HashMap<[u8; 16], u32>,
+    /// Of the claim on the queue.
+    claim: Option<i64>,
 }
 
 impl Inner {
@@ -103,25 +119,36 @@ impl Inner {
                 walking: None,
             },
             (_, _) => From::Queues {
-                left: self.dead_letter_queues().await?.into(),
+                left: self
+                    .dead_targets()
+                    .await?
+                    .iter()
+                    .map(|target| target.name.clone())
+                    .collect(),
                 walking: None,
             },
+        };
+        let filter = match &order.selection {
+            Selection::Filter(expression) => Some(dead_filter(expression)?),
+            Selection::Ids(_) | Selection::Group(_) | Selection::All | Selection::Queue(_) | Selection::Head(_) => None,
         };
         Ok(Letters {
             from,
             selection: order.selection.clone(),
+            filter,
+            claims: matches!(order.kind, OrderKind::Redrive | OrderKind::Discard),
         })
     }
 }
 
 impl Letters {
     /// No more of them: gives back what is in hand.
-    pub(super) async fn close(self) -> Result<(), EngineError> {
+    pub(super) async fn close(self, engine: &Inner) -> Result<(), EngineError> {
         if let From::Queues {
             walking: Some(walking), ..
         } = self.from
         {
-            walking.walk.close().await?;
+            walking.end(engine).await?;
         }
         Ok(())
     }
@@ -159,7 +186,7 @@ impl Letters {
                 loop {
                     if walking.is_none() {
                         let Some(queue) = left.pop_front() else { return Ok(None) };
-                        *walking = begin(engine, queue).await?;
+                        *walking = begin(engine, queue, self.claims).await?;
                         if walking.is_none() {
                             continue;
                         }
@@ -168,15 +195,20 @@ impl Letters {
                     let walked = current.walk.next(BATCH).await?;
                     if walked.is_empty() {
                         if let Some(done) = walking.take() {
-                            done.walk.close().await?;
+                            done.end(engine).await?;
                         }
                         continue;
                     }
+                    if let Some(generation) = current.claim {
+                        let queue = current.queue.clone();
+                        engine.store.dead_write(&queue, generation, &[], CLAIM).await?;
+                    }
                     let mut batch = Batch::default();
+                    let now = engine.clock.now();
                     for one in &walked {
                         let letter = current.read(&one.message, one.position);
                         let Some(letter) = letter else { continue };
-                        match chosen(&self.selection, &letter) {
+                        match chosen(&self.selection, self.filter.as_ref(), &letter, now) {
                             Chosen::Yes => batch.letters.push(selected(&letter, &one.message, &is_ours)),
                             Chosen::LeftOut => batch.left_out += 1,
                             Chosen::No => {}
@@ -189,7 +221,12 @@ impl Letters {
     }
 }
 
-async fn begin(engine: &Inner, queue: QueueName) -> Result<Option<Walking>, EngineError> {
+async fn begin(engine: &Inner, queue: QueueName, claims: bool) -> Result<Option<Walking>, EngineError> {
+    let claim = if claims {
+        Some(engine.claim_dead(&queue).await?)
+    } else {
+        None
+    };
     let detail = engine.broker.queue_detail(&queue).await.ok().flatten();
     let options = WalkOptions {
         quorum: detail
@@ -198,14 +235,50 @@ async fn begin(engine: &Inner, queue: QueueName) -> Result<Option<Walking>, Engi
         ..WalkOptions::default()
     };
     let walk = engine.broker.walk(&queue, options).await?;
+    if let (None, Some(generation)) = (&walk, claim) {
+        engine.store.dead_free(&queue, generation).await?;
+    }
     Ok(walk.map(|walk| Walking {
         queue,
         walk,
         alike: HashMap::new(),
+        claim,
     }))
 }
 
+impl Inner {
+    /// The claim on a dead-letter queue: nobody looks at it meanwhile. Looks under way are waited for.
+    async fn claim_dead(&self, queue: &QueueName) -> Result<i64, EngineError> {
+        let who = format!("plan-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
+        let deadline = self.clock.uptime() + CLAIM_PATIENCE;
+        loop {
+            match self.store.dead_claim(queue, &who, None, CLAIM).await? {
+                DeadClaim::Claimed(generation) => return Ok(generation),
+                DeadClaim::Busy(_) if self.clock.uptime() < deadline => tokio::time::sleep(CLAIM_PAUSE).await,
+                DeadClaim::Busy(by) => {
+                    return Err(EngineError::Refused {
+                        why: format!(
+                            "queue {:?} is looked at or worked on by {}: try again",
+                            queue.as_str(),
+                            by.claimed_by.as_deref().unwrap_or("somebody")
+                        ),
+                    });
+                }
+            }
+        }
+    }
+}
+
 impl Walking {
+    /// Gives everything back.
+    async fn end(self, engine: &Inner) -> Result<(), EngineError> {
+        let closed = self.walk.close().await;
+        if let Some(generation) = self.claim {
+            engine.store.dead_free(&self.queue, generation).await?;
+        }
+        Ok(closed?)
+    }
+
     /// The dead letter, unless it is a copy of one that was met.
     fn read(&mut self, message: &Message, position: u64) -> Option<DeadLetter> {
         let like = likeness(self.queue.as_str(), message);
@@ -231,14 +304,14 @@ enum Chosen {
     LeftOut,
 }
 
-fn chosen(selection: &Selection, letter: &DeadLetter) -> Chosen {
+fn chosen(selection: &Selection, filter: Option<&Filter>, letter: &DeadLetter, now: Timestamp) -> Chosen {
     let yes = match selection {
         Selection::Ids(ids) => ids.iter().any(|id| id == letter.id.as_str()),
         Selection::Group(fingerprint) => *fingerprint == letter.fingerprint,
         Selection::Queue(_) | Selection::Head(_) => true,
-        Selection::All | Selection::Filter(_) if letter.redriven > 0 => return Chosen::LeftOut,
+        Selection::All if letter.redriven > 0 => return Chosen::LeftOut,
         Selection::All => true,
-        Selection::Filter(_) => false,
+        Selection::Filter(_) => filter.is_some_and(|filter| filter.matches(&DeadFields { letter, now })),
     };
     if yes { Chosen::Yes } else { Chosen::No }
 }
@@ -322,7 +395,7 @@ impl Inner {
         }
         self.under_lease(queue, "plan", |_| async move {
             let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
-            let Some(mut walking) = begin(self, queue.clone()).await? else {
+            let Some(mut walking) = begin(self, queue.clone(), false).await? else {
                 return Err(EngineError::NotFound {
                     what: format!("queue {:?}", queue.as_str()),
                 });
@@ -343,36 +416,5 @@ impl Inner {
             Ok(letters)
         })
         .await
-    }
-
-    /// The queues that dead letters are in: ours, and every queue that another one dead-letters into.
-    async fn dead_letter_queues(&self) -> Result<Vec<QueueName>, EngineError> {
-        let mut queues: Vec<QueueName> = QueueName::parse(&self.settings.naming.dead_letter_queue())
-            .into_iter()
-            .collect();
-        let page = self.broker.queues_all().await?;
-        for queue in page.queues {
-            let argument = |name: &str| {
-                queue
-                    .arguments
-                    .iter()
-                    .find(|(key, _)| key == name)
-                    .map(|(_, value)| value.clone())
-            };
-            let Some(exchange) = argument("x-dead-letter-exchange") else {
-                continue;
-            };
-            let key = argument("x-dead-letter-routing-key").unwrap_or_else(|| queue.name.as_str().to_owned());
-            if exchange.is_empty() {
-                queues.extend(QueueName::parse(&key));
-            } else if let Some(detail) = self.broker.exchange_detail(&exchange).await? {
-                let bound = detail.bindings.into_iter().filter(|binding| !binding.to_exchange);
-                queues.extend(bound.filter_map(|binding| QueueName::parse(&binding.destination).ok()));
-            }
-        }
-        queues.retain(|queue| !self.settings.naming.is_delivery_queue(queue.as_str()));
-        queues.sort();
-        queues.dedup();
-        Ok(queues)
     }
 }

@@ -13,6 +13,8 @@ mod letters;
 mod order;
 mod outgoing;
 mod plan;
+mod restore;
+mod source;
 mod tend;
 mod window;
 
@@ -25,7 +27,8 @@ use std::time::Duration;
 
 use crate::domain::run::{RunCounts, RunState};
 use crate::domain::time::Timestamp;
-use crate::store::{ItemRecord, RunRecord};
+pub use crate::store::ItemRecord;
+use crate::store::RunRecord;
 
 /// A run, for people.
 #[derive(Clone, Debug, PartialEq)]

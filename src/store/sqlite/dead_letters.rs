@@ -84,14 +84,14 @@ impl DeadLetters for SqliteStore {
         let (queue, rows, until) = (queue.clone(), rows.to_vec(), self.clock.now().plus(hold));
         self.write("keeping dead letters", move |connection| {
             Box::pin(async move {
-                let held = sqlx::query(HOLD)
+                let claim = sqlx::query(HOLD)
                     .bind(queue.as_str())
                     .bind(generation)
                     .bind(until.micros())
                     .bind(stored(rows.len() as u64))
                     .execute(&mut *connection)
                     .await?;
-                if held.rows_affected() == 0 {
+                if claim.rows_affected() == 0 {
                     return Ok(false);
                 }
                 for row in &rows {
@@ -242,13 +242,18 @@ fn page(query: &DeadQuery) -> String {
             conditions.push(format!("{column} = ${number}"));
         }
     }
-    let mut statement = concat!("SELECT ", dead_letter_columns!(), " FROM dead_letters").to_owned();
-    if !conditions.is_empty() {
-        statement.push_str(" WHERE ");
-        statement.push_str(&conditions.join(" AND "));
-    }
-    statement.push_str(&format!(" ORDER BY {order} DESC, id LIMIT $1"));
-    statement
+    let conditions = match conditions.as_slice() {
+        [] => String::new(),
+        some => format!(" WHERE {}", some.join(" AND ")),
+    };
+    format!(
+        concat!(
+            "SELECT ",
+            dead_letter_columns!(),
+            " FROM dead_letters{} ORDER BY {} DESC, id LIMIT $1"
+        ),
+        conditions, order
+    )
 }
 
 /// Binds a value only when there is one, as its condition is there only then.

@@ -52,9 +52,12 @@ const CHANGE: &str = "UPDATE runs SET state = $3, note = $4, canary = CASE WHEN 
     WHERE id = $1 AND state IN (SELECT value FROM json_each($2))";
 const ADVANCE: &str = "UPDATE runs SET done = $3, failed = $4, skipped = $5, note = $6, updated_at = $7 \
     WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL RETURNING state";
-const MARK: &str = "UPDATE run_items SET state = m.value ->> 1, reason = m.value ->> 2, \
-    dropped = COALESCE(m.value ->> 3, dropped) FROM json_each($2) AS m \
-    WHERE run_items.run = $1 AND run_items.ordinal = m.value ->> 0";
+/// The bounds keep whatever plan SQLite chooses to the rows of the batch: with the document inside, each row would
+/// read it anew.
+const MARK: &str = "WITH m AS MATERIALIZED (SELECT value ->> 0 AS ordinal, value ->> 1 AS state, value ->> 2 AS reason, \
+        value ->> 3 AS dropped FROM json_each($2)) \
+    UPDATE run_items SET state = m.state, reason = m.reason, dropped = COALESCE(m.dropped, run_items.dropped) FROM m \
+    WHERE run_items.run = $1 AND run_items.ordinal = m.ordinal AND run_items.ordinal BETWEEN $3 AND $4";
 const STOP: &str = "UPDATE runs SET state = $3, done = $4, failed = $5, skipped = $6, note = $7, owner = NULL, \
     ended_at = CASE WHEN $3 IN ('done', 'failed', 'cancelled') THEN $8 END, updated_at = $8 \
     WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL AND state = 'running'";
@@ -467,10 +470,12 @@ async fn step(
             .iter()
             .map(|mark| json!([mark.ordinal, mark.state.as_str(), mark.reason, mark.dropped]))
             .collect();
-        let marks = json!(marks).to_string();
+        let ordinals = || advance.marks.iter().map(|mark| stored(mark.ordinal));
         sqlx::query(MARK)
             .bind(run)
-            .bind(marks)
+            .bind(json!(marks).to_string())
+            .bind(ordinals().min())
+            .bind(ordinals().max())
             .execute(&mut *connection)
             .await?;
     }

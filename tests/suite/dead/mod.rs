@@ -222,7 +222,7 @@ async fn poison_in_one_dead_letter_queue_leaves_the_others_readable() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_thousand_are_paged_through_without_gaps_and_stay_in_order() {
-    const COUNT: usize = 20_000;
+    const COUNT: u32 = 20_000;
     let shop = Shop::open().await;
     let arguments = [
         ("x-dead-letter-exchange", text("")),
@@ -230,7 +230,7 @@ async fn twenty_thousand_are_paged_through_without_gaps_and_stay_in_order() {
     ];
     shop.queue("work.dead", &[]).await;
     shop.queue("work", &arguments).await;
-    shop.fill("work.dead", COUNT as u32).await;
+    shop.fill("work.dead", COUNT).await;
     let mut query = query(Some("work.dead"), None);
     let mut positions = Vec::new();
     loop {
@@ -243,7 +243,7 @@ async fn twenty_thousand_are_paged_through_without_gaps_and_stay_in_order() {
             break;
         }
     }
-    assert_eq!(positions, (1..=COUNT as u64).collect::<Vec<_>>());
+    assert_eq!(positions, (1..=u64::from(COUNT)).collect::<Vec<_>>());
     let found = shop.list(Some("work.dead"), Some("size >= 5")).await;
     assert_eq!(found.page.items.len(), 1000);
     let bodies = shop.drain("work.dead").await;
@@ -253,7 +253,7 @@ async fn twenty_thousand_are_paged_through_without_gaps_and_stay_in_order() {
             .enumerate()
             .all(|(at, body)| *body == (at + 1).to_string())
     );
-    assert_eq!(bodies.len(), COUNT);
+    assert_eq!(bodies.len(), 20_000);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

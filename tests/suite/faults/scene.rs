@@ -362,6 +362,7 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         naming: naming.clone(),
         workers: 1,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
+        leftover_pattern: redrive::engine::leftovers(),
         prefetch: 1,
         request_timeout: Duration::from_secs(5),
         linger: Duration::from_secs(1),

@@ -1,6 +1,8 @@
-//! Jobs over both brokers: the five scenarios of a submitted job, and what must not happen beside them.
+//! Jobs over both brokers: the five scenarios of a submitted job, what must not happen beside them, and queues
+//! with a lifetime of any kind.
 
 mod commands;
+mod expiring;
 mod scenarios;
 
 /// Makes one test per scenario and broker.

@@ -76,6 +76,7 @@ async fn engine(installation: &Installation) -> Engine {
         naming: naming.clone(),
         workers: 8,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
+        leftover_pattern: redrive::engine::leftovers(),
         prefetch: 1,
         request_timeout: Duration::from_secs(2),
         linger: Duration::from_millis(200),

@@ -112,6 +112,17 @@ contract! {
         policies_of_different_scopes_stand_beside_each_other
         concurrent_saves_of_a_policy_get_versions_of_their_own
         a_rescued_message_keeps_its_exact_bytes;
+    runs:
+        a_plan_is_frozen_once_and_started_only_with_its_hash
+        of_two_concurrent_takers_of_a_run_exactly_one_gets_it
+        a_run_of_the_dead_is_open_and_taken_over
+        a_stale_epoch_changes_nothing
+        a_person_changes_a_run_only_from_where_that_makes_sense
+        items_keep_their_journal_and_are_paged
+        a_source_is_one_runs_at_a_time
+        kept_messages_are_kept_until_their_time
+        the_history_of_runs_is_bounded
+        a_thousand_items_move_on_in_one_call;
     policies:
         the_newest_versions_are_found_by_scope_unset_ones_too
         a_version_is_saved_only_over_the_one_that_it_was_made_for
@@ -130,17 +141,6 @@ contract! {
         groups_are_counted_with_their_times_and_trend
         a_queue_that_is_gone_is_forgotten_unless_somebody_has_it
         taken_out_letters_are_removed_by_id;
-    runs:
-        a_plan_is_frozen_once_and_started_only_with_its_hash
-        of_two_concurrent_takers_of_a_run_exactly_one_gets_it
-        a_run_of_the_dead_is_open_and_taken_over
-        a_stale_epoch_changes_nothing
-        a_person_changes_a_run_only_from_where_that_makes_sense
-        items_keep_their_journal_and_are_paged
-        a_source_is_one_runs_at_a_time
-        kept_messages_are_kept_until_their_time
-        the_history_of_runs_is_bounded
-        a_thousand_items_move_on_in_one_call;
     races:
         several_processes_may_open_a_new_store_at_once
         mixed_work_of_several_processes_does_not_wait_in_a_circle;

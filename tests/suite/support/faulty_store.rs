@@ -15,22 +15,13 @@ use redrive::domain::run::{RunCounts, RunState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
-    AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints, Evidence,
-    Failure, FailureRecorded, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome,
-    NewAudit, NewIncarnation, NewPause, NewPolicy, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
-    ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store,
-    StoreError, StoreHandle, Success, Tally, WaitingHead, WaitingQuery,
-    AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters,
-    DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries, EndpointQuery, Endpoints, Evidence, Failure,
-    FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
-    NewIncarnation, NewPause, NewPolicy, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark,
-    QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Success, Tally,
-    Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints,
-    Evidence, Failure, FailureRecorded, Frozen, Guarded, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery,
-    ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NewAudit, NewIncarnation, NewItem,
-    NewPause, NewPolicy, NewRun, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery,
-    Queues, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store,
-    StoreError, StoreHandle, Success, Tally,
+    Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, DeadClaim, DeadGroup, DeadGroupQuery,
+    DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries, EndpointQuery, Endpoints, Evidence, Failure,
+    FailureRecorded, Frozen, Guarded, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord,
+    KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NewAudit, NewIncarnation, NewItem, NewPause,
+    NewPolicy, NewRun, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome,
+    Purpose, QueueMark, QueueQuery, Queues, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken,
+    Runs, SourceTaken, Store, StoreError, StoreHandle, Success, Tally, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -169,23 +160,6 @@ passed_on! {
         rescued_insert(message: &RescuedMessage) -> i64;
         rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
     }
-    Policies {
-        policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;
-        policy_version(scope: &PolicyScope, version: i64) -> Option<PolicyVersion>;
-        heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
-        policy_change(change: &PolicyChange) -> PolicyChanged;
-        heads_move(moves: &[HeadMove]) -> u64;
-    DeadLetters {
-        dead_claim(queue: &QueueName, who: &str, expected: Option<u64>, hold: Duration) -> DeadClaim;
-        dead_write(queue: &QueueName, generation: i64, rows: &[DeadRow], hold: Duration) -> bool;
-        dead_finish(queue: &QueueName, generation: i64, looked: &DeadLooked) -> bool;
-        dead_free(queue: &QueueName, generation: i64) -> bool;
-        dead_queues() -> Vec<DeadQueue>;
-        dead_queue_forget(queue: &QueueName) -> bool;
-        dead_letters(query: &DeadQuery) -> Vec<DeadLetter>;
-        dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
-        dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
-        dead_letters_remove(ids: &[DeadLetterId]) -> u64;
     Runs {
         run_create(new: &NewRun) -> ();
         run_items_add(run: &str, items: &[NewItem]) -> ();
@@ -208,6 +182,25 @@ passed_on! {
         kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
         kept_drop(letter: &str, kind: KeptKind) -> bool;
         runs_trim(bounds: RunBounds) -> u64;
+    }
+    Policies {
+        policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;
+        policy_version(scope: &PolicyScope, version: i64) -> Option<PolicyVersion>;
+        heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
+        policy_change(change: &PolicyChange) -> PolicyChanged;
+        heads_move(moves: &[HeadMove]) -> u64;
+    }
+    DeadLetters {
+        dead_claim(queue: &QueueName, who: &str, expected: Option<u64>, hold: Duration) -> DeadClaim;
+        dead_write(queue: &QueueName, generation: i64, rows: &[DeadRow], hold: Duration) -> bool;
+        dead_finish(queue: &QueueName, generation: i64, looked: &DeadLooked) -> bool;
+        dead_free(queue: &QueueName, generation: i64) -> bool;
+        dead_queues() -> Vec<DeadQueue>;
+        dead_queue_forget(queue: &QueueName) -> bool;
+        dead_letters(query: &DeadQuery) -> Vec<DeadLetter>;
+        dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
+        dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
+        dead_letters_remove(ids: &[DeadLetterId]) -> u64;
     }
 }
 

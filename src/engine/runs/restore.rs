@@ -1,0 +1,84 @@
+//! Discarded messages are put back where they were.
+
+use std::collections::HashMap;
+
+use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAGE};
+use super::window::mark;
+use crate::broker::DeliveryTag;
+use crate::domain::id::QueueName;
+use crate::domain::message::decode;
+use crate::domain::run::{ItemState, Target};
+use crate::store::{KeptKind, KeptQuery};
+
+impl Driver<'_> {
+    /// Puts discarded messages back where they were.
+    pub(super) async fn restore(&mut self, source: &QueueName, open: OpenItems) -> Result<(), Halt> {
+        let mut items: Vec<Open> = open.into_values().flatten().collect();
+        items.sort_unstable_by_key(|item| item.ordinal);
+        let size = self.window().min(500);
+        for chunk in items.chunks(size) {
+            self.keep_pace(chunk.len()).await?;
+            let query = KeptQuery {
+                kind: KeptKind::Discarded,
+                run: None,
+                letters: chunk.iter().map(|item| item.letter.clone()).collect(),
+                after: None,
+                limit: PAGE,
+            };
+            let kept = self.engine.store.kept_list(&query).await?;
+            let kept: HashMap<String, Vec<u8>> = kept.into_iter().map(|kept| (kept.letter, kept.message)).collect();
+            self.put_back(source, chunk, &kept).await?;
+        }
+        self.flush().await
+    }
+
+    async fn put_back(
+        &mut self,
+        source: &QueueName,
+        chunk: &[Open],
+        kept: &HashMap<String, Vec<u8>>,
+    ) -> Result<(), Halt> {
+        let mut window = Vec::new();
+        let mut absent = Vec::new();
+        for item in chunk {
+            match kept.get(&item.letter).and_then(|bytes| decode(bytes)) {
+                Some(message) => window.push(InHand {
+                    ordinal: item.ordinal,
+                    letter: item.letter.clone(),
+                    source: source.clone(),
+                    target: item.target.clone().unwrap_or_else(|| Target::Queue(source.clone())),
+                    message,
+                    tag: DeliveryTag(0),
+                    state: item.state,
+                }),
+                None => {
+                    let state = if item.state == ItemState::Published {
+                        ItemState::Settled
+                    } else {
+                        ItemState::Skipped
+                    };
+                    self.counts.count(state);
+                    absent.push(mark(item.ordinal, state, Some("it is not kept any more".to_owned())));
+                }
+            }
+        }
+        self.advance(absent, Vec::new(), Vec::new()).await?;
+        if window.is_empty() {
+            return Ok(());
+        }
+        let (sent, halt) = self.send(window).await?;
+        let forget = sent
+            .iter()
+            .map(|hand| (hand.letter.clone(), KeptKind::Discarded))
+            .collect();
+        let marks = sent
+            .iter()
+            .map(|hand| mark(hand.ordinal, ItemState::Settled, None))
+            .collect();
+        for _ in &sent {
+            self.counts.count(ItemState::Settled);
+        }
+        self.advance(marks, Vec::new(), forget).await?;
+        halt.map_or(Ok(()), Err)
+    }
+}

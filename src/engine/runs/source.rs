@@ -1,0 +1,348 @@
+//! One source queue of a run: walked from its head on, what is of the run taken out window by window.
+
+use std::time::Duration;
+
+use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAUSE, WINDOW};
+use super::letters::CLAIM;
+use super::order::OrderKind;
+use super::window::mark;
+use crate::broker::{DeliveryTag, Walk, WalkOptions};
+use crate::domain::dead_letter::DeadLetterId;
+use crate::domain::id::QueueName;
+use crate::domain::run::{ItemState, RunState, Target};
+use crate::store::{DeadClaim, ItemMark, QueueMark, SourceTaken};
+
+/// How often a claim is kept.
+const HOLD: Duration = Duration::from_secs(3);
+/// Messages taken out that the index may still show.
+const TAKEN_OUT: usize = 5_000;
+/// Bytes of one window.
+const WINDOW_BYTES: usize = 8 << 20;
+/// A paced walk is begun anew after this time: what it holds would outlive the broker's patience.
+const WALK_MAX: Duration = Duration::from_mins(10);
+
+impl Driver<'_> {
+    /// One source queue, which is this run's alone meanwhile, under its lease where it is a delivery queue.
+    pub(super) async fn take_source(&mut self, source: &QueueName, mut open: OpenItems) -> Result<(), Halt> {
+        self.claim(source).await?;
+        let ours = self.engine.settings.naming.is_delivery_queue(source.as_str());
+        let lease = if ours {
+            Some(self.engine.wait_for_lease(self.me, source, self.name).await?)
+        } else {
+            None
+        };
+        self.row = lease.as_ref().map(|lease| lease.record.clone());
+        let dead = matches!(self.document.kind, OrderKind::Redrive | OrderKind::Discard);
+        if dead {
+            self.claim_dead(source).await?;
+        }
+        let walked = self.walk(source, &mut open).await;
+        if let Some(generation) = self.generation {
+            self.hold_dead(source, true).await?;
+            self.generation = None;
+            self.engine.store.dead_free(source, generation).await?;
+        }
+        if let Some(lease) = lease {
+            if self.document.kind == OrderKind::Skip && walked.is_ok() {
+                let gone = QueueMark::HeadGone;
+                self.engine.store.queue_mark(source, lease.epoch, gone).await?;
+            }
+            let _ = self.engine.store.lease_free(source, lease.epoch).await;
+            let _ = self.engine.store.queue_want(source, None).await;
+            self.engine.broker.nudge(source).await;
+        }
+        let left = match walked {
+            Ok(()) => self.leave_behind(open).await,
+            Err(halt) => Err(halt),
+        };
+        self.engine.store.source_free(source, &self.run.id).await?;
+        left
+    }
+
+    /// Nobody looks at the queue meanwhile: what is in a hand cannot be seen.
+    async fn claim_dead(&mut self, source: &QueueName) -> Result<(), Halt> {
+        loop {
+            match self.engine.store.dead_claim(source, self.name, None, CLAIM).await? {
+                DeadClaim::Claimed(generation) => {
+                    self.generation = Some(generation);
+                    return Ok(());
+                }
+                DeadClaim::Busy(by) => {
+                    let who = by.claimed_by.as_deref().unwrap_or("somebody");
+                    self.wait(format!("queue {:?} is looked at by {who}", source.as_str()))
+                        .await?;
+                }
+            }
+        }
+    }
+
+    /// Keeps the claim, and lets the index forget what was taken out; now and then, not for each message.
+    async fn hold_dead(&mut self, source: &QueueName, at_once: bool) -> Result<(), Halt> {
+        let Some(generation) = self.generation else {
+            return Ok(());
+        };
+        let now = self.engine.clock.uptime();
+        if !at_once && now.saturating_sub(self.held_at) < HOLD && self.taken_out.len() < TAKEN_OUT {
+            return Ok(());
+        }
+        self.held_at = now;
+        self.engine.store.dead_write(source, generation, &[], CLAIM).await?;
+        let ids = std::mem::take(&mut self.taken_out);
+        if !ids.is_empty() {
+            self.engine.store.dead_letters_remove(&ids).await?;
+        }
+        Ok(())
+    }
+
+    async fn claim(&mut self, source: &QueueName) -> Result<(), Halt> {
+        loop {
+            let (run, epoch) = (self.run.id.clone(), self.run.epoch);
+            match self.engine.store.source_take(source, &run, epoch).await? {
+                SourceTaken::Taken => return Ok(()),
+                SourceTaken::Lost => return Err(Halt::Lost),
+                SourceTaken::Other(other) => {
+                    self.wait(format!("run {other} works on queue {:?}", source.as_str()))
+                        .await?;
+                }
+            }
+        }
+    }
+
+    /// Until nothing is left, or two passes in a row met nothing of what is: whoever looked at the queue meanwhile
+    /// had it in hand.
+    async fn walk(&mut self, source: &QueueName, open: &mut OpenItems) -> Result<(), Halt> {
+        let mut in_vain = 0;
+        loop {
+            let before = open.len();
+            let options = self.walk_options(source).await?;
+            let Some(mut walk) = self.engine.broker.walk(source, options).await? else {
+                return Ok(());
+            };
+            let gone = self.go(&mut *walk, source, open).await;
+            match walk.close().await {
+                Ok(()) => self.flush().await?,
+                Err(error) => {
+                    self.doubt().await;
+                    gone?;
+                    return Err(error.into());
+                }
+            }
+            let whole = gone?;
+            in_vain = if open.len() == before { in_vain + 1 } else { 0 };
+            if open.is_empty() || (whole && in_vain == 2) {
+                return Ok(());
+            }
+            if whole {
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn walk_options(&self, source: &QueueName) -> Result<WalkOptions, Halt> {
+        let detail = self.engine.broker.queue_detail(source).await;
+        let quorum = detail
+            .ok()
+            .flatten()
+            .and_then(|queue| queue.queue_type)
+            .is_some_and(|kind| kind == "quorum");
+        let window_messages = self
+            .run
+            .rate
+            .map_or(2_000, |rate| rate.saturating_mul(30).clamp(1, 2_000));
+        Ok(WalkOptions {
+            window_messages,
+            quorum,
+            ..WalkOptions::default()
+        })
+    }
+
+    /// Walks from the head on and takes what is of this run; false when it has to be walked anew.
+    async fn go(&mut self, walk: &mut dyn Walk, source: &QueueName, open: &mut OpenItems) -> Result<bool, Halt> {
+        let began = self.engine.clock.uptime();
+        let mut window: Vec<InHand> = Vec::new();
+        let mut bytes = 0;
+        while !open.is_empty() {
+            let walked = walk.next(WINDOW).await?;
+            if walked.is_empty() {
+                if window.is_empty() && walk.is_cut() {
+                    return Err(Halt::Broken(format!(
+                        "queue {:?} has more in front of what is left than can be held without disturbing its order",
+                        source.as_str()
+                    )));
+                }
+                if window.is_empty() {
+                    return Ok(true);
+                }
+                self.process(walk, std::mem::take(&mut window)).await?;
+                bytes = 0;
+                continue;
+            }
+            for one in walked {
+                let (key, collapses) = super::letters::identity(source, &one.message);
+                let Some(item) = take_open(open, &key) else {
+                    if collapses && self.met.contains(&key) {
+                        self.copies.push(one.tag);
+                    }
+                    continue;
+                };
+                if collapses {
+                    self.met.insert(key);
+                }
+                bytes += one.message.body.len();
+                window.push(InHand {
+                    ordinal: item.ordinal,
+                    letter: item.letter,
+                    source: source.clone(),
+                    target: item.target.unwrap_or_else(|| Target::Queue(source.clone())),
+                    message: one.message,
+                    tag: one.tag,
+                    state: item.state,
+                });
+                if window.len() >= self.window() || bytes >= WINDOW_BYTES {
+                    self.process(walk, std::mem::take(&mut window)).await?;
+                    bytes = 0;
+                }
+            }
+            if self.engine.clock.uptime().saturating_sub(began) > WALK_MAX {
+                self.process(walk, window).await?;
+                return Ok(open.is_empty());
+            }
+        }
+        self.process(walk, window).await?;
+        Ok(true)
+    }
+
+    /// Messages of the next window: it is the bound of what is sent twice after a crash.
+    pub(super) fn window(&self) -> usize {
+        let canary = self.run.canary.map_or(usize::MAX, |canary| {
+            usize::try_from(canary.saturating_sub(self.counts.done)).unwrap_or(usize::MAX)
+        });
+        let size = match self.run.rate {
+            _ if self.careful > 0 => 1,
+            None => WINDOW,
+            Some(rate) => usize::try_from(rate / 100).unwrap_or(1),
+        };
+        size.min(canary).max(1)
+    }
+
+    async fn process(&mut self, walk: &mut dyn Walk, window: Vec<InHand>) -> Result<(), Halt> {
+        if window.is_empty() {
+            return Ok(());
+        }
+        self.keep_pace(window.len()).await?;
+        self.careful = self.careful.saturating_sub(window.len());
+        let (mut settle, fresh): (Vec<InHand>, Vec<InHand>) =
+            window.into_iter().partition(|hand| hand.state == ItemState::Published);
+        let mut halt = None;
+        if !fresh.is_empty() {
+            let (sent, stopped) = self.send(fresh).await?;
+            settle.extend(sent);
+            halt = stopped;
+        }
+        let mut tags: Vec<DeliveryTag> = settle.iter().map(|hand| hand.tag).collect();
+        tags.append(&mut self.copies);
+        tags.sort_unstable();
+        walk.settle(&tags).await?;
+        self.forget_edits(&settle).await?;
+        let taken_out = settle.iter().filter_map(|hand| DeadLetterId::parse(&hand.letter));
+        self.taken_out.extend(taken_out);
+        if let Some(source) = settle.first().map(|hand| hand.source.clone()) {
+            self.hold_dead(&source, false).await?;
+        }
+        for hand in settle {
+            self.counts.count(ItemState::Settled);
+            self.pending.push(mark(hand.ordinal, ItemState::Settled, None));
+        }
+        match halt {
+            Some(halt) => Err(halt),
+            None if self.run.canary.is_some_and(|canary| self.counts.done >= canary)
+                && self.counts.settled() < self.run.total =>
+            {
+                Err(Halt::Canary)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until the window is due.
+    pub(super) async fn keep_pace(&mut self, items: usize) -> Result<(), Halt> {
+        if self.stop.is_cancelled() {
+            return Err(Halt::Stopped);
+        }
+        let Some(mut pace) = self.pace else { return Ok(()) };
+        let mut left = pace.wait(self.engine.clock.uptime());
+        while !left.is_zero() {
+            tokio::select! {
+                () = tokio::time::sleep(left.min(PAUSE)) => {}
+                () = self.stop.cancelled() => return Err(Halt::Stopped),
+            }
+            left = pace.wait(self.engine.clock.uptime());
+        }
+        for _ in 0..items {
+            pace.take(self.engine.clock.uptime());
+        }
+        self.pace = Some(pace);
+        Ok(())
+    }
+
+    /// A walk that ended badly: what was settled last may come again, and is settled again then.
+    async fn doubt(&mut self) {
+        let marks: Vec<ItemMark> = self
+            .uncertain
+            .drain(..)
+            .chain(self.pending.drain(..).map(|mark| mark.ordinal))
+            .map(|ordinal| mark(ordinal, ItemState::Published, None))
+            .collect();
+        if let Err(halt) = self.advance(marks, Vec::new(), Vec::new()).await {
+            tracing::debug!(?halt, "a run's last window is as it was recorded");
+        }
+    }
+
+    /// Records what is settled for certain.
+    pub(super) async fn flush(&mut self) -> Result<(), Halt> {
+        let state = self.advance(Vec::new(), Vec::new(), Vec::new()).await?;
+        self.uncertain.clear();
+        match state {
+            RunState::Running => Ok(()),
+            other => Err(Halt::Asked(other)),
+        }
+    }
+
+    /// What the whole walk did not meet.
+    async fn leave_behind(&mut self, open: OpenItems) -> Result<(), Halt> {
+        let mut marks: Vec<ItemMark> = open.into_values().flatten().map(|item| absent(&item)).collect();
+        marks.sort_unstable_by_key(|mark| mark.ordinal);
+        for chunk in marks.chunks(1_000) {
+            for mark in chunk {
+                self.counts.count(mark.state);
+            }
+            self.advance(chunk.to_vec(), Vec::new(), Vec::new()).await?;
+        }
+        Ok(())
+    }
+}
+
+fn take_open(open: &mut OpenItems, key: &str) -> Option<Open> {
+    let items = open.get_mut(key)?;
+    let item = items.pop();
+    if items.is_empty() {
+        open.remove(key);
+    }
+    item
+}
+
+/// The outcome of an item whose message is not there any more.
+fn absent(item: &Open) -> ItemMark {
+    let (state, reason) = match item.state {
+        ItemState::Published => (ItemState::Settled, None),
+        ItemState::Journalled => (
+            ItemState::Skipped,
+            Some("somebody else took it while it was sent: it may be at its target too".to_owned()),
+        ),
+        ItemState::Planned | ItemState::Settled | ItemState::Failed | ItemState::Skipped | ItemState::Returned => (
+            ItemState::Skipped,
+            Some("gone: somebody else took it, or holds it".to_owned()),
+        ),
+    };
+    mark(item.ordinal, state, reason)
+}
