@@ -15,22 +15,7 @@ use redrive::domain::run::{RunCounts, RunState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
-    AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints, Evidence,
-    Failure, FailureRecorded, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome,
-    NewAudit, NewIncarnation, NewPause, NewPolicy, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
-    ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store,
-    StoreError, StoreHandle, Success, Tally, WaitingHead, WaitingQuery,
-    AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters,
-    DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries, EndpointQuery, Endpoints, Evidence, Failure,
-    FailureRecorded, HeadScope, HeldLease, Incarnation, Incarnations, LearnedQueue, LeaseOutcome, NewAudit,
-    NewIncarnation, NewPause, NewPolicy, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark,
-    QueueQuery, Queues, Records, RescuedMessage, RunRecord, Store, StoreError, StoreHandle, Success, Tally,
-    Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Deliveries, EndpointQuery, Endpoints,
-    Evidence, Failure, FailureRecorded, Frozen, Guarded, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery,
-    ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NewAudit, NewIncarnation, NewItem,
-    NewPause, NewPolicy, NewRun, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery,
-    Queues, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store,
-    StoreError, StoreHandle, Success, Tally,
+    Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries, EndpointQuery, Endpoints, Evidence, Failure, FailureRecorded, Frozen, Guarded, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NewAudit, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, QueueMark, QueueQuery, Queues, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store, StoreError, StoreHandle, Success, Tally, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -175,6 +160,7 @@ passed_on! {
         heads_waiting(query: &WaitingQuery) -> Vec<WaitingHead>;
         policy_change(change: &PolicyChange) -> PolicyChanged;
         heads_move(moves: &[HeadMove]) -> u64;
+    }
     DeadLetters {
         dead_claim(queue: &QueueName, who: &str, expected: Option<u64>, hold: Duration) -> DeadClaim;
         dead_write(queue: &QueueName, generation: i64, rows: &[DeadRow], hold: Duration) -> bool;
@@ -186,6 +172,7 @@ passed_on! {
         dead_groups(query: &DeadGroupQuery) -> Vec<DeadGroup>;
         dead_letter(id: &DeadLetterId) -> Option<DeadRow>;
         dead_letters_remove(ids: &[DeadLetterId]) -> u64;
+    }
     Runs {
         run_create(new: &NewRun) -> ();
         run_items_add(run: &str, items: &[NewItem]) -> ();
