@@ -1,4 +1,4 @@
-//! The retry policies as a list: the configuration's first, then by what they are for.
+//! The retry policies as a list: those of event types, then the configuration's, then those of URLs.
 
 use std::cmp::Ordering;
 
