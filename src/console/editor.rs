@@ -21,7 +21,7 @@ const EDITOR: &str = "vi";
 
 /// Lets the operator write; answers what is written then, or why that cannot be used. Blocks as long as the
 /// editor runs; the terminal must have been given back.
-pub fn write(job: &EditJob) -> Result<Bytes, String> {
+pub(super) fn write(job: &EditJob) -> Result<Bytes, String> {
     let path = std::env::temp_dir().join(format!("redrive-{}{}", ambient::new_id(), job.suffix));
     let file = Removed(path);
     create(&file.0, &job.body).map_err(|error| format!("a private file cannot be made: {error}"))?;
