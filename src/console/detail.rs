@@ -3,6 +3,10 @@
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::dead::DeadDetail;
+use crate::engine::policies::PolicyView;
+use crate::engine::query::{PolicyScope, PolicyVersion};
+use crate::engine::runs::RunDetail;
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
 
 /// What the detail is about.
@@ -12,6 +16,12 @@ pub enum Subject {
     Queue(QueueName),
     /// An endpoint.
     Endpoint(EndpointUrl),
+    /// A retry policy.
+    Policy(PolicyScope),
+    /// A run, by its id.
+    Run(String),
+    /// A dead letter, by its id.
+    Letter(String),
 }
 
 /// What is looked up for a detail.
@@ -39,6 +49,24 @@ pub struct DetailAnswer {
     pub attempts: Result<Vec<AttemptView>, String>,
     /// The first messages, when they were asked for.
     pub messages: Option<Result<Vec<BrowsedMessage>, String>>,
+    /// What the detail is about, when that is neither queue nor endpoint.
+    pub about: Option<Result<About, String>>,
+}
+
+/// What a detail is about, as it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum About {
+    /// A policy with its history, newest first.
+    Policy {
+        /// What is saved, and what applies.
+        view: Box<PolicyView>,
+        /// Every version.
+        history: Vec<PolicyVersion>,
+    },
+    /// A run with its first items, those that failed before the others.
+    Run(Box<RunDetail>),
+    /// A dead letter with its message.
+    Letter(Box<DeadDetail>),
 }
 
 /// Which part of a detail is in front.
@@ -51,12 +79,19 @@ pub enum DetailTab {
     Attempts,
     /// The first messages, with headers and payload.
     Messages,
+    /// A policy as it applies, drawn.
+    Schedule,
+    /// The versions of a policy.
+    History,
+    /// How far a run is.
+    Progress,
+    /// What became of the messages of a run.
+    Items,
+    /// Headers and payload of a dead letter.
+    Payload,
 }
 
 impl DetailTab {
-    /// In the order of the screen.
-    pub const ALL: [Self; 3] = [Self::Why, Self::Attempts, Self::Messages];
-
     /// As written on the screen.
     #[must_use]
     pub const fn title(self) -> &'static str {
@@ -64,6 +99,41 @@ impl DetailTab {
             Self::Why => "Why",
             Self::Attempts => "Attempts",
             Self::Messages => "Messages",
+            Self::Schedule => "Schedule",
+            Self::History => "History",
+            Self::Progress => "Progress",
+            Self::Items => "Items",
+            Self::Payload => "Payload",
+        }
+    }
+}
+
+impl Subject {
+    /// Its parts, in the order of the screen; the first is the one it opens with.
+    #[must_use]
+    pub const fn tabs(&self) -> &'static [DetailTab] {
+        match self {
+            Self::Queue(_) => &[DetailTab::Why, DetailTab::Attempts, DetailTab::Messages],
+            Self::Endpoint(_) => &[DetailTab::Why, DetailTab::Attempts],
+            Self::Policy(_) => &[DetailTab::Schedule, DetailTab::History],
+            Self::Run(_) => &[DetailTab::Progress, DetailTab::Items],
+            Self::Letter(_) => &[DetailTab::Why, DetailTab::Payload, DetailTab::Attempts],
+        }
+    }
+}
+
+impl DetailAnswer {
+    /// An answer in which nothing was found yet.
+    #[must_use]
+    pub const fn nothing(subject: Subject, taken_at: Timestamp) -> Self {
+        Self {
+            subject,
+            taken_at,
+            queue: None,
+            endpoint: None,
+            attempts: Ok(Vec::new()),
+            messages: None,
+            about: None,
         }
     }
 }
@@ -97,10 +167,10 @@ pub enum LeadsTo {
 impl Detail {
     /// A detail whose content is not there yet.
     #[must_use]
-    pub const fn new(subject: Subject, asked_at: Timestamp) -> Self {
+    pub fn new(subject: Subject, asked_at: Timestamp) -> Self {
         Self {
+            tab: subject.tabs().first().copied().unwrap_or_default(),
             subject,
-            tab: DetailTab::Why,
             answer: None,
             asked_at: Some(asked_at),
             selected: 0,
@@ -117,6 +187,45 @@ impl Detail {
                 let queue = self.answer.as_ref()?.queue.as_ref()?.as_ref().ok()?;
                 queue.url.clone().map(LeadsTo::Endpoint)
             }
+            Subject::Policy(scope) => scope.url.clone().map(LeadsTo::Endpoint),
+            Subject::Letter(_) => {
+                let url = self.letter()?.letter.url.as_deref()?;
+                EndpointUrl::parse(url).ok().map(LeadsTo::Endpoint)
+            }
+            Subject::Run(_) => None,
+        }
+    }
+
+    /// What was found of it, when that is neither queue nor endpoint.
+    #[must_use]
+    pub fn about(&self) -> Option<&About> {
+        self.answer.as_ref()?.about.as_ref()?.as_ref().ok()
+    }
+
+    /// The version of a policy that is selected in its history.
+    #[must_use]
+    pub fn selected_version(&self) -> Option<&PolicyVersion> {
+        match self.about()? {
+            About::Policy { history, .. } if self.tab == DetailTab::History => history.get(self.selected),
+            About::Policy { .. } | About::Run(_) | About::Letter(_) => None,
+        }
+    }
+
+    /// The dead letter that it is about, once it was read.
+    #[must_use]
+    pub fn letter(&self) -> Option<&DeadDetail> {
+        match self.about()? {
+            About::Letter(letter) => Some(letter),
+            About::Policy { .. } | About::Run(_) => None,
+        }
+    }
+
+    /// The run that it is about, once it was read.
+    #[must_use]
+    pub fn run(&self) -> Option<&RunDetail> {
+        match self.about()? {
+            About::Run(run) => Some(run),
+            About::Policy { .. } | About::Letter(_) => None,
         }
     }
 
@@ -127,7 +236,12 @@ impl Detail {
             return 0;
         };
         match self.tab {
-            DetailTab::Why => 0,
+            DetailTab::Why | DetailTab::Schedule | DetailTab::Progress | DetailTab::Payload => 0,
+            DetailTab::History => match &answer.about {
+                Some(Ok(About::Policy { history, .. })) => history.len(),
+                Some(Ok(_) | Err(_)) | None => 0,
+            },
+            DetailTab::Items => self.run().map_or(0, |run| run.items.len()),
             DetailTab::Attempts => answer.attempts.as_ref().map_or(0, Vec::len),
             DetailTab::Messages => match &answer.messages {
                 Some(Ok(messages)) => messages.len(),

@@ -85,6 +85,48 @@ pub struct Dialog {
     pub typed: String,
     /// First line of the targets that is shown.
     pub scroll: usize,
+    /// How fast a run goes, and where it stops to ask; `None` where there is no run.
+    pub pace: Option<RunPace>,
+}
+
+/// How fast a run goes, and where it stops to ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunPace {
+    /// Messages a second, at most; as fast as goes without.
+    pub rate: Option<u32>,
+    /// Stop and ask after so many.
+    pub canary: Option<u64>,
+    /// Which of the two is being typed, and the digits so far.
+    pub typing: Option<(Knob, String)>,
+}
+
+/// What of a run's pace can be turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knob {
+    /// Messages a second.
+    Rate,
+    /// The first few.
+    Canary,
+}
+
+impl Knob {
+    /// The key that turns it.
+    #[must_use]
+    pub const fn key(self) -> char {
+        match self {
+            Self::Rate => 't',
+            Self::Canary => 'c',
+        }
+    }
+
+    /// What is asked for.
+    #[must_use]
+    pub const fn asks(self) -> &'static str {
+        match self {
+            Self::Rate => "messages a second, at most (empty: as fast as goes)",
+            Self::Canary => "stop and ask after the first (empty: go through)",
+        }
+    }
 }
 
 impl Dialog {

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use crossterm::event::KeyEvent;
 
 use super::detail::DetailAnswer;
+use super::feed::Fed;
 use super::table::Arranged;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::Snapshot;
@@ -49,6 +51,15 @@ pub enum Event {
     Arranged(Arranged),
     /// A detail that was asked for.
     Detail(Box<DetailAnswer>),
+    /// The rows of a list that were asked for.
+    Fed(Fed),
+    /// An editor was left.
+    Edited {
+        /// Which dead letter's payload was in it.
+        id: String,
+        /// What is written now, or why it cannot be used.
+        result: Result<Bytes, String>,
+    },
     /// Plans that were asked for: all of them or the reason.
     Planned {
         /// Which request.

@@ -268,7 +268,10 @@ mod tests {
         .unwrap();
         assert_eq!(keymap.labels(ActionId::Redeliver).collect::<Vec<_>>(), ["X", "F5"]);
         assert_eq!(keymap.label(ActionId::Unmark), None);
-        assert_eq!(press(&keymap, "R", View::Queues), Found::Nothing);
+        assert_eq!(
+            press(&keymap, "R", View::Queues),
+            Found::Elsewhere(ActionId::RestorePolicy)
+        );
         assert_eq!(press(&keymap, "F5", View::Queues), Found::Action(ActionId::Redeliver));
         assert_eq!(press(&keymap, "g", View::Queues), Found::Begun);
         assert_eq!(press(&keymap, "g r", View::Queues), Found::Action(ActionId::Refresh));

@@ -7,13 +7,20 @@ use tui_input::Input;
 
 use super::detail::{Detail, Subject};
 use super::dialog::{Dialog, Task};
+use super::feed::{Feed, FedList, FeedQuery};
 use super::history::History;
 use super::journal::{Journal, Toast};
 use super::keymap::Keymap;
+use super::policy_form::PolicyForm;
 use super::settings::{ConsoleSettings, Deliver};
 use super::table::{List, Table};
+use crate::domain::dead_letter::DeadLetter;
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
+use crate::engine::dead::DeadGroup;
+use crate::engine::policies::PolicyView;
+use crate::engine::query::AuditEntry;
+use crate::engine::runs::RunView;
 use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
 use crate::engine::view::Retry;
 
@@ -36,13 +43,31 @@ pub enum View {
     Endpoints,
     /// What is tried when.
     Retries,
+    /// What nobody will try again by itself, in groups of what failed alike.
+    Dead,
+    /// Every retry policy, with its schedule.
+    Policies,
+    /// What is being done with many messages, and what came of it.
+    Runs,
+    /// Who did what, why, and with what result.
+    Audit,
     /// What was done here and what happened.
     Log,
 }
 
 impl View {
     /// In the order of the tabs.
-    pub const ALL: [Self; 5] = [Self::Overview, Self::Queues, Self::Endpoints, Self::Retries, Self::Log];
+    pub const ALL: [Self; 9] = [
+        Self::Overview,
+        Self::Queues,
+        Self::Endpoints,
+        Self::Retries,
+        Self::Dead,
+        Self::Policies,
+        Self::Runs,
+        Self::Audit,
+        Self::Log,
+    ];
 
     /// As written on its tab.
     #[must_use]
@@ -52,7 +77,24 @@ impl View {
             Self::Queues => "Queues",
             Self::Endpoints => "Endpoints",
             Self::Retries => "Retries",
+            Self::Dead => "Dead letters",
+            Self::Policies => "Policies",
+            Self::Runs => "Runs",
+            Self::Audit => "Audit",
             Self::Log => "Log",
+        }
+    }
+
+    /// The same where there is little room.
+    #[must_use]
+    pub const fn short_title(self) -> &'static str {
+        match self {
+            Self::Overview => "Over",
+            Self::Endpoints => "Endp",
+            Self::Retries => "Retry",
+            Self::Policies => "Policy",
+            Self::Dead => "Dead",
+            Self::Queues | Self::Runs | Self::Audit | Self::Log => self.title(),
         }
     }
 }
@@ -65,6 +107,8 @@ pub enum Mode {
     Browse,
     /// The filter line of the view.
     Filter(Input),
+    /// The form of a policy.
+    Policy(Box<PolicyForm>),
     /// A confirmation.
     Dialog(Box<Dialog>),
     /// The list of keys.
@@ -145,12 +189,28 @@ pub struct State {
     pub view: View,
     /// What takes the keys.
     pub mode: Mode,
+    /// The form that the confirmation in front was asked from: cancelling goes back to it.
+    pub behind: Option<Box<PolicyForm>>,
     /// The queues.
     pub queues: Table<QueueRow>,
     /// The endpoints.
     pub endpoints: Table<EndpointRow>,
     /// The retries.
     pub retries: Table<Retry>,
+    /// The groups of dead letters.
+    pub dead_groups: FedList<DeadGroup>,
+    /// The group whose letters are shown; `None`: the groups are.
+    pub dead_group: Option<Arc<DeadGroup>>,
+    /// Its letters.
+    pub dead_letters: FedList<DeadLetter>,
+    /// When the number of our own dead letters was seen to grow last.
+    pub died_at: Option<Timestamp>,
+    /// The runs.
+    pub runs: FedList<RunView>,
+    /// The retry policies.
+    pub policies: FedList<PolicyView>,
+    /// The audit.
+    pub audit: FedList<AuditEntry>,
     /// First entry of the log that is shown.
     pub log_scroll: usize,
     /// Open details, the innermost last; empty: the view is in front.
@@ -218,9 +278,17 @@ impl State {
             history: History::default(),
             view: View::default(),
             mode: Mode::default(),
+            behind: None,
             queues: Table::default(),
             endpoints: Table::default(),
             retries: Table::default(),
+            dead_groups: FedList::default(),
+            dead_group: None,
+            dead_letters: FedList::default(),
+            died_at: None,
+            runs: FedList::default(),
+            policies: FedList::default(),
+            audit: FedList::default(),
             log_scroll: 0,
             details: Vec::new(),
             tasks: Vec::new(),
@@ -245,6 +313,9 @@ impl State {
         match self.details.last().map(|detail| &detail.subject) {
             Some(Subject::Queue(_)) => View::Queues,
             Some(Subject::Endpoint(_)) => View::Endpoints,
+            Some(Subject::Policy(_)) => View::Policies,
+            Some(Subject::Run(_)) => View::Runs,
+            Some(Subject::Letter(_)) => View::Dead,
             None => self.view,
         }
     }
@@ -256,7 +327,47 @@ impl State {
             View::Queues => Some(&self.queues),
             View::Endpoints => Some(&self.endpoints),
             View::Retries => Some(&self.retries),
+            View::Dead if self.dead_group.is_some() => Some(&self.dead_letters.table),
+            View::Dead => Some(&self.dead_groups.table),
+            View::Policies => Some(&self.policies.table),
+            View::Runs => Some(&self.runs.table),
+            View::Audit => Some(&self.audit.table),
             View::Overview | View::Log => None,
+        }
+    }
+
+    /// How the list in front is fed; `None` for one that the snapshot has.
+    #[must_use]
+    pub const fn feed(&self) -> Option<&Feed> {
+        match self.view {
+            View::Dead if self.dead_group.is_some() => Some(&self.dead_letters.feed),
+            View::Dead => Some(&self.dead_groups.feed),
+            View::Policies => Some(&self.policies.feed),
+            View::Runs => Some(&self.runs.feed),
+            View::Audit => Some(&self.audit.feed),
+            View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => None,
+        }
+    }
+
+    pub(super) const fn feed_mut(&mut self) -> Option<&mut Feed> {
+        match self.view {
+            View::Dead if self.dead_group.is_some() => Some(&mut self.dead_letters.feed),
+            View::Dead => Some(&mut self.dead_groups.feed),
+            View::Policies => Some(&mut self.policies.feed),
+            View::Runs => Some(&mut self.runs.feed),
+            View::Audit => Some(&mut self.audit.feed),
+            View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => None,
+        }
+    }
+
+    /// How the list of this question is fed, in front or not.
+    pub(super) const fn feed_of_mut(&mut self, query: &FeedQuery) -> &mut Feed {
+        match query {
+            FeedQuery::Audit { .. } => &mut self.audit.feed,
+            FeedQuery::Policies => &mut self.policies.feed,
+            FeedQuery::Runs { .. } => &mut self.runs.feed,
+            FeedQuery::DeadGroups { .. } => &mut self.dead_groups.feed,
+            FeedQuery::DeadLetters { .. } => &mut self.dead_letters.feed,
         }
     }
 
@@ -265,6 +376,11 @@ impl State {
             View::Queues => Some(&mut self.queues),
             View::Endpoints => Some(&mut self.endpoints),
             View::Retries => Some(&mut self.retries),
+            View::Dead if self.dead_group.is_some() => Some(&mut self.dead_letters.table),
+            View::Dead => Some(&mut self.dead_groups.table),
+            View::Policies => Some(&mut self.policies.table),
+            View::Runs => Some(&mut self.runs.table),
+            View::Audit => Some(&mut self.audit.table),
             View::Overview | View::Log => None,
         }
     }
@@ -287,6 +403,11 @@ impl State {
         self.queues.set_page(page);
         self.endpoints.set_page(page);
         self.retries.set_page(page);
+        self.dead_groups.table.set_page(page);
+        self.dead_letters.table.set_page(page);
+        self.runs.table.set_page(page);
+        self.policies.table.set_page(page);
+        self.audit.table.set_page(page);
     }
 
     /// The newest snapshot, shown or held back.

@@ -60,7 +60,7 @@ pub const RETRY_FIELDS: &[Field] = &[
 
 /// The fields that a filter over dead letters may name. `age` is how long ago it failed last, `left` how long
 /// until its own lifetime drops it, `place` and `what` the two halves of its fingerprint.
-pub(super) const DEAD_FIELDS: &[Field] = &[
+pub const DEAD_FIELDS: &[Field] = &[
     Field::new("id", FieldKind::Text),
     Field::new("home", FieldKind::Text),
     Field::new("queue", FieldKind::Text),

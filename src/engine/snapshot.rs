@@ -12,7 +12,7 @@ use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 
-pub use super::fields::{ENDPOINT_FIELDS, QUEUE_FIELDS, RETRY_FIELDS};
+pub use super::fields::{DEAD_FIELDS, ENDPOINT_FIELDS, QUEUE_FIELDS, RETRY_FIELDS};
 pub use super::row::{QueueFacts, QueueRow};
 pub use super::worst::{WORST_MAX, Worst};
 

@@ -16,8 +16,8 @@ pub struct HelpSection {
 }
 
 const SECTIONS: &[HelpSection] = &[
-    HelpSection::new("Act (planned, then confirmed)", ActionId::Redeliver, ActionId::Disable),
-    HelpSection::new("Look", ActionId::Open, ActionId::Browse),
+    HelpSection::new("Act (planned, then confirmed)", ActionId::Redeliver, ActionId::RestoreLetters),
+    HelpSection::new("Look", ActionId::PolicyHistory, ActionId::Browse),
     HelpSection::new("Lists", ActionId::Filter, ActionId::Copy),
     HelpSection::new("Data", ActionId::Freeze, ActionId::Refresh),
     HelpSection::new("Go", ActionId::Overview, ActionId::PreviousView),

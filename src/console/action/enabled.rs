@@ -4,7 +4,7 @@ use super::{ActionId, Reason};
 use crate::console::detail::Subject;
 use crate::console::state::{Link, State, View};
 use crate::console::table::List;
-use crate::console::update::scope;
+use crate::console::update::{dead, scope};
 
 type Possible = Result<(), Reason>;
 
@@ -41,6 +41,7 @@ pub(super) fn open(state: &State) -> Possible {
 
 pub(super) fn back(state: &State) -> Possible {
     let something = !state.details.is_empty()
+        || (state.view == View::Dead && state.dead_group.is_some())
         || state.list().is_some_and(|list| {
             let marks = list.mark_counts();
             !list.filter().text.is_empty() || marks.shown + marks.hidden + marks.gone > 0
@@ -53,6 +54,7 @@ pub(super) fn browse(state: &State) -> Possible {
     match state.details.last().map(|detail| &detail.subject) {
         Some(Subject::Queue(_)) => Ok(()),
         Some(Subject::Endpoint(_)) => Err("an endpoint has no messages: open one of its queues".into()),
+        Some(Subject::Policy(_) | Subject::Run(_) | Subject::Letter(_)) => Err("only a queue has messages".into()),
         None => Err("open a queue first".into()),
     }
 }
@@ -99,12 +101,73 @@ pub(super) fn disable(state: &State) -> Possible {
     mutate(state, ActionId::Disable)
 }
 
+pub(super) fn edit_policy(state: &State) -> Possible {
+    writable(state)?;
+    scope::policy(state).map(drop)
+}
+
+pub(super) fn unset_policy(state: &State) -> Possible {
+    mutate(state, ActionId::UnsetPolicy)
+}
+
+pub(super) fn restore_policy(state: &State) -> Possible {
+    writable(state)?;
+    let version = state.details.last().and_then(|detail| detail.selected_version());
+    require(version.is_some(), "select a version in the history (H)")
+}
+
+pub(super) fn policy_history(state: &State) -> Possible {
+    scope::policy(state).map(drop)
+}
+
+pub(super) fn redrive(state: &State) -> Possible {
+    writable(state)?;
+    dead::possible(state, ActionId::Redrive)
+}
+
+pub(super) fn redrive_shown(state: &State) -> Possible {
+    writable(state)?;
+    dead::possible(state, ActionId::RedriveShown)
+}
+
+pub(super) fn discard(state: &State) -> Possible {
+    writable(state)?;
+    dead::possible(state, ActionId::Discard)
+}
+
+pub(super) fn edit_letter(state: &State) -> Possible {
+    writable(state)?;
+    let open = state.details.last().and_then(|detail| detail.letter());
+    require(open.is_some(), "open the dead letter first (Enter)")
+}
+
+pub(super) fn pause_run(state: &State) -> Possible {
+    mutate(state, ActionId::PauseRun)
+}
+
+pub(super) fn resume_run(state: &State) -> Possible {
+    mutate(state, ActionId::ResumeRun)
+}
+
+pub(super) fn cancel_run(state: &State) -> Possible {
+    mutate(state, ActionId::CancelRun)
+}
+
+pub(super) fn restore_letters(state: &State) -> Possible {
+    writable(state)?;
+    scope::discarded(state).map(drop)
+}
+
 fn mutate(state: &State, action: ActionId) -> Possible {
+    writable(state)?;
+    scope::possible(state, action)
+}
+
+fn writable(state: &State) -> Possible {
     if let Some(why) = &state.place.read_only {
         return Err(format!("read-only: {why}").into());
     }
-    connected(state)?;
-    scope::possible(state, action)
+    connected(state)
 }
 
 fn connected(state: &State) -> Possible {

@@ -30,6 +30,14 @@ pub enum ActionId {
     Endpoints,
     /// Go to what is tried when.
     Retries,
+    /// Go to the dead letters.
+    DeadLetters,
+    /// Go to the retry policies.
+    Policies,
+    /// Go to the runs.
+    Runs,
+    /// Go to the audit.
+    Audit,
     /// Go to the action log.
     Log,
     /// Go to the next view.
@@ -96,6 +104,30 @@ pub enum ActionId {
     Test,
     /// Send nothing to an endpoint until somebody redelivers.
     Disable,
+    /// Write a retry policy.
+    EditPolicy,
+    /// Take a retry policy away.
+    UnsetPolicy,
+    /// Set a policy to what an earlier version said.
+    RestorePolicy,
+    /// Send dead letters back where they came from.
+    Redrive,
+    /// The same for everything that the filter matches.
+    RedriveShown,
+    /// Take dead letters out; they can be restored for a while.
+    Discard,
+    /// Send something else instead of a dead letter.
+    EditLetter,
+    /// Stop a run after what is in hand.
+    PauseRun,
+    /// Let a run go on.
+    ResumeRun,
+    /// End a run; what is done stays done.
+    CancelRun,
+    /// Put back what a run discarded.
+    RestoreLetters,
+    /// The versions of a policy.
+    PolicyHistory,
 }
 
 /// How much an action can change.

@@ -4,7 +4,28 @@ use super::enabled as may;
 use super::{ActionId, ActionSpec, Changes, Context, Reason};
 use crate::console::state::{State, View};
 
-const LISTS: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
+const LISTS: Context = Context::Views(&[
+    View::Queues,
+    View::Endpoints,
+    View::Retries,
+    View::Dead,
+    View::Policies,
+    View::Runs,
+    View::Audit,
+]);
+const DEAD: Context = Context::Views(&[View::Dead]);
+const RUNS: Context = Context::Views(&[View::Runs]);
+const DELIVERY: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
+const OPENED: Context = Context::Views(&[
+    View::Queues,
+    View::Endpoints,
+    View::Retries,
+    View::Dead,
+    View::Policies,
+    View::Runs,
+]);
+const POLICIES: Context = Context::Views(&[View::Policies]);
+const POLICY_OF: Context = Context::Views(&[View::Policies, View::Endpoints]);
 const QUEUES: Context = Context::Views(&[View::Queues, View::Retries]);
 const ENDPOINTS: Context = Context::Views(&[View::Endpoints]);
 
@@ -13,11 +34,11 @@ pub const ACTIONS: &[ActionSpec] = &[
     // What an operator comes for stands first: the hint bar is cut from behind.
     ActionSpec::new(ActionId::Redeliver, "redeliver", "redeliver", &["R"])
         .help("Make the endpoint of the selected row, or of the marked rows, available at once; all its queues go on.")
-        .mutates_in(LISTS, may::redeliver)
+        .mutates_in(DELIVERY, may::redeliver)
         .hinted(),
     ActionSpec::new(ActionId::RedeliverShown, "redeliver_shown", "redeliver all shown", &["A"])
         .help("The same for every row that the filter shows and that does not move.")
-        .mutates_in(LISTS, may::redeliver_shown)
+        .mutates_in(DELIVERY, may::redeliver_shown)
         .hinted(),
     ActionSpec::new(ActionId::Pause, "pause", "pause", &["P"])
         .help("Stop delivering from the selected or marked queues after the attempt in hand.")
@@ -29,15 +50,63 @@ pub const ACTIONS: &[ActionSpec] = &[
         .hinted(),
     ActionSpec::new(ActionId::Test, "test", "test", &["T"])
         .help("Send one HEAD request to the endpoint of the selected or marked rows; no queued message.")
-        .mutates_in(LISTS, may::test)
+        .mutates_in(DELIVERY, may::test)
         .hinted(),
     ActionSpec::new(ActionId::Disable, "disable", "disable", &["D"])
         .help("Send nothing to the selected or marked endpoints until somebody redelivers.")
         .mutates_in(ENDPOINTS, may::disable)
         .hinted(),
+    ActionSpec::new(ActionId::EditPolicy, "edit_policy", "edit policy", &["E"])
+        .help("Write the retry policy of the selected row or endpoint: checked and drawn as it is typed, and what it does to what waits is shown before it is saved.")
+        .mutates_in(POLICY_OF, may::edit_policy)
+        .hinted(),
+    ActionSpec::new(ActionId::UnsetPolicy, "unset_policy", "unset", &["X"])
+        .help("Take the policy of the selected or marked rows away: the next one in precedence applies. The versions stay.")
+        .mutates_in(POLICIES, may::unset_policy)
+        .hinted(),
+    ActionSpec::new(ActionId::RestorePolicy, "restore_policy", "restore", &["R"])
+        .help("Set the policy to what the selected version of its history says.")
+        .mutates_in(POLICIES, may::restore_policy)
+        .hinted(),
+    ActionSpec::new(ActionId::Redrive, "redrive", "redrive", &["R"])
+        .help("Send the selected or marked dead letters, or whole groups, back where they came from. The plan says where that is; t there changes the rate, c stops after the first few.")
+        .mutates_in(DEAD, may::redrive)
+        .hinted(),
+    ActionSpec::new(ActionId::RedriveShown, "redrive_shown", "redrive all shown", &["A"])
+        .help("The same for everything that the filter matches; what died again after a redrive is left out.")
+        .mutates_in(DEAD, may::redrive_shown)
+        .hinted(),
+    ActionSpec::new(ActionId::Discard, "discard", "discard", &["X"])
+        .help("Take the selected or marked dead letters out; they are kept for a while and can be restored until then.")
+        .mutates_in(DEAD, may::discard)
+        .hinted(),
+    ActionSpec::new(ActionId::EditLetter, "edit_letter", "edit", &["E"])
+        .help("Write the payload of the open dead letter in $EDITOR; what is sent instead of it is shown before it is kept.")
+        .mutates_in(DEAD, may::edit_letter)
+        .hinted(),
+    ActionSpec::new(ActionId::PauseRun, "pause_run", "pause", &["P"])
+        .help("Stop the selected or marked runs after what they have in hand.")
+        .mutates_in(RUNS, may::pause_run)
+        .hinted(),
+    ActionSpec::new(ActionId::ResumeRun, "resume_run", "resume", &["U"])
+        .help("Let the selected or marked runs go on: paused ones, those that ask after their first messages, those that failed.")
+        .mutates_in(RUNS, may::resume_run)
+        .hinted(),
+    ActionSpec::new(ActionId::CancelRun, "cancel_run", "cancel", &["X"])
+        .help("End the selected or marked runs; what is done stays done.")
+        .mutates_in(RUNS, may::cancel_run)
+        .hinted(),
+    ActionSpec::new(ActionId::RestoreLetters, "restore_letters", "restore", &["R"])
+        .help("Put back what the open run discarded, as long as it is kept.")
+        .mutates_in(RUNS, may::restore_letters)
+        .hinted(),
+    ActionSpec::new(ActionId::PolicyHistory, "policy_history", "history", &["H"])
+        .help("Open the versions of the selected policy.")
+        .offered(POLICIES, may::policy_history)
+        .hinted(),
     ActionSpec::new(ActionId::Open, "open", "open", &["Enter"])
         .help("Open the selected row: why it moves or does not, its attempts. Again: the endpoint of a queue, the queues of an endpoint.")
-        .offered(LISTS, may::open)
+        .offered(OPENED, may::open)
         .hinted(),
     ActionSpec::new(ActionId::Back, "back", "back", &["Esc"])
         .help("Close what is in front; else clear the filter, else the marks.")
@@ -73,7 +142,7 @@ pub const ACTIONS: &[ActionSpec] = &[
         .help("Turn the order round.")
         .offered(LISTS, may::list),
     ActionSpec::new(ActionId::Copy, "copy", "copy", &["c"])
-        .help("Copy the name of the selected queue or the URL of the endpoint to the clipboard.")
+        .help("Copy what the selected row is about to the clipboard: the name of the queue, the URL of the endpoint.")
         .offered(LISTS, may::copy)
         .hinted(),
     ActionSpec::new(ActionId::Freeze, "freeze", "freeze", &["z"])
@@ -89,7 +158,15 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::Endpoints, "endpoints", "endpoints", &["3"])
         .help("Go to the endpoints, those that are not available first."),
     ActionSpec::new(ActionId::Retries, "retries", "retries", &["4"]).help("Go to what is tried when."),
-    ActionSpec::new(ActionId::Log, "log", "log", &["5"]).help("Go to what was done here and what happened."),
+    ActionSpec::new(ActionId::DeadLetters, "dead_letters", "dead letters", &["5"])
+        .help("Go to the dead letters, in groups of those that failed alike."),
+    ActionSpec::new(ActionId::Policies, "policies", "policies", &["6"])
+        .help("Go to the retry policies, each with its schedule and its history."),
+    ActionSpec::new(ActionId::Runs, "runs", "runs", &["7"])
+        .help("Go to the runs: how far each is, and what came of it."),
+    ActionSpec::new(ActionId::Audit, "audit", "audit", &["8"])
+        .help("Go to the audit: who did what, why, and with what result."),
+    ActionSpec::new(ActionId::Log, "log", "log", &["9"]).help("Go to what was done here and what happened."),
     ActionSpec::new(ActionId::NextView, "next_view", "next view", &["Tab"])
         .help("Go to the next view; in a detail, to its next part."),
     ActionSpec::new(ActionId::PreviousView, "previous_view", "previous view", &["Shift+Tab"])

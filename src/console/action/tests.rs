@@ -16,7 +16,7 @@ const WRITE_VARIABLE: &str = "REDRIVE_ASSETS";
 fn every_action_is_in_the_table_and_in_the_help_once() {
     let ids: HashSet<ActionId> = ACTIONS.iter().map(|spec| spec.id).collect();
     let names: HashSet<&str> = ACTIONS.iter().map(|spec| spec.name).collect();
-    let last = ActionId::Disable as usize + 1;
+    let last = ActionId::PolicyHistory as usize + 1;
     assert_eq!((ids.len(), names.len(), ACTIONS.len()), (last, last, last));
     let in_help: Vec<ActionId> = help_sections()
         .iter()
@@ -52,6 +52,17 @@ fn what_changes_something_is_on_a_capital_letter_that_means_nothing_elsewhere() 
         ActionId::Resume,
         ActionId::Test,
         ActionId::Disable,
+        ActionId::EditPolicy,
+        ActionId::UnsetPolicy,
+        ActionId::RestorePolicy,
+        ActionId::Redrive,
+        ActionId::RedriveShown,
+        ActionId::Discard,
+        ActionId::EditLetter,
+        ActionId::PauseRun,
+        ActionId::ResumeRun,
+        ActionId::CancelRun,
+        ActionId::RestoreLetters,
     ];
     assert_eq!(mutating, expected);
     for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {

@@ -1,17 +1,27 @@
 //! Looks up what a detail shows: each part for itself, since each can fail.
 
+use std::time::Duration;
+
 use super::{Link, NOT_CONNECTED};
-use crate::console::detail::{DetailAnswer, DetailQuery, Subject};
-use crate::domain::id::QueueName;
+use crate::console::detail::{About, DetailAnswer, DetailQuery, Subject};
+use crate::domain::id::{NotificationId, QueueName};
+use crate::domain::run::ItemState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::dead::DeadDetail;
 use crate::engine::error::chain;
-use crate::engine::query::AttemptQuery;
+use crate::engine::query::{AttemptQuery, PolicyScope};
+use crate::engine::runs::RunDetail;
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
 use crate::engine::{Answer, Engine, Query};
 
 /// Attempts that are shown, newest first.
 const ATTEMPTS_MAX: u32 = 100;
+/// Items of a run that are read at once, and looked through for those that failed.
+const ITEMS_PAGE: u32 = 500;
+const ITEMS_MAX: usize = 5_000;
+/// How long a look at the queue of a dead letter is waited for.
+const LETTER_PATIENCE: Duration = Duration::from_secs(2);
 /// Messages that are shown from the head of a queue.
 const MESSAGES_MAX: u32 = 20;
 
@@ -24,6 +34,100 @@ pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -
     match query.subject {
         Subject::Queue(name) => of_queue(engine, name, query.browse, now).await,
         Subject::Endpoint(url) => of_endpoint(engine, url, now).await,
+        Subject::Policy(scope) => DetailAnswer {
+            about: Some(policy(engine, scope.clone()).await),
+            ..DetailAnswer::nothing(Subject::Policy(scope), now)
+        },
+        Subject::Run(id) => DetailAnswer {
+            about: Some(run(engine, &id).await.map(|run| About::Run(Box::new(run)))),
+            ..DetailAnswer::nothing(Subject::Run(id), now)
+        },
+        Subject::Letter(id) => of_letter(engine, id, now).await,
+    }
+}
+
+/// A dead letter with the attempts that its message had.
+async fn of_letter(engine: &Engine, id: String, now: Timestamp) -> DetailAnswer {
+    let letter = letter(engine, id.clone()).await;
+    let message = letter.as_ref().ok().and_then(|letter| letter.letter.message_id.clone());
+    let message = message.and_then(|message| NotificationId::parse(&message).ok());
+    let attempts = match message {
+        Some(message) => {
+            let of_this = AttemptQuery {
+                queue: None,
+                url: None,
+                message: Some(message),
+                limit: ATTEMPTS_MAX,
+            };
+            attempts(engine, of_this).await
+        }
+        None => Ok(Vec::new()),
+    };
+    DetailAnswer {
+        attempts,
+        about: Some(letter.map(About::Letter)),
+        ..DetailAnswer::nothing(Subject::Letter(id), now)
+    }
+}
+
+async fn letter(engine: &Engine, id: String) -> Result<Box<DeadDetail>, String> {
+    let query = Query::DeadLetter {
+        id,
+        patience: LETTER_PATIENCE,
+    };
+    match ask(engine, query).await? {
+        Answer::DeadLetter(letter) => Ok(letter),
+        _ => Err(unexpected()),
+    }
+}
+
+/// A run with its first items; where some failed, those stand before the others.
+async fn run(engine: &Engine, id: &str) -> Result<RunDetail, String> {
+    let page = async |after| {
+        let query = Query::Run {
+            id: id.to_owned(),
+            after,
+            limit: ITEMS_PAGE,
+        };
+        match ask(engine, query).await? {
+            Answer::Run(run) => Ok(*run),
+            _ => Err(unexpected()),
+        }
+    };
+    let mut found: RunDetail = page(None).await?;
+    let counts = found.run.record.counts;
+    let mut next = found.next_after.filter(|_| counts.failed + counts.skipped > 0);
+    while let Some(after) = next.filter(|_| found.items.len() < ITEMS_MAX) {
+        let more = page(Some(after)).await?;
+        next = more.next_after;
+        found.items.extend(more.items);
+    }
+    // What did not go well stands first.
+    found.items.sort_by_key(|item| {
+        !matches!(
+            item.item.state,
+            ItemState::Failed | ItemState::Returned | ItemState::Skipped
+        )
+    });
+    Ok(found)
+}
+
+async fn policy(engine: &Engine, scope: PolicyScope) -> Result<About, String> {
+    let view = ask(engine, Query::Policy(scope.clone()));
+    // The configuration's own has no versions.
+    let versions = async {
+        if scope == PolicyScope::default() {
+            return Ok(Vec::new());
+        }
+        match ask(engine, Query::PolicyHistory(scope.clone())).await? {
+            Answer::PolicyHistory(page) => Ok(page.items),
+            _ => Err(unexpected()),
+        }
+    };
+    let (view, history) = tokio::try_join!(view, versions)?;
+    match view {
+        Answer::Policy(view) => Ok(About::Policy { view, history }),
+        _ => Err(unexpected()),
     }
 }
 
@@ -58,6 +162,7 @@ async fn of_queue(engine: &Engine, name: QueueName, browse: bool, now: Timestamp
         endpoint,
         attempts,
         messages,
+        about: None,
     }
 }
 
@@ -76,6 +181,7 @@ async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> Detai
         endpoint: Some(endpoint),
         attempts,
         messages: None,
+        about: None,
     }
 }
 
@@ -118,13 +224,15 @@ fn unexpected() -> String {
 }
 
 fn not_connected(query: DetailQuery, now: Timestamp) -> DetailAnswer {
+    let why = || NOT_CONNECTED.to_owned();
     let is_queue = matches!(query.subject, Subject::Queue(_));
+    let is_endpoint = matches!(query.subject, Subject::Endpoint(_));
     DetailAnswer {
-        taken_at: now,
-        queue: is_queue.then(|| Err(NOT_CONNECTED.to_owned())),
-        endpoint: (!is_queue).then(|| Err(NOT_CONNECTED.to_owned())),
-        attempts: Err(NOT_CONNECTED.to_owned()),
-        messages: (is_queue && query.browse).then(|| Err(NOT_CONNECTED.to_owned())),
-        subject: query.subject,
+        queue: is_queue.then(|| Err(why())),
+        endpoint: is_endpoint.then(|| Err(why())),
+        attempts: Err(why()),
+        messages: (is_queue && query.browse).then(|| Err(why())),
+        about: (!is_queue && !is_endpoint).then(|| Err(why())),
+        ..DetailAnswer::nothing(query.subject, now)
     }
 }

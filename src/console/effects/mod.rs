@@ -5,6 +5,7 @@
 //! is left meanwhile. Read-only access has no grant, so nothing it could ask for is ever executed.
 
 mod arrange;
+mod feed;
 mod look;
 
 use std::sync::{Arc, OnceLock};
@@ -59,6 +60,7 @@ pub struct Executor {
     clock: Clock,
     arranger: Arranger,
     look: Option<JoinHandle<()>>,
+    feed: Option<JoinHandle<()>>,
     executions: TaskTracker,
 }
 
@@ -73,6 +75,7 @@ impl Executor {
             inputs,
             clock,
             look: None,
+            feed: None,
             executions: TaskTracker::new(),
         }
     }
@@ -96,9 +99,19 @@ impl Executor {
                     older.abort();
                 }
             }
+            Effect::Feed(query) => {
+                let (link, inputs, clock) = (self.link.get().cloned(), self.inputs.clone(), self.clock.clone());
+                let feed = ambient::spawn("console feed", async move {
+                    let fed = feed::ask(link, query, &clock).await;
+                    let _ = inputs.send(Event::Fed(fed).into()).await;
+                });
+                if let Some(older) = self.feed.replace(feed) {
+                    older.abort();
+                }
+            }
             Effect::Plan { request, commands } => self.plan(request, commands),
             Effect::Execute { request, plans } => self.execute(request, plans),
-            Effect::Copy(_) | Effect::Suspend | Effect::Quit => {}
+            Effect::Copy(_) | Effect::Edit(_) | Effect::Suspend | Effect::Quit => {}
         }
     }
 

@@ -1,12 +1,16 @@
 //! What is typed: a thread that waits for the terminal, and one that waits for its end.
 //!
+//! The reader waits for standard input by itself before it asks the library, so that an editor can have the
+//! terminal for a while: then it waits, and reads nothing.
+//!
 //! The library's reader turns in circles once the terminal is gone. So whoever ends the console calls
 //! [`let_go`], which puts an empty pipe in the place of standard input: the reader waits for ever, and
 //! what is typed from then on is the shell's.
 
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -16,6 +20,8 @@ use tokio::sync::mpsc;
 use super::screen::Input;
 use crate::console::Event;
 
+/// Events read in one go.
+const AT_ONCE: usize = 256;
 /// Bytes of a paste, at most: what is behind is cut.
 const PASTE_MAX: usize = 64 * 1024;
 
@@ -48,14 +54,103 @@ fn read(inputs: &mpsc::Sender<Input>) {
         let _ = inputs.blocking_send(Input::KeyCodes);
     }
     loop {
-        let input = match crossterm::event::read() {
-            Ok(event) => translate(event).map(Input::Event),
-            Err(_) => Some(Input::Gone),
-        };
-        let gone = matches!(input, Some(Input::Gone));
-        if input.is_some_and(|input| inputs.blocking_send(input).is_err()) || gone {
+        if !GATE.wait_for_input() {
             return;
         }
+        // What the library has read is behind its back: it is taken to its end.
+        loop {
+            let taken = GATE.take();
+            let all = taken.len() < AT_ONCE;
+            for input in taken {
+                let gone = matches!(input, Input::Gone);
+                if inputs.blocking_send(input).is_err() || gone {
+                    return;
+                }
+            }
+            if all {
+                break;
+            }
+        }
+    }
+}
+
+static GATE: Gate = Gate {
+    held: Mutex::new(false),
+    let_on: Condvar::new(),
+    reading: Mutex::new(()),
+};
+
+/// Keeps the reader from standard input while somebody else has the terminal.
+struct Gate {
+    held: Mutex<bool>,
+    let_on: Condvar,
+    /// Locked while something is read.
+    reading: Mutex<()>,
+}
+
+/// The reader leaves standard input alone as long as it is there.
+pub(super) struct Held(());
+
+/// Nothing is read from now on.
+pub(super) fn hold() -> Held {
+    *GATE.held.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    // What is being read is read to its end.
+    drop(GATE.reading.lock().unwrap_or_else(PoisonError::into_inner));
+    Held(())
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        *GATE.held.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        GATE.let_on.notify_all();
+    }
+}
+
+impl Gate {
+    /// Waits until there is something to read and it is ours; false when there never will be.
+    fn wait_for_input(&self) -> bool {
+        let stdin = stdio::stdin();
+        loop {
+            let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+            match poll(&mut polled, None) {
+                // The other thread tells of it.
+                Ok(_) if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) => {
+                    return false;
+                }
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(_) => return false,
+            }
+            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            if !*held {
+                return true;
+            }
+            while *held {
+                held = self.let_on.wait(held).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// What there is to read.
+    fn take(&self) -> Vec<Input> {
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inputs = Vec::new();
+        let is_held = || *self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        while !is_held() && inputs.len() < AT_ONCE {
+            match crossterm::event::poll(Duration::ZERO) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) => {
+                    inputs.push(Input::Gone);
+                    break;
+                }
+            }
+            match crossterm::event::read() {
+                Ok(event) => inputs.extend(translate(event).map(Input::Event)),
+                Err(_) => inputs.push(Input::Gone),
+            }
+        }
+        inputs
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::Clock;
+use crate::console::effect::EditJob;
 use crate::console::painter::Painter;
 use crate::console::{Effect, Event, State, Theme, clipboard, update};
 
@@ -62,6 +63,8 @@ pub enum Pause {
     Suspend,
     /// The terminal has to be taken again.
     Continued,
+    /// An editor wants the terminal.
+    Edit,
     /// The terminal can be told to send unambiguous key codes.
     KeyCodes,
 }
@@ -71,6 +74,8 @@ pub enum Pause {
 pub struct Screen<W> {
     /// What is shown.
     pub state: State,
+    /// What an editor is wanted for.
+    pub editing: Option<EditJob>,
     theme: Theme,
     view: ViewFunction,
     painter: Painter<W>,
@@ -100,6 +105,7 @@ impl<W: Write> Screen<W> {
     ) -> Self {
         Self {
             state,
+            editing: None,
             theme,
             view,
             painter: Painter::new(out),
@@ -136,6 +142,37 @@ impl<W: Write> Screen<W> {
                 Some(Input::Event(event)) => {
                     self.happen(event, carry_out)?;
                 }
+            }
+        }
+    }
+
+    /// Something happens outside of the loop.
+    pub fn tell(&mut self, event: Event, carry_out: &mut (dyn FnMut(Effect) + Send)) -> io::Result<()> {
+        self.happen(event, carry_out).map(drop)
+    }
+
+    /// Paints nothing until `other` is done, which has the terminal meanwhile; what is typed is not ours.
+    /// `stopped` is called when the terminal's job is to be stopped.
+    pub async fn while_away<T>(
+        &mut self,
+        other: impl Future<Output = T>,
+        stopped: fn() -> io::Result<()>,
+        carry_out: &mut (dyn FnMut(Effect) + Send),
+    ) -> io::Result<T> {
+        tokio::pin!(other);
+        loop {
+            let input = tokio::select! {
+                done = &mut other => return Ok(done),
+                input = self.inputs.recv() => input,
+            };
+            match input {
+                Some(Input::Suspend) => stopped()?,
+                Some(Input::Event(Event::Key(_) | Event::Paste(_)) | Input::Continued | Input::KeyCodes) => {}
+                Some(Input::Event(event)) => {
+                    self.happen(event, carry_out)?;
+                }
+                // Nobody is left to edit anything.
+                None | Some(Input::Gone) => return Err(io::ErrorKind::BrokenPipe.into()),
             }
         }
     }
@@ -237,10 +274,15 @@ impl<W: Write> Screen<W> {
             match effect {
                 Effect::Copy(text) => self.painter.send(&clipboard::sequence(&text))?,
                 Effect::Suspend => pause = Some(Pause::Suspend),
+                Effect::Edit(job) => {
+                    self.editing = Some(job);
+                    pause = Some(Pause::Edit);
+                }
                 Effect::Quit => return Ok(Some(Pause::Quit)),
                 Effect::Refresh
                 | Effect::Arrange(_)
                 | Effect::Look(_)
+                | Effect::Feed(_)
                 | Effect::Plan { .. }
                 | Effect::Execute { .. } => carry_out(effect),
             }

@@ -10,8 +10,8 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::screen::{Pause, Screen};
-use super::{ConsoleError, say};
-use crate::console::Effect;
+use super::{ConsoleError, input, say, signals};
+use crate::console::{Effect, Event, editor};
 use crate::console::effects::Executor;
 use crate::console::terminal::{self, Terminal};
 
@@ -80,6 +80,7 @@ async fn drive(
                     Err(error) => Err(error),
                 }
             }
+            Ok(Pause::Edit) => edit(&mut screen, &terminal, &mut carry_out).await,
             Ok(Pause::Suspend) => {
                 say(&mut screen.state, NO_SHELL.to_owned());
                 screen.repaint(terminal::size());
@@ -94,6 +95,29 @@ async fn drive(
             Err(error) => return Err(ConsoleError::Terminal(error)),
         }
     }
+}
+
+/// Gives the terminal to an editor, and takes it again with what was written.
+async fn edit(
+    screen: &mut Screen<std::fs::File>,
+    terminal: &Terminal,
+    carry_out: &mut (dyn FnMut(Effect) + Send),
+) -> io::Result<()> {
+    let Some(job) = screen.editing.take() else {
+        return Ok(());
+    };
+    terminal::give_back();
+    let id = job.id.clone();
+    let written = {
+        let _held = input::hold();
+        let _deaf = signals::ignore_interrupts();
+        let writing = tokio::task::spawn_blocking(move || editor::write(&job));
+        screen.while_away(writing, terminal::suspend, carry_out).await?
+    };
+    terminal.take_again()?;
+    screen.repaint(terminal::size());
+    let result = written.unwrap_or_else(|_| Err("the editor could not be waited for".to_owned()));
+    screen.tell(Event::Edited { id, result }, carry_out)
 }
 
 /// After a stop: waits until the process is continued, and takes the terminal again.

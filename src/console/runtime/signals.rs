@@ -3,6 +3,7 @@
 //! Two tasks, because the second may have to wait for a screen that is stalled and the first must not.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::Signal as Number;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -45,7 +46,7 @@ impl EndSignals {
     async fn handle(mut self, end: CancellationToken, quit: CancellationToken, cut: CancellationToken) {
         tokio::select! {
             _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            () = interrupted(&mut self.interrupt) => {}
             _ = self.hang_up.recv() => input::let_go(),
             () = quit.cancelled() => {}
         }
@@ -56,6 +57,31 @@ impl EndSignals {
             _ = self.interrupt.recv() => {}
         }
         cut.cancel();
+    }
+}
+
+/// While somebody else has the terminal, Ctrl-C is his.
+static DEAF: AtomicBool = AtomicBool::new(false);
+
+/// Interrupts mean nothing as long as it is there.
+pub(super) struct Deaf(());
+
+pub(super) fn ignore_interrupts() -> Deaf {
+    DEAF.store(true, Ordering::SeqCst);
+    Deaf(())
+}
+
+impl Drop for Deaf {
+    fn drop(&mut self) {
+        DEAF.store(false, Ordering::SeqCst);
+    }
+}
+
+async fn interrupted(interrupt: &mut Signal) {
+    while interrupt.recv().await.is_some() {
+        if !DEAF.load(Ordering::SeqCst) {
+            return;
+        }
     }
 }
 

@@ -43,6 +43,11 @@ impl ArrangeJob {
             Self::Queues(job) => Arranged::Queues(arrange(job)),
             Self::Endpoints(job) => Arranged::Endpoints(arrange(job)),
             Self::Retries(job) => Arranged::Retries(arrange(job)),
+            Self::Audit(job) => Arranged::Audit(arrange(job)),
+            Self::Policies(job) => Arranged::Policies(arrange(job)),
+            Self::Runs(job) => Arranged::Runs(arrange(job)),
+            Self::DeadGroups(job) => Arranged::DeadGroups(arrange(job)),
+            Self::DeadLetters(job) => Arranged::DeadLetters(arrange(job)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The columns of the three lists, and what their rows are sorted by.
+//! The columns of the lists that the snapshot has, and what their rows are sorted by.
 //!
 //! A list opens with what needs a person on top: queues by their state, worst first, then by what
 //! waits; endpoints by their state, then by since when; retries by their time.
@@ -18,7 +18,7 @@ use crate::engine::view::Retry;
 use ColumnWidth::{Fill, Fixed};
 
 impl<R> Column<R> {
-    const fn new(
+    pub(super) const fn new(
         name: &'static str,
         title: &'static str,
         width: ColumnWidth,
@@ -37,7 +37,7 @@ impl<R> Column<R> {
     }
 
     /// A count: on the right, and the greatest is what one looks for.
-    const fn count(self) -> Self {
+    pub(super) const fn count(self) -> Self {
         Self {
             right: true,
             greatest_first: true,
@@ -45,13 +45,21 @@ impl<R> Column<R> {
         }
     }
 
+    /// Sorting by it begins with the greatest.
+    pub(super) const fn greatest_first(self) -> Self {
+        Self {
+            greatest_first: true,
+            ..self
+        }
+    }
+
     /// A time or an age: on the right.
-    const fn time(self) -> Self {
+    pub(super) const fn time(self) -> Self {
         Self { right: true, ..self }
     }
 }
 
-const fn fill(min: u16, weight: u16) -> ColumnWidth {
+pub(super) const fn fill(min: u16, weight: u16) -> ColumnWidth {
     Fill { min, weight }
 }
 
@@ -85,9 +93,9 @@ impl Row for QueueRow {
     const FIELDS: &'static [Field] = snapshot::QUEUE_FIELDS;
     const SEARCHED: &'static [&'static str] = &["name", "execution", "endpoint"];
 
-    fn rows_of(snapshot: &Snapshot) -> (Arc<Vec<Arc<Self>>>, Timestamp) {
+    fn rows_of(snapshot: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
         let taken_at = snapshot.broker.taken_at.unwrap_or(snapshot.taken_at);
-        (Arc::clone(&snapshot.queues), taken_at)
+        Some((Arc::clone(&snapshot.queues), taken_at))
     }
 
     fn to_job(job: Job<Self>) -> ArrangeJob {
@@ -145,9 +153,9 @@ impl Row for EndpointRow {
     const FIELDS: &'static [Field] = snapshot::ENDPOINT_FIELDS;
     const SEARCHED: &'static [&'static str] = &["url"];
 
-    fn rows_of(snapshot: &Snapshot) -> (Arc<Vec<Arc<Self>>>, Timestamp) {
+    fn rows_of(snapshot: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
         let taken_at = snapshot.store.taken_at.unwrap_or(snapshot.taken_at);
-        (Arc::clone(&snapshot.endpoints), taken_at)
+        Some((Arc::clone(&snapshot.endpoints), taken_at))
     }
 
     fn to_job(job: Job<Self>) -> ArrangeJob {
@@ -190,9 +198,9 @@ impl Row for Retry {
     const FIELDS: &'static [Field] = snapshot::RETRY_FIELDS;
     const SEARCHED: &'static [&'static str] = &["queue", "endpoint"];
 
-    fn rows_of(snapshot: &Snapshot) -> (Arc<Vec<Arc<Self>>>, Timestamp) {
+    fn rows_of(snapshot: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
         let taken_at = snapshot.store.taken_at.unwrap_or(snapshot.taken_at);
-        (Arc::clone(&snapshot.retries), taken_at)
+        Some((Arc::clone(&snapshot.retries), taken_at))
     }
 
     fn to_job(job: Job<Self>) -> ArrangeJob {
@@ -227,20 +235,20 @@ fn rank(rank: Option<usize>) -> SortKey<'static> {
     count(rank.and_then(|rank| u64::try_from(rank).ok()))
 }
 
-fn count(count: Option<u64>) -> SortKey<'static> {
+pub(super) fn count(count: Option<u64>) -> SortKey<'static> {
     count.map_or(SortKey::Missing, |count| {
         SortKey::Number(i64::try_from(count).unwrap_or(i64::MAX))
     })
 }
 
-fn time(at: Option<Timestamp>) -> SortKey<'static> {
+pub(super) fn time(at: Option<Timestamp>) -> SortKey<'static> {
     at.map_or(SortKey::Missing, |at| SortKey::Number(at.micros()))
 }
 
-fn text(text: Option<&str>) -> SortKey<'_> {
+pub(super) fn text(text: Option<&str>) -> SortKey<'_> {
     text.map_or(SortKey::Missing, SortKey::Text)
 }
 
-fn url(url: Option<&EndpointUrl>) -> SortKey<'_> {
+pub(super) fn url(url: Option<&EndpointUrl>) -> SortKey<'_> {
     text(url.map(EndpointUrl::as_str))
 }

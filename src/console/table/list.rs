@@ -64,8 +64,9 @@ pub trait List {
     fn filter_keep(&mut self) -> bool;
     /// The filter line is left and everything is as it was before.
     fn filter_restore(&mut self);
-    /// Sorts and filters the rows of a snapshot: at once, or by the effect.
-    fn arrange_from(&mut self, snapshot: &Snapshot, now: Timestamp) -> Option<Effect>;
+    /// Sorts and filters the rows of a snapshot, or for a list that is fed otherwise the rows that it has: at
+    /// once, or by the effect.
+    fn arrange_from(&mut self, snapshot: Option<&Snapshot>, now: Timestamp) -> Option<Effect>;
 }
 
 impl<R: Row> Default for Table<R> {
@@ -90,6 +91,7 @@ impl<R: Row> Default for Table<R> {
             mark_counts: MarkCounts::default(),
             before_filter: None,
             ticket: 0,
+            arriving: None,
         }
     }
 }
@@ -132,6 +134,7 @@ impl<R: Row> Table<R> {
             return false;
         }
         let line = self.cursor.saturating_sub(self.offset);
+        self.arriving = None;
         self.rows = found.rows;
         self.order = found.order;
         self.taken_at = Some(found.taken_at);
@@ -168,17 +171,18 @@ impl<R: Row> Table<R> {
     }
 
     /// Small lists at once; for a large one the job, whose answer comes back through [`Table::adopt`].
-    fn submit(&mut self, rows: Arc<Vec<Arc<R>>>, taken_at: Timestamp, now: Timestamp) -> Option<Effect> {
+    pub fn submit(&mut self, rows: Arc<Vec<Arc<R>>>, taken_at: Timestamp, now: Timestamp) -> Option<Effect> {
         self.ticket += 1;
         let job = Job {
             ticket: self.ticket,
             rows,
             taken_at,
-            filter: self.filter.applied.clone(),
+            filter: self.filter.applied.clone().filter(|_| !R::FILTERED_BEFORE),
             sort: self.sort,
             now,
         };
         if job.rows.len() > INLINE_MAX {
+            self.arriving = Some((Arc::clone(&job.rows), taken_at));
             return Some(Effect::Arrange(R::to_job(job)));
         }
         self.adopt(arrange(&job));
@@ -288,8 +292,10 @@ impl<R: Row> List for Table<R> {
         }
     }
 
-    fn arrange_from(&mut self, snapshot: &Snapshot, now: Timestamp) -> Option<Effect> {
-        let (rows, taken_at) = R::rows_of(snapshot);
+    fn arrange_from(&mut self, snapshot: Option<&Snapshot>, now: Timestamp) -> Option<Effect> {
+        let has = || Some((Arc::clone(&self.rows), self.taken_at?));
+        let newest = snapshot.and_then(R::rows_of);
+        let (rows, taken_at) = newest.or_else(|| self.arriving.clone()).or_else(has)?;
         self.submit(rows, taken_at, now)
     }
 }

@@ -103,5 +103,9 @@ impl<R: Row> Table<R> {
             hidden: marked.hidden.len(),
             gone: marked.gone,
         };
+        if R::FILTERED_BEFORE {
+            // What is not among the rows may be gone, or only not asked for: the plan says which.
+            self.mark_counts.hidden += std::mem::take(&mut self.mark_counts.gone);
+        }
     }
 }

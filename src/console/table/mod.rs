@@ -6,10 +6,14 @@
 //! neither; a mark that the filter hides or that is gone is counted, never forgotten silently.
 
 mod arrange;
+mod audit;
 mod columns;
+mod dead;
 mod filter;
 mod list;
 mod marks;
+mod policies;
+mod runs;
 #[cfg(test)]
 mod tests;
 
@@ -23,10 +27,15 @@ pub use self::arrange::arrange;
 pub use self::filter::ListFilter;
 pub use self::list::{End, List};
 pub use self::marks::{MarkCounts, Marked};
+use crate::domain::dead_letter::DeadLetter;
 use crate::domain::filter::{Field, FieldValue, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::dead::DeadGroup;
+use crate::engine::policies::PolicyView;
+use crate::engine::query::AuditEntry;
+use crate::engine::runs::RunView;
 use crate::engine::snapshot::{EndpointRow, QueueRow, Snapshot};
 use crate::engine::view::Retry;
 
@@ -47,8 +56,13 @@ pub trait Row: Debug + Send + Sync + Sized + 'static {
     /// The fields in which a bare word is looked for.
     const SEARCHED: &'static [&'static str];
 
-    /// The rows of a snapshot, and when they were read.
-    fn rows_of(snapshot: &Snapshot) -> (Arc<Vec<Arc<Self>>>, Timestamp);
+    /// Whether the filter is part of the question that the rows answer: then they are not filtered here.
+    const FILTERED_BEFORE: bool = false;
+
+    /// The rows of a snapshot, and when they were read; `None` for a list that is fed otherwise.
+    fn rows_of(_: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
+        None
+    }
 
     /// A job for the list of these rows.
     fn to_job(job: Job<Self>) -> ArrangeJob;
@@ -151,6 +165,8 @@ pub struct Table<R: Row> {
     pub before_filter: Option<BeforeFilter<R::Id>>,
     /// The newest job for this list; an answer to an older one is dropped.
     pub ticket: u64,
+    /// Newer rows that are being arranged.
+    pub arriving: Option<(Arc<Vec<Arc<R>>>, Timestamp)>,
 }
 
 /// A list as it was when its filter line was opened.
@@ -188,6 +204,16 @@ pub enum ArrangeJob {
     Endpoints(Job<EndpointRow>),
     /// The retries.
     Retries(Job<Retry>),
+    /// The audit.
+    Audit(Job<AuditEntry>),
+    /// The policies.
+    Policies(Job<PolicyView>),
+    /// The runs.
+    Runs(Job<RunView>),
+    /// The groups of dead letters.
+    DeadGroups(Job<DeadGroup>),
+    /// The dead letters of a group.
+    DeadLetters(Job<DeadLetter>),
 }
 
 /// The order that a job found, with the rows it is about.
@@ -212,6 +238,16 @@ pub enum Arranged {
     Endpoints(Order<EndpointRow>),
     /// The retries.
     Retries(Order<Retry>),
+    /// The audit.
+    Audit(Order<AuditEntry>),
+    /// The policies.
+    Policies(Order<PolicyView>),
+    /// The runs.
+    Runs(Order<RunView>),
+    /// The groups of dead letters.
+    DeadGroups(Order<DeadGroup>),
+    /// The dead letters of a group.
+    DeadLetters(Order<DeadLetter>),
 }
 
 /// A retry is known by the queue whose head is tried, else by its URL.

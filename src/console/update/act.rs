@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::details;
 use super::say::{self, counted};
-use super::{State, filter, snapshots};
+use super::{State, feeds, filter, policy, snapshots};
 use crate::console::Effect;
 use crate::console::action::{ActionId, help_sections};
 use crate::console::detail::Subject;
@@ -12,6 +12,7 @@ use crate::console::journal::Tone;
 use crate::console::state::{Mode, View};
 use crate::console::table::{End, List};
 use crate::domain::text::show;
+use crate::engine::query::PolicyScope;
 use crate::engine::view::Retry;
 
 /// Asked again within this, the console is left although something runs.
@@ -26,6 +27,10 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         ActionId::Queues => go(state, View::Queues),
         ActionId::Endpoints => go(state, View::Endpoints),
         ActionId::Retries => go(state, View::Retries),
+        ActionId::DeadLetters => go(state, View::Dead),
+        ActionId::Policies => go(state, View::Policies),
+        ActionId::Runs => go(state, View::Runs),
+        ActionId::Audit => go(state, View::Audit),
         ActionId::Log => go(state, View::Log),
         ActionId::NextView => turn(state, 1),
         ActionId::PreviousView => turn(state, -1),
@@ -48,9 +53,13 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         ActionId::Filter => filter::begin(state),
         ActionId::SortNext => return sort(state, |list| list.sort_next()),
         ActionId::SortReverse => return sort(state, |list| list.sort_reverse()),
-        ActionId::Refresh => return vec![Effect::Refresh],
+        ActionId::Refresh => {
+            feeds::hurry(state);
+            return vec![Effect::Refresh];
+        }
         ActionId::Freeze => return snapshots::freeze(state),
         ActionId::Copy => return copy(state),
+        ActionId::PolicyHistory => return policy::history(state),
         ActionId::Suspend => return vec![Effect::Suspend],
         ActionId::Quit => return quit(state),
         ActionId::Redeliver
@@ -58,7 +67,18 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         | ActionId::Pause
         | ActionId::Resume
         | ActionId::Test
-        | ActionId::Disable => {}
+        | ActionId::Disable
+        | ActionId::EditPolicy
+        | ActionId::UnsetPolicy
+        | ActionId::RestorePolicy
+        | ActionId::Redrive
+        | ActionId::RedriveShown
+        | ActionId::Discard
+        | ActionId::EditLetter
+        | ActionId::PauseRun
+        | ActionId::ResumeRun
+        | ActionId::CancelRun
+        | ActionId::RestoreLetters => {}
     }
     Vec::new()
 }
@@ -168,7 +188,12 @@ fn back(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     };
     if list.filter().text.is_empty() {
+        let marks = list.mark_counts();
+        let marked = marks.shown + marks.hidden + marks.gone > 0;
         list.unmark();
+        if !marked && state.view == View::Dead {
+            state.dead_group = None;
+        }
         return Vec::new();
     }
     list.filter_write("");
@@ -180,15 +205,29 @@ fn copy(state: &mut State) -> Vec<Effect> {
         let queue = retry.queue.as_ref().map(|queue| queue.as_str().to_owned());
         queue.or_else(|| retry.url.as_ref().map(|url| url.as_str().to_owned()))
     };
+    let named = |scope: &PolicyScope| {
+        let url = scope.url.as_ref().map(|url| url.as_str().to_owned());
+        url.or_else(|| scope.event_type.clone())
+    };
     let text = match (state.details.last().map(|detail| &detail.subject), state.view) {
         (Some(Subject::Queue(name)), _) => Some(name.as_str().to_owned()),
         (Some(Subject::Endpoint(url)), _) => Some(url.as_str().to_owned()),
+        (Some(Subject::Policy(scope)), _) => named(scope),
+        (Some(Subject::Run(id) | Subject::Letter(id)), _) => Some(id.clone()),
+        (None, View::Dead) if state.dead_group.is_some() => {
+            let row = state.dead_letters.table.selected_row();
+            row.map(|row| row.id.as_str().to_owned())
+        }
+        (None, View::Dead) => state.dead_groups.table.selected_row().map(|row| row.fingerprint.clone()),
+        (None, View::Runs) => state.runs.table.selected_row().map(|row| row.record.id.clone()),
         (None, View::Queues) => state.queues.selected_row().map(|row| row.name.as_str().to_owned()),
         (None, View::Endpoints) => {
             let row = state.endpoints.selected_row();
             row.map(|row| row.endpoint.url.as_str().to_owned())
         }
         (None, View::Retries) => state.retries.selected_row().and_then(|row| retry(row)),
+        (None, View::Policies) => state.policies.table.selected_row().and_then(|row| named(&row.scope)),
+        (None, View::Audit) => state.audit.table.selected_row().map(|row| row.entry.target.clone()),
         (None, View::Overview | View::Log) => None,
     };
     let Some(text) = text else {

@@ -1,6 +1,6 @@
 //! What came of a confirmed action: counted as it goes, said once at the end.
 
-use super::State;
+use super::{State, feeds};
 use super::say::{self, counted};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
@@ -46,6 +46,7 @@ fn finish(state: &mut State, place: usize) -> Vec<Effect> {
         return Vec::new();
     }
     let task = state.tasks.remove(place);
+    feeds::hurry(state);
     let (tone, text) = sentence(&task);
     say::toast(state, tone, &text);
     say::did(state, tone, &text);
@@ -106,6 +107,17 @@ fn sentence(task: &Task) -> (Tone, String) {
         (ActionId::Pause, "paused", "queue"),
         (ActionId::Resume, "resumed", "queue"),
         (ActionId::Disable, "disabled", "endpoint"),
+        (ActionId::EditPolicy, "saved", "policy"),
+        (ActionId::UnsetPolicy, "unset", "policy"),
+        (ActionId::RestorePolicy, "restored", "policy"),
+        (ActionId::Redrive, "redrive begun:", "run"),
+        (ActionId::RedriveShown, "redrive begun:", "run"),
+        (ActionId::Discard, "discard begun:", "run"),
+        (ActionId::RestoreLetters, "restore begun:", "run"),
+        (ActionId::EditLetter, "edited", "dead letter"),
+        (ActionId::PauseRun, "paused", "run"),
+        (ActionId::ResumeRun, "resumed", "run"),
+        (ActionId::CancelRun, "cancelled", "run"),
     ];
     let text = if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
         format!("{verb} {}", named(what))

@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEventKind, KeyModifiers};
 
 use super::keys::Press;
 use super::scope::{self, Asked};
-use super::{State, say};
+use super::{State, edit, pace, policy, say};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, TYPED_FROM, Task};
@@ -21,13 +21,24 @@ const TYPED_BYTES_MAX: usize = 255;
 
 /// Freezes what the action is about and asks for its plans.
 pub(super) fn ask(state: &mut State, action: ActionId, trigger: KeyCode) -> Vec<Effect> {
-    let Asked { scope, commands } = match scope::freeze(state, action) {
-        Ok(asked) => asked,
+    if action == ActionId::EditPolicy {
+        return policy::open(state, trigger);
+    }
+    if action == ActionId::EditLetter {
+        return edit::begin(state);
+    }
+    match scope::freeze(state, action) {
+        Ok(asked) => begin(state, action, trigger, asked),
         Err(why) => {
             say::toast(state, Tone::Warning, &format!("{}: {why}", spec(action).title));
-            return Vec::new();
+            Vec::new()
         }
-    };
+    }
+}
+
+/// Opens the confirmation of these commands and asks for their plans.
+pub(super) fn begin(state: &mut State, action: ActionId, trigger: KeyCode, asked: Asked) -> Vec<Effect> {
+    let Asked { scope, commands } = asked;
     let request = state.next_request;
     state.next_request += 1;
     state.tasks.push(Task {
@@ -49,6 +60,7 @@ pub(super) fn ask(state: &mut State, action: ActionId, trigger: KeyCode) -> Vec<
         friction: Friction::Key(ACCEPT),
         typed: String::new(),
         scroll: 0,
+        pace: pace::of(&commands),
     }));
     vec![Effect::Plan { request, commands }]
 }
@@ -58,7 +70,7 @@ pub(super) fn close(state: &mut State) {
     if let Mode::Dialog(dialog) = &state.mode {
         let request = dialog.request;
         state.tasks.retain(|task| task.request != request);
-        state.mode = Mode::Browse;
+        state.mode = state.behind.take().map_or(Mode::Browse, Mode::Policy);
     }
 }
 
@@ -92,6 +104,9 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     let Mode::Dialog(dialog) = &mut state.mode else {
         return Vec::new();
     };
+    if dialog.pace.as_ref().is_some_and(|pace| pace.typing.is_some()) {
+        return pace::key(state, press);
+    }
     let last = dialog.targets().saturating_sub(1);
     match (press.key.code, press.key.modifiers.contains(KeyModifiers::CONTROL)) {
         (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => close(state),
@@ -99,6 +114,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
         (KeyCode::Down, _) => dialog.scroll = (dialog.scroll + 1).min(last),
         (KeyCode::PageUp, _) => dialog.scroll = dialog.scroll.saturating_sub(page),
         (KeyCode::PageDown, _) => dialog.scroll = (dialog.scroll + page).min(last),
+        (KeyCode::Char(key), false) if pace::begins(dialog, key) => pace::begin(dialog, key),
         (code, false) => match &dialog.friction {
             Friction::Key(accept) => {
                 let accept = *accept;
@@ -176,17 +192,30 @@ fn friction(dialog: &Dialog) -> Friction {
             word: first.map(|line| line.target.clone()).unwrap_or_default(),
         };
     }
-    if targets >= TYPED_FROM {
+    let (number, what) = match dialog.action {
+        ActionId::Pause | ActionId::Resume => (targets, "number of queues"),
+        ActionId::EditPolicy | ActionId::UnsetPolicy | ActionId::RestorePolicy => {
+            (messages(dialog), "number of messages")
+        }
+        ActionId::Redrive | ActionId::RedriveShown | ActionId::Discard | ActionId::RestoreLetters => {
+            (messages(dialog), "number of dead letters")
+        }
+        ActionId::PauseRun | ActionId::ResumeRun | ActionId::CancelRun => (targets, "number of runs"),
+        _ => (targets, "number of endpoints"),
+    };
+    if number >= TYPED_FROM {
         return Friction::Type {
-            what: if matches!(dialog.action, ActionId::Pause | ActionId::Resume) {
-                "number of queues"
-            } else {
-                "number of endpoints"
-            },
-            word: targets.to_string(),
+            what,
+            word: number.to_string(),
         };
     }
     Friction::Key(ACCEPT)
+}
+
+/// Messages over all plans, as far as they are known.
+fn messages(dialog: &Dialog) -> usize {
+    let known = dialog.plans.iter().flatten().filter_map(|plan| plan.messages);
+    usize::try_from(known.sum::<u64>()).unwrap_or(usize::MAX)
 }
 
 /// It was confirmed. The marks have done their work.
@@ -194,6 +223,7 @@ fn go_on(state: &mut State) -> Vec<Effect> {
     let Mode::Dialog(dialog) = std::mem::take(&mut state.mode) else {
         return Vec::new();
     };
+    state.behind = None;
     let Some(plans) = dialog.plans else {
         return Vec::new();
     };

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{State, act, snapshots};
 use crate::console::Effect;
-use crate::console::detail::{Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
-use crate::console::state::View;
+use crate::console::feed::FedList;
+use crate::console::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
+use crate::console::state::{Mode, View};
 use crate::console::table::{End, List};
 use crate::domain::url::EndpointUrl;
 
@@ -37,7 +38,20 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
             let queue = retry.queue.clone().map(Subject::Queue);
             queue.or_else(|| retry.url.clone().map(Subject::Endpoint))
         }),
-        View::Overview | View::Log => None,
+        View::Policies => {
+            let row = state.policies.table.selected_row();
+            row.map(|row| Subject::Policy(row.scope.clone()))
+        }
+        View::Runs => state.runs.table.selected_row().map(|row| Subject::Run(row.record.id.clone())),
+        View::Dead if state.dead_group.is_none() => {
+            open_group(state);
+            None
+        }
+        View::Dead => {
+            let row = state.dead_letters.table.selected_row();
+            row.map(|row| Subject::Letter(row.id.as_str().to_owned()))
+        }
+        View::Overview | View::Audit | View::Log => None,
     };
     match subject {
         Some(subject) => push(state, subject),
@@ -58,16 +72,34 @@ pub(super) fn browse(state: &mut State) -> Vec<Effect> {
 /// Closes the innermost; the one behind it is looked up again.
 pub(super) fn close(state: &mut State) -> Vec<Effect> {
     state.details.pop();
-    let Some(detail) = state.details.last_mut() else {
+    let Some(detail) = state.details.last_mut().filter(|detail| !holds_still(detail)) else {
         return Vec::new();
     };
     detail.asked_at = Some(state.now);
     look(detail, false)
 }
 
+/// Shows the letters of the selected group.
+fn open_group(state: &mut State) {
+    let Some(group) = state.dead_groups.table.selected_row().cloned() else {
+        return;
+    };
+    state.dead_letters = FedList::default();
+    state.dead_letters.table.set_page(state.page());
+    state.dead_group = Some(group);
+}
+
+/// Whether it stays as it was read: looking again would take the message into hand once more.
+fn holds_still(detail: &Detail) -> bool {
+    detail.letter().is_some()
+}
+
 /// Asks again for the detail in front, unless an answer is due.
 pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
     let now = state.now;
+    if state.details.last().is_some_and(holds_still) {
+        return Vec::new();
+    }
     match state.details.last_mut() {
         Some(detail) if detail.asked_at.is_none_or(|at| now.since(at) >= ASK_AGAIN_AFTER) => {
             detail.asked_at = Some(now);
@@ -79,6 +111,7 @@ pub(super) fn refresh(state: &mut State) -> Vec<Effect> {
 
 /// An answer came; one about something else, or older than what is shown, is dropped.
 pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
+    fill(state, &answer);
     let Some(detail) = state.details.iter_mut().find(|detail| detail.subject == answer.subject) else {
         return;
     };
@@ -94,24 +127,33 @@ pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
     detail.selected = detail.selected.min(detail.entries().saturating_sub(1));
 }
 
+/// An answer for a form that waits for it.
+fn fill(state: &mut State, answer: &DetailAnswer) {
+    let Mode::Policy(form) = &mut state.mode else { return };
+    if let (Subject::Policy(scope), Some(Ok(About::Policy { view, .. }))) = (&answer.subject, &answer.about)
+        && form.scope == *scope
+    {
+        form.load(view);
+    }
+}
+
 /// The next part of the detail in front.
 pub(super) fn turn(state: &mut State, by: isize) {
     let Some(detail) = state.details.last_mut() else {
         return;
     };
-    // An endpoint has no messages of its own.
-    let tabs = match detail.subject {
-        Subject::Queue(_) => DetailTab::ALL.len(),
-        Subject::Endpoint(_) => DetailTab::ALL.len() - 1,
-    };
-    let place = DetailTab::ALL.iter().position(|tab| *tab == detail.tab).unwrap_or(0);
-    turn_to(detail, DetailTab::ALL[(place + tabs).saturating_add_signed(by) % tabs]);
+    let tabs = detail.subject.tabs();
+    let place = tabs.iter().position(|tab| *tab == detail.tab).unwrap_or(0);
+    let next = (place + tabs.len()).saturating_add_signed(by).checked_rem(tabs.len());
+    if let Some(tab) = next.and_then(|next| tabs.get(next)) {
+        turn_to(detail, *tab);
+    }
 }
 
 /// Selects an attempt or a message; where there is none, moves the text.
 pub(super) fn step(state: &mut State, by: isize) {
     match state.details.last_mut() {
-        Some(detail) if detail.tab != DetailTab::Why => {
+        Some(detail) if detail.entries() > 0 => {
             let last = detail.entries().saturating_sub(1);
             detail.selected = detail.selected.saturating_add_signed(by).min(last);
             detail.scroll = 0;
@@ -137,6 +179,20 @@ pub(super) fn jump(state: &mut State, to: End) {
         End::Last => isize::MAX,
     };
     step(state, far);
+}
+
+/// Opens a detail at one of its parts.
+pub(super) fn open_at(state: &mut State, subject: Subject, tab: DetailTab) -> Vec<Effect> {
+    let effects = push(state, subject);
+    show_part(state, tab);
+    effects
+}
+
+/// Turns the detail in front to one of its parts.
+pub(super) fn show_part(state: &mut State, tab: DetailTab) {
+    if let Some(detail) = state.details.last_mut() {
+        turn_to(detail, tab);
+    }
 }
 
 fn push(state: &mut State, subject: Subject) -> Vec<Effect> {
@@ -175,7 +231,13 @@ fn lines_max(detail: &Detail, width: usize) -> usize {
         return 0;
     };
     let text: &[u8] = match (detail.tab, &answer.attempts, &answer.messages) {
-        (DetailTab::Why, ..) => return LINES_OF_WHY_MAX,
+        (DetailTab::Payload, ..) => {
+            let letter = detail.letter();
+            return letter.map_or(0, |letter| lines(&letter.message.body) + letter.message.headers.len());
+        }
+        (DetailTab::Why | DetailTab::Schedule | DetailTab::History | DetailTab::Progress | DetailTab::Items, ..) => {
+            return LINES_OF_WHY_MAX;
+        }
         (DetailTab::Attempts, Ok(attempts), _) => {
             let attempt = attempts.get(detail.selected);
             attempt

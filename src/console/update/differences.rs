@@ -17,6 +17,9 @@ const NAMED_MAX: usize = 5;
 
 /// Says what is different now.
 pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
+    if now.totals.dead > before.totals.dead && before.totals.dead.is_some() {
+        state.died_at = Some(now.taken_at);
+    }
     part(state, "broker", &before.broker, &now.broker);
     part(state, "store", &before.store, &now.store);
     endpoints(state, before, now);

@@ -98,7 +98,7 @@ fn restore(state: &mut State) -> Vec<Effect> {
 }
 
 /// The keys of a line editor.
-fn request(code: KeyCode, modifiers: KeyModifiers) -> Option<InputRequest> {
+pub(super) fn request(code: KeyCode, modifiers: KeyModifiers) -> Option<InputRequest> {
     let control = modifiers.contains(KeyModifiers::CONTROL);
     let alt = modifiers.contains(KeyModifiers::ALT);
     Some(match (code, control) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossterm::event::{KeyEvent, KeyEventKind};
 use keybinds::{Key, KeyInput};
 
-use super::{State, act, confirm, filter, say};
+use super::{State, act, confirm, filter, policy, say};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::journal::Tone;
@@ -41,6 +41,7 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     match state.mode {
         Mode::Browse => browse(state, press),
         Mode::Filter(_) => filter::key(state, press),
+        Mode::Policy(_) => policy::key(state, press),
         Mode::Dialog(_) => confirm::key(state, press),
         Mode::Help { .. } => help(state, press),
     }
@@ -50,6 +51,10 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
 pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
     match state.mode {
         Mode::Filter(_) => filter::paste(state, text),
+        Mode::Policy(_) => {
+            policy::paste(state, text);
+            Vec::new()
+        }
         Mode::Dialog(_) => {
             say::toast(state, Tone::Warning, "pasted text is not taken here: type it");
             Vec::new()

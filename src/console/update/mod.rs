@@ -6,18 +6,26 @@
 //! | `act.rs` | what an action does in a view |
 //! | `filter.rs` | the filter line |
 //! | `details.rs` | open details |
-//! | `scope.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
+//! | `policy.rs`, `edit.rs` | the form of a policy, a payload that was written in an editor |
+//! | `scope.rs`, `dead.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
+//! | `pace.rs` | how fast a run that is confirmed goes |
 //! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
+//! | `feeds.rs` | the lists that are asked for while they are in front |
 //! | `say.rs` | toasts and the action log |
 //! | `wake.rs` | when something changes by time alone |
 
 mod act;
 mod answers;
 mod confirm;
+pub(in crate::console) mod dead;
 mod details;
 mod differences;
+mod feeds;
 mod filter;
+mod edit;
 mod keys;
+mod pace;
+mod policy;
 mod say;
 pub(in crate::console) mod scope;
 mod snapshots;
@@ -42,6 +50,12 @@ const PROBLEM_WIDTH_MAX: usize = 400;
 pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
     state.now = now;
     say::expire(state);
+    let mut effects = happen(state, event);
+    effects.extend(feeds::ask(state));
+    effects
+}
+
+fn happen(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
         Event::Key(key) => return keys::key(state, key),
         Event::Paste(text) => return keys::paste(state, &text),
@@ -60,6 +74,8 @@ pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
         Event::Engine(event) => engine_event(state, event),
         Event::Arranged(arranged) => adopt(state, arranged),
         Event::Detail(answer) => details::answered(state, *answer),
+        Event::Fed(fed) => return feeds::answered(state, fed),
+        Event::Edited { id, result } => return edit::edited(state, id, result),
         Event::Tick => {}
     }
     Vec::new()
@@ -112,6 +128,7 @@ fn engine_event(state: &mut State, event: engine::Event) {
         }
         engine::Event::Attempted(_) => state.attempts.failed += 1,
         engine::Event::DeadLettered { queue, reason } => {
+            state.died_at = Some(state.now);
             let text = format!(
                 "a message of {} was dead-lettered: {}",
                 say::name(queue.as_str()),
@@ -131,5 +148,10 @@ fn adopt(state: &mut State, arranged: Arranged) {
         Arranged::Queues(order) => state.queues.adopt(order),
         Arranged::Endpoints(order) => state.endpoints.adopt(order),
         Arranged::Retries(order) => state.retries.adopt(order),
+        Arranged::Audit(order) => state.audit.table.adopt(order),
+        Arranged::Policies(order) => state.policies.table.adopt(order),
+        Arranged::Runs(order) => state.runs.table.adopt(order),
+        Arranged::DeadGroups(order) => state.dead_groups.table.adopt(order),
+        Arranged::DeadLetters(order) => state.dead_letters.table.adopt(order),
     };
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::State;
+use super::{State, dead};
 use super::say::counted;
 use crate::console::action::{ActionId, Reason};
 use crate::console::detail::Subject;
@@ -14,7 +14,11 @@ use crate::console::table::{List, Row, Table};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::run::{ItemState, RunWish};
 use crate::domain::url::EndpointUrl;
+use crate::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
+use crate::engine::query::PolicyScope;
+use crate::engine::runs::{Order, OrderKind, RunView, Selection};
 use crate::engine::snapshot::{EndpointRow, QueueRow};
 use crate::engine::view::Retry;
 use crate::engine::{Command, RedeliverTarget};
@@ -33,6 +37,8 @@ enum Pointed<'a> {
     Endpoint(&'a EndpointRow),
     /// A retry whose queue is on no list.
     Retry(&'a Retry),
+    Policy(&'a PolicyView),
+    Run(&'a RunView),
     /// An open detail whose row is gone.
     Subject(&'a Subject),
 }
@@ -42,6 +48,8 @@ enum Pointed<'a> {
 enum Target {
     Queue(QueueName),
     Endpoint(EndpointUrl),
+    Policy(PolicyScope),
+    Run(String),
 }
 
 /// Whether the action is possible where the operator is; looks at one row at most.
@@ -59,6 +67,16 @@ pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<()
 
 /// Freezes what the action is about.
 pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
+    if action == ActionId::RestorePolicy {
+        return restored(state);
+    }
+    if action == ActionId::RestoreLetters {
+        let order = Order::new(OrderKind::Restore, Selection::Ids(discarded(state)?));
+        return Ok(Asked::one(Command::Run(order)));
+    }
+    if dead::is_about(action) {
+        return dead::freeze(state, action);
+    }
     let kind = kind(state, action);
     let rows = match kind {
         ScopeKind::One => Rows::one(selected(state).ok_or("nothing is selected")?),
@@ -96,6 +114,36 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
         scope,
         commands: commands(action, targets),
     })
+}
+
+/// The version that is selected in a history.
+fn restored(state: &State) -> Result<Asked, Reason> {
+    let version = state.details.last().and_then(|detail| detail.selected_version());
+    let version = version.ok_or("select a version in the history")?;
+    Ok(Asked::one(Command::Policy(PolicyEdit {
+        scope: version.scope.clone(),
+        act: PolicyAct::Restore(version.version),
+        expected: None,
+    })))
+}
+
+impl Asked {
+    /// One command about what is in front.
+    pub(super) fn one(command: Command) -> Self {
+        let scope = Scope {
+            kind: ScopeKind::One,
+            shown: 1,
+            hidden: 0,
+            gone: 0,
+            skipped: 0,
+            skipped_because: None,
+            note: None,
+        };
+        Self {
+            scope,
+            commands: vec![command],
+        }
+    }
 }
 
 fn check(scope: &Scope, targets: usize) -> Result<(), Reason> {
@@ -143,7 +191,7 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
     if matches!(action, ActionId::Redeliver | ActionId::RedeliverShown) {
         let urls = targets.into_iter().filter_map(|target| match target {
             Target::Endpoint(url) => Some(url),
-            Target::Queue(_) => None,
+            Target::Queue(_) | Target::Policy(_) | Target::Run(_) => None,
         });
         return vec![Command::Redeliver(RedeliverTarget::Urls(urls.collect()))];
     }
@@ -152,6 +200,15 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
         Target::Queue(queue) => Command::ResumeQueue(queue),
         Target::Endpoint(url) if action == ActionId::Disable => Command::DisableEndpoint(url),
         Target::Endpoint(url) => Command::TestEndpoint { url, method: None },
+        Target::Policy(scope) => Command::Policy(PolicyEdit {
+            scope,
+            act: PolicyAct::Unset,
+            expected: None,
+        }),
+        Target::Run(id) => Command::ChangeRun {
+            id,
+            wish: wish(action),
+        },
     };
     targets.into_iter().map(command).collect()
 }
@@ -160,6 +217,12 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
 fn target(action: ActionId, row: Pointed<'_>) -> Result<Target, Reason> {
     if matches!(action, ActionId::Pause | ActionId::Resume) {
         return queue(row, action == ActionId::Resume).map(Target::Queue);
+    }
+    if action == ActionId::UnsetPolicy {
+        return set_policy(row).map(Target::Policy);
+    }
+    if matches!(action, ActionId::PauseRun | ActionId::ResumeRun | ActionId::CancelRun) {
+        return run(row, wish(action)).map(Target::Run);
     }
     if action == ActionId::RedeliverShown {
         stuck(row)?;
@@ -178,7 +241,9 @@ fn endpoint(row: Pointed<'_>) -> Result<Target, Reason> {
         Pointed::Endpoint(row) => Some(&row.endpoint.url),
         Pointed::Retry(retry) => retry.url.as_ref(),
         Pointed::Subject(Subject::Endpoint(url)) => Some(url),
-        Pointed::Subject(Subject::Queue(_)) => None,
+        Pointed::Policy(_)
+        | Pointed::Run(_)
+        | Pointed::Subject(Subject::Queue(_) | Subject::Policy(_) | Subject::Run(_) | Subject::Letter(_)) => None,
     };
     match url {
         Some(url) => Ok(Target::Endpoint(url.clone())),
@@ -194,8 +259,91 @@ fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
         Pointed::Queue(row) => Ok(row.name.clone()),
         Pointed::Retry(Retry { queue: Some(name), .. }) | Pointed::Subject(Subject::Queue(name)) => Ok(name.clone()),
         Pointed::Retry(_) => Err("its queue is not known".into()),
-        Pointed::Endpoint(_) | Pointed::Subject(Subject::Endpoint(_)) => Err("only a queue can be paused".into()),
+        Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => {
+            Err("only a queue can be paused".into())
+        }
     }
+}
+
+/// The policy in front, or that of the endpoint in front: what can be written.
+pub(in crate::console) fn policy(state: &State) -> Result<PolicyScope, Reason> {
+    let of_url = |url: &EndpointUrl| PolicyScope {
+        event_type: None,
+        url: Some(url.clone()),
+    };
+    let scope = match selected(state) {
+        Some(Pointed::Policy(row)) => row.scope.clone(),
+        Some(Pointed::Subject(Subject::Policy(scope))) => scope.clone(),
+        Some(Pointed::Endpoint(row)) => of_url(&row.endpoint.url),
+        Some(Pointed::Subject(Subject::Endpoint(url))) => of_url(url),
+        Some(Pointed::Queue(_) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_)) | None => {
+            return Err("nothing is selected".into());
+        }
+    };
+    if scope == PolicyScope::default() {
+        return Err("this one is the configuration's: delivery.retry_policy".into());
+    }
+    Ok(scope)
+}
+
+/// A policy that can be taken away.
+fn set_policy(row: Pointed<'_>) -> Result<PolicyScope, Reason> {
+    match row {
+        Pointed::Policy(row) if row.scope == PolicyScope::default() => {
+            Err("this one is the configuration's: delivery.retry_policy".into())
+        }
+        Pointed::Policy(row) if row.document().is_none() => Err("no policy is set here".into()),
+        Pointed::Policy(row) => Ok(row.scope.clone()),
+        Pointed::Subject(Subject::Policy(scope)) => Ok(scope.clone()),
+        Pointed::Queue(_) | Pointed::Endpoint(_) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_) => {
+            Err("this is no policy".into())
+        }
+    }
+}
+
+const fn wish(action: ActionId) -> RunWish {
+    match action {
+        ActionId::PauseRun => RunWish::Pause,
+        ActionId::ResumeRun => RunWish::Resume,
+        _ => RunWish::Cancel,
+    }
+}
+
+/// A run that can be changed like that.
+fn run(row: Pointed<'_>, wish: RunWish) -> Result<String, Reason> {
+    match row {
+        Pointed::Run(row) if row.record.state.after(wish).is_none() => {
+            let verb = match wish {
+                RunWish::Pause => "paused",
+                RunWish::Resume => "resumed",
+                RunWish::Cancel => "cancelled",
+            };
+            Err(format!("a run that is {} cannot be {verb}", row.record.state.as_str()).into())
+        }
+        Pointed::Run(row) => Ok(row.record.id.clone()),
+        Pointed::Subject(Subject::Run(id)) => Ok(id.clone()),
+        Pointed::Queue(_) | Pointed::Endpoint(_) | Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Subject(_) => {
+            Err("this is no run".into())
+        }
+    }
+}
+
+/// The letters that the open run took out.
+pub(in crate::console) fn discarded(state: &State) -> Result<Vec<String>, Reason> {
+    let run = state.details.last().and_then(|detail| detail.run());
+    let run = run.ok_or("open the run that discarded them (Enter)")?;
+    if run.run.record.command != OrderKind::Discard.command() {
+        return Err("this run discarded nothing".into());
+    }
+    if run.next_after.is_some() {
+        return Err("too many to name: `redrive dead restore --all`".into());
+    }
+    let taken = run.items.iter().filter(|item| item.item.state == ItemState::Settled);
+    let ids: Vec<String> = taken.map(|item| item.item.letter.clone()).collect();
+    if ids.is_empty() {
+        return Err("this run has discarded nothing yet".into());
+    }
+    Ok(ids)
 }
 
 /// A row of a filter is acted on only when it does not move by itself.
@@ -206,7 +354,7 @@ fn stuck(row: Pointed<'_>) -> Result<(), Reason> {
             None | Some(QueueState::Delivering | QueueState::Empty | QueueState::Ended | QueueState::RateLimited)
         ),
         Pointed::Endpoint(row) => row.endpoint.state == EndpointState::Available,
-        Pointed::Retry(_) | Pointed::Subject(_) => false,
+        Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => false,
     };
     if moves { Err("it is not stuck".into()) } else { Ok(()) }
 }
@@ -249,7 +397,9 @@ fn marked(state: &State) -> Rows<'_> {
         View::Queues => Rows::marked(&state.queues, Pointed::Queue),
         View::Endpoints => Rows::marked(&state.endpoints, Pointed::Endpoint),
         View::Retries => Rows::marked(&state.retries, |retry| of_retry(state, retry)),
-        View::Overview | View::Log => Rows::default(),
+        View::Policies => Rows::marked(&state.policies.table, Pointed::Policy),
+        View::Runs => Rows::marked(&state.runs.table, Pointed::Run),
+        View::Overview | View::Dead | View::Audit | View::Log => Rows::default(),
     }
 }
 
@@ -258,7 +408,9 @@ fn filtered(state: &State) -> Rows<'_> {
         View::Queues => Rows::filtered(&state.queues, Pointed::Queue),
         View::Endpoints => Rows::filtered(&state.endpoints, Pointed::Endpoint),
         View::Retries => Rows::filtered(&state.retries, |retry| of_retry(state, retry)),
-        View::Overview | View::Log => Rows::default(),
+        View::Policies => Rows::filtered(&state.policies.table, Pointed::Policy),
+        View::Runs => Rows::filtered(&state.runs.table, Pointed::Run),
+        View::Overview | View::Dead | View::Audit | View::Log => Rows::default(),
     }
 }
 
@@ -270,7 +422,9 @@ fn selected(state: &State) -> Option<Pointed<'_>> {
         View::Queues => state.queues.selected_row().map(|row| Pointed::Queue(row)),
         View::Endpoints => state.endpoints.selected_row().map(|row| Pointed::Endpoint(row)),
         View::Retries => state.retries.selected_row().map(|row| of_retry(state, row)),
-        View::Overview | View::Log => None,
+        View::Policies => state.policies.table.selected_row().map(|row| Pointed::Policy(row)),
+        View::Runs => state.runs.table.selected_row().map(|row| Pointed::Run(row)),
+        View::Overview | View::Dead | View::Audit | View::Log => None,
     }
 }
 
@@ -282,6 +436,17 @@ fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
             let row = rows.and_then(|rows| rows.iter().find(|row| row.endpoint.url == *url));
             row.map(|row| Pointed::Endpoint(row))
         }
+        Subject::Policy(scope) => {
+            let mut rows = state.policies.table.rows.iter();
+            rows.find(|row| row.scope == *scope).map(|row| Pointed::Policy(row))
+        }
+        Subject::Run(id) => {
+            let open = state.details.last().and_then(|detail| detail.run()).map(|run| &run.run);
+            let listed = state.runs.table.rows.iter().map(|row| &**row);
+            let run = open.filter(|run| run.record.id == *id);
+            run.or_else(|| listed.into_iter().find(|row| row.record.id == *id)).map(Pointed::Run)
+        }
+        Subject::Letter(_) => None,
     };
     row.unwrap_or(Pointed::Subject(subject))
 }

@@ -42,11 +42,9 @@ pub(super) fn freeze(state: &mut State) -> Vec<Effect> {
 /// Sorts and filters the list in front again.
 pub(super) fn arrange_front(state: &mut State) -> Vec<Effect> {
     let now = state.now;
-    let Some(snapshot) = state.snapshot.clone() else {
-        return Vec::new();
-    };
+    let snapshot = state.snapshot.clone();
     let list = state.list_mut();
-    list.and_then(|list| list.arrange_from(&snapshot, now))
+    list.and_then(|list| list.arrange_from(snapshot.as_deref(), now))
         .into_iter()
         .collect()
 }
@@ -54,7 +52,7 @@ pub(super) fn arrange_front(state: &mut State) -> Vec<Effect> {
 fn show(state: &mut State, snapshot: Arc<Snapshot>) -> Vec<Effect> {
     let now = state.now;
     let lists: [&mut dyn List; 3] = [&mut state.queues, &mut state.endpoints, &mut state.retries];
-    let jobs = lists.into_iter().filter_map(|list| list.arrange_from(&snapshot, now));
+    let jobs = lists.into_iter().filter_map(|list| list.arrange_from(Some(&snapshot), now));
     let mut effects: Vec<Effect> = jobs.collect();
     state.snapshot = Some(snapshot);
     effects.extend(details::refresh(state));

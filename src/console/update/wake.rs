@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::State;
+use super::{State, feeds};
 use crate::console::dialog::ARMED_AFTER;
 use crate::console::state::{Link, Mode, View};
 use crate::domain::endpoint::EndpointState;
@@ -26,12 +26,22 @@ impl State {
             .is_some_and(|snapshot| self.now.since(snapshot.taken_at) < self.live_for())
     }
 
+    /// Whether the list in front is as new as it should be, when it is one that is fed.
+    #[must_use]
+    pub fn is_fed(&self) -> bool {
+        let (feed, live_for) = (self.feed(), self.live_for());
+        feed.is_none_or(|feed| {
+            let at = feed.answered.as_ref().map(|(_, at)| *at);
+            feed.problem.is_none() && at.is_none_or(|at| self.now.since(at) < live_for + feed.took)
+        })
+    }
+
     /// The next moment at which something changes although nothing happens; `None`: none.
     #[must_use]
     pub fn wake_at(&self) -> Option<Timestamp> {
         let armed = match &self.mode {
             Mode::Dialog(dialog) => dialog.ready_at.map(|at| at.plus(ARMED_AFTER)),
-            Mode::Browse | Mode::Filter(_) | Mode::Help { .. } => None,
+            Mode::Browse | Mode::Filter(_) | Mode::Policy(_) | Mode::Help { .. } => None,
         };
         let stale = self
             .snapshot
@@ -41,7 +51,8 @@ impl State {
             .shows_an_age()
             .then(|| Timestamp::from_seconds(self.now.seconds().saturating_add(1)));
         let toasts = self.toasts.iter().map(|toast| toast.until);
-        let moments = toasts.chain([armed, stale, second].into_iter().flatten());
+        let fed = feeds::due_at(self);
+        let moments = toasts.chain([armed, stale, second, fed].into_iter().flatten());
         moments.filter(|at| *at > self.now).min()
     }
 
@@ -68,6 +79,8 @@ impl State {
             }),
             View::Endpoints => !self.endpoints.order.is_empty(),
             View::Retries => !self.retries.order.is_empty(),
+            View::Dead | View::Policies | View::Runs => self.list().is_some_and(|list| !list.is_empty()),
+            View::Audit => !self.is_fed(),
             View::Log => false,
         }
     }

@@ -18,10 +18,11 @@ use std::fmt::Write as _;
 
 use ratatui::layout::{Position, Rect};
 
-use super::super::action;
+use super::super::action::{self, ActionId};
 use super::super::dialog::{Dialog, Friction, Scope, ScopeKind};
 use super::super::state::State;
 use super::super::theme::Role;
+use super::dialog_run;
 use super::canvas::{Canvas, behind, cells, row, wrap};
 use super::words::{count, plural_of};
 use crate::domain::text::show;
@@ -31,7 +32,10 @@ const WIDTH_MAX: u16 = 84;
 /// Warnings on the screen, at most; the rest are counted.
 const WARNINGS_MAX: usize = 4;
 
-type Line = Vec<(String, Role)>;
+/// Runs that are told about, at most.
+const RUNS_MAX: usize = 2;
+
+pub(super) type Line = Vec<(String, Role)>;
 
 /// Paints the dialog in the middle; answers where the cursor stands when something is typed.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: &Dialog) -> Option<Position> {
@@ -152,6 +156,11 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
     if dialog.plans.is_some() {
         wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
     }
+    for run in plans.iter().filter_map(|plan| plan.run.as_ref()).take(RUNS_MAX) {
+        for text in dialog_run::lines(state.now, run) {
+            wrapped(&mut lines, &text, columns, 2, Role::Text);
+        }
+    }
     if let Some(note) = dialog.scope.note {
         wrapped(&mut lines, note, columns, 2, Role::Info);
     }
@@ -195,7 +204,13 @@ fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
         Some(messages) => super::words::plural(messages, "message", "messages"),
         None => "an unknown number of messages".to_owned(),
     };
-    let targets = plural_of(dialog.targets(), "target", "targets");
+    let (one, many) = match dialog.action {
+        ActionId::EditPolicy | ActionId::UnsetPolicy | ActionId::RestorePolicy | ActionId::EditLetter => {
+            ("line", "lines")
+        }
+        _ => ("target", "targets"),
+    };
+    let targets = plural_of(dialog.targets(), one, many);
     format!("{messages} · {targets} · {}", scope(&dialog.scope))
 }
 
@@ -255,8 +270,17 @@ fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: 
     canvas.right(corner, &text, Role::DialogBorder);
 }
 
-/// What to press: cancel in front, and accepting only when it is armed.
+/// What to press, and how fast a run goes.
 fn press(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
+    let mut lines = answers(now, dialog);
+    if let Some(pace) = dialog.pace.as_ref().filter(|_| dialog.plans.is_some()) {
+        lines.insert(0, dialog_run::pace(pace));
+    }
+    lines
+}
+
+/// Cancel in front, and accepting only when it is armed.
+fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
     let title = action::spec(dialog.action).title;
     let text = |text: &str, role| (text.to_owned(), role);
     let cancel = text("[ Enter  cancel ]", Role::TabSelected);

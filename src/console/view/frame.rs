@@ -179,28 +179,47 @@ fn problems(state: &State) -> Vec<String> {
 
 fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.clear(area, Role::Tab);
-    let narrow = area.width < 72;
     let mut rest = area;
-    for (number, view) in (1..).zip(View::ALL) {
+    for (view, text) in View::ALL.into_iter().zip(tab_texts(state, area.width.into())) {
         let role = if state.view == view {
             Role::TabSelected
         } else {
             Role::Tab
         };
-        let title = if narrow {
-            view.title().get(..3).unwrap_or_default()
-        } else {
-            view.title()
-        };
-        let text = format!(" {number} {title}{} ", badge(state, view, narrow));
         let taken = canvas.text(rest, &text, role);
         rest = behind(rest, taken);
     }
 }
 
+/// What stands on the tabs: as much as there is room for, the same words whichever is in front.
+fn tab_texts(state: &State, columns: usize) -> Vec<String> {
+    let texts = |title: fn(View) -> &'static str, counted: bool| -> Vec<String> {
+        let one = |(number, view): (usize, View)| {
+            let badge = if counted { badge(state, view) } else { String::new() };
+            format!(" {number} {}{badge} ", title(view))
+        };
+        (1..).zip(View::ALL).map(one).collect()
+    };
+    let layouts = [
+        texts(View::title, true),
+        texts(View::short_title, true),
+        texts(View::short_title, false),
+        texts(|view| view.title().get(..3).unwrap_or_default(), false),
+    ];
+    let fits = |texts: &Vec<String>| texts.iter().map(|text| width(text)).sum::<usize>() <= columns;
+    let only_the_one_in_front = || {
+        let one = |(number, view): (usize, View)| {
+            let title = if view == state.view { view.title() } else { "" };
+            format!(" {number}{}{title}", if title.is_empty() { "" } else { " " })
+        };
+        (1..).zip(View::ALL).map(one).collect()
+    };
+    layouts.into_iter().find(fits).unwrap_or_else(only_the_one_in_front)
+}
+
 /// How many there are, and how many of them need a look.
-fn badge(state: &State, view: View, narrow: bool) -> String {
-    let Some(snapshot) = state.snapshot.as_ref().filter(|_| !narrow) else {
+fn badge(state: &State, view: View) -> String {
+    let Some(snapshot) = &state.snapshot else {
         return String::new();
     };
     let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
@@ -213,6 +232,11 @@ fn badge(state: &State, view: View, narrow: bool) -> String {
             down => format!("{} ▼{}", of(snapshot.endpoints.len()), count(down)),
         },
         View::Retries => of(snapshot.retries.len()),
-        View::Log => of(state.journal.newest_first().len()),
+        View::Dead => match snapshot.totals.dead {
+            Some(dead) if dead > 0 => format!(" {}", count(dead)),
+            Some(_) | None => String::new(),
+        },
+        View::Policies | View::Runs | View::Audit => String::new(),
+        View::Log => of(state.journal.len()),
     }
 }

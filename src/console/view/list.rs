@@ -19,8 +19,8 @@ use super::super::table::{Row, Table};
 use super::super::theme::Role;
 use super::canvas::{Canvas, behind, below, cells, row};
 use super::columns::{Placed, place};
-use super::words::{count, plural_of};
-use crate::domain::text::width;
+use super::words::{ago, count, plural_of};
+use crate::domain::text::{show, width};
 use crate::domain::time::Timestamp;
 
 /// Cells for the signs of selection and mark.
@@ -72,7 +72,8 @@ pub(super) trait Listed: Row {
     fn says(&self) -> Cow<'_, str>;
 }
 
-/// Paints a list; answers where the cursor stands when its filter is typed.
+/// Paints a list of the snapshot, or the one in front that is fed; answers where the cursor stands when its
+/// filter is typed.
 pub(super) fn paint<R: Listed>(
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -204,6 +205,9 @@ fn foot<R: Listed>(
         0 => " none".to_owned(),
         _ => format!(" {}–{} of {}", window.start + 1, window.end, of(table.order.len())),
     };
+    if state.feed().is_some_and(|feed| feed.more) {
+        place.push_str(" and more");
+    }
     if table.order.len() < table.rows.len() {
         let _ = write!(place, " ({} hidden)", of(table.rows.len() - table.order.len()));
     }
@@ -214,12 +218,32 @@ fn foot<R: Listed>(
         rest = behind(rest, taken);
     }
     if !table.filter.text.is_empty() {
-        canvas.pieces(
+        let taken = canvas.pieces(
             rest,
             &[(" · filter: ", Role::TextMuted), (&table.filter.text, Role::Info)],
         );
+        rest = behind(rest, taken);
+    }
+    if let Some((text, role)) = how_it_is_fed(state, table.taken_at) {
+        canvas.pieces(rest, &[(" · ", Role::TextMuted), (&text, role)]);
     }
     None
+}
+
+/// What a list of its own has to say of its rows: why there are no newer ones, and how old these are.
+fn how_it_is_fed(state: &State, taken_at: Option<Timestamp>) -> Option<(String, Role)> {
+    let feed = state.feed()?;
+    let age = taken_at.map_or_else(|| "never read".to_owned(), |at| format!("read {}", ago(state.now, at)));
+    if let Some(problem) = &feed.problem {
+        return Some((format!("! {age}: {}", show(problem, OUTSIDE_MAX)), Role::Error));
+    }
+    let asked = feed.asked.as_ref().map(|(asked, _)| asked);
+    let answered = feed.answered.as_ref().map(|(answered, _)| answered);
+    match (&feed.progress, asked) {
+        (Some(progress), _) => Some((progress.clone(), Role::Info)),
+        (None, Some(_)) if asked != answered && taken_at.is_some() => Some(("looking …".to_owned(), Role::Info)),
+        _ => (!state.is_fed() && taken_at.is_some()).then_some((age, Role::Warning)),
+    }
 }
 
 fn marked<R: Listed>(table: &Table<R>) -> String {
@@ -282,7 +306,26 @@ fn skip_columns(text: &str, columns: usize) -> String {
 /// Why there is no row, and what to do.
 fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>) {
     let many = R::MANY;
-    let (title, mend) = if table.taken_at.is_none() && state.snapshot.is_none() {
+    let problem = state.feed().and_then(|feed| feed.problem.as_deref());
+    let (title, mend) = if let Some(problem) = problem.filter(|_| table.taken_at.is_none()) {
+        (
+            format!("The {many} cannot be read."),
+            show(problem, OUTSIDE_MAX),
+        )
+    } else if table.taken_at.is_none() && state.feed().is_some() {
+        match state.frozen_at {
+            None => (format!("Looking for the {many} …"), String::new()),
+            Some(_) => (
+                format!("The {many} were not read before everything was frozen."),
+                String::new(),
+            ),
+        }
+    } else if R::FILTERED_BEFORE && table.rows.is_empty() && !table.filter.text.is_empty() {
+        (
+            format!("No {many} match the filter."),
+            "Esc takes the filter away, / changes it.".to_owned(),
+        )
+    } else if table.taken_at.is_none() && state.snapshot.is_none() {
         (
             format!("Looking for the {many} for the first time …"),
             "This takes as long as broker and store take to answer.".to_owned(),

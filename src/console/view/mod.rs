@@ -3,11 +3,14 @@
 //! Only rows that are on the screen are made into text; sums come ready from the snapshot. Styles are
 //! roles of the theme, and every text passes the canvas, which makes it safe and cuts it to its place.
 
+mod audit;
 mod canvas;
 mod columns;
 mod connecting;
+mod dead;
 mod detail;
 mod dialog;
+mod dialog_run;
 mod endpoints;
 mod frame;
 mod help;
@@ -16,8 +19,12 @@ mod list;
 mod log;
 mod overview;
 mod payload;
+mod policies;
+mod policy_form;
 mod queues;
 mod retries;
+mod runs;
+mod schedule;
 mod small;
 mod timeline;
 mod toasts;
@@ -48,6 +55,7 @@ pub fn view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Positio
     toasts::paint(&mut canvas, frame.body, state);
     match &state.mode {
         Mode::Browse | Mode::Filter(_) => cursor,
+        Mode::Policy(form) => policy_form::paint(&mut canvas, frame.body, form),
         Mode::Dialog(open) => dialog::paint(&mut canvas, frame.body, state, open),
         Mode::Help { scroll } => {
             help::paint(&mut canvas, frame.body, state, *scroll);
@@ -73,6 +81,10 @@ fn body(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> 
         View::Queues => queues::paint(canvas, area, state),
         View::Endpoints => endpoints::paint(canvas, area, state),
         View::Retries => retries::paint(canvas, area, state),
+        View::Dead => dead::paint(canvas, area, state),
+        View::Policies => policies::paint(canvas, area, state),
+        View::Runs => runs::paint(canvas, area, state),
+        View::Audit => audit::paint(canvas, area, state),
         View::Log => {
             log::paint(canvas, area, state);
             None

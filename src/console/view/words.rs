@@ -48,6 +48,15 @@ pub(super) fn clock(at: Timestamp) -> String {
     format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
 }
 
+/// The day and its time, UTC: `2026-11-21 03:12:44`.
+pub(super) fn date(at: Timestamp) -> String {
+    let Ok(day) = time::OffsetDateTime::from_unix_timestamp(at.seconds()).map(time::OffsetDateTime::date) else {
+        return UNKNOWN.to_owned();
+    };
+    let (year, month, day) = day.to_calendar_date();
+    format!("{year:04}-{:02}-{day:02} {}", u8::from(month), clock(at))
+}
+
 /// `1,234,567`.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -178,6 +187,11 @@ mod tests {
 
     #[test]
     fn the_time_of_day_is_utc() {
-        assert_eq!(clock(Timestamp::from_seconds(86_400 + 3_661)), "01:01:01");
+        let at = Timestamp::from_seconds(86_400 + 3_661);
+        assert_eq!(
+            (clock(at).as_str(), date(at).as_str()),
+            ("01:01:01", "1970-01-02 01:01:01")
+        );
+        assert_eq!(date(Timestamp::from_micros(i64::MAX)), UNKNOWN);
     }
 }

@@ -14,7 +14,7 @@ use redrive::domain::queue::{Pause, QueueKind, QueueState};
 use redrive::domain::text::is_hidden;
 use redrive::engine::snapshot::{EndpointRow, QueueFacts, QueueRow, Snapshot};
 
-use super::fixture::{Player, after, before, day, details, plans};
+use super::fixture::{Player, after, before, day, details, fed, plans};
 
 /// What stands in the place of a harmless text.
 const FILL: char = '¤';
@@ -149,6 +149,7 @@ fn failed(text: &str) -> impl Fn(Subject) -> DetailAnswer {
         endpoint: Some(Err(text.clone())),
         attempts: Err(text.clone()),
         messages: Some(Err(text.clone())),
+        about: Some(Err(text.clone())),
     }
 }
 
@@ -171,6 +172,32 @@ fn lists(text: &str) -> Vec<Player> {
         shown().keys("3"),
         shown().keys("4"),
         shown().keys("1"),
+    ]
+}
+
+/// What is asked for while it is in front, with this text wherever an outside one stands.
+fn fed_lists(text: &str) -> Vec<Player> {
+    let text = Some(text);
+    let at = |key: &str| Player::bad_day().keys(key);
+    let groups = || at("5").fed(fed::groups(text));
+    let letters = || groups().keys("Enter").fed(fed::letters(text));
+    let letter = || letters().keys("Enter").answered(|subject| fed::letter_detail(subject, text));
+    let run = || at("7").fed(fed::runs(text)).keys("Enter").answered(|subject| fed::run_detail(subject, text));
+    vec![
+        groups(),
+        letters(),
+        letter(),
+        letter().keys("Tab"),
+        letter().keys("Tab Tab"),
+        groups().keys("R").planned(vec![fed::redrive_plan(text)]),
+        at("6").fed(fed::policies(text)),
+        at("7").fed(fed::runs(text)),
+        run(),
+        run().keys("Tab"),
+        at("8").fed(fed::audit(text)),
+        at("8").fed_with(Err(text.unwrap_or_default().to_owned()), None),
+        letters().keys("Enter").answered(failed(text.unwrap_or_default())),
+        at("7").fed(fed::runs(None)).keys("Enter").answered(failed(text.unwrap_or_default())),
     ]
 }
 
@@ -222,7 +249,7 @@ fn nothing_that_acts_or_hides_reaches_a_cell() {
     let theme = Theme::default();
     for text in corpus() {
         for text in [text.clone(), long(&text)] {
-            for player in lists(&text).into_iter().chain(others(&text)) {
+            for player in lists(&text).into_iter().chain(fed_lists(&text)).chain(others(&text)) {
                 for (columns, rows) in [(80, 24), (200, 60)] {
                     is_harmless(&player.clone().sized(columns, rows).paint(&theme), &text);
                 }

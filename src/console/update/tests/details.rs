@@ -44,12 +44,8 @@ fn view_of(name: &str, endpoint: &str, taken_at: Timestamp) -> QueueView {
 
 fn answer(stage: &Stage, name: &str) -> DetailAnswer {
     DetailAnswer {
-        subject: queue_subject(name),
-        taken_at: stage.now,
         queue: Some(Ok(view_of(name, "https://mail.example/in", stage.now))),
-        endpoint: None,
-        attempts: Ok(Vec::new()),
-        messages: None,
+        ..DetailAnswer::nothing(queue_subject(name), stage.now)
     }
 }
 

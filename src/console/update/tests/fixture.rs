@@ -191,7 +191,7 @@ pub(super) fn plan(command: &Command) -> Plan {
     let targets = match command {
         Command::Redeliver(RedeliverTarget::Urls(urls)) => urls.iter().map(EndpointUrl::redacted).collect(),
         Command::PauseQueue(queue) | Command::ResumeQueue(queue) => vec![queue.as_str().to_owned()],
-        Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } => Vec::new(),
+        Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } | Command::Policy(_) => Vec::new(),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => vec![url.redacted()],
         other => panic!("the console does not ask for {other:?}"),
     };
@@ -209,6 +209,7 @@ pub(super) fn plan(command: &Command) -> Plan {
         danger: Danger::Reversible,
         run: None,
         hash: "hash".to_owned(),
+        run: None,
     }
 }
 

@@ -35,7 +35,8 @@ fn the_digits_and_tab_go_to_the_views() {
     for (keys, view) in [
         ("2", View::Queues),
         ("Tab", View::Endpoints),
-        ("Tab Tab Tab", View::Overview),
+        ("Tab Tab", View::Dead),
+        ("Tab Tab Tab Tab Tab", View::Overview),
         ("Shift+Tab", View::Log),
         ("4", View::Retries),
     ] {

@@ -5,6 +5,7 @@
 )]
 
 mod details;
+mod feeds;
 mod fixture;
 mod keys;
 mod lists;

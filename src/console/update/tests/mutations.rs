@@ -7,10 +7,10 @@ use super::fixture::{
     confirmed, endpoint, incident, is_execution, plan, planned, queue, queue_name, queues, snapshot, stage, stage_with,
     url,
 };
-use crate::console::action::{ACTIONS, ActionId};
+use crate::console::action::{ACTIONS, ActionId, ActionSpec};
 use crate::console::dialog::{ARMED_AFTER, COMMANDS_MAX, Dialog, Friction, ScopeKind};
 use crate::console::journal::Tone;
-use crate::console::state::Mode;
+use crate::console::state::{Mode, View};
 use crate::console::{Effect, Event};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
@@ -42,9 +42,18 @@ fn way_to(action: ActionId) -> &'static str {
     }
 }
 
+/// What changes something in the lists of the snapshot; `feeds` plays the others.
+fn changing() -> impl Iterator<Item = &'static ActionSpec> {
+    let of_a_snapshot = [View::Queues, View::Endpoints];
+    ACTIONS.iter().filter(move |spec| {
+        let here = of_a_snapshot.iter().any(|view| spec.context.has(*view));
+        spec.mutates() && here && spec.id != ActionId::EditPolicy
+    })
+}
+
 #[test]
 fn every_action_that_changes_something_is_planned_confirmed_and_then_executed() {
-    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+    for spec in changing() {
         let mut stage = stage(incident());
         stage.play(way_to(spec.id));
         let effects = stage.play(spec.keys[0]);
@@ -68,7 +77,7 @@ fn every_action_that_changes_something_is_planned_confirmed_and_then_executed() 
 
 #[test]
 fn a_console_that_may_only_look_refuses_every_action_that_changes_something() {
-    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+    for spec in changing() {
         let mut stage = stage_with(Access::ReadOnly, incident());
         stage.play(way_to(spec.id));
         assert!(stage.play(spec.keys[0]).is_empty(), "{}", spec.name);

@@ -50,7 +50,7 @@ fn key_code() -> impl Strategy<Value = KeyCode> {
         KeyCode::Null,
         KeyCode::F(5),
     ];
-    let letters: Vec<char> = "12345jkgG/sSvu* rzbcRAPUTDn?xdepth>=y09".chars().collect();
+    let letters: Vec<char> = "123456789jkgG/sSvu* rzbcRAPUTDEXHtn?xdepth>=y0".chars().collect();
     prop_oneof![
         1 => proptest::sample::select(named.to_vec()),
         3 => proptest::sample::select(letters).prop_map(KeyCode::Char),
@@ -179,15 +179,12 @@ impl Play {
                 (0..plans.len()).map(item).collect()
             }
             Effect::Look(DetailQuery { subject, browse }) => vec![Event::Detail(Box::new(DetailAnswer {
-                subject,
-                taken_at: self.stage.now,
-                queue: None,
-                endpoint: None,
-                attempts: Ok(Vec::new()),
                 messages: browse.then(|| Ok(Vec::new())),
+                ..DetailAnswer::nothing(subject, self.stage.now)
             }))],
+            Effect::Feed(query) => vec![Event::Fed(super::feeds::fed(query, self.stage.now, well))],
             Effect::Arrange(job) => vec![Event::Arranged(job.run())],
-            Effect::Refresh | Effect::Copy(_) | Effect::Suspend | Effect::Quit => Vec::new(),
+            Effect::Refresh | Effect::Copy(_) | Effect::Edit(_) | Effect::Suspend | Effect::Quit => Vec::new(),
         }
     }
 

@@ -8,15 +8,21 @@
 //! ```
 
 mod attempts;
+mod letter;
 mod messages;
+mod policy;
+mod run;
 mod why;
+
+use std::borrow::Cow;
 
 use ratatui::layout::Rect;
 
 use super::super::action::ActionId;
-use super::super::detail::{Detail, DetailAnswer, DetailTab, Subject};
+use super::super::detail::{About, Detail, DetailAnswer, DetailTab, Subject};
 use super::super::state::State;
 use super::super::theme::Role;
+use super::policy_form;
 use super::canvas::{Canvas, behind, below, cells, row};
 use super::words::{ago, span};
 use crate::domain::text::width;
@@ -38,19 +44,26 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
         return;
     };
     match detail.tab {
+        DetailTab::Why if matches!(detail.subject, Subject::Letter(_)) => letter::paint(canvas, body, detail, answer),
         DetailTab::Why => why::paint(canvas, body, detail, answer),
+        DetailTab::Payload => letter::paint(canvas, body, detail, answer),
+        DetailTab::Progress | DetailTab::Items => run::paint(canvas, body, detail, answer),
         DetailTab::Attempts => attempts::paint(canvas, body, detail, answer),
         DetailTab::Messages => {
             let key = state.keymap.label(ActionId::Browse).unwrap_or_default();
             messages::paint(canvas, body, detail, answer, &key);
         }
+        DetailTab::Schedule | DetailTab::History => policy::paint(canvas, body, detail, answer),
     }
 }
 
 fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
     let (kind, name) = match &detail.subject {
-        Subject::Queue(name) => ("Queue ", name.as_str()),
-        Subject::Endpoint(url) => ("Endpoint ", url.as_str()),
+        Subject::Queue(name) => ("Queue ", Cow::Borrowed(name.as_str())),
+        Subject::Endpoint(url) => ("Endpoint ", Cow::Borrowed(url.as_str())),
+        Subject::Run(id) => ("Run ", Cow::Borrowed(id.as_str())),
+        Subject::Letter(id) => ("Dead letter ", Cow::Borrowed(id.as_str())),
+        Subject::Policy(scope) => ("Retry policy of ", Cow::Owned(policy_form::scope(scope))),
     };
     let age = age(canvas, detail);
     let age_width = cells(width(&age));
@@ -59,7 +72,7 @@ fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
         width: area.width.saturating_sub(age_width + 1),
         ..area
     };
-    canvas.pieces(room, &[(kind, Role::TextMuted), (name, Role::Title)]);
+    canvas.pieces(room, &[(kind, Role::TextMuted), (&name, Role::Title)]);
 }
 
 fn age(canvas: &Canvas<'_>, detail: &Detail) -> String {
@@ -76,10 +89,7 @@ fn age(canvas: &Canvas<'_>, detail: &Detail) -> String {
 
 fn tabs(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
     let mut rest = area;
-    for tab in DetailTab::ALL {
-        if tab == DetailTab::Messages && matches!(detail.subject, Subject::Endpoint(_)) {
-            continue;
-        }
+    for tab in detail.subject.tabs().iter().copied() {
         let role = if tab == detail.tab {
             Role::TabSelected
         } else {
@@ -106,6 +116,14 @@ fn number(detail: &Detail, tab: DetailTab) -> String {
                 ..
             }),
         ) => messages.len(),
+        (DetailTab::History, _) => match detail.about() {
+            Some(About::Policy { history, .. }) => history.len(),
+            Some(About::Run(_) | About::Letter(_)) | None => return String::new(),
+        },
+        (DetailTab::Items, _) => match detail.run() {
+            Some(run) => return format!(" {}", run.run.record.total),
+            None => return String::new(),
+        },
         _ => return String::new(),
     };
     format!(" {number}")

@@ -194,6 +194,11 @@ fn sums(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot)
     } else {
         Role::Text
     };
+    let text = match (dead, state.died_at) {
+        (Some(1..), Some(at)) => format!("{text}, the newest {}; 5 shows them", words::ago(canvas.now, at)),
+        (Some(1..), None) => format!("{text}; 5 shows them"),
+        _ => text,
+    };
     let taken = canvas.text(row(area, line), &text, role);
     let who = format!(" · {}", daemons(state, snapshot));
     canvas.text(behind(row(area, line), taken), &who, Role::TextMuted);

@@ -1,0 +1,187 @@
+//! Asks for the rows of the list in front, page by page up to as many as were asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Link, NOT_CONNECTED};
+use crate::ambient::Clock;
+use crate::console::feed::{Batch, Fed, FedRows, FeedQuery};
+use crate::domain::dead_letter::DeadLetter;
+use crate::domain::text::show;
+use crate::engine::dead::{DeadGroup, DeadListQuery, DeadQueueView, DeadSelection};
+use crate::engine::error::chain;
+use crate::engine::policies::PolicyView;
+use crate::engine::query::{AuditEntry, PolicyScope};
+use crate::engine::runs::RunView;
+use crate::engine::{Answer, Engine, Query};
+
+/// Groups that are listed, at most.
+const GROUPS_MAX: u32 = 1_000;
+/// How long looks at queues are waited for; what they find after that comes with the next answer.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Cells of a queue's name, and of why it cannot be looked at.
+const NAME_MAX: usize = 60;
+const WHY_MAX: usize = 200;
+/// Rows of one question to the engine, at most.
+const PAGE_MAX: u32 = 500;
+
+/// The answer to `query`.
+pub(super) async fn ask(link: Option<Link>, query: FeedQuery, clock: &Clock) -> Fed {
+    let taken_at = clock.now();
+    let rows = match link {
+        Some(link) => rows(&link.engine, &query).await,
+        None => Err(NOT_CONNECTED.to_owned()),
+    };
+    Fed { query, taken_at, rows }
+}
+
+async fn rows(engine: &Engine, query: &FeedQuery) -> Result<FedRows, String> {
+    match query {
+        FeedQuery::Audit { limit } => audit(engine, *limit).await.map(FedRows::Audit),
+        FeedQuery::Policies => policies(engine).await.map(FedRows::Policies),
+        FeedQuery::Runs { limit } => runs(engine, *limit).await.map(FedRows::Runs),
+        FeedQuery::DeadGroups { filter } => dead_groups(engine, filter.clone()).await.map(FedRows::DeadGroups),
+        FeedQuery::DeadLetters { group, filter, limit } => {
+            let selection = DeadSelection {
+                queue: None,
+                group: Some(group.clone()),
+                filter: filter.clone(),
+            };
+            dead_letters(engine, selection, *limit).await.map(FedRows::DeadLetters)
+        }
+    }
+}
+
+async fn runs(engine: &Engine, limit: u32) -> Result<Batch<RunView>, String> {
+    let mut rows: Vec<Arc<RunView>> = Vec::new();
+    loop {
+        let next = Query::Runs {
+            before: rows.last().map(|run| run.record.id.clone()),
+            limit: left(limit, rows.len()).min(PAGE_MAX),
+        };
+        let Answer::Runs(page) = up(engine, next).await? else {
+            return Err(unexpected());
+        };
+        let more = page.next_cursor.is_some() && !page.items.is_empty();
+        rows.extend(page.items.into_iter().map(Arc::new));
+        if !more || left(limit, rows.len()) == 0 {
+            return Ok(batch(rows, more));
+        }
+    }
+}
+
+async fn dead_groups(engine: &Engine, filter: Option<String>) -> Result<Batch<DeadGroup>, String> {
+    let query = DeadListQuery {
+        selection: DeadSelection {
+            filter,
+            ..DeadSelection::default()
+        },
+        sort: None,
+        limit: GROUPS_MAX,
+        cursor: None,
+        patience: PATIENCE,
+    };
+    let Answer::DeadGroups(found) = up(engine, Query::DeadGroups(query)).await? else {
+        return Err(unexpected());
+    };
+    let rows: Vec<Arc<DeadGroup>> = found.page.items.into_iter().map(Arc::new).collect();
+    let more = rows.len() >= GROUPS_MAX as usize;
+    Ok(Batch {
+        progress: progress(&found.queues),
+        ..batch(rows, more)
+    })
+}
+
+async fn dead_letters(engine: &Engine, selection: DeadSelection, limit: u32) -> Result<Batch<DeadLetter>, String> {
+    let mut rows: Vec<Arc<DeadLetter>> = Vec::new();
+    let mut cursor = None;
+    loop {
+        let query = DeadListQuery {
+            selection: selection.clone(),
+            sort: None,
+            limit: left(limit, rows.len()).min(PAGE_MAX),
+            cursor,
+            patience: PATIENCE,
+        };
+        let Answer::Dead(found) = up(engine, Query::Dead(query)).await? else {
+            return Err(unexpected());
+        };
+        cursor = found.page.next_cursor;
+        rows.extend(found.page.items.into_iter().map(Arc::new));
+        if cursor.is_none() || left(limit, rows.len()) == 0 {
+            return Ok(Batch {
+                progress: progress(&found.queues),
+                ..batch(rows, cursor.is_some())
+            });
+        }
+    }
+}
+
+/// What is being looked through, else what cannot be.
+fn progress(queues: &[DeadQueueView]) -> Option<String> {
+    let looking = queues.iter().find_map(|queue| Some((queue, queue.looking?)));
+    if let Some((queue, (seen, of))) = looking {
+        let of = of.map_or_else(String::new, |of| format!(" of {of}"));
+        return Some(format!("looking through {}: {seen}{of}", show(queue.name.as_str(), NAME_MAX)));
+    }
+    let mut problems = queues.iter().filter_map(|queue| Some((queue, queue.problem.as_deref()?)));
+    let (queue, why) = problems.next()?;
+    let more = match problems.count() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    Some(format!("! {}: {}{more}", show(queue.name.as_str(), NAME_MAX), show(why, WHY_MAX)))
+}
+
+async fn policies(engine: &Engine) -> Result<Batch<PolicyView>, String> {
+    let Answer::Policy(configured) = up(engine, Query::Policy(PolicyScope::default())).await? else {
+        return Err(unexpected());
+    };
+    let Answer::Policies(page) = up(engine, Query::Policies).await? else {
+        return Err(unexpected());
+    };
+    let rows = std::iter::once(*configured).chain(page.items).map(Arc::new);
+    Ok(batch(rows.collect(), page.next_cursor.is_some()))
+}
+
+async fn audit(engine: &Engine, limit: u32) -> Result<Batch<AuditEntry>, String> {
+    let mut rows = Vec::new();
+    let mut before = None;
+    loop {
+        let next = Query::Audit {
+            before,
+            limit: left(limit, rows.len()).min(PAGE_MAX),
+        };
+        let Answer::Audit(page) = up(engine, next).await? else {
+            return Err(unexpected());
+        };
+        before = page.items.last().map(|entry| entry.id);
+        let more = page.next_cursor.is_some() && before.is_some();
+        rows.extend(page.items.into_iter().map(Arc::new));
+        if !more || left(limit, rows.len()) == 0 {
+            return Ok(batch(rows, more));
+        }
+    }
+}
+
+fn batch<R>(rows: Vec<Arc<R>>, more: bool) -> Batch<R> {
+    Batch {
+        rows: Arc::new(rows),
+        more,
+        progress: None,
+    }
+}
+
+/// How many of `limit` are not there yet.
+fn left(limit: u32, have: usize) -> u32 {
+    limit.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX))
+}
+
+async fn up(engine: &Engine, query: Query) -> Result<Answer, String> {
+    engine.query(query).await.map_err(|error| chain(&error))
+}
+
+/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
+fn unexpected() -> String {
+    "the engine answered another question".to_owned()
+}

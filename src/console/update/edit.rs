@@ -1,0 +1,50 @@
+//! The payload of a dead letter: handed to an editor, and what came back handed to the confirmation.
+
+use bytes::Bytes;
+use crossterm::event::KeyCode;
+
+use super::scope::Asked;
+use super::{State, confirm, say};
+use crate::console::Effect;
+use crate::console::action::ActionId;
+use crate::console::effect::EditJob;
+use crate::console::journal::Tone;
+use crate::console::state::Mode;
+use crate::engine::Command;
+use crate::engine::runs::Edit;
+
+/// Gives the payload of the open letter to an editor.
+pub(super) fn begin(state: &State) -> Vec<Effect> {
+    let Some(letter) = state.details.last().and_then(|detail| detail.letter()) else {
+        return Vec::new();
+    };
+    let json = letter.message.content_type.as_deref().is_some_and(|kind| kind.contains("json"));
+    vec![Effect::Edit(EditJob {
+        id: letter.letter.id.as_str().to_owned(),
+        body: letter.message.body.clone(),
+        suffix: if json { ".json" } else { ".txt" },
+    })]
+}
+
+/// The editor was left. What is as before changes nothing.
+pub(super) fn edited(state: &mut State, id: String, result: Result<Bytes, String>) -> Vec<Effect> {
+    let body = match result {
+        Ok(body) => body,
+        Err(why) => {
+            say::toast(state, Tone::Bad, &format!("not edited: {why}"));
+            return Vec::new();
+        }
+    };
+    let before = state.details.last().and_then(|detail| detail.letter());
+    let before = before.filter(|letter| letter.letter.id.as_str() == id);
+    if before.is_none_or(|letter| letter.message.body == body) || !matches!(state.mode, Mode::Browse) {
+        say::toast(state, Tone::Note, "the payload is as it was: nothing is changed");
+        return Vec::new();
+    }
+    let edit = Edit {
+        body: Some(body),
+        ..Edit::default()
+    };
+    let command = Command::EditDead { id, edit };
+    confirm::begin(state, ActionId::EditLetter, KeyCode::Char('E'), Asked::one(command))
+}

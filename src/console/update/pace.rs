@@ -1,0 +1,103 @@
+//! How fast a run goes that waits for its confirmation: typed in the dialog, and planned again.
+
+use crossterm::event::{KeyCode, KeyModifiers};
+
+use super::State;
+use super::keys::Press;
+use crate::console::Effect;
+use crate::console::dialog::{Dialog, Friction, Knob, RunPace};
+use crate::console::state::Mode;
+use crate::engine::Command;
+
+/// Digits of a number, at most.
+const DIGITS_MAX: usize = 6;
+
+/// The pace of these commands, where they begin runs.
+pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
+    commands.iter().find_map(|command| match command {
+        Command::Run(order) => Some(RunPace {
+            rate: order.rate,
+            canary: order.canary,
+            typing: None,
+        }),
+        _ => None,
+    })
+}
+
+/// Whether the key turns a knob here: only once the plans are there, and never where it could be an answer.
+pub(super) fn begins(dialog: &Dialog, key: char) -> bool {
+    let answers = matches!(&dialog.friction, Friction::Type { word, .. } if word.contains(key));
+    dialog.pace.is_some() && dialog.plans.is_some() && !answers && knob(key).is_some()
+}
+
+pub(super) fn begin(dialog: &mut Dialog, key: char) {
+    if let (Some(pace), Some(knob)) = (&mut dialog.pace, knob(key)) {
+        pace.typing = Some((knob, String::new()));
+    }
+}
+
+/// A key while the number is typed. What is typed is planned again, so that the plan says how long it takes.
+pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
+    let Mode::Dialog(dialog) = &mut state.mode else {
+        return Vec::new();
+    };
+    let Some(pace) = &mut dialog.pace else {
+        return Vec::new();
+    };
+    let Some((_, digits)) = &mut pace.typing else {
+        return Vec::new();
+    };
+    let control = press.key.modifiers.contains(KeyModifiers::CONTROL);
+    match (press.key.code, control) {
+        (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => pace.typing = None,
+        (KeyCode::Enter, _) => return turn(state),
+        (KeyCode::Backspace, _) => {
+            digits.pop();
+        }
+        (KeyCode::Char(c), false) if c.is_ascii_digit() && digits.len() < DIGITS_MAX => digits.push(c),
+        _ => {}
+    }
+    Vec::new()
+}
+
+const fn knob(key: char) -> Option<Knob> {
+    match key {
+        't' => Some(Knob::Rate),
+        'c' => Some(Knob::Canary),
+        _ => None,
+    }
+}
+
+fn turn(state: &mut State) -> Vec<Effect> {
+    let request = state.next_request;
+    let Mode::Dialog(dialog) = &mut state.mode else {
+        return Vec::new();
+    };
+    let Some(pace) = &mut dialog.pace else {
+        return Vec::new();
+    };
+    let Some((knob, digits)) = pace.typing.take() else {
+        return Vec::new();
+    };
+    match knob {
+        Knob::Rate => pace.rate = digits.parse().ok().filter(|rate| *rate > 0),
+        Knob::Canary => pace.canary = digits.parse().ok().filter(|first| *first > 0),
+    }
+    let Some(task) = state.tasks.iter_mut().find(|task| task.request == dialog.request) else {
+        return Vec::new();
+    };
+    for command in &mut task.commands {
+        if let Command::Run(order) = command {
+            order.rate = pace.rate;
+            order.canary = pace.canary;
+        }
+    }
+    task.request = request;
+    let commands = task.commands.clone();
+    dialog.request = request;
+    dialog.plans = None;
+    dialog.ready_at = None;
+    dialog.typed.clear();
+    state.next_request += 1;
+    vec![Effect::Plan { request, commands }]
+}

@@ -1,0 +1,139 @@
+//! The form of a policy: opened, written, and handed to the confirmation.
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use tui_input::InputRequest;
+
+use super::keys::Press;
+use super::scope::{self, Asked};
+use super::{State, confirm, details, filter, say};
+use crate::console::Effect;
+use crate::console::action::ActionId;
+use crate::console::detail::{DetailQuery, DetailTab, Subject};
+use crate::console::journal::Tone;
+use crate::console::policy_form::PolicyForm;
+use crate::console::state::Mode;
+use crate::engine::Command;
+use crate::engine::policies::{PolicyAct, PolicyEdit};
+
+/// Opens the form of the policy in front; what is saved is looked up.
+pub(super) fn open(state: &mut State, trigger: KeyCode) -> Vec<Effect> {
+    let Ok(scope) = scope::policy(state) else {
+        return Vec::new();
+    };
+    state.mode = Mode::Policy(Box::new(PolicyForm::new(scope.clone(), trigger)));
+    vec![Effect::Look(DetailQuery {
+        subject: Subject::Policy(scope),
+        browse: false,
+    })]
+}
+
+/// Opens the versions of the policy in front.
+pub(super) fn history(state: &mut State) -> Vec<Effect> {
+    match scope::policy(state) {
+        Ok(scope) if state.details.is_empty() => {
+            details::open_at(state, Subject::Policy(scope), DetailTab::History)
+        }
+        Ok(_) => {
+            details::show_part(state, DetailTab::History);
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    }
+}
+
+/// A key while the form is open.
+pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
+    let (code, control) = (press.key.code, press.key.modifiers.contains(KeyModifiers::CONTROL));
+    match (code, control) {
+        (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => state.mode = Mode::Browse,
+        (KeyCode::Enter, _) if press.deliberate => return ask(state),
+        (KeyCode::Up | KeyCode::BackTab, _) => step(state, -1),
+        (KeyCode::Down | KeyCode::Tab, _) => step(state, 1),
+        _ => write(state, press),
+    }
+    Vec::new()
+}
+
+/// What fits is typed into the line; the rest is left out.
+pub(super) fn paste(state: &mut State, text: &str) {
+    let line = text.lines().next().unwrap_or_default().trim();
+    for character in line.chars() {
+        edit(state, InputRequest::InsertChar(character));
+    }
+    check(state);
+}
+
+fn step(state: &mut State, by: isize) {
+    let Mode::Policy(form) = &mut state.mode else { return };
+    let last = form.lines.len().saturating_sub(1);
+    form.selected = form.selected.saturating_add_signed(by).min(last);
+}
+
+fn write(state: &mut State, press: Press) {
+    let Mode::Policy(form) = &mut state.mode else { return };
+    if !form.loaded {
+        return;
+    }
+    let Some(line) = form.line_mut() else { return };
+    match press.key.code {
+        KeyCode::Left | KeyCode::Right | KeyCode::Char(' ') if !line.choices.is_empty() => {
+            line.turn(press.key.code != KeyCode::Left);
+        }
+        code => {
+            if let Some(request) = filter::request(code, press.key.modifiers) {
+                edit(state, request);
+            }
+        }
+    }
+    check(state);
+}
+
+fn edit(state: &mut State, request: InputRequest) {
+    let Mode::Policy(form) = &mut state.mode else { return };
+    let loaded = form.loaded;
+    let Some(line) = form.line_mut().filter(|_| loaded) else {
+        return;
+    };
+    match request {
+        InputRequest::InsertChar(character) if !line.takes(character) => {}
+        request => {
+            line.input.handle(request);
+        }
+    }
+}
+
+fn check(state: &mut State) {
+    if let Mode::Policy(form) = &mut state.mode {
+        form.check();
+    }
+}
+
+/// Asks for the plan, which says what the policy would do to what waits.
+fn ask(state: &mut State) -> Vec<Effect> {
+    let Mode::Policy(form) = &state.mode else {
+        return Vec::new();
+    };
+    if !form.loaded {
+        return Vec::new();
+    }
+    if let Some(problem) = &form.problem {
+        let text = format!("not saved: {problem}");
+        say::toast(state, Tone::Warning, &text);
+        return Vec::new();
+    }
+    let edit = PolicyEdit {
+        scope: form.scope.clone(),
+        act: PolicyAct::Set(form.document()),
+        expected: None,
+    };
+    let Mode::Policy(form) = std::mem::take(&mut state.mode) else {
+        return Vec::new();
+    };
+    state.behind = Some(form);
+    confirm::begin(
+        state,
+        ActionId::EditPolicy,
+        KeyCode::Enter,
+        Asked::one(Command::Policy(edit)),
+    )
+}

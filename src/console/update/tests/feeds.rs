@@ -1,0 +1,535 @@
+//! The lists that are asked for while they are in front, and what is done with their rows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::Stage;
+use super::fixture::{incident, plan, planned, settings, stage, stage_with, url};
+use crate::console::detail::{About, DetailAnswer, Subject};
+use crate::console::dialog::Friction;
+use crate::console::feed::{Batch, Fed, FedRows, FeedQuery, PAGE};
+use crate::console::state::{Mode, View};
+use crate::console::{Effect, Event};
+use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, Home, Likeness};
+use crate::domain::death::DeathHistory;
+use crate::domain::id::{Epoch, QueueName};
+use crate::domain::message::Message;
+use crate::domain::policy::{PolicySource, RetryPolicy};
+use crate::domain::run::{RunCounts, RunState, RunWish};
+use crate::domain::time::Timestamp;
+use crate::engine::dead::{DeadDetail, DeadGroup};
+use crate::engine::policies::{PolicyAct, PolicyView};
+use crate::engine::query::{PolicyScope, PolicyVersion};
+use crate::engine::runs::{OrderKind, RunView, Selection};
+use crate::engine::{Access, Command, Plan};
+
+/// An answer with a few rows, or without.
+pub(super) fn fed(query: FeedQuery, now: Timestamp, well: bool) -> Fed {
+    let rows = match &query {
+        FeedQuery::Audit { .. } => FedRows::Audit(batch(Vec::new(), false)),
+        FeedQuery::Policies => FedRows::Policies(batch(vec![policy(None), policy(Some("https://shop.example/"))], false)),
+        FeedQuery::Runs { .. } => FedRows::Runs(batch(vec![run("r1", RunState::Running), run("r2", RunState::Done)], false)),
+        FeedQuery::DeadGroups { .. } => FedRows::DeadGroups(batch(vec![group("status 422", 40), group("rejected", 2)], false)),
+        FeedQuery::DeadLetters { .. } => FedRows::DeadLetters(batch((1..=3).map(letter).collect(), false)),
+    };
+    Fed {
+        query,
+        taken_at: now,
+        rows: if well { Ok(rows) } else { Err("unreachable".to_owned()) },
+    }
+}
+
+fn batch<R>(rows: Vec<R>, more: bool) -> Batch<R> {
+    Batch {
+        rows: Arc::new(rows.into_iter().map(Arc::new).collect()),
+        more,
+        progress: None,
+    }
+}
+
+fn group(what: &str, count: u64) -> DeadGroup {
+    DeadGroup {
+        fingerprint: dead_letter::fingerprint("shop.example/", what),
+        place: "shop.example/".to_owned(),
+        what: what.to_owned(),
+        count,
+        first_failed_at: None,
+        last_failed_at: None,
+        recent: 0,
+        before: 0,
+    }
+}
+
+fn letter_id(number: u8) -> DeadLetterId {
+    let like = Likeness {
+        digest: [number; 16],
+        collapses: false,
+    };
+    DeadLetterId::new(&like, 1)
+}
+
+fn letter(number: u8) -> DeadLetter {
+    DeadLetter {
+        id: letter_id(number),
+        home: Home::Broker,
+        queue: QueueName::parse("dead").unwrap(),
+        position: u64::from(number),
+        origin: None,
+        message_id: None,
+        url: None,
+        execution: None,
+        reason: "refused".to_owned(),
+        class: None,
+        status: Some(422),
+        error: None,
+        attempts: None,
+        first_failed_at: None,
+        last_failed_at: Some(Timestamp::from_seconds(1_700_000_000 - i64::from(number))),
+        expires_at: None,
+        redriven: 0,
+        fingerprint: String::new(),
+        place: String::new(),
+        what: String::new(),
+        size_bytes: 2,
+        redelivered: false,
+    }
+}
+
+fn run(id: &str, state: RunState) -> RunView {
+    let at = Timestamp::from_seconds(1_700_000_000);
+    RunView {
+        record: crate::store::RunRecord {
+            id: id.to_owned(),
+            command: "dead redrive".to_owned(),
+            state,
+            counts: RunCounts::default(),
+            total: 10,
+            rate: None,
+            canary: None,
+            actor: "ana".to_owned(),
+            reason: None,
+            note: None,
+            plan: String::new(),
+            hash: String::new(),
+            owner: None,
+            epoch: Epoch(1),
+            created_at: at,
+            started_at: Some(at),
+            updated_at: at,
+            ended_at: None,
+        },
+        eta: None,
+        owner: None,
+        taken_at: at,
+    }
+}
+
+fn policy(of: Option<&str>) -> PolicyView {
+    let scope = PolicyScope {
+        event_type: None,
+        url: of.map(url),
+    };
+    PolicyView {
+        newest: of.map(|_| PolicyVersion {
+            scope: scope.clone(),
+            version: 2,
+            document: Some(r#"{"maximum_delay":60}"#.to_owned()),
+            author: "ana".to_owned(),
+            at: Timestamp::from_seconds(1_700_000_000),
+        }),
+        scope,
+        effective: RetryPolicy::default(),
+        source: PolicySource::Default,
+    }
+}
+
+fn asked(effects: &[Effect]) -> Vec<FeedQuery> {
+    let query = |effect: &Effect| match effect {
+        Effect::Feed(query) => Some(query.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(query).collect()
+}
+
+impl Stage {
+    /// Answers the question for the list in front.
+    fn feed(&mut self) {
+        let query = self.state.feed().unwrap().asked.clone().unwrap().0;
+        let fed = fed(query, self.now, true);
+        self.event(Event::Fed(fed));
+    }
+}
+
+fn at(key: &str) -> Stage {
+    let mut stage = stage(incident());
+    stage.play(key);
+    stage.feed();
+    stage
+}
+
+fn commands(stage: &mut Stage, key: &str) -> Vec<Command> {
+    let effects = stage.play(key);
+    let plans: Vec<Effect> = effects
+        .into_iter()
+        .filter(|effect| matches!(effect, Effect::Plan { .. }))
+        .collect();
+    planned(&plans).1
+}
+
+#[track_caller]
+fn check_order(stage: &mut Stage, key: &str, kind: OrderKind, selection: &Selection) {
+    match commands(stage, key).as_slice() {
+        [Command::Run(order)] => assert_eq!((order.kind, &order.selection), (kind, selection)),
+        other => panic!("{other:?}"),
+    }
+    stage.play("Esc");
+}
+
+#[test]
+fn a_list_is_asked_for_only_while_it_is_in_front_and_once_at_a_time() {
+    let mut stage = stage(incident());
+    assert!(asked(&stage.play("2 3 4 9 1")).is_empty());
+    assert_eq!(asked(&stage.play("8")), [FeedQuery::Audit { limit: PAGE }]);
+    assert!(asked(&stage.play("+50 Down +50")).is_empty(), "an answer is due");
+    stage.feed();
+    assert!(asked(&stage.play("+1000")).is_empty());
+    assert_eq!(asked(&stage.play("+1000")).len(), 1, "a refresh later");
+    stage.feed();
+    assert!(asked(&stage.play("1 +9000")).is_empty(), "it is not in front");
+    assert_eq!(asked(&stage.play("8")).len(), 1);
+}
+
+#[test]
+fn the_console_wakes_when_a_list_in_front_is_due() {
+    let mut stage = at("8");
+    let due = stage.now.plus(Duration::from_secs(2));
+    assert!(stage.state.wake_at().is_some_and(|at| at <= due));
+    stage.play("1");
+    assert!(stage.state.feed().is_none());
+}
+
+#[test]
+fn what_takes_long_is_asked_for_less_often() {
+    let mut stage = stage(incident());
+    stage.play("8 +3000");
+    stage.feed();
+    assert!(asked(&stage.play("+11000")).is_empty());
+    assert_eq!(asked(&stage.play("+1500")).len(), 1);
+}
+
+#[test]
+fn what_is_frozen_stays_and_is_not_asked_for() {
+    let mut stage = at("5");
+    stage.play("+2000 z");
+    let query = stage.state.feed().unwrap().asked.clone().unwrap().0;
+    let nothing = Fed {
+        rows: Ok(FedRows::DeadGroups(batch(Vec::new(), false))),
+        ..fed(query, stage.now, true)
+    };
+    stage.event(Event::Fed(nothing));
+    assert_eq!(stage.state.dead_groups.table.order.len(), 2);
+    assert!(asked(&stage.play("+9000 Down r")).is_empty());
+    assert_eq!(asked(&stage.play("z")).len(), 1);
+}
+
+#[test]
+fn a_failure_keeps_the_rows_and_is_said() {
+    let mut stage = at("7");
+    stage.play("+2000");
+    let query = stage.state.feed().unwrap().asked.clone().unwrap().0;
+    stage.event(Event::Fed(fed(query, stage.now, false)));
+    assert_eq!(stage.state.runs.table.order.len(), 2);
+    assert_eq!(stage.state.runs.feed.problem.as_deref(), Some("unreachable"));
+    assert!(!stage.state.is_fed());
+    assert_eq!(asked(&stage.play("r")).len(), 1, "asked again at once");
+}
+
+#[test]
+fn more_rows_are_asked_for_when_the_selection_nears_the_end() {
+    let mut stage = stage(incident());
+    stage.play("8");
+    let entry = |id: i64| crate::engine::query::AuditEntry {
+        id,
+        at: Timestamp::from_seconds(id),
+        entry: crate::store::NewAudit {
+            actor: "ana".to_owned(),
+            command: "redeliver".to_owned(),
+            target: "x".to_owned(),
+            reason: None,
+            plan: None,
+            result: "done".to_owned(),
+            detail: String::new(),
+        },
+        hash: String::new(),
+    };
+    let rows = (0..i64::from(PAGE)).map(entry).collect();
+    let answer = Fed {
+        query: FeedQuery::Audit { limit: PAGE },
+        taken_at: stage.now,
+        rows: Ok(FedRows::Audit(batch(rows, true))),
+    };
+    assert!(asked(&stage.event(Event::Fed(answer))).is_empty());
+    assert_eq!(asked(&stage.play("End")), [FeedQuery::Audit { limit: 2 * PAGE }]);
+}
+
+#[test]
+fn a_group_is_opened_into_its_letters_and_closed_again() {
+    let mut stage = at("5");
+    let effects = stage.play("Enter");
+    let [FeedQuery::DeadLetters { group, filter: None, .. }] = &asked(&effects)[..] else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(*group, dead_letter::fingerprint("shop.example/", "status 422"));
+    assert!(stage.state.dead_letters.table.rows.is_empty(), "no letter of another group");
+    stage.feed();
+    assert_eq!(stage.state.dead_letters.table.order.len(), 3);
+    let effects = stage.play("Enter");
+    let subject = Subject::Letter(letter_id(1).as_str().to_owned());
+    assert!(matches!(&effects[..], [Effect::Look(query)] if query.subject == subject));
+    stage.play("Esc");
+    assert!(stage.state.details.is_empty() && stage.state.dead_group.is_some());
+    stage.play("Esc");
+    assert!(stage.state.dead_group.is_none());
+    assert_eq!(stage.state.dead_groups.table.order.len(), 2);
+}
+
+#[test]
+fn the_filter_of_dead_letters_is_part_of_the_question() {
+    let mut stage = at("5");
+    let effects = stage.play("/status_=_422 Enter");
+    let filter = Some("status = 422".to_owned());
+    assert_eq!(asked(&effects).last(), Some(&FeedQuery::DeadGroups { filter }));
+    assert_eq!(stage.state.dead_groups.table.order.len(), 2, "the rows stay until the answer");
+}
+
+#[test]
+fn dead_letters_are_named_by_group_by_id_or_by_what_the_filter_says() {
+    let mut stage = at("5");
+    let first = dead_letter::fingerprint("shop.example/", "status 422");
+    check_order(&mut stage, "R", OrderKind::Redrive, &Selection::Group(first.clone()));
+    check_order(&mut stage, "X", OrderKind::Discard, &Selection::Group(first.clone()));
+    check_order(&mut stage, "A", OrderKind::Redrive, &Selection::All);
+    stage.play("/status_=_422 Enter");
+    stage.feed();
+    check_order(&mut stage, "A", OrderKind::Redrive, &Selection::Filter("status = 422".to_owned()));
+    stage.play("Enter");
+    stage.feed();
+    let id = |number: u8| letter_id(number).as_str().to_owned();
+    check_order(&mut stage, "R", OrderKind::Redrive, &Selection::Ids(vec![id(1)]));
+    check_order(&mut stage, "A", OrderKind::Redrive, &Selection::Group(first.clone()));
+    stage.play("Space Down Space");
+    check_order(&mut stage, "X", OrderKind::Discard, &Selection::Ids(vec![id(1), id(2)]));
+    stage.play("/attempts_>_3 Enter");
+    stage.feed();
+    let filter = format!("fingerprint = \"{first}\" and (attempts > 3)");
+    check_order(&mut stage, "A", OrderKind::Redrive, &Selection::Filter(filter));
+}
+
+#[test]
+fn marked_groups_are_a_run_each() {
+    let mut stage = at("5");
+    stage.play("*");
+    assert_eq!(commands(&mut stage, "R").len(), 2);
+}
+
+#[test]
+fn marks_that_the_answer_does_not_have_are_hidden_and_still_meant() {
+    let mut stage = at("5");
+    stage.play("Enter");
+    stage.feed();
+    stage.play("*");
+    stage.play("+2000");
+    let query = stage.state.feed().unwrap().asked.clone().unwrap().0;
+    let only_one = Fed {
+        rows: Ok(FedRows::DeadLetters(batch(vec![letter(2)], false))),
+        ..fed(query, stage.now, true)
+    };
+    stage.event(Event::Fed(only_one));
+    commands(&mut stage, "R");
+    let Mode::Dialog(dialog) = &stage.state.mode else {
+        panic!("a dialog");
+    };
+    assert_eq!((dialog.scope.shown, dialog.scope.hidden), (1, 2));
+}
+
+fn run_plan(command: &Command, messages: u64) -> Plan {
+    Plan {
+        messages: Some(messages),
+        ..plan(command)
+    }
+}
+
+/// The dialog of a redrive of so many, planned.
+fn redriving(messages: u64) -> Stage {
+    let mut stage = at("5");
+    let commands = commands(&mut stage, "R");
+    let request = stage.state.next_request - 1;
+    stage.event(Event::Planned {
+        request,
+        result: Ok(commands.iter().map(|command| run_plan(command, messages)).collect()),
+    });
+    stage
+}
+
+#[test]
+fn the_friction_of_a_redrive_is_by_its_messages() {
+    let friction = |messages| match &redriving(messages).state.mode {
+        Mode::Dialog(dialog) => dialog.friction.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(friction(3), Friction::Key('y'));
+    let what = "number of dead letters";
+    let word = "412".to_owned();
+    assert_eq!(friction(412), Friction::Type { what, word });
+}
+
+#[test]
+fn the_rate_is_typed_in_the_dialog_and_planned_again() {
+    let mut stage = redriving(412);
+    assert!(stage.play("t 'x5 Enter").is_empty() || !stage.state.tasks.is_empty());
+    let mut stage = redriving(412);
+    let effects = stage.play("t '50 Enter");
+    let (_, commands) = planned(&effects);
+    let [Command::Run(order)] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    assert_eq!((order.rate, order.canary), (Some(50), None));
+    let Mode::Dialog(dialog) = &stage.state.mode else {
+        panic!("a dialog");
+    };
+    assert!(dialog.plans.is_none() && dialog.typed.is_empty());
+    let effects = stage.play("Esc");
+    assert!(effects.is_empty() && matches!(stage.state.mode, Mode::Browse));
+}
+
+#[test]
+fn a_run_is_paused_resumed_and_cancelled_where_that_makes_sense() {
+    let mut stage = at("7");
+    let wish = |stage: &mut Stage, key: &str| match commands(stage, key).as_slice() {
+        [Command::ChangeRun { id, wish }] => (id.clone(), *wish),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(wish(&mut stage, "P"), ("r1".to_owned(), RunWish::Pause));
+    stage.play("Esc");
+    assert_eq!(wish(&mut stage, "X"), ("r1".to_owned(), RunWish::Cancel));
+    stage.play("Esc U");
+    assert_eq!(stage.toasts(), ["resume: a run that is running cannot be resumed"]);
+    stage.play("+9000 * P");
+    let Mode::Dialog(dialog) = &stage.state.mode else {
+        panic!("a dialog");
+    };
+    assert_eq!((dialog.scope.shown, dialog.scope.skipped), (1, 1));
+}
+
+/// The form of the second policy, filled with what is saved.
+fn writing() -> Stage {
+    let mut stage = at("6");
+    stage.play("Down E");
+    let view = policy(Some("https://shop.example/"));
+    let scope = view.scope.clone();
+    let answer = DetailAnswer {
+        about: Some(Ok(About::Policy {
+            view: Box::new(view),
+            history: Vec::new(),
+        })),
+        ..DetailAnswer::nothing(Subject::Policy(scope), stage.now)
+    };
+    stage.event(Event::Detail(Box::new(answer)));
+    stage
+}
+
+#[test]
+fn a_policy_is_written_checked_and_planned_and_cancelling_goes_back_to_what_was_written() {
+    let mut stage = writing();
+    stage.play("'x");
+    let Mode::Policy(form) = &stage.state.mode else {
+        panic!("a form");
+    };
+    assert_eq!(form.problem.as_ref().unwrap().field.as_deref(), Some("retries_with_no_delay"));
+    assert!(stage.play("Enter").is_empty(), "what is wrong is not planned");
+    let effects = stage.play("Backspace '0 Enter");
+    let (_, commands) = planned(&effects);
+    let [Command::Policy(edit)] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    let expected = r#"{"retries_with_no_delay":0,"maximum_delay":60}"#;
+    assert_eq!(edit.act, PolicyAct::Set(expected.to_owned()));
+    stage.play("Esc");
+    assert!(matches!(&stage.state.mode, Mode::Policy(form) if form.document() == expected));
+    stage.play("Esc");
+    assert!(matches!(stage.state.mode, Mode::Browse));
+}
+
+#[test]
+fn a_choice_is_turned_and_the_configurations_policy_is_not_written_here() {
+    let mut stage = writing();
+    let line = match &stage.state.mode {
+        Mode::Policy(form) => form.lines.iter().position(|line| line.key == "on_exhausted").unwrap(),
+        other => panic!("{other:?}"),
+    };
+    for _ in 0..line {
+        stage.play("Down");
+    }
+    stage.play("Right Right");
+    assert!(matches!(&stage.state.mode, Mode::Policy(form) if form.policy.on_exhausted.as_str() == "dead_letter"));
+    let mut stage = at("6");
+    stage.play("E");
+    assert_eq!(
+        stage.toasts(),
+        ["edit policy: this one is the configuration's: delivery.retry_policy"]
+    );
+}
+
+#[test]
+fn the_payload_of_an_open_letter_is_edited_outside_and_planned() {
+    let mut stage = at("5");
+    stage.play("Enter");
+    stage.feed();
+    stage.play("E");
+    assert_eq!(stage.toasts(), ["edit: open the dead letter first (Enter)"]);
+    stage.play("Enter");
+    let id = letter_id(1).as_str().to_owned();
+    let detail = DeadDetail {
+        letter: letter(1),
+        message: Message {
+            body: Bytes::from_static(b"{}"),
+            ..Message::default()
+        },
+        history: DeathHistory::default(),
+        target: Err("unknown".to_owned()),
+    };
+    let answer = DetailAnswer {
+        about: Some(Ok(About::Letter(Box::new(detail)))),
+        ..DetailAnswer::nothing(Subject::Letter(id.clone()), stage.now)
+    };
+    stage.event(Event::Detail(Box::new(answer)));
+    assert!(matches!(&stage.play("E")[..], [Effect::Edit(job)] if job.id == id && job.body == "{}"));
+    let same = Event::Edited {
+        id: id.clone(),
+        result: Ok(Bytes::from_static(b"{}")),
+    };
+    assert!(stage.event(same).is_empty());
+    let changed = Event::Edited {
+        id,
+        result: Ok(Bytes::from_static(b"[]")),
+    };
+    let effects = stage.event(changed);
+    assert!(matches!(planned(&effects).1.as_slice(), [Command::EditDead { .. }]));
+}
+
+#[test]
+fn whoever_may_only_look_changes_nothing_here_either() {
+    assert_eq!(settings(Access::ReadOnly).access, Access::ReadOnly);
+    let mut stage = stage_with(Access::ReadOnly, incident());
+    for (key, actions) in [("5", "R A X E"), ("6", "E X R"), ("7", "P U X R")] {
+        stage.play(key);
+        stage.feed();
+        let effects = stage.play(actions);
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Plan { .. } | Effect::Edit(_))));
+        assert!(matches!(stage.state.mode, Mode::Browse));
+        assert!(stage.toasts().iter().all(|toast| toast.contains("read-only")), "{:?}", stage.toasts());
+    }
+    assert_eq!(stage.state.view, View::Runs);
+}

@@ -1,0 +1,73 @@
+//! What a confirmation says of a run: how much, how old, how long it takes, what is taken off; and its pace.
+//!
+//! ```text
+//! │ 412 dead letters, 201.3 KiB; died between 2d04h ago and 12 s ago; takes about 42 s
+//! │ taken off: x-death, x-first-death-queue
+//! │ t  at most 10 a second   c  asks after the first 5
+//! ```
+
+use std::fmt::Write as _;
+
+use super::super::dialog::{Knob, RunPace};
+use super::super::theme::Role;
+use super::dialog::Line;
+use super::list::OUTSIDE_MAX;
+use super::words::{ago, plural, size, span};
+use crate::domain::text::show;
+use crate::domain::time::Timestamp;
+use crate::engine::command::RunPlan;
+
+/// Samples that are shown, and headers that are named, at most.
+const SAMPLES_MAX: usize = 2;
+const DROPPED_MAX: usize = 8;
+
+/// What is known of the run.
+pub(super) fn lines(now: Timestamp, run: &RunPlan) -> Vec<String> {
+    let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
+    let mut text = format!("{}, {}", plural(run.total, "dead letter", "dead letters"), size(bytes));
+    if run.refused > 0 {
+        let _ = write!(text, ", {} of them cannot go anywhere", run.refused);
+    }
+    match (run.oldest, run.newest) {
+        (Some(oldest), Some(newest)) => {
+            let _ = write!(text, "; died between {} and {}", ago(now, oldest), ago(now, newest));
+        }
+        (Some(at), None) | (None, Some(at)) => {
+            let _ = write!(text, "; died {}", ago(now, at));
+        }
+        (None, None) => {}
+    }
+    if let Some(takes) = run.estimated {
+        let _ = write!(text, "; takes about {}", span(takes));
+    }
+    let mut lines = vec![text];
+    if !run.dropped.is_empty() {
+        let names: Vec<String> = run.dropped.iter().take(DROPPED_MAX).map(|name| show(name, OUTSIDE_MAX)).collect();
+        let more = run.dropped.len().saturating_sub(DROPPED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        lines.push(format!("taken off and kept in the journal: {}{more}", names.join(", ")));
+    }
+    lines.extend(run.samples.iter().take(SAMPLES_MAX).map(|sample| show(sample, OUTSIDE_MAX)));
+    lines
+}
+
+/// How fast it goes and where it asks, with the keys that change it.
+pub(super) fn pace(pace: &RunPace) -> Line {
+    if let Some((knob, digits)) = &pace.typing {
+        return vec![
+            (format!("{}: ", knob.asks()), Role::DialogKey),
+            (digits.clone(), Role::Input),
+            ("▏ Enter plans it again".to_owned(), Role::TextMuted),
+        ];
+    }
+    let rate = pace.rate.map_or_else(|| "as fast as goes".to_owned(), |rate| format!("at most {rate} a second"));
+    let canary = pace.canary.map_or_else(|| "goes through".to_owned(), |first| format!("asks after the first {first}"));
+    let key = |knob: Knob| (format!("{}  ", knob.key()), Role::DialogKey);
+    vec![
+        key(Knob::Rate),
+        (rate, Role::Info),
+        ("   ".to_owned(), Role::Text),
+        key(Knob::Canary),
+        (canary, Role::Info),
+    ]
+}

@@ -1,0 +1,122 @@
+//! The form of a policy: a line for each key, and the schedule that comes of it.
+//!
+//! ```text
+//! ┌ retry policy of stock.example/changed ─────────────────────────────────────────┐
+//! │ ▌ retries_with_no_delay        0             41 attempts in 3d02h, then park    │
+//! │   minimum_delay_retries        (3)           immediate      0                   │
+//! │   maximum_delay                14400         backoff       37  from 5 s to 4h00m│
+//! │   retry_backoff_function       geometric     ▁▁▁▁▂▂▃▄▅▆▇█                       │
+//! │                                                                                 │
+//! │ ! maximum_delay must be at most 2592000                                         │
+//! └─────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+
+use ratatui::layout::{Position, Rect};
+
+use super::super::policy_form::{FormLine, PolicyForm};
+use super::super::theme::Role;
+use super::canvas::{Canvas, behind, below, cells, row};
+use super::dialog::boxed;
+use super::schedule;
+use super::words;
+use crate::engine::query::PolicyScope;
+
+/// Cells for the keys, and for the values.
+const KEYS: u16 = 31;
+const VALUES: u16 = 14;
+/// From this width on the schedule stands beside the lines.
+const WIDE: u16 = 76;
+
+/// Paints the form over the whole body; answers where the cursor stands.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm) -> Option<Position> {
+    let inner = boxed(canvas, area, &format!("retry policy of {}", scope(&form.scope)), false);
+    if !form.loaded {
+        canvas.text(row(inner, 0), "Looking up what is saved …", Role::Title);
+        return None;
+    }
+    let beside = inner.width >= WIDE;
+    let lines = cells(form.lines.len());
+    let shown = lines.min(inner.height.saturating_sub(if beside { 2 } else { 4 }));
+    let selected = cells(form.selected);
+    let first = (selected + 1).saturating_sub(shown);
+    let mut cursor = None;
+    for (place, line) in (0..shown).zip(form.lines.iter().skip(first.into())) {
+        let at = one(canvas, row(inner, place), form, line, first + place == selected);
+        cursor = cursor.or(at);
+    }
+    let note = below(inner, shown + u16::from(beside));
+    let used = says(
+        canvas,
+        Rect {
+            height: note.height.min(2),
+            ..note
+        },
+        form,
+    );
+    let drawing = if beside {
+        behind(inner, KEYS + VALUES + 2)
+    } else {
+        below(note, used)
+    };
+    schedule::paint(canvas, drawing, &form.policy);
+    cursor
+}
+
+fn one(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm, line: &FormLine, selected: bool) -> Option<Position> {
+    let wrong = form.problem.as_ref().and_then(|problem| problem.field.as_deref()) == Some(line.key.as_str());
+    let key_role = if wrong { Role::Error } else { Role::TextMuted };
+    if selected {
+        canvas.text(area, "▌", Role::Mark);
+    }
+    let key = Rect {
+        width: area.width.min(KEYS - 3),
+        ..behind(area, 2)
+    };
+    canvas.text(key, &line.key, key_role);
+    let value = Rect {
+        width: behind(area, KEYS).width.min(VALUES),
+        ..behind(area, KEYS)
+    };
+    let role = match (selected, wrong) {
+        (true, _) => Role::Input,
+        (false, true) => Role::Error,
+        (false, false) => Role::Text,
+    };
+    if selected {
+        canvas.lay_over(value, Role::Input);
+    }
+    if line.input.value().is_empty() {
+        canvas.text(value, &format!("({})", line.default), Role::TextMuted);
+    } else {
+        canvas.text(value, line.input.value(), role);
+    }
+    let column = cells(line.input.visual_cursor()).min(value.width.saturating_sub(1));
+    if selected && line.choices.is_empty() {
+        canvas.cursor(value.x + column, value.y)
+    } else {
+        None
+    }
+}
+
+/// What is wrong, else what the line takes.
+fn says(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm) -> u16 {
+    if let Some(problem) = &form.problem {
+        return canvas.wrapped(area, &format!("! {problem}"), Role::Error);
+    }
+    let line = form.lines.get(form.selected);
+    let text = match line.map(|line| line.choices.as_slice()) {
+        Some([]) | None => "a number; empty: the default in brackets".to_owned(),
+        Some(choices) => format!("← → {}; empty: the default in brackets", choices.join(", ")),
+    };
+    canvas.wrapped(area, &text, Role::TextMuted)
+}
+
+/// What a policy is for.
+pub(super) fn scope(scope: &PolicyScope) -> String {
+    match (&scope.event_type, &scope.url) {
+        (None, None) => "the configuration (default)".to_owned(),
+        (Some(name), None) => format!("event type {name}"),
+        (None, Some(url)) => words::url(url).to_owned(),
+        (Some(name), Some(url)) => format!("event type {name} to {}", words::url(url)),
+    }
+}
