@@ -64,7 +64,9 @@ fn run(path: &Path) -> Result<(), String> {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut written = Vec::new();
-    let read = fs::File::open(path)?.take(BODY_BYTES_MAX + 1).read_to_end(&mut written)?;
+    let read = fs::File::open(path)?
+        .take(BODY_BYTES_MAX + 1)
+        .read_to_end(&mut written)?;
     if u64::try_from(read).unwrap_or(u64::MAX) > BODY_BYTES_MAX {
         return Err(io::Error::other(format!("it has more than {BODY_BYTES_MAX} bytes")));
     }
