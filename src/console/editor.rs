@@ -21,7 +21,7 @@ const EDITOR: &str = "vi";
 
 /// Lets the operator write; answers what is written then, or why that cannot be used. Blocks as long as the
 /// editor runs; the terminal must have been given back.
-pub fn write(job: &EditJob) -> Result<Bytes, String> {
+pub(super) fn write(job: &EditJob) -> Result<Bytes, String> {
     let path = std::env::temp_dir().join(format!("redrive-{}{}", ambient::new_id(), job.suffix));
     let file = Removed(path);
     create(&file.0, &job.body).map_err(|error| format!("a private file cannot be made: {error}"))?;
@@ -64,7 +64,9 @@ fn run(path: &Path) -> Result<(), String> {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut written = Vec::new();
-    let read = fs::File::open(path)?.take(BODY_BYTES_MAX + 1).read_to_end(&mut written)?;
+    let read = fs::File::open(path)?
+        .take(BODY_BYTES_MAX + 1)
+        .read_to_end(&mut written)?;
     if u64::try_from(read).unwrap_or(u64::MAX) > BODY_BYTES_MAX {
         return Err(io::Error::other(format!("it has more than {BODY_BYTES_MAX} bytes")));
     }

@@ -7,7 +7,7 @@ use tui_input::Input;
 
 use super::detail::{Detail, Subject};
 use super::dialog::{Dialog, Task};
-use super::feed::{Feed, FedList, FeedQuery};
+use super::feed::{FedList, Feed, FeedQuery};
 use super::history::History;
 use super::journal::{Journal, Toast};
 use super::keymap::Keymap;

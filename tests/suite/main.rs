@@ -28,6 +28,7 @@ mod dead;
 mod demo;
 mod embedded;
 mod engine;
+mod events;
 mod faults;
 mod jobs;
 mod layers;

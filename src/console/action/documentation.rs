@@ -16,7 +16,11 @@ pub struct HelpSection {
 }
 
 const SECTIONS: &[HelpSection] = &[
-    HelpSection::new("Act (planned, then confirmed)", ActionId::Redeliver, ActionId::RestoreLetters),
+    HelpSection::new(
+        "Act (planned, then confirmed)",
+        ActionId::Redeliver,
+        ActionId::RestoreLetters,
+    ),
     HelpSection::new("Look", ActionId::PolicyHistory, ActionId::Browse),
     HelpSection::new("Lists", ActionId::Filter, ActionId::Copy),
     HelpSection::new("Data", ActionId::Freeze, ActionId::Refresh),

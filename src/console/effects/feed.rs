@@ -122,15 +122,24 @@ fn progress(queues: &[DeadQueueView]) -> Option<String> {
     let looking = queues.iter().find_map(|queue| Some((queue, queue.looking?)));
     if let Some((queue, (seen, of))) = looking {
         let of = of.map_or_else(String::new, |of| format!(" of {of}"));
-        return Some(format!("looking through {}: {seen}{of}", show(queue.name.as_str(), NAME_MAX)));
+        return Some(format!(
+            "looking through {}: {seen}{of}",
+            show(queue.name.as_str(), NAME_MAX)
+        ));
     }
-    let mut problems = queues.iter().filter_map(|queue| Some((queue, queue.problem.as_deref()?)));
+    let mut problems = queues
+        .iter()
+        .filter_map(|queue| Some((queue, queue.problem.as_deref()?)));
     let (queue, why) = problems.next()?;
     let more = match problems.count() {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
-    Some(format!("! {}: {}{more}", show(queue.name.as_str(), NAME_MAX), show(why, WHY_MAX)))
+    Some(format!(
+        "! {}: {}{more}",
+        show(queue.name.as_str(), NAME_MAX),
+        show(why, WHY_MAX)
+    ))
 }
 
 async fn policies(engine: &Engine) -> Result<Batch<PolicyView>, String> {

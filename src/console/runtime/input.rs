@@ -114,7 +114,11 @@ impl Gate {
             let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
             match poll(&mut polled, None) {
                 // The other thread tells of it.
-                Ok(_) if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) => {
+                Ok(_)
+                    if polled[0]
+                        .revents()
+                        .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) =>
+                {
                     return false;
                 }
                 Ok(_) => {}

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::screen::{Pause, Screen};
 use super::{ConsoleError, input, say, signals};
-use crate::console::{Effect, Event, editor};
 use crate::console::effects::Executor;
 use crate::console::terminal::{self, Terminal};
+use crate::console::{Effect, Event, editor};
 
 /// Between two looks whether a job in the background was brought to the front.
 const FOREGROUND_LOOK: Duration = Duration::from_millis(500);

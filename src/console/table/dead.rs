@@ -23,7 +23,9 @@ impl Row for DeadGroup {
             .greatest_first(),
         Column::new("trend", "Trend", Fixed(12), 2, |row: &Self| count(Some(row.recent))).count(),
         Column::new("first", "First", Fixed(11), 3, |row: &Self| time(row.first_failed_at)).time(),
-        Column::new("fingerprint", "Fingerprint", Fixed(16), 4, |row| text(Some(&row.fingerprint))),
+        Column::new("fingerprint", "Fingerprint", Fixed(16), 4, |row| {
+            text(Some(&row.fingerprint))
+        }),
     ];
     const FIELDS: &'static [Field] = DEAD_FIELDS;
     const SEARCHED: &'static [&'static str] = &["place", "what", "origin", "error"];
@@ -60,7 +62,9 @@ impl Row for DeadLetter {
         })
         .count(),
         Column::new("origin", "Origin", fill(18, 3), 0, |row| text(row.origin.as_deref())),
-        Column::new("message", "Message", fill(12, 2), 1, |row| text(row.message_id.as_deref())),
+        Column::new("message", "Message", fill(12, 2), 1, |row| {
+            text(row.message_id.as_deref())
+        }),
         Column::new("attempts", "Tried", Fixed(6), 3, |row: &Self| count(row.attempts)).count(),
         Column::new("redriven", "Redriven", Fixed(8), 3, |row: &Self| {
             count(Some(row.redriven.into()))

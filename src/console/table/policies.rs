@@ -45,7 +45,11 @@ impl Row for PolicyView {
             text(Some(row.effective.on_exhausted.as_str()))
         }),
         Column::new("version", "Version", Fixed(7), 2, |row: &Self| {
-            count(row.newest.as_ref().and_then(|newest| u64::try_from(newest.version).ok()))
+            count(
+                row.newest
+                    .as_ref()
+                    .and_then(|newest| u64::try_from(newest.version).ok()),
+            )
         })
         .count(),
         Column::new("author", "By", fill(8, 1), 3, |row| {

@@ -31,16 +31,23 @@ const FIELDS: &[Field] = &[
 impl Row for RunView {
     type Id = String;
     const COLUMNS: &'static [Column<Self>] = &[
-        Column::new("at", "Started", Fixed(11), 0, |row: &Self| time(Some(row.record.created_at)))
-            .time()
-            .greatest_first(),
-        Column::new("state", "State", Fixed(11), 0, |row| text(Some(row.record.state.as_str()))),
+        Column::new("at", "Started", Fixed(11), 0, |row: &Self| {
+            time(Some(row.record.created_at))
+        })
+        .time()
+        .greatest_first(),
+        Column::new("state", "State", Fixed(11), 0, |row| {
+            text(Some(row.record.state.as_str()))
+        }),
         Column::new("command", "What", Fixed(13), 0, |row| text(Some(&row.record.command))),
         Column::new("progress", "Progress", Fixed(12), 0, |row: &Self| {
             count(Some(share(row)))
         })
         .greatest_first(),
-        Column::new("done", "Done", Fixed(9), 1, |row: &Self| count(Some(row.record.counts.done))).count(),
+        Column::new("done", "Done", Fixed(9), 1, |row: &Self| {
+            count(Some(row.record.counts.done))
+        })
+        .count(),
         Column::new("total", "Of", Fixed(9), 1, |row: &Self| count(Some(row.record.total))).count(),
         Column::new("failed", "Failed", Fixed(7), 1, |row: &Self| {
             count(Some(row.record.counts.failed))
@@ -50,10 +57,18 @@ impl Row for RunView {
             count(Some(row.record.counts.skipped))
         })
         .count(),
-        Column::new("eta", "Left", Fixed(8), 2, |row: &Self| count(row.eta.map(|eta| eta.as_secs()))).time(),
-        Column::new("rate", "Rate", Fixed(8), 4, |row: &Self| count(row.record.rate.map(u64::from))).count(),
+        Column::new("eta", "Left", Fixed(8), 2, |row: &Self| {
+            count(row.eta.map(|eta| eta.as_secs()))
+        })
+        .time(),
+        Column::new("rate", "Rate", Fixed(8), 4, |row: &Self| {
+            count(row.record.rate.map(u64::from))
+        })
+        .count(),
         Column::new("actor", "Who", fill(8, 1), 4, |row| text(Some(&row.record.actor))),
-        Column::new("reason", "Why", fill(12, 2), 5, |row| text(row.record.reason.as_deref())),
+        Column::new("reason", "Why", fill(12, 2), 5, |row| {
+            text(row.record.reason.as_deref())
+        }),
         Column::new("note", "Note", fill(16, 3), 6, |row| text(row.record.note.as_deref())),
         Column::new("owner", "Worker", fill(8, 1), 7, |row| text(row.owner.as_deref())),
     ];
@@ -92,7 +107,9 @@ impl Row for RunView {
             "failed" => number(record.counts.failed),
             "skipped" => number(record.counts.skipped),
             "total" => number(record.total),
-            "rate" => record.rate.map_or(FieldValue::Missing, |rate| FieldValue::Number(rate.into())),
+            "rate" => record
+                .rate
+                .map_or(FieldValue::Missing, |rate| FieldValue::Number(rate.into())),
             "age" => FieldValue::Duration(now.since(record.created_at)),
             _ => FieldValue::Missing,
         }
@@ -102,7 +119,10 @@ impl Row for RunView {
 /// Thousandths of its items that have an outcome.
 fn share(row: &RunView) -> u64 {
     let settled = row.record.counts.settled();
-    settled.saturating_mul(1_000).checked_div(row.record.total).unwrap_or(1_000)
+    settled
+        .saturating_mul(1_000)
+        .checked_div(row.record.total)
+        .unwrap_or(1_000)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "filters compare counts, exact up to 2^53")]

@@ -218,7 +218,11 @@ fn copy(state: &mut State) -> Vec<Effect> {
             let row = state.dead_letters.table.selected_row();
             row.map(|row| row.id.as_str().to_owned())
         }
-        (None, View::Dead) => state.dead_groups.table.selected_row().map(|row| row.fingerprint.clone()),
+        (None, View::Dead) => state
+            .dead_groups
+            .table
+            .selected_row()
+            .map(|row| row.fingerprint.clone()),
         (None, View::Runs) => state.runs.table.selected_row().map(|row| row.record.id.clone()),
         (None, View::Queues) => state.queues.selected_row().map(|row| row.name.as_str().to_owned()),
         (None, View::Endpoints) => {

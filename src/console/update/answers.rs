@@ -1,7 +1,7 @@
 //! What came of a confirmed action: counted as it goes, said once at the end.
 
-use super::{State, feeds};
 use super::say::{self, counted};
+use super::{State, feeds};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Report, Task};

@@ -44,12 +44,19 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
     possible(state, action)?;
     let (kind, selections) = selections(state, action);
     if selections.len() > COMMANDS_MAX {
-        return Err(format!("{} groups are too many for one go: at most {COMMANDS_MAX}", selections.len()).into());
+        return Err(format!(
+            "{} groups are too many for one go: at most {COMMANDS_MAX}",
+            selections.len()
+        )
+        .into());
     }
     if let Some(Selection::Ids(ids)) = selections.first()
         && ids.len() > IDS_MAX
     {
-        let why = format!("{} letters are too many to name: at most {IDS_MAX}; use their group or a filter", ids.len());
+        let why = format!(
+            "{} letters are too many to name: at most {IDS_MAX}; use their group or a filter",
+            ids.len()
+        );
         return Err(why.into());
     }
     let marks = state.list().map(List::mark_counts).unwrap_or_default();
@@ -72,8 +79,9 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
             gone: 0,
             skipped: 0,
             skipped_because: None,
-            note: (kind == ScopeKind::Filtered)
-                .then_some("everything that matches, also beyond what is listed; what died again after a redrive is left out"),
+            note: (kind == ScopeKind::Filtered).then_some(
+                "everything that matches, also beyond what is listed; what died again after a redrive is left out",
+            ),
         },
         commands: selections.into_iter().map(command).collect(),
     })
@@ -97,7 +105,9 @@ fn selections(state: &State, action: ActionId) -> (ScopeKind, Vec<Selection>) {
             selected.iter().collect()
         };
         ids.sort();
-        vec![Selection::Ids(ids.into_iter().map(|id| id.as_str().to_owned()).collect())]
+        vec![Selection::Ids(
+            ids.into_iter().map(|id| id.as_str().to_owned()).collect(),
+        )]
     } else {
         let table = &state.dead_groups.table;
         let selected = table.selected_row().map(|row| row.id());

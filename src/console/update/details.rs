@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{State, act, snapshots};
 use crate::console::Effect;
-use crate::console::feed::FedList;
 use crate::console::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
+use crate::console::feed::FedList;
 use crate::console::state::{Mode, View};
 use crate::console::table::{End, List};
 use crate::domain::url::EndpointUrl;
@@ -42,7 +42,11 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
             let row = state.policies.table.selected_row();
             row.map(|row| Subject::Policy(row.scope.clone()))
         }
-        View::Runs => state.runs.table.selected_row().map(|row| Subject::Run(row.record.id.clone())),
+        View::Runs => state
+            .runs
+            .table
+            .selected_row()
+            .map(|row| Subject::Run(row.record.id.clone())),
         View::Dead if state.dead_group.is_none() => {
             open_group(state);
             None

@@ -18,7 +18,11 @@ pub(super) fn begin(state: &State) -> Vec<Effect> {
     let Some(letter) = state.details.last().and_then(|detail| detail.letter()) else {
         return Vec::new();
     };
-    let json = letter.message.content_type.as_deref().is_some_and(|kind| kind.contains("json"));
+    let json = letter
+        .message
+        .content_type
+        .as_deref()
+        .is_some_and(|kind| kind.contains("json"));
     vec![Effect::Edit(EditJob {
         id: letter.letter.id.as_str().to_owned(),
         body: letter.message.body.clone(),

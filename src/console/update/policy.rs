@@ -30,9 +30,7 @@ pub(super) fn open(state: &mut State, trigger: KeyCode) -> Vec<Effect> {
 /// Opens the versions of the policy in front.
 pub(super) fn history(state: &mut State) -> Vec<Effect> {
     match scope::policy(state) {
-        Ok(scope) if state.details.is_empty() => {
-            details::open_at(state, Subject::Policy(scope), DetailTab::History)
-        }
+        Ok(scope) if state.details.is_empty() => details::open_at(state, Subject::Policy(scope), DetailTab::History),
         Ok(_) => {
             details::show_part(state, DetailTab::History);
             Vec::new()

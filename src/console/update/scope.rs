@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{State, dead};
 use super::say::counted;
+use super::{State, dead};
 use crate::console::action::{ActionId, Reason};
 use crate::console::detail::Subject;
 use crate::console::dialog::{COMMANDS_MAX, Scope, ScopeKind};
@@ -205,10 +205,7 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
             act: PolicyAct::Unset,
             expected: None,
         }),
-        Target::Run(id) => Command::ChangeRun {
-            id,
-            wish: wish(action),
-        },
+        Target::Run(id) => Command::ChangeRun { id, wish: wish(action) },
     };
     targets.into_iter().map(command).collect()
 }
@@ -444,7 +441,8 @@ fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
             let open = state.details.last().and_then(|detail| detail.run()).map(|run| &run.run);
             let listed = state.runs.table.rows.iter().map(|row| &**row);
             let run = open.filter(|run| run.record.id == *id);
-            run.or_else(|| listed.into_iter().find(|row| row.record.id == *id)).map(Pointed::Run)
+            run.or_else(|| listed.into_iter().find(|row| row.record.id == *id))
+                .map(Pointed::Run)
         }
         Subject::Letter(_) => None,
     };

@@ -52,7 +52,9 @@ pub(super) fn arrange_front(state: &mut State) -> Vec<Effect> {
 fn show(state: &mut State, snapshot: Arc<Snapshot>) -> Vec<Effect> {
     let now = state.now;
     let lists: [&mut dyn List; 3] = [&mut state.queues, &mut state.endpoints, &mut state.retries];
-    let jobs = lists.into_iter().filter_map(|list| list.arrange_from(Some(&snapshot), now));
+    let jobs = lists
+        .into_iter()
+        .filter_map(|list| list.arrange_from(Some(&snapshot), now));
     let mut effects: Vec<Effect> = jobs.collect();
     state.snapshot = Some(snapshot);
     effects.extend(details::refresh(state));

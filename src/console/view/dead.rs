@@ -28,7 +28,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Optio
     let Some(group) = &state.dead_group else {
         return list::paint(canvas, area, state, &state.dead_groups.table);
     };
-    let title = format!(" {} at {}", show(&group.what, OUTSIDE_MAX), show(&group.place, OUTSIDE_MAX));
+    let title = format!(
+        " {} at {}",
+        show(&group.what, OUTSIDE_MAX),
+        show(&group.place, OUTSIDE_MAX)
+    );
     let pieces = [
         (title.as_str(), Role::Title),
         (" · ", Role::TextMuted),
@@ -93,14 +97,20 @@ impl Listed for DeadLetter {
             "redriven" => redriven(self.redriven),
             "left" => Cell::or_none(self.expires_at.map(|at| until(now, at)), Role::Warning),
             "queue" => Cell::new(self.queue.as_str(), Role::TextMuted),
-            "size" => Cell::new(size(usize::try_from(self.size_bytes).unwrap_or(usize::MAX)), Role::TextMuted),
+            "size" => Cell::new(
+                size(usize::try_from(self.size_bytes).unwrap_or(usize::MAX)),
+                Role::TextMuted,
+            ),
             "error" => Cell::or_none(self.error.as_deref(), Role::Text),
             _ => Cell::new("", Role::Text),
         }
     }
 
     fn says(&self) -> Cow<'_, str> {
-        let error = self.error.as_deref().map(|error| format!(": {}", show(error, OUTSIDE_MAX)));
+        let error = self
+            .error
+            .as_deref()
+            .map(|error| format!(": {}", show(error, OUTSIDE_MAX)));
         let url = self.url.as_deref().map(|url| format!(" at {}", show(url, OUTSIDE_MAX)));
         Cow::Owned(format!(
             "{}{}{}",

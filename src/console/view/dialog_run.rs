@@ -42,12 +42,26 @@ pub(super) fn lines(now: Timestamp, run: &RunPlan) -> Vec<String> {
     }
     let mut lines = vec![text];
     if !run.dropped.is_empty() {
-        let names: Vec<String> = run.dropped.iter().take(DROPPED_MAX).map(|name| show(name, OUTSIDE_MAX)).collect();
+        let names: Vec<String> = run
+            .dropped
+            .iter()
+            .take(DROPPED_MAX)
+            .map(|name| show(name, OUTSIDE_MAX))
+            .collect();
         let more = run.dropped.len().saturating_sub(DROPPED_MAX);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         lines.push(format!("taken off and kept in the journal: {}{more}", names.join(", ")));
     }
-    lines.extend(run.samples.iter().take(SAMPLES_MAX).map(|sample| show(sample, OUTSIDE_MAX)));
+    lines.extend(
+        run.samples
+            .iter()
+            .take(SAMPLES_MAX)
+            .map(|sample| show(sample, OUTSIDE_MAX)),
+    );
     lines
 }
 
@@ -60,8 +74,14 @@ pub(super) fn pace(pace: &RunPace) -> Line {
             ("▏ Enter plans it again".to_owned(), Role::TextMuted),
         ];
     }
-    let rate = pace.rate.map_or_else(|| "as fast as goes".to_owned(), |rate| format!("at most {rate} a second"));
-    let canary = pace.canary.map_or_else(|| "goes through".to_owned(), |first| format!("asks after the first {first}"));
+    let rate = pace.rate.map_or_else(
+        || "as fast as goes".to_owned(),
+        |rate| format!("at most {rate} a second"),
+    );
+    let canary = pace.canary.map_or_else(
+        || "goes through".to_owned(),
+        |first| format!("asks after the first {first}"),
+    );
     let key = |knob: Knob| (format!("{}  ", knob.key()), Role::DialogKey);
     vec![
         key(Knob::Rate),

@@ -25,7 +25,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         Mode::Policy(_) => fixed(
             canvas,
             area,
-            &[("Enter", "what it would do"), ("↑↓", "next key"), ("Esc", "leave it as it is")],
+            &[
+                ("Enter", "what it would do"),
+                ("↑↓", "next key"),
+                ("Esc", "leave it as it is"),
+            ],
         ),
         Mode::Dialog(_) => fixed(canvas, area, &[("Esc", "cancel"), ("↑↓", "look through the targets")]),
         Mode::Help { .. } => fixed(canvas, area, &[("Esc", "back"), ("↑↓", "scroll")]),

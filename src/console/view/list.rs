@@ -308,10 +308,7 @@ fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table:
     let many = R::MANY;
     let problem = state.feed().and_then(|feed| feed.problem.as_deref());
     let (title, mend) = if let Some(problem) = problem.filter(|_| table.taken_at.is_none()) {
-        (
-            format!("The {many} cannot be read."),
-            show(problem, OUTSIDE_MAX),
-        )
+        (format!("The {many} cannot be read."), show(problem, OUTSIDE_MAX))
     } else if table.taken_at.is_none() && state.feed().is_some() {
         match state.frozen_at {
             None => (format!("Looking for the {many} …"), String::new()),

@@ -46,7 +46,10 @@ impl Listed for RunView {
             "progress" => Cell::new(bar(self, BAR), role(record.state)),
             "done" => Cell::new(count(counts.done), Role::Text),
             "total" => Cell::new(count(record.total), Role::TextMuted),
-            "failed" => Cell::new(count(counts.failed), if counts.failed > 0 { Role::Bad } else { Role::TextMuted }),
+            "failed" => Cell::new(
+                count(counts.failed),
+                if counts.failed > 0 { Role::Bad } else { Role::TextMuted },
+            ),
             "skipped" => Cell::new(count(counts.skipped), Role::TextMuted),
             "eta" => Cell::or_none(left(self), Role::Warning),
             "rate" => Cell::or_none(record.rate.map(|rate| format!("{rate}/s")), Role::TextMuted),
@@ -119,7 +122,11 @@ pub(super) fn bar(run: &RunView, cells: u64) -> String {
     let eighths = (settled.min(total) * cells * 8) / total;
     let part = |cell: u64| {
         let here = eighths.saturating_sub(cell * 8).min(8);
-        usize::try_from(here).ok().and_then(|here| EIGHTHS.get(here)).copied().unwrap_or(' ')
+        usize::try_from(here)
+            .ok()
+            .and_then(|here| EIGHTHS.get(here))
+            .copied()
+            .unwrap_or(' ')
     };
     (0..cells).map(part).collect()
 }

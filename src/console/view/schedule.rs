@@ -153,7 +153,10 @@ fn bars(canvas: &mut Canvas<'_>, area: Rect, schedule: &Schedule) -> u16 {
             canvas.text(behind(row(area, line + 1), x), &text, role_of(*phase));
         }
     }
-    let text = format!("delay before each retry; the longest {}", span(Duration::from_secs(longest.into())));
+    let text = format!(
+        "delay before each retry; the longest {}",
+        span(Duration::from_secs(longest.into()))
+    );
     canvas.text(row(area, height + 1), &text, Role::ChartAxis);
     height + 2
 }
@@ -164,5 +167,9 @@ fn bar(delay: u32, longest: u32, height: u16, line: u16) -> char {
     let filled = (u64::from(delay) * eighths).div_ceil(u64::from(longest.max(1))).max(1);
     let from_ground = u64::from(height - 1 - line) * 8;
     let here = filled.saturating_sub(from_ground).min(8);
-    usize::try_from(here).ok().and_then(|here| BARS.get(here)).copied().unwrap_or('█')
+    usize::try_from(here)
+        .ok()
+        .and_then(|here| BARS.get(here))
+        .copied()
+        .unwrap_or('█')
 }

@@ -181,8 +181,17 @@ fn fed_lists(text: &str) -> Vec<Player> {
     let at = |key: &str| Player::bad_day().keys(key);
     let groups = || at("5").fed(fed::groups(text));
     let letters = || groups().keys("Enter").fed(fed::letters(text));
-    let letter = || letters().keys("Enter").answered(|subject| fed::letter_detail(subject, text));
-    let run = || at("7").fed(fed::runs(text)).keys("Enter").answered(|subject| fed::run_detail(subject, text));
+    let letter = || {
+        letters()
+            .keys("Enter")
+            .answered(|subject| fed::letter_detail(subject, text))
+    };
+    let run = || {
+        at("7")
+            .fed(fed::runs(text))
+            .keys("Enter")
+            .answered(|subject| fed::run_detail(subject, text))
+    };
     vec![
         groups(),
         letters(),
@@ -197,7 +206,10 @@ fn fed_lists(text: &str) -> Vec<Player> {
         at("8").fed(fed::audit(text)),
         at("8").fed_with(Err(text.unwrap_or_default().to_owned()), None),
         letters().keys("Enter").answered(failed(text.unwrap_or_default())),
-        at("7").fed(fed::runs(None)).keys("Enter").answered(failed(text.unwrap_or_default())),
+        at("7")
+            .fed(fed::runs(None))
+            .keys("Enter")
+            .answered(failed(text.unwrap_or_default())),
     ]
 }
 

@@ -29,9 +29,16 @@ use crate::engine::{Access, Command, Plan};
 pub(super) fn fed(query: FeedQuery, now: Timestamp, well: bool) -> Fed {
     let rows = match &query {
         FeedQuery::Audit { .. } => FedRows::Audit(batch(Vec::new(), false)),
-        FeedQuery::Policies => FedRows::Policies(batch(vec![policy(None), policy(Some("https://shop.example/"))], false)),
-        FeedQuery::Runs { .. } => FedRows::Runs(batch(vec![run("r1", RunState::Running), run("r2", RunState::Done)], false)),
-        FeedQuery::DeadGroups { .. } => FedRows::DeadGroups(batch(vec![group("status 422", 40), group("rejected", 2)], false)),
+        FeedQuery::Policies => {
+            FedRows::Policies(batch(vec![policy(None), policy(Some("https://shop.example/"))], false))
+        }
+        FeedQuery::Runs { .. } => FedRows::Runs(batch(
+            vec![run("r1", RunState::Running), run("r2", RunState::Done)],
+            false,
+        )),
+        FeedQuery::DeadGroups { .. } => {
+            FedRows::DeadGroups(batch(vec![group("status 422", 40), group("rejected", 2)], false))
+        }
         FeedQuery::DeadLetters { .. } => FedRows::DeadLetters(batch((1..=3).map(letter).collect(), false)),
     };
     Fed {
@@ -278,11 +285,19 @@ fn more_rows_are_asked_for_when_the_selection_nears_the_end() {
 fn a_group_is_opened_into_its_letters_and_closed_again() {
     let mut stage = at("5");
     let effects = stage.play("Enter");
-    let [FeedQuery::DeadLetters { group, filter: None, .. }] = &asked(&effects)[..] else {
+    let [
+        FeedQuery::DeadLetters {
+            group, filter: None, ..
+        },
+    ] = &asked(&effects)[..]
+    else {
         panic!("{effects:?}");
     };
     assert_eq!(*group, dead_letter::fingerprint("shop.example/", "status 422"));
-    assert!(stage.state.dead_letters.table.rows.is_empty(), "no letter of another group");
+    assert!(
+        stage.state.dead_letters.table.rows.is_empty(),
+        "no letter of another group"
+    );
     stage.feed();
     assert_eq!(stage.state.dead_letters.table.order.len(), 3);
     let effects = stage.play("Enter");
@@ -301,7 +316,11 @@ fn the_filter_of_dead_letters_is_part_of_the_question() {
     let effects = stage.play("/status_=_422 Enter");
     let filter = Some("status = 422".to_owned());
     assert_eq!(asked(&effects).last(), Some(&FeedQuery::DeadGroups { filter }));
-    assert_eq!(stage.state.dead_groups.table.order.len(), 2, "the rows stay until the answer");
+    assert_eq!(
+        stage.state.dead_groups.table.order.len(),
+        2,
+        "the rows stay until the answer"
+    );
 }
 
 #[test]
@@ -313,7 +332,12 @@ fn dead_letters_are_named_by_group_by_id_or_by_what_the_filter_says() {
     check_order(&mut stage, "A", OrderKind::Redrive, &Selection::All);
     stage.play("/status_=_422 Enter");
     stage.feed();
-    check_order(&mut stage, "A", OrderKind::Redrive, &Selection::Filter("status = 422".to_owned()));
+    check_order(
+        &mut stage,
+        "A",
+        OrderKind::Redrive,
+        &Selection::Filter("status = 422".to_owned()),
+    );
     stage.play("Enter");
     stage.feed();
     let id = |number: u8| letter_id(number).as_str().to_owned();
@@ -447,7 +471,10 @@ fn a_policy_is_written_checked_and_planned_and_cancelling_goes_back_to_what_was_
     let Mode::Policy(form) = &stage.state.mode else {
         panic!("a form");
     };
-    assert_eq!(form.problem.as_ref().unwrap().field.as_deref(), Some("retries_with_no_delay"));
+    assert_eq!(
+        form.problem.as_ref().unwrap().field.as_deref(),
+        Some("retries_with_no_delay")
+    );
     assert!(stage.play("Enter").is_empty(), "what is wrong is not planned");
     let effects = stage.play("Backspace '0 Enter");
     let (_, commands) = planned(&effects);
@@ -527,9 +554,17 @@ fn whoever_may_only_look_changes_nothing_here_either() {
         stage.play(key);
         stage.feed();
         let effects = stage.play(actions);
-        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Plan { .. } | Effect::Edit(_))));
+        assert!(
+            !effects
+                .iter()
+                .any(|effect| matches!(effect, Effect::Plan { .. } | Effect::Edit(_)))
+        );
         assert!(matches!(stage.state.mode, Mode::Browse));
-        assert!(stage.toasts().iter().all(|toast| toast.contains("read-only")), "{:?}", stage.toasts());
+        assert!(
+            stage.toasts().iter().all(|toast| toast.contains("read-only")),
+            "{:?}",
+            stage.toasts()
+        );
     }
     assert_eq!(stage.state.view, View::Runs);
 }

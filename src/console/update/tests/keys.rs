@@ -18,7 +18,10 @@ fn what_is_not_possible_says_why() {
         ("2 U", "resume: this queue is not paused"),
         ("2 D", "disable is for: endpoints"),
         ("2 v", "mark range: nothing is marked yet"),
-        ("1 s", "sort is for: queues, endpoints, retries, dead letters, policies, runs, audit"),
+        (
+            "1 s",
+            "sort is for: queues, endpoints, retries, dead letters, policies, runs, audit",
+        ),
         ("2 b", "messages: open a queue first"),
     ] {
         stage.state.toasts.clear();

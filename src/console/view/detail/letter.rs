@@ -50,7 +50,10 @@ fn why(canvas: &mut Canvas<'_>, area: Rect, detail: &DeadDetail, scroll: usize) 
     canvas.text(row(area, 0), &title, Role::Bad);
     let (text, role) = match &detail.target {
         Ok(target) => (format!("redriven, it goes back to {}", named(target)), Role::Title),
-        Err(why) => (format!("! it cannot be redriven to where it came from: {why}"), Role::Warning),
+        Err(why) => (
+            format!("! it cannot be redriven to where it came from: {why}"),
+            Role::Warning,
+        ),
     };
     let place = Rect {
         height: area.height.saturating_sub(1).min(2),
@@ -69,17 +72,28 @@ fn known(canvas: &Canvas<'_>, detail: &DeadDetail) -> Vec<Fact> {
     let mut facts = vec![
         Fact::new("died last", at(letter.last_failed_at)),
         Fact::new("failed first", at(letter.first_failed_at)),
-        Fact::new("tried", letter.attempts.map_or_else(|| NONE.to_owned(), |tried| format!("{}×", count(tried)))),
+        Fact::new(
+            "tried",
+            letter
+                .attempts
+                .map_or_else(|| NONE.to_owned(), |tried| format!("{}×", count(tried))),
+        ),
         Fact::new("last error", text(&letter.error)),
         Fact::new("endpoint", text(&letter.url)),
         Fact::new("origin", text(&letter.origin)),
         Fact::new("execution", text(&letter.execution)),
         Fact::new("message", text(&letter.message_id)),
         Fact::new("dead letter", letter.id.as_str()),
-        Fact::new("is in", format!("{}, place {}", letter.queue.as_str(), count(letter.position))),
+        Fact::new(
+            "is in",
+            format!("{}, place {}", letter.queue.as_str(), count(letter.position)),
+        ),
     ];
     if letter.redriven > 0 {
-        let text = format!("{}× and died again: left out of a redrive of everything", letter.redriven);
+        let text = format!(
+            "{}× and died again: left out of a redrive of everything",
+            letter.redriven
+        );
         facts.push(Fact::new("! redriven", text).with(Role::Critical));
     }
     if let Some(drops) = letter.expires_at {
@@ -107,7 +121,11 @@ fn death(death: &Death) -> String {
     let keys = if keys.is_empty() { keys } else { format!(", key {keys}") };
     let times = death.count.map_or_else(String::new, |times| format!(" {times}×"));
     let at = death.at.map_or_else(String::new, |at| format!("{} ", date(at)));
-    format!("{at}{}{times} in {}{exchange}{keys}", or(&death.reason), or(&death.queue))
+    format!(
+        "{at}{}{times} in {}{exchange}{keys}",
+        or(&death.reason),
+        or(&death.queue)
+    )
 }
 
 fn named(target: &Target) -> String {

@@ -22,8 +22,8 @@ use super::super::action::ActionId;
 use super::super::detail::{About, Detail, DetailAnswer, DetailTab, Subject};
 use super::super::state::State;
 use super::super::theme::Role;
-use super::policy_form;
 use super::canvas::{Canvas, behind, below, cells, row};
+use super::policy_form;
 use super::words::{ago, span};
 use crate::domain::text::width;
 

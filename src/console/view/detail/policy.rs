@@ -41,14 +41,22 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
 
 fn applies(canvas: &mut Canvas<'_>, area: Rect, view: &PolicyView) {
     let saved = match (&view.newest, view.document()) {
-        (Some(newest), Some(_)) => format!("version {} by {} at {} UTC", newest.version, newest.author, date(newest.at)),
+        (Some(newest), Some(_)) => format!(
+            "version {} by {} at {} UTC",
+            newest.version,
+            newest.author,
+            date(newest.at)
+        ),
         (Some(newest), None) => format!("unset by {} at {} UTC", newest.author, date(newest.at)),
         (None, _) => "never".to_owned(),
     };
     let known = [
         Fact::new("saved", saved),
         Fact::new("what applies", format!("the {}'s", view.source.as_str())),
-        Fact::new("as written", view.document().unwrap_or("nothing: every key has its default")),
+        Fact::new(
+            "as written",
+            view.document().unwrap_or("nothing: every key has its default"),
+        ),
     ];
     let used = facts(canvas, area, &known);
     schedule::paint(canvas, below(area, used + 1), &view.effective);

@@ -52,16 +52,29 @@ fn progress(canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
         &sentence(run),
         Role::Title,
     );
-    let taken = record.started_at.map(|from| record.ended_at.unwrap_or(canvas.now).since(from));
+    let taken = record
+        .started_at
+        .map(|from| record.ended_at.unwrap_or(canvas.now).since(from));
     let known = [
         Fact::new("run", record.id.as_str()),
         Fact::new("what", record.command.as_str()),
         Fact::new("left", left(run).unwrap_or_else(|| NONE.to_owned())),
-        Fact::new("so far", taken.map_or_else(|| "not begun".to_owned(), |taken| speed(run, taken))),
-        Fact::new("stops after", record.canary.map_or_else(|| NONE.to_owned(), |first| format!("the first {first}, and asks"))),
+        Fact::new(
+            "so far",
+            taken.map_or_else(|| "not begun".to_owned(), |taken| speed(run, taken)),
+        ),
+        Fact::new(
+            "stops after",
+            record
+                .canary
+                .map_or_else(|| NONE.to_owned(), |first| format!("the first {first}, and asks")),
+        ),
         Fact::new("planned", format!("{} UTC", date(record.created_at))),
         Fact::new("begun", when(canvas, record.started_at.unwrap_or(record.created_at))),
-        Fact::new("worker", run.owner.clone().unwrap_or_else(|| "nobody at present".to_owned())),
+        Fact::new(
+            "worker",
+            run.owner.clone().unwrap_or_else(|| "nobody at present".to_owned()),
+        ),
         Fact::new("note", record.note.clone().unwrap_or_else(|| NONE.to_owned())),
     ];
     facts(canvas, below(area, used + 2), &known);
@@ -81,7 +94,12 @@ fn items(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, run: &RunDetail) 
     }
     let head = row(area, 0);
     canvas.lay_over(head, Role::Column);
-    for (x, title) in [(2, "Outcome"), (ID, "Message"), (FROM, "From"), (WHY, "Why, or where to")] {
+    for (x, title) in [
+        (2, "Outcome"),
+        (ID, "Message"),
+        (FROM, "From"),
+        (WHY, "Why, or where to"),
+    ] {
         canvas.text(behind(head, x), title, Role::Column);
     }
     let listed = listed(area.height.saturating_mul(2).saturating_sub(6), run.items.len());
@@ -108,7 +126,12 @@ fn items(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, run: &RunDetail) 
     if let Some(item) = run.items.get(detail.selected) {
         let bytes = usize::try_from(item.item.bytes).unwrap_or(usize::MAX);
         let target = item.item.target.as_ref().map_or_else(|| "nowhere".to_owned(), target);
-        let why = item.item.reason.as_ref().map(|why| format!("; {why}")).unwrap_or_default();
+        let why = item
+            .item
+            .reason
+            .as_ref()
+            .map(|why| format!("; {why}"))
+            .unwrap_or_default();
         let text = format!("{}: {}, to {target}{why}", item.item.letter, size(bytes));
         canvas.wrapped(below(area, listed + 1), &text, Role::Info);
     }
