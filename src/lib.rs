@@ -23,6 +23,7 @@
 //! | 1 | `src/broker` | ordered queues: RabbitMQ, embedded |
 //! | 1 | `src/delivery` | one HTTP attempt |
 //! | 1 | `src/sqlite` | the one writer and the readers of a SQLite file |
+//! | 1 | `src/command.rs` | runs a handler's program |
 //! | 1 | `src/ambient.rs` | time, randomness, tasks |
 //! | 1 | `src/config` | as written → resolved |
 //! | 1 | `src/telemetry` | the log and the numbers |
@@ -62,6 +63,7 @@ pub mod api;
 pub mod app;
 pub mod broker;
 pub mod cli;
+pub mod command;
 pub mod config;
 pub mod console;
 pub mod delivery;

@@ -11,6 +11,7 @@
 mod act;
 mod dead;
 mod endpoints;
+mod events;
 mod expiring;
 mod extract;
 mod guard;
@@ -27,6 +28,7 @@ mod routes;
 mod runs;
 mod server;
 mod settings;
+mod types;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

@@ -9,7 +9,8 @@ use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
 use super::{
-    Shared, dead, endpoints, expiring, guard, health, notifications, policies, problem, queues, records, runs,
+    Shared, dead, endpoints, events, expiring, guard, health, notifications, policies, problem, queues, records, runs,
+    types,
 };
 
 /// All routes behind their guard.
@@ -79,6 +80,28 @@ fn served() -> Served {
     .route("get", "/v1/retries", records::retries)
     .route("get", "/v1/attempts", records::attempts)
     .route("get", "/v1/audit", records::audit)
+    .route("post", "/v1/types/{type}/events", events::push)
+    .route("get", "/v1/types/{type}/events", events::list)
+    .route("get", "/v1/types/{type}/events/{reference}", events::show)
+    .route("delete", "/v1/types/{type}/events/{reference}", events::remove)
+    .route("post", "/v1/types/{type}/events/{reference}/retry", events::retry)
+    .route(
+        "post",
+        "/v1/types/{type}/events/{reference}/reschedule",
+        events::reschedule,
+    )
+    .route("get", "/v1/events", events::search)
+    .route("get", "/v1/events/counts", events::counts)
+    .route("get", "/v1/types", types::list)
+    .route("get", "/v1/types/{type}", types::show)
+    .route("put", "/v1/types/{type}", types::set)
+    .route("get", "/v1/types/{type}/subscriptions", types::subscriptions)
+    .route("post", "/v1/types/{type}/subscriptions", types::subscribe)
+    .route("delete", "/v1/types/{type}/subscriptions", types::unsubscribe)
+    .route("post", "/v1/types/{type}/claims", types::claim)
+    .route("get", "/v1/types/{type}/claims/{claim}", types::claimed)
+    .route("patch", "/v1/types/{type}/claims/{claim}", types::renew)
+    .route("delete", "/v1/types/{type}/claims/{claim}", types::release)
     .route("get", "/v1/dead", dead::list)
     .route("get", "/v1/dead/groups", dead::groups)
     .route("get", "/v1/dead/{id}", dead::show)

@@ -10,10 +10,12 @@ use crate::broker::embedded::Embedded;
 use crate::broker::rabbitmq::{RabbitMq, RabbitSettings};
 use crate::broker::{BrokerError, BrokerHandle};
 use crate::cli::{Exit, Failure};
-use crate::config::{BrokerKind, Config, StoreConfig};
+use crate::config::{self, BrokerKind, Config, StoreConfig};
 use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings};
 use crate::domain::egress::AddressRules;
+use crate::domain::event::{Backoff, EventType, HandlingRules};
 use crate::domain::naming::Naming;
+use crate::engine::events::{EventSettings, HandlerAction, HandlerSettings, IntakeSettings};
 use crate::engine::{Access, Engine, EngineError, EngineSettings};
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::StoreHandle;
@@ -188,6 +190,44 @@ fn settings(config: &Config) -> EngineSettings {
         drain: delivery.drain,
         discard_keep: config.janitor.discard_keep,
         rates: rates.collect(),
+        events: events(config),
+    }
+}
+
+fn events(config: &Config) -> EventSettings {
+    let handler = |handler: &config::HandlerConfig| {
+        Some(HandlerSettings {
+            event_type: EventType::parse(&handler.event_type).ok()?,
+            action: match &handler.action {
+                config::HandlerAction::Command(command) => HandlerAction::Command(command.clone()),
+                config::HandlerAction::Webhook => HandlerAction::Webhook,
+            },
+        })
+    };
+    let consumer = |consumer: &config::ConsumerConfig| {
+        Some(IntakeSettings {
+            name: consumer.name.clone(),
+            vhost: consumer.vhost.clone(),
+            queue: consumer.queue.clone(),
+            exchange: consumer.exchange.clone(),
+            bindings: consumer.bindings.clone(),
+            event_type: EventType::parse(&consumer.event_type).ok()?,
+            reference: consumer.reference.clone(),
+            nbf: consumer.nbf.clone(),
+        })
+    };
+    EventSettings {
+        rules: HandlingRules {
+            cutoff: config.events.cutoff,
+            backoff: Backoff {
+                base: config.events.backoff_base,
+                cap: config.events.backoff_cap,
+            },
+        },
+        lease: config.events.lease,
+        workers: config.events.workers,
+        handlers: config.handlers.iter().filter_map(handler).collect(),
+        consumers: config.consumers.iter().filter_map(consumer).collect(),
     }
 }
 

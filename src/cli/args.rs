@@ -111,6 +111,18 @@ pub(super) enum Sub {
     Redeliver(Redeliver),
     /// What is tried when.
     Retries(Retries),
+    /// Push events, look at them, act on them.
+    #[command(subcommand)]
+    Event(super::event_args::Event),
+    /// Event types and their metadata.
+    #[command(subcommand)]
+    EventType(super::event_args::EventType),
+    /// Who gets the events of a type.
+    #[command(subcommand)]
+    Subscription(super::event_args::Subscription),
+    /// Claim events, as a consumer that pulls.
+    #[command(subcommand)]
+    Claim(super::event_args::Claim),
     /// The attempt log, newest first.
     Attempts(Attempts),
     /// Who did what, why, with what result; newest first.

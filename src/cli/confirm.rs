@@ -129,6 +129,7 @@ fn friction(plan: &Plan) -> Friction {
         | Command::EditDead { .. }
         | Command::TestEndpoint { .. }
         | Command::DisableEndpoint(_)
+        | Command::Events(_)
         | Command::Policy(_) => match plan.lines.len() {
             0 | 1 => Friction::Yes,
             many => Friction::Word {

@@ -9,6 +9,8 @@ mod confirm;
 mod dead;
 mod dead_letters;
 mod endpoints;
+mod event_args;
+mod events;
 mod exit;
 mod expiring;
 mod jobs;
@@ -19,6 +21,7 @@ mod queues;
 mod records;
 mod runs;
 mod services;
+mod types;
 mod when;
 
 use clap::Parser;
@@ -193,6 +196,10 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
         Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
+        Some(Sub::Event(event)) => events::event(&session, event).await,
+        Some(Sub::EventType(event_type)) => types::event_type(&session, event_type).await,
+        Some(Sub::Subscription(subscription)) => types::subscription(&session, subscription).await,
+        Some(Sub::Claim(claim)) => types::claim(&session, claim).await,
         Some(Sub::Expiring(expiring)) => expiring::run(&session, expiring).await,
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
@@ -250,6 +257,10 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::Dead(dead) => dead::changes_something(dead),
         Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),
         Sub::Endpoint(endpoint) => !matches!(endpoint, Endpoint::Show { .. }),
+        Sub::Event(event) => event.changes_something(),
+        Sub::EventType(event_type) => event_type.changes_something(),
+        Sub::Subscription(subscription) => subscription.changes_something(),
+        Sub::Claim(_) => true,
         Sub::Job(job) => match job {
             JobCommand::Submit(_) | JobCommand::Publish(_) => true,
             // To follow is to consume.

@@ -157,7 +157,8 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
         | Done::Endpoint(_)
         | Done::Run(_)
         | Done::Edited(_)
-        | Done::Policy(_) => Vec::new(),
+        | Done::Policy(_)
+        | Done::Events(_) => Vec::new(),
     }
 }
 

@@ -94,9 +94,13 @@ fn header(text: &str) -> Result<(String, String), Failure> {
     Ok((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()))
 }
 
-/// Reads one byte more than is possible, so that a body that is too large is told from one that fits.
 pub(super) fn body(file: &Path) -> Result<Bytes, Failure> {
-    let limit = u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    file_bytes("--body-file", file, BODY_BYTES_MAX)
+}
+
+/// Reads one byte more than is possible, so that what is too large is told from what fits.
+pub(super) fn file_bytes(flag: &str, file: &Path, bytes_max: usize) -> Result<Bytes, Failure> {
+    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
     let read = if file == Path::new("-") {
         std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
@@ -106,11 +110,11 @@ pub(super) fn body(file: &Path) -> Result<Bytes, Failure> {
     read.map_err(|error| {
         Failure::new(
             Exit::Usage,
-            format!("--body-file {} cannot be read: {error}", file.display()),
+            format!("{flag} {} cannot be read: {error}", file.display()),
         )
     })?;
-    if bytes.len() > BODY_BYTES_MAX {
-        let why = format!("--body-file {} has more than {BODY_BYTES_MAX} bytes", file.display());
+    if bytes.len() > bytes_max {
+        let why = format!("{flag} {} has more than {bytes_max} bytes", file.display());
         return Err(Failure::new(Exit::Usage, why));
     }
     Ok(bytes.into())

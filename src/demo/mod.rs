@@ -266,6 +266,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         drain: Duration::from_secs(5),
         discard_keep: Duration::from_hours(7 * 24),
         rates: HashMap::new(),
+        events: crate::engine::events::EventSettings::default(),
     }
 }
 

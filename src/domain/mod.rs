@@ -6,6 +6,7 @@ pub mod dead_letter;
 pub mod death;
 pub mod egress;
 pub mod endpoint;
+pub mod event;
 pub mod filter;
 pub mod id;
 pub mod job;

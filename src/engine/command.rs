@@ -36,6 +36,8 @@ pub enum Command {
     },
     /// Send nothing to a URL until somebody redelivers.
     DisableEndpoint(EndpointUrl),
+    /// Events, their types and subscriptions.
+    Events(super::events::EventCommand),
     /// A long operation over many messages.
     Run(Order),
     /// Send something else instead of a dead letter when it is redriven.
@@ -69,6 +71,7 @@ impl Command {
             Self::RescueQueue(_) => "queue rescue",
             Self::TestEndpoint { .. } => "endpoint test",
             Self::DisableEndpoint(_) => "endpoint disable",
+            Self::Events(command) => command.name(),
             Self::Run(order) => order.kind.command(),
             Self::EditDead { .. } => "dead edit",
             Self::ChangeRun { wish, .. } => match wish {
@@ -234,6 +237,8 @@ pub enum Done {
     Tested(Tested),
     /// The endpoint as it is now.
     Endpoint(Box<EndpointView>),
+    /// What came of a command about events.
+    Events(super::events::EventsDone),
     /// The run as it is now.
     Run(Box<RunView>),
     /// The dead letter as it will be sent.

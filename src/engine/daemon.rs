@@ -132,7 +132,8 @@ impl Inner {
         generation: &CancellationToken,
     ) -> Vec<JoinHandle<()>> {
         let me = || Arc::clone(self);
-        vec![
+        let mut tasks = self.start_events(id, generation);
+        tasks.extend([
             ambient::spawn("heartbeat", me().beat(id, generation.clone())),
             ambient::spawn("poll", me().poll(id, tell.clone(), generation.clone())),
             ambient::spawn("watch others", me().watch_others(id, tell.clone(), generation.clone())),
@@ -145,7 +146,8 @@ impl Inner {
                 let (engine, generation) = (me(), generation.clone());
                 async move { engine.recorder.run(Arc::clone(&engine.store), generation).await }
             }),
-        ]
+        ]);
+        tasks
     }
 
     async fn start_sweep(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {

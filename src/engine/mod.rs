@@ -17,6 +17,7 @@ mod ending;
 mod endpoints;
 pub mod error;
 pub mod event;
+pub mod events;
 pub mod expiring;
 mod fence;
 mod fields;
@@ -110,6 +111,8 @@ pub struct EngineSettings {
     pub discard_keep: Duration,
     /// Requests a second, at most, per URL.
     pub rates: HashMap<EndpointUrl, u32>,
+    /// The event table.
+    pub events: events::EventSettings,
 }
 
 /// Names of queues that should not live for ever, when nothing else is configured: those of jobs.
@@ -158,6 +161,16 @@ pub enum Ended {
     NoQueue(QueueName),
 }
 
+/// Handlers of events, registered by the embedding program.
+#[derive(Default)]
+struct EventHandlers(events::Embedded);
+
+impl std::fmt::Debug for EventHandlers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventHandlers").finish_non_exhaustive()
+    }
+}
+
 /// The engine.
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
@@ -192,6 +205,12 @@ struct Inner {
     policies_moved: Notify,
     /// The broker came back: list at once.
     sweep_now: Notify,
+    /// Something was pushed into the event table, or made due.
+    events_pushed: Notify,
+    /// A notification waits in the outbox.
+    outbox_filled: Notify,
+    /// Handlers of the embedding program.
+    event_handlers: EventHandlers,
 }
 
 impl Engine {
@@ -221,6 +240,9 @@ impl Engine {
             endpoints_moved: Notify::new(),
             policies_moved: Notify::new(),
             sweep_now: Notify::new(),
+            events_pushed: Notify::new(),
+            outbox_filled: Notify::new(),
+            event_handlers: EventHandlers::default(),
             store,
             broker,
             sender,

@@ -70,6 +70,11 @@ impl Inner {
                 )
             }
             Command::DisableEndpoint(url) => self.plan_disable(url).await?,
+            Command::Events(events) => {
+                let mut draft = self.plan_events(events).await?;
+                draft.hash = hash(&draft);
+                return Ok(draft);
+            }
             Command::Run(order) => return self.plan_run(order).await,
             Command::ChangeRun { id, wish } => self.plan_run_change(id, *wish).await?,
             Command::EditDead { id, edit } => self.plan_edit(id, edit).await?,
@@ -245,6 +250,7 @@ impl Inner {
             Command::PurgeQueue(queue) => self.purge(queue, plan.messages).await,
             Command::DeleteQueue(queue) => self.delete(queue, plan.messages).await,
             Command::RescueQueue(queue) => self.rescue(queue).await,
+            Command::Events(command) => Ok(Done::Events(self.perform_on_events(command, grant).await?)),
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
             Command::ChangeRun { id, wish } => self.change_run(id, *wish, grant).await,
             Command::EditDead { id, edit } => self.edit_dead(id, edit, grant).await,
@@ -444,7 +450,7 @@ impl Inner {
     }
 }
 
-fn simple(title: String, target: String, effect: String) -> Plan {
+pub(super) fn simple(title: String, target: String, effect: String) -> Plan {
     Plan {
         command: Command::Redeliver(RedeliverTarget::All),
         title,

@@ -106,6 +106,15 @@ impl Inner {
         Ok(Receipt { id, queue })
     }
 
+    /// Publishes a notification that was stored before, under its own id.
+    pub(super) async fn publish_stored(&self, queue: &QueueName, stored: &Notification) -> Result<(), EngineError> {
+        self.publish_in_turn(queue, &stored.id, stored.to_message(), Missing::Create)
+            .await
+            .map_err(|error| unconfirmed(&stored.id, error))?;
+        self.record_queue(queue, &stored.execution, &stored.url).await;
+        Ok(())
+    }
+
     pub(super) async fn publish_end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
         let id = generated_id()?;
         let queue = self.settings.naming.delivery_queue(&execution, &url);

@@ -102,6 +102,8 @@ pub enum Query {
     Doctor,
     /// Whether broker and store can be reached.
     Readiness,
+    /// About events.
+    Events(super::events::EventQuestion),
 }
 
 /// Which queues.
@@ -162,4 +164,6 @@ pub enum Answer {
     Doctor(Vec<Check>),
     /// To [`Query::Readiness`].
     Readiness(Readiness),
+    /// To [`Query::Events`].
+    Events(super::events::EventAnswer),
 }

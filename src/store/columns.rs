@@ -392,7 +392,7 @@ pub(super) fn number_optional<T: TryFrom<i64>>(row: &impl Columns, column: &str)
         .transpose()
 }
 
-fn time(row: &impl Columns, column: &str) -> Result<Timestamp, sqlx::Error> {
+pub(super) fn time(row: &impl Columns, column: &str) -> Result<Timestamp, sqlx::Error> {
     integer(row, column).map(Timestamp::from_micros)
 }
 
@@ -422,7 +422,7 @@ pub(super) fn named<T>(row: &impl Columns, column: &str, find: impl Fn(&str) -> 
     find(&text(row, column)?).ok_or_else(|| unreadable(column))
 }
 
-fn named_optional<T>(
+pub(super) fn named_optional<T>(
     row: &impl Columns,
     column: &str,
     find: impl Fn(&str) -> Option<T>,

@@ -10,6 +10,7 @@
 
 mod columns;
 mod dead_letters;
+mod events;
 mod policies;
 pub mod postgres;
 mod record;
@@ -29,6 +30,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 pub use dead_letters::*;
+pub use events::*;
 pub use policies::*;
 pub use record::*;
 pub use runs::*;
@@ -76,7 +78,19 @@ pub enum StoreError {
 /// Everything the engine remembers.
 #[async_trait]
 pub trait Store:
-    Incarnations + Queues + Deliveries + Endpoints + Records + Policies + DeadLetters + Runs + std::fmt::Debug
+    Incarnations
+    + Queues
+    + Deliveries
+    + Endpoints
+    + Records
+    + Policies
+    + DeadLetters
+    + Runs
+    + Events
+    + EventTypes
+    + EventClaims
+    + EventOutbox
+    + std::fmt::Debug
 {
     /// `sqlite` or `postgres`, for people.
     fn kind(&self) -> &'static str;

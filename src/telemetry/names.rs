@@ -35,6 +35,18 @@ pub const LISTING_SHARE: &str = "redrive_listing_share_ratio";
 pub const BROKER_CONNECTIONS_LOST: &str = "redrive_broker_connections_lost_total";
 /// Whether the broker blocks publishing.
 pub const BROKER_BLOCKED: &str = "redrive_broker_blocked";
+/// Events pushed.
+pub const EVENTS_PUSHED: &str = "redrive_events_pushed_total";
+/// Pushes that replaced what waited under their key, or revived it.
+pub const EVENTS_COALESCED: &str = "redrive_events_coalesced_total";
+/// Ends of handling, by `how`.
+pub const EVENTS_HANDLED: &str = "redrive_events_handled_total";
+/// Events that were claimed too often and moved.
+pub const EVENTS_MOVED: &str = "redrive_events_moved_total";
+/// Events whose own lifetime was over.
+pub const EVENTS_EXPIRED: &str = "redrive_events_expired_total";
+/// From the time at which an event was due to the start of its handling.
+pub const EVENT_LAG: &str = "redrive_event_lag_seconds";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
@@ -124,6 +136,21 @@ pub const METRICS: &[Metric] = &[
     gauge(
         BROKER_BLOCKED,
         "1 while the broker takes no publishes because of an alarm.",
+    ),
+    counter(EVENTS_PUSHED, "Events pushed into the event table."),
+    counter(
+        EVENTS_COALESCED,
+        "Pushes that replaced what waited under their key, or revived it.",
+    ),
+    counter(
+        EVENTS_HANDLED,
+        "Ends of handling: done, requeued, retried, dead, released, superseded, gone, stale.",
+    ),
+    counter(EVENTS_MOVED, "Events that were claimed too often and moved."),
+    counter(EVENTS_EXPIRED, "Events that ended by their own lifetime."),
+    duration(
+        EVENT_LAG,
+        "From the time at which an event was due to the start of its handling.",
     ),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];

@@ -7,6 +7,7 @@
 
 pub mod dead;
 pub mod endpoint;
+pub mod event;
 pub mod expiring;
 pub mod input;
 pub mod job;

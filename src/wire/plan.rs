@@ -139,6 +139,7 @@ pub fn done(done: &Done, asked: Asked) -> Value {
         }
         Done::Rescued { queue, id } => serde_json::json!({"name": queue.as_str(), "rescued": true, "id": id}),
         Done::Tested(tested) => to_value(&Tested::from(tested)),
+        Done::Events(done) => super::event::done(done, asked),
         Done::Endpoint(view) => to_value(&Endpoint::from(view.as_ref())),
         Done::Run(view) => to_value(&Run::from(view.as_ref())),
         Done::Edited(letter) => to_value(&EditedLetter::from(letter.as_ref())),

@@ -26,6 +26,7 @@ const DEAD: &[(&str, &str)] = &[
 ];
 const ACT: &[(&str, &str)] = &[("dry_run", "boolean"), ("reason", "string")];
 const ACT_URL: &[(&str, &str)] = &[("url", "string"), ("dry_run", "boolean"), ("reason", "string")];
+const FILTERED: &[(&str, &str)] = &[("filter", "string"), ("limit", "integer"), ("cursor", "string")];
 const TEST: &[(&str, &str)] = &[
     ("url", "string"),
     ("method", "string"),
@@ -270,6 +271,148 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "/v1/audit",
             "Who did what, why, with what result; newest first.",
             "AuditList",
+        )
+    },
+    Operation {
+        query: &[],
+        answer: (201, "Pushed"),
+        failures: &[413, 415],
+        ..post(
+            "/v1/types/{type}/events",
+            "Push an event, or a list of them under `events`: wholly or not at all.",
+            "NewEvent",
+            "Pushed",
+        )
+    },
+    Operation {
+        query: FILTERED,
+        failures: &[404],
+        ..get(
+            "/v1/types/{type}/events",
+            "Events of a type, newest first.",
+            "EventList",
+        )
+    },
+    Operation {
+        failures: &[404],
+        ..get(
+            "/v1/types/{type}/events/{reference}",
+            "The events of a reference.",
+            "EventList",
+        )
+    },
+    Operation {
+        method: "delete",
+        query: &[("claim_id", "string"), ("dry_run", "boolean"), ("reason", "string")],
+        body: None,
+        ..post(
+            "/v1/types/{type}/events/{reference}",
+            "With `claim_id` the claimed event is done; without it the events of the reference are removed.",
+            "Because",
+            "Any",
+        )
+    },
+    post(
+        "/v1/types/{type}/events/{reference}/retry",
+        "Make it due now; a dead one gets its whole budget back.",
+        "Because",
+        "Event",
+    ),
+    post(
+        "/v1/types/{type}/events/{reference}/reschedule",
+        "Make it due at a time.",
+        "Reschedule",
+        "Event",
+    ),
+    Operation {
+        query: FILTERED,
+        ..get("/v1/events", "Events of all types, newest first.", "EventList")
+    },
+    get(
+        "/v1/events/counts",
+        "How many events there are, by type and state.",
+        "EventCountList",
+    ),
+    get("/v1/types", "Event types.", "EventTypeList"),
+    Operation {
+        failures: &[404],
+        ..get("/v1/types/{type}", "An event type with its metadata.", "EventType")
+    },
+    Operation {
+        method: "put",
+        ..post(
+            "/v1/types/{type}",
+            "Make an event type, or give it other metadata: the body.",
+            "Metadata",
+            "EventType",
+        )
+    },
+    Operation {
+        failures: &[404],
+        ..get(
+            "/v1/types/{type}/subscriptions",
+            "Who gets the events of a type.",
+            "SubscriptionList",
+        )
+    },
+    post(
+        "/v1/types/{type}/subscriptions",
+        "Send the events of a type to a URL.",
+        "NewSubscription",
+        "Subscription",
+    ),
+    Operation {
+        method: "delete",
+        query: &[
+            ("id", "integer"),
+            ("url", "string"),
+            ("dry_run", "boolean"),
+            ("reason", "string"),
+        ],
+        body: None,
+        ..post(
+            "/v1/types/{type}/subscriptions",
+            "End a subscription.",
+            "Because",
+            "Subscription",
+        )
+    },
+    Operation {
+        query: &[],
+        answer: (201, "Claim"),
+        failures: &[404, 415],
+        ..post(
+            "/v1/types/{type}/claims",
+            "Claim events: ttl and grace 60 to 43200 seconds, limit 1 to 20; 204 when there is nothing.",
+            "NewClaim",
+            "Claim",
+        )
+    },
+    Operation {
+        failures: &[404],
+        ..get("/v1/types/{type}/claims/{claim}", "A claim with its events.", "Claim")
+    },
+    Operation {
+        method: "patch",
+        query: &[],
+        failures: &[404, 415],
+        ..post(
+            "/v1/types/{type}/claims/{claim}",
+            "Prolong a claim.",
+            "NewClaim",
+            "Claim",
+        )
+    },
+    Operation {
+        method: "delete",
+        query: &[],
+        body: None,
+        failures: &[404, 415],
+        ..post(
+            "/v1/types/{type}/claims/{claim}",
+            "Give the events of a claim back.",
+            "Because",
+            "Released",
         )
     },
     Operation {

@@ -68,6 +68,49 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "id:integer at:time? actor:string command:string target:string reason:string? plan:string? \
          result:string detail:string hash:string",
     ),
+    (
+        "Event",
+        "id:integer type:string subtype:string shown_type:string reference:string nbf:time? created_at:time? \
+         first_at:time? attempts:integer reason:string? state:string revision:integer merged:integer payload:any \
+         payload_base64:string properties:any expires_at:time? claim_count:integer claim_history:[string] \
+         origin:string? first_failed_at:time? last_failed_at:time? lease:EventLease?",
+    ),
+    ("EventLease", "owner:integer? claim_id:string? until:time?"),
+    (
+        "NewEvent",
+        "reference:string nbf:any reason:string payload:any payload_base64:string ttl:integer events:[NewEvent]",
+    ),
+    (
+        "Pushed",
+        "id:integer type:string subtype:string reference:string revision:integer result:string items:[Pushed]",
+    ),
+    (
+        "EventCount",
+        "type:string state:string count:integer due:integer first_nbf:time? oldest_created_at:time?",
+    ),
+    (
+        "EventType",
+        "name:string metadata:object created_at:time? updated_at:time?",
+    ),
+    (
+        "Metadata",
+        "_max_claim_count:integer _dead_letter_queue:string _dead_letter_queue_messages_ttl:integer \
+         _retry_policy:object _cutoff:integer _backoff_base:integer _backoff_cap:integer \
+         _coalesce_window:integer _coalesce_window_max:integer _history_ttl:integer",
+    ),
+    ("NewSubscription", "url:string* options:object reason:string"),
+    (
+        "Subscription",
+        "id:integer type:string url:string options:object created_at:time?",
+    ),
+    ("NewClaim", "ttl:integer grace:integer limit:integer"),
+    ("Claim", "id:string type:string expires_at:time? events:[Event]"),
+    ("Released", "id:string released:integer"),
+    ("Reschedule", "at:any nbf:any reason:string"),
+    ("EventList", "items:[Event] next_cursor:string? taken_at:time?"),
+    ("EventCountList", "items:[EventCount] next_cursor:string?"),
+    ("EventTypeList", "items:[EventType] next_cursor:string?"),
+    ("SubscriptionList", "items:[Subscription] next_cursor:string?"),
     ("QueueList", "items:[Queue] next_cursor:string? taken_at:time?"),
     ("EndpointList", "items:[Endpoint] next_cursor:string? taken_at:time?"),
     ("ExpiringList", "items:[Expiring] next_cursor:string? taken_at:time?"),

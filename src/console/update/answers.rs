@@ -64,6 +64,7 @@ fn note(report: &mut Report, done: Done) {
             report.last = Some(tested_sentence(&tested));
         }
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
+        Done::Events(_) => {}
         Done::Edited(letter) => report.last = Some(say::name(&letter.id)),
         Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
@@ -160,6 +161,7 @@ fn target_of(command: &Command) -> String {
         Command::Run(order) => order.kind.command().to_owned(),
         Command::ChangeRun { id, .. } | Command::EditDead { id, .. } => say::name(id),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
+        Command::Events(command) => command.name().to_owned(),
         Command::Policy(edit) => policy_of(&edit.scope),
     }
 }

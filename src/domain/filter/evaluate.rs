@@ -6,7 +6,7 @@ use std::time::Duration;
 use regex::Regex;
 
 use super::lexer::Operator;
-use super::{FieldValue, Fields};
+use super::{Condition, FieldValue, Fields};
 
 /// A regular expression looks at the beginning of a text, at most this many bytes of it.
 const SCANNED_BYTES_MAX: usize = 64 * 1024;
@@ -51,7 +51,30 @@ impl Expression {
     }
 }
 
+impl Expression {
+    pub(super) fn conditions(&self) -> Vec<Condition<'_>> {
+        match self {
+            Self::All(parts) => parts.iter().flat_map(Self::conditions).collect(),
+            Self::Comparison(comparison) => comparison.condition().into_iter().collect(),
+            Self::Any(parts) => match parts.as_slice() {
+                [one] => one.conditions(),
+                _ => Vec::new(),
+            },
+            Self::Not(_) => Vec::new(),
+        }
+    }
+}
+
 impl Comparison {
+    fn condition(&self) -> Option<Condition<'_>> {
+        match (self.operator, &self.literal) {
+            (Operator::Equal, Literal::Text(text)) => Some(Condition::Is(self.field, text)),
+            (Operator::Contains, Literal::Part(part)) => Some(Condition::Contains(self.field, part)),
+            (Operator::Equal, Literal::Bool(true)) => Some(Condition::Holds(self.field)),
+            _ => None,
+        }
+    }
+
     fn matches(&self, value: &FieldValue<'_>) -> bool {
         let order = match (value, &self.literal) {
             (FieldValue::Words(words), Literal::Part(part)) => {

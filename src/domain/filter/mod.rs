@@ -112,11 +112,28 @@ impl Filter {
         self.expression.matches(row)
     }
 
+    /// What must hold of every row that is in, as far as it is plain: for a store that can look it up.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<Condition<'_>> {
+        self.expression.conditions()
+    }
+
     /// The expression as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.source
     }
+}
+
+/// A plain condition of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition<'a> {
+    /// A text field is exactly this.
+    Is(&'static str, &'a str),
+    /// A text field has this part, in any letter case; in lower case.
+    Contains(&'static str, &'a str),
+    /// A truth value is true.
+    Holds(&'static str),
 }
 
 /// Two filters are the same when they were written alike.

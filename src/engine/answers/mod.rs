@@ -60,6 +60,7 @@ impl Inner {
             Query::Run { id, after, limit } => Answer::Run(Box::new(self.run_detail(&id, after, limit).await?)),
             Query::Expiring => Answer::Expiring(self.expiring().await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
+            Query::Events(question) => Answer::Events(self.answer_about_events(question).await?),
             Query::Readiness => Answer::Readiness(self.readiness().await),
         })
     }

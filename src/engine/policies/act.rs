@@ -107,7 +107,7 @@ impl Inner {
     }
 
     /// Applies what is saved to what waits; changes nothing where that was done. Answers how many heads moved.
-    pub(super) async fn reapply(&self, scope: &PolicyScope) -> Result<u64, StoreError> {
+    pub(in crate::engine) async fn reapply(&self, scope: &PolicyScope) -> Result<u64, StoreError> {
         let mut moved = 0;
         let mut backlog = Backlog::new(self, scope, None);
         while let Some(page) = backlog.next().await? {

@@ -50,14 +50,15 @@ impl From<BrokerError> for Halt {
             BrokerError::Unreachable { .. }
             | BrokerError::Unknown { .. }
             | BrokerError::Blocked { .. }
-            | BrokerError::Management { .. } => Self::Waits(chain(&error)),
+            | BrokerError::Management { .. }
+            // What a lost channel answers, too: a person sees the reason and may cancel.
+            | BrokerError::Failed { .. } => Self::Waits(chain(&error)),
             BrokerError::Login { .. }
             | BrokerError::Rights { .. }
             | BrokerError::Vhost { .. }
             | BrokerError::OtherArguments { .. }
             | BrokerError::NoExchange { .. }
-            | BrokerError::Undecodable { .. }
-            | BrokerError::Failed { .. } => Self::Broken(chain(&error)),
+            | BrokerError::Undecodable { .. } => Self::Broken(chain(&error)),
         }
     }
 }

@@ -11,6 +11,7 @@ mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod error;
+mod events;
 mod incarnations;
 mod migrate;
 mod policies;
@@ -33,6 +34,7 @@ use tokio::time::timeout;
 use self::error::refused_address;
 use self::incarnations::Living;
 use super::columns::Columns;
+use super::events::known::KnownTypes;
 use super::{Store, StoreError};
 use crate::domain::time::Timestamp;
 
@@ -67,6 +69,7 @@ pub struct PostgresStore {
     /// The connection of each living incarnation of this process; taken out while it is used, so that one
     /// that is dropped half-way is closed.
     living: Mutex<HashMap<i64, Living>>,
+    known_types: KnownTypes,
 }
 
 /// What is done by one session at a time.
@@ -75,6 +78,7 @@ enum Exclusive {
     Migrating = 1,
     Audit = 2,
     Policies = 3,
+    EventTypes = 50,
 }
 
 impl PostgresStore {
@@ -114,6 +118,7 @@ impl PostgresStore {
             options,
             patience,
             living: Mutex::default(),
+            known_types: KnownTypes::default(),
         })
     }
 

@@ -136,14 +136,14 @@ async fn move_all(connection: &mut PgConnection, moves: &[HeadMove], now: Timest
     let urls: Vec<String> = moves.iter().filter_map(of_url).collect();
     sqlx::query(QUEUES_LOCK).bind(names).execute(&mut *connection).await?;
     sqlx::query(ENDPOINTS_LOCK).bind(urls).execute(&mut *connection).await?;
-    let mut moved = 0;
+    let mut count = 0;
     for one in moves {
-        moved += u64::from(move_one(connection, one, now).await?);
+        count += u64::from(move_one(connection, one, now).await?);
     }
-    if moved > 0 {
+    if count > 0 {
         endpoints::generation_raise(connection).await?;
     }
-    Ok(moved)
+    Ok(count)
 }
 
 /// False when it no longer waits as it was read.

@@ -9,6 +9,7 @@ mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod error;
+mod events;
 mod incarnations;
 mod policies;
 mod queues;
@@ -26,6 +27,7 @@ use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
 use self::error::unwritten;
 use super::columns::Columns;
+use super::events::known::KnownTypes;
 use super::{Store, StoreError};
 use crate::ambient::Clock;
 use crate::domain::time::Timestamp;
@@ -36,6 +38,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
     (3, include_str!("migrations/0003.sql")),
+    (4, include_str!("migrations/0004.sql")),
     (6, include_str!("migrations/0006.sql")),
 ];
 
@@ -46,6 +49,7 @@ pub struct SqliteStore {
     clock: Clock,
     /// The locked file of each living incarnation of this process: its evidence of life.
     living: Mutex<HashMap<i64, File>>,
+    known_types: KnownTypes,
 }
 
 impl SqliteStore {
@@ -58,6 +62,7 @@ impl SqliteStore {
             file,
             clock,
             living: Mutex::default(),
+            known_types: KnownTypes::default(),
         })
     }
 

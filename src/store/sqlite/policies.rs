@@ -126,14 +126,14 @@ async fn change_policy(
 }
 
 async fn move_all(connection: &mut SqliteConnection, moves: &[HeadMove], now: Timestamp) -> Result<u64, sqlx::Error> {
-    let mut moved = 0;
+    let mut count = 0;
     for one in moves {
-        moved += u64::from(move_one(connection, one, now).await?);
+        count += u64::from(move_one(connection, one, now).await?);
     }
-    if moved > 0 {
+    if count > 0 {
         endpoints::generation_raise(connection).await?;
     }
-    Ok(moved)
+    Ok(count)
 }
 
 /// False when it no longer waits as it was read.

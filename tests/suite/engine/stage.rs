@@ -87,6 +87,7 @@ fn settings(vhost: &str) -> EngineSettings {
         drain: Duration::from_secs(5),
         discard_keep: Duration::from_hours(7 * 24),
         rates: HashMap::new(),
+        events: redrive::engine::events::EventSettings::default(),
     }
 }
 

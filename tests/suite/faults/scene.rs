@@ -374,5 +374,6 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         drain: Duration::from_secs(1),
         discard_keep: Duration::from_hours(7 * 24),
         rates: HashMap::new(),
+        events: redrive::engine::events::EventSettings::default(),
     }
 }

@@ -88,6 +88,7 @@ async fn engine(installation: &Installation) -> Engine {
         drain: Duration::from_secs(5),
         discard_keep: Duration::from_hours(7 * 24),
         rates: HashMap::new(),
+        events: redrive::engine::events::EventSettings::default(),
     };
     let clock = Clock::system();
     let file = SqliteFile::open(&installation.path("store.db")).await.unwrap();

@@ -118,10 +118,67 @@ impl Place {
         }
     }
 
+    /// A statement as in [`Place::tamper`], in a transaction that stays open.
+    pub(super) async fn open_transaction(&self, statement: &str) -> OpenTransaction {
+        match &self.kept {
+            Kept::File(directory) => {
+                let path = directory.path().join("redrive.db");
+                let mut connection = SqliteConnection::connect(&format!("sqlite://{}", path.display()))
+                    .await
+                    .unwrap();
+                let statement = format!("BEGIN IMMEDIATE; {}", statement.replace("TABLE.", ""));
+                sqlx::raw_sql(AssertSqlSafe(statement))
+                    .execute(&mut connection)
+                    .await
+                    .unwrap();
+                OpenTransaction::Sqlite(connection)
+            }
+            Kept::Database { url, .. } => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                let statement = format!("BEGIN; {}", statement.replace("TABLE.", "redrive."));
+                sqlx::raw_sql(AssertSqlSafe(statement))
+                    .execute(&mut connection)
+                    .await
+                    .unwrap();
+                OpenTransaction::Postgres(connection)
+            }
+        }
+    }
+
+    /// Until a session waits for a row of another one. A file has one writer: who writes it waits.
+    pub(super) async fn somebody_waits(&self) {
+        const WAITING: &str = "SELECT count(*) FROM pg_stat_activity \
+            WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        let Kept::Database { url, .. } = &self.kept else { return };
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        for _ in 0..10_000 {
+            let waiting: i64 = sqlx::query_scalar(WAITING).fetch_one(&mut connection).await.unwrap();
+            if waiting > 0 {
+                return;
+            }
+        }
+        panic!("nobody waits");
+    }
+
     pub(super) async fn end(self) {
         self.store.close().await;
         if let Kept::Database { admin, name, .. } = &self.kept {
             administer(admin, &format!("DROP DATABASE {name} WITH (FORCE)")).await;
+        }
+    }
+}
+
+/// A transaction of somebody else.
+pub(super) enum OpenTransaction {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+impl OpenTransaction {
+    pub(super) async fn commit(self) {
+        match self {
+            Self::Sqlite(mut connection) => drop(sqlx::raw_sql("COMMIT").execute(&mut connection).await.unwrap()),
+            Self::Postgres(mut connection) => drop(sqlx::raw_sql("COMMIT").execute(&mut connection).await.unwrap()),
         }
     }
 }

@@ -6,6 +6,10 @@
 mod dead_letters;
 mod deliveries;
 mod endpoints;
+mod event_claims;
+mod event_inside;
+mod event_races;
+mod events;
 mod fixtures;
 mod incarnations;
 mod leases;
@@ -144,4 +148,47 @@ contract! {
     races:
         several_processes_may_open_a_new_store_at_once
         mixed_work_of_several_processes_does_not_wait_in_a_circle;
+    events:
+        a_pushed_event_is_kept_byte_for_byte_and_due_at_once
+        a_push_of_a_key_that_waits_replaces_it
+        dated_events_stand_beside_each_other_and_only_an_equal_one_is_replaced
+        a_batch_is_answered_in_its_order
+        due_events_are_taken_soonest_first_and_once
+        of_one_reference_only_one_is_taken_dated_ones_included
+        a_requeued_event_waits_for_its_time_with_its_reason
+        a_released_event_is_ready_as_it_was
+        a_dead_event_is_not_taken_and_comes_back_to_life_by_a_push
+        events_over_a_lowered_cutoff_are_given_up
+        a_lease_of_the_dead_and_one_that_ran_out_are_ended_as_failures
+        a_prolonged_lease_is_not_ended
+        a_busy_key_waits_for_quiet_and_no_longer_than_its_bound
+        events_with_a_lifetime_end_by_themselves
+        handled_events_are_remembered_where_the_type_says_so
+        events_are_listed_newest_first_by_their_conditions
+        a_persons_change_is_guarded_by_the_revision
+        a_dead_event_that_is_retried_gets_its_whole_budget
+        a_batch_under_a_lost_lease_changes_nothing;
+    event_races:
+        updated_outside_and_handled_well_the_newer_one_runs_again
+        removed_outside_and_handled_well_it_is_gone
+        updated_outside_and_failed_the_newer_one_stands_without_backoff
+        removed_outside_and_failed_it_is_not_brought_back
+        a_lost_lease_finishes_nothing
+        a_push_that_commits_while_a_finish_waits_on_the_row_supersedes_it;
+    event_claims:
+        a_claim_holds_its_events_until_it_ends
+        a_claimed_event_is_done_only_by_its_claim
+        a_handler_and_a_claim_do_not_share_an_event
+        an_unknown_type_cannot_be_claimed
+        the_claim_after_the_last_allowed_one_moves_the_event_with_its_history
+        with_one_allowed_claim_the_second_one_moves
+        without_both_count_and_type_nothing_is_moved
+        an_event_that_is_done_in_time_is_never_moved
+        a_moved_event_lives_as_long_as_the_type_says_and_then_ends
+        a_claim_keeps_an_event_alive_for_its_grace
+        nothing_coalesces_into_a_dead_letter_type_and_a_push_to_the_origin_starts_anew
+        a_dead_letter_type_must_exist_and_make_no_chain
+        subscriptions_belong_to_a_type_and_are_one_for_each_url
+        notifications_are_stored_with_the_finish_or_not_at_all
+        a_notification_that_waits_holds_only_its_own_queue;
 }

@@ -9,19 +9,23 @@ use async_trait::async_trait;
 use redrive::domain::attempt::Attempt;
 use redrive::domain::dead_letter::{DeadLetter, DeadLetterId};
 use redrive::domain::endpoint::{Endpoint, EndpointChange};
+use redrive::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
 use redrive::domain::queue::{Decision, QueueRecord};
 use redrive::domain::run::{RunCounts, RunState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
-    Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, DeadClaim, DeadGroup, DeadGroupQuery,
-    DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries, EndpointQuery, Endpoints, Evidence, Failure,
-    FailureRecorded, Frozen, Guarded, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord,
-    KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NewAudit, NewIncarnation, NewItem, NewPause,
-    NewPolicy, NewRun, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome,
-    Purpose, QueueMark, QueueQuery, Queues, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken,
-    Runs, SourceTaken, Store, StoreError, StoreHandle, Success, Tally, WaitingHead, WaitingQuery,
+    Acted, Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Claim, ClaimOutcome, ClaimSpan,
+    DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries,
+    EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
+    EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
+    Guarded, HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
+    KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation,
+    NewItem, NewPause, NewPolicy, NewRun, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged,
+    PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped,
+    Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store, StoreError,
+    StoreHandle, Subscription, Success, Tally, TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -159,6 +163,45 @@ passed_on! {
         policy_history(scope: &PolicyScope) -> Vec<PolicyVersion>;
         rescued_insert(message: &RescuedMessage) -> i64;
         rescued_list(queue: Option<&QueueName>, limit: u32) -> Vec<RescuedMessage>;
+    }
+    Events {
+        events_push(batch: &EventBatch) -> PushOutcome;
+        events_claim(claim: &EventClaim) -> Vec<Event>;
+        events_finish(finishes: &[Finish]) -> Vec<Finished>;
+        events_renew(leases: &[LeaseKey], span: Duration) -> Vec<i64>;
+        events_reap(limit: u32, configured: HandlingRules) -> Vec<Reaped>;
+        events_give_up(event_type: &EventType, cutoff: u32) -> u64;
+        events_expire(limit: u32) -> Expired;
+        event_get(id: i64) -> Option<Event>;
+        events_of(event_type: &EventType, reference: &Reference) -> Vec<Event>;
+        events_page(query: &EventQuery) -> Vec<Event>;
+        events_counts() -> Vec<EventCount>;
+        event_act(id: i64, revision: i64, act: EventAct) -> Acted;
+        event_history(event_type: &EventType, limit: u32) -> Vec<HandledEvent>;
+    }
+    EventTypes {
+        event_type_get(event_type: &EventType) -> Option<EventTypeRecord>;
+        event_types() -> Vec<EventTypeRecord>;
+        event_type_put(new: &NewEventType) -> TypePut;
+        subscriptions(event_type: &EventType) -> Vec<Subscription>;
+        subscription_put(new: &NewSubscription) -> Option<Subscription>;
+        subscription_remove(event_type: &EventType, id: i64) -> bool;
+        named_lease_take(name: &str, incarnation: IncarnationId) -> Option<Epoch>;
+        named_lease_free(name: &str, epoch: Epoch) -> bool;
+    }
+    EventClaims {
+        claim_create(new: &NewClaim) -> ClaimOutcome;
+        claim_get(event_type: &EventType, claim: &str) -> Option<Claim>;
+        claim_renew(event_type: &EventType, claim: &str, span: ClaimSpan) -> Option<Claim>;
+        claim_release(event_type: &EventType, claim: &str) -> u64;
+        claim_done(event_type: &EventType, reference: &Reference, claim: &str) -> Finished;
+    }
+    EventOutbox {
+        outbox_page(limit: u32) -> Vec<OutboxRow>;
+        outbox_published(guard: &NamedLease, rows: &[i64]) -> bool;
+        outbox_postpone(row: i64, delay: Duration, error: &str) -> ();
+        outbox_bury(guard: &NamedLease, row: i64, reason: &str) -> bool;
+        outbox_count() -> u64;
     }
     Runs {
         run_create(new: &NewRun) -> ();

@@ -1,0 +1,265 @@
+//! Events: push, look, and what an operator changes.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::domain::event::{EventType, NewEvent, Reference};
+use crate::engine::events::{EventAnswer, EventCommand, EventQuestion, EventSelection, EventsQuery, Finished};
+use crate::engine::{Answer, Command, Query};
+use crate::wire::List;
+use crate::wire::event::{self as wire, Count, Event, PushInput, Pushed};
+use crate::wire::input;
+use crate::wire::plan::Asked;
+use crate::wire::problem::Problem;
+use crate::wire::publish::whole;
+
+use super::Shared;
+use super::act::{Options, act};
+use super::extract::{Input, Params, RawBody};
+use super::guard::Caller;
+use super::problem::answer;
+use super::queues::mismatch;
+
+/// A type's name in the path, percent-encoded.
+pub(super) struct OfType(pub(super) EventType);
+
+impl FromRequestParts<Arc<Shared>> for OfType {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Shared>) -> Result<Self, Problem> {
+        let Path(name): Path<String> = path(parts).await?;
+        wire::event_type(&name).map(Self)
+    }
+}
+
+/// A type and something of it in the path, percent-encoded.
+pub(super) struct InType(pub(super) EventType, pub(super) String);
+
+impl InType {
+    fn reference(self) -> Result<(EventType, Reference), Problem> {
+        let reference = wire::reference(&self.1)?;
+        Ok((self.0, reference))
+    }
+}
+
+impl FromRequestParts<Arc<Shared>> for InType {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<Shared>) -> Result<Self, Problem> {
+        let Path((name, inner)): Path<(String, String)> = path(parts).await?;
+        Ok(Self(wire::event_type(&name)?, inner))
+    }
+}
+
+async fn path<T: serde::de::DeserializeOwned + Send>(parts: &mut Parts) -> Result<Path<T>, Problem> {
+    Path::from_request_parts(parts, &())
+        .await
+        .map_err(|error| Problem::field("type", error.body_text()))
+}
+
+/// Asks the engine about events.
+pub(super) async fn ask(shared: &Shared, question: EventQuestion) -> Result<EventAnswer, Problem> {
+    let Answer::Events(answer) = shared.engine()?.query(Query::Events(question)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Batch {
+    events: Vec<Box<RawValue>>,
+}
+
+/// One event, or a list of them (bare or under `events`): applied wholly or not at all.
+pub(super) async fn push(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    OfType(event_type): OfType,
+    body: RawBody,
+) -> Result<Response, Problem> {
+    caller.grant(None)?;
+    let engine = shared.engine()?;
+    let text = body.bytes.trim_ascii();
+    let batch: Option<Vec<Box<RawValue>>> = if text.starts_with(b"[") {
+        Some(serde_json::from_slice(text).map_err(|error| whole(&error))?)
+    } else {
+        serde_json::from_slice::<Batch>(text).ok().map(|batch| batch.events)
+    };
+    let Some(batch) = batch else {
+        let input: PushInput = serde_json::from_slice(text).map_err(|error| whole(&error))?;
+        let event = input.event(&event_type)?;
+        let pushed = engine.event_push(event.clone()).await?;
+        return Ok(answer(StatusCode::CREATED, &Pushed::of(&event, pushed)));
+    };
+    let events = elements(&event_type, &batch)?;
+    let pushed = engine.events_push(events.clone()).await?;
+    let shapes: Vec<Pushed> = events
+        .iter()
+        .zip(pushed)
+        .map(|(event, pushed)| Pushed::of(event, pushed))
+        .collect();
+    Ok(answer(StatusCode::CREATED, &serde_json::json!({"items": shapes})))
+}
+
+/// Each element by itself, so that an error says which one it is.
+fn elements(event_type: &EventType, batch: &[Box<RawValue>]) -> Result<Vec<NewEvent>, Problem> {
+    let element = |(index, text): (usize, &Box<RawValue>)| {
+        let within = |problem: Problem| {
+            let field = problem.field.as_deref().unwrap_or_default();
+            Problem::field(format!("events[{index}].{field}").trim_end_matches('.'), problem.detail)
+        };
+        let input: PushInput = serde_json::from_str(text.get()).map_err(|error| within(whole(&error)))?;
+        input
+            .event(event_type)
+            .map_err(|error| Problem::from(error.in_element(index)))
+    };
+    batch.iter().enumerate().map(element).collect()
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Selection {
+    filter: Option<String>,
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+/// Of all types.
+pub(super) async fn search(
+    State(shared): State<Arc<Shared>>,
+    Params(selection): Params<Selection>,
+) -> Result<Response, Problem> {
+    page(&shared, None, selection).await
+}
+
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    OfType(event_type): OfType,
+    Params(selection): Params<Selection>,
+) -> Result<Response, Problem> {
+    page(&shared, Some(event_type), selection).await
+}
+
+async fn page(shared: &Shared, event_type: Option<EventType>, selection: Selection) -> Result<Response, Problem> {
+    let query = EventsQuery {
+        event_type,
+        filter: selection.filter,
+        limit: input::limit(selection.limit, 100, input::LIMIT_MAX)?,
+        cursor: selection.cursor,
+    };
+    let EventAnswer::List(page) = ask(shared, EventQuestion::List(query)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<Event>::of(&page)))
+}
+
+pub(super) async fn counts(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+    let EventAnswer::Counts(counts) = ask(&shared, EventQuestion::Counts).await? else {
+        return Err(mismatch());
+    };
+    let items: Vec<Count> = counts.iter().map(Count::from).collect();
+    Ok(answer(
+        StatusCode::OK,
+        &serde_json::json!({"items": items, "next_cursor": null}),
+    ))
+}
+
+/// All of a reference: what is due now, and what is dated.
+pub(super) async fn show(State(shared): State<Arc<Shared>>, about: InType) -> Result<Response, Problem> {
+    let (event_type, reference) = about.reference()?;
+    let EventAnswer::Of(events) = ask(&shared, EventQuestion::Of(event_type, reference)).await? else {
+        return Err(mismatch());
+    };
+    let items: Vec<Event> = events.iter().map(Event::from).collect();
+    Ok(answer(
+        StatusCode::OK,
+        &serde_json::json!({"items": items, "next_cursor": null}),
+    ))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct When {
+    at: Option<serde_json::Value>,
+    nbf: Option<serde_json::Value>,
+    reason: Option<String>,
+}
+
+pub(super) async fn retry(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    about: InType,
+    Params(mut options): Params<Options>,
+    Input(when): Input<When>,
+) -> Result<Response, Problem> {
+    options.reason = when.reason.or(options.reason);
+    let (event_type, reference) = about.reference()?;
+    let command = EventCommand::Retry(EventSelection::Reference(event_type, reference));
+    act(&shared, &caller, options, Command::Events(command), Asked::One).await
+}
+
+pub(super) async fn reschedule(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    about: InType,
+    Params(mut options): Params<Options>,
+    Input(when): Input<When>,
+) -> Result<Response, Problem> {
+    options.reason = when.reason.or(options.reason);
+    let (event_type, reference) = about.reference()?;
+    let at = match when.at.or(when.nbf) {
+        Some(serde_json::Value::String(text)) => wire::due(&text)?,
+        Some(other) => wire::due(&other.to_string())?,
+        None => {
+            return Err(Problem::field(
+                "at",
+                "at is missing: a time as RFC 3339 or seconds since 1970",
+            ));
+        }
+    };
+    let command = EventCommand::Reschedule(EventSelection::Reference(event_type, reference), at);
+    act(&shared, &caller, options, Command::Events(command), Asked::One).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Removal {
+    claim_id: Option<String>,
+    #[serde(default)]
+    dry_run: bool,
+    reason: Option<String>,
+}
+
+/// With the claim's id it is done; without one an operator removes it.
+pub(super) async fn remove(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    about: InType,
+    Params(removal): Params<Removal>,
+) -> Result<Response, Problem> {
+    let (event_type, reference) = about.reference()?;
+    if let Some(claim) = removal.claim_id {
+        caller.grant(None)?;
+        let finished = shared.engine()?.claim_done(&event_type, &reference, &claim).await?;
+        return Ok(answer(StatusCode::OK, &done(&reference, finished)));
+    }
+    let options = Options {
+        dry_run: removal.dry_run,
+        reason: removal.reason,
+        ..Options::default()
+    };
+    let command = EventCommand::Cancel(EventSelection::Reference(event_type, reference));
+    act(&shared, &caller, options, Command::Events(command), Asked::One).await
+}
+
+fn done(reference: &Reference, finished: Finished) -> serde_json::Value {
+    serde_json::json!({"reference": reference.as_str(), "result": finished.as_str()})
+}

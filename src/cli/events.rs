@@ -1,0 +1,285 @@
+//! Events: pushing, looking, acting.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::event::{NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
+use crate::engine::events::{
+    EventAnswer, EventCommand, EventQuestion, EventSelection, EventsDone, EventsQuery, Finished, Pushed as PushedRow,
+    PushedHow,
+};
+use crate::engine::{Answer, Command, Done, Query};
+use crate::wire::event::{self as wire, Count, Event as EventShape, Pushed};
+use crate::wire::plan::Asked;
+
+use super::event_args::{Event, Push, Selection, Which};
+use super::exit::{Exit, Failure};
+use super::output::{Column, document, or_dash};
+use super::queues::mismatch;
+use super::services::file_bytes;
+use super::{Session, say};
+
+const EVENTS: &[Column] = &[
+    Column::Number("id"),
+    Column::Text("type"),
+    Column::Text("reference"),
+    Column::Text("state"),
+    Column::Number("attempts"),
+    Column::Text("due"),
+    Column::Text("reason"),
+];
+const COUNTS: &[Column] = &[
+    Column::Text("type"),
+    Column::Text("state"),
+    Column::Number("count"),
+    Column::Number("due"),
+    Column::Text("oldest"),
+];
+/// Items asked for at once.
+const PAGE: u32 = 1_000;
+
+pub(super) async fn event(session: &Session<'_>, event: &Event) -> Result<Exit, Failure> {
+    match event {
+        Event::Push(new) => push(session, new).await,
+        Event::List(selection) => list(session, selection).await,
+        Event::Search { filter, limit } => {
+            let selection = Selection {
+                event_type: None,
+                filter: Some(filter.clone()),
+                limit: *limit,
+            };
+            list(session, &selection).await
+        }
+        Event::Show(which) => show(session, which).await,
+        Event::Counts => counts(session).await,
+        Event::Retry(which) => act(session, which, EventCommand::Retry).await,
+        Event::Reschedule { which, at } => {
+            let at = wire::due(at)?;
+            act(session, which, |events| EventCommand::Reschedule(events, at)).await
+        }
+        Event::Cancel(which) => act(session, which, EventCommand::Cancel).await,
+        Event::Process { event_type, .. } => process(session, event_type).await,
+    }
+}
+
+/// Asks the engine about events.
+pub(super) async fn ask(session: &Session<'_>, question: EventQuestion) -> Result<EventAnswer, Failure> {
+    let Answer::Events(answer) = session.engine.query(Query::Events(question)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer)
+}
+
+async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
+    let payload = new.payload_file.as_deref();
+    let payload = payload
+        .map(|file| file_bytes("--payload-file", file, PAYLOAD_BYTES_MAX))
+        .transpose()?;
+    let event = NewEvent {
+        event_type: wire::event_type(&new.event_type)?,
+        reference: wire::reference(&new.reference)?,
+        nbf: new.nbf.as_deref().map(wire::due).transpose()?,
+        reason: session.cli.global.reason.clone(),
+        payload,
+        lifetime: new.ttl.map(std::time::Duration::from_secs),
+    };
+    let pushed = if session.cli.global.dry_run {
+        say("not pushed: this is what would be");
+        PushedRow {
+            id: 0,
+            revision: 0,
+            how: PushedHow::New,
+        }
+    } else {
+        session.engine.event_push(event.clone()).await?
+    };
+    let shape = Pushed::of(&event, pushed);
+    let facts = [
+        ("id", Some(shape.id.to_string())),
+        ("type", Some(shape.r#type.clone())),
+        ("reference", Some(shape.reference.clone())),
+        ("revision", Some(shape.revision.to_string())),
+        ("result", Some(shape.result.to_owned())),
+    ];
+    session.output.facts(&shape, &facts)?;
+    Ok(Exit::Done)
+}
+
+/// Exit 3 where some of them failed.
+async fn process(session: &Session<'_>, event_type: &str) -> Result<Exit, Failure> {
+    let stop = CancellationToken::new();
+    let mut signals = [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?];
+    let event_type = wire::event_type(event_type)?;
+    let working = session.engine.process_once(&event_type, stop.clone());
+    tokio::pin!(working);
+    let [interrupted, terminated] = &mut signals;
+    let processed = loop {
+        tokio::select! {
+            processed = &mut working => break processed?,
+            _ = interrupted.recv() => stop.cancel(),
+            _ = terminated.recv() => stop.cancel(),
+        }
+    };
+    let counts = wire::processed(&processed);
+    let facts: Vec<(&str, Option<String>)> = processed
+        .ended
+        .iter()
+        .map(|(how, count)| (how.as_str(), Some(count.to_string())))
+        .collect();
+    session.output.facts(&counts, &facts)?;
+    let failed = processed
+        .ended
+        .iter()
+        .any(|(how, _)| matches!(how, Finished::Retried | Finished::Dead));
+    Ok(if failed { Exit::Partly } else { Exit::Done })
+}
+
+async fn list(session: &Session<'_>, selection: &Selection) -> Result<Exit, Failure> {
+    let mut query = EventsQuery {
+        event_type: selection.event_type.as_deref().map(wire::event_type).transpose()?,
+        filter: selection.filter.clone(),
+        limit: 0,
+        cursor: None,
+    };
+    let mut events: Vec<EventShape> = Vec::new();
+    loop {
+        let missing = selection
+            .limit
+            .saturating_sub(u32::try_from(events.len()).unwrap_or(u32::MAX));
+        query.limit = missing.min(PAGE);
+        let EventAnswer::List(page) = ask(session, EventQuestion::List(query.clone())).await? else {
+            return Err(mismatch());
+        };
+        events.extend(page.items.iter().map(EventShape::from));
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() || events.len() >= selection.limit as usize {
+            break;
+        }
+    }
+    print(session, &events)
+}
+
+fn print(session: &Session<'_>, events: &[EventShape]) -> Result<Exit, Failure> {
+    session.output.list(events, EVENTS, |event| {
+        vec![
+            event.id.to_string(),
+            event.shown_type.clone(),
+            event.reference.clone(),
+            event.state.to_owned(),
+            event.attempts.to_string(),
+            or_dash(event.nbf.as_deref()),
+            or_dash(event.reason.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+async fn show(session: &Session<'_>, which: &Which) -> Result<Exit, Failure> {
+    let question = match (which.ids.as_slice(), &which.event_type, &which.reference) {
+        ([id], None, None) => EventQuestion::One(*id),
+        ([], Some(event_type), Some(reference)) => {
+            EventQuestion::Of(wire::event_type(event_type)?, wire::reference(reference)?)
+        }
+        _ => return Err(Failure::new(Exit::Usage, "give one id, or --type and --reference")),
+    };
+    let answer = ask(session, question).await?;
+    let mut events = if let EventAnswer::One(event) = answer {
+        vec![*event]
+    } else if let EventAnswer::Of(events) = answer {
+        events
+    } else {
+        return Err(mismatch());
+    };
+    if events.len() > 1 {
+        return print(session, &events.iter().map(EventShape::from).collect::<Vec<_>>());
+    }
+    let Some(event) = events.pop() else {
+        return Err(mismatch());
+    };
+    let shape = EventShape::from(&event);
+    let payload = event
+        .payload
+        .as_deref()
+        .map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let facts = [
+        ("id", Some(shape.id.to_string())),
+        ("type", Some(shape.shown_type.clone())),
+        ("reference", Some(shape.reference.clone())),
+        ("state", Some(shape.state.to_owned())),
+        ("due", Some(rfc3339(event.nbf))),
+        ("created", Some(rfc3339(event.created_at))),
+        ("attempts", Some(shape.attempts.to_string())),
+        ("reason", shape.reason.clone()),
+        ("revision", Some(shape.revision.to_string())),
+        ("merged", Some(shape.merged.to_string())),
+        ("claims", Some(shape.claim_count.to_string())),
+        ("moved from", shape.origin.clone()),
+        ("ends", shape.expires_at.clone()),
+        ("payload", payload),
+    ];
+    session.output.facts(&shape, &facts)?;
+    Ok(Exit::Done)
+}
+
+async fn counts(session: &Session<'_>) -> Result<Exit, Failure> {
+    let EventAnswer::Counts(counts) = ask(session, EventQuestion::Counts).await? else {
+        return Err(mismatch());
+    };
+    let counts: Vec<Count> = counts.iter().map(Count::from).collect();
+    session.output.list(&counts, COUNTS, |count| {
+        vec![
+            count.r#type.clone(),
+            count.state.to_owned(),
+            count.count.to_string(),
+            count.due.to_string(),
+            or_dash(count.oldest_created_at.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
+}
+
+async fn act(
+    session: &Session<'_>,
+    which: &Which,
+    command: impl FnOnce(EventSelection) -> EventCommand,
+) -> Result<Exit, Failure> {
+    let selection = selection(which)?;
+    let asked = match &selection {
+        EventSelection::Ids(ids) if ids.len() == 1 => Asked::One,
+        EventSelection::Reference(..) => Asked::One,
+        EventSelection::Ids(_) | EventSelection::Rows(_) | EventSelection::Filter(_) => Asked::Several,
+    };
+    let Some(done) = session.act(Command::Events(command(selection))).await? else {
+        return Ok(Exit::Done);
+    };
+    let Done::Events(done) = done else {
+        return Err(mismatch());
+    };
+    if session.output.is_json() {
+        document(&wire::done(&done, asked))?;
+    } else if let EventsDone::Changed { events, .. } = &done {
+        print(session, &events.iter().map(EventShape::from).collect::<Vec<_>>())?;
+    }
+    let EventsDone::Changed { skipped, .. } = done else {
+        return Ok(Exit::Done);
+    };
+    for (id, why) in &skipped {
+        say(&format!("event {id} was left alone: {why}"));
+    }
+    Ok(if skipped.is_empty() { Exit::Done } else { Exit::Partly })
+}
+
+fn selection(which: &Which) -> Result<EventSelection, Failure> {
+    match (&which.event_type, &which.reference, &which.filter) {
+        (Some(event_type), Some(reference), None) => Ok(EventSelection::Reference(
+            wire::event_type(event_type)?,
+            wire::reference(reference)?,
+        )),
+        (None, None, Some(filter)) => Ok(EventSelection::Filter(filter.clone())),
+        _ if which.ids.is_empty() => Err(Failure::new(
+            Exit::Usage,
+            "which events? give ids, --type with --reference, or --filter",
+        )),
+        _ => Ok(EventSelection::Ids(which.ids.clone())),
+    }
+}

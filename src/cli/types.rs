@@ -1,0 +1,210 @@
+//! Event types, subscriptions and claims.
+
+use crate::engine::events::{
+    Claim as ClaimRow, ClaimRequest, EventAnswer, EventCommand, EventQuestion, SubscriptionChoice,
+};
+use crate::engine::{Command, Done};
+use crate::wire::event::{self as wire, Claim as ClaimShape, Subscription as SubscriptionShape, Type};
+use crate::wire::input;
+use crate::wire::plan::Asked;
+
+use super::event_args::{Claim, EventType, OfType, Subscription};
+use super::events::ask;
+use super::exit::{Exit, Failure};
+use super::output::{Column, document, or_dash};
+use super::queues::mismatch;
+use super::services::file_bytes;
+use super::{Session, say};
+
+const TYPES: &[Column] = &[Column::Text("type"), Column::Text("metadata"), Column::Text("since")];
+const SUBSCRIPTIONS: &[Column] = &[
+    Column::Number("id"),
+    Column::Text("type"),
+    Column::Text("url"),
+    Column::Text("options"),
+];
+const CLAIMED: &[Column] = &[
+    Column::Number("id"),
+    Column::Text("reference"),
+    Column::Number("claims"),
+    Column::Text("payload"),
+];
+/// Metadata is at most this large.
+const METADATA_BYTES_MAX: usize = 64 * 1024;
+
+pub(super) async fn event_type(session: &Session<'_>, event_type: &EventType) -> Result<Exit, Failure> {
+    match event_type {
+        EventType::Show { name: None } => {
+            let EventAnswer::Types(types) = ask(session, EventQuestion::Types).await? else {
+                return Err(mismatch());
+            };
+            let types: Vec<Type> = types.iter().map(Type::from).collect();
+            session.output.list(&types, TYPES, |of| {
+                vec![
+                    of.name.clone(),
+                    of.metadata.to_string(),
+                    or_dash(of.created_at.as_deref()),
+                ]
+            })?;
+            Ok(Exit::Done)
+        }
+        EventType::Show { name: Some(name) } => {
+            let question = EventQuestion::Type(wire::event_type(name)?);
+            let EventAnswer::Type(record) = ask(session, question).await? else {
+                return Err(mismatch());
+            };
+            let shape = Type::from(&record);
+            let facts = [
+                ("type", Some(shape.name.clone())),
+                ("metadata", Some(shape.metadata.to_string())),
+                ("since", shape.created_at.clone()),
+                ("changed", shape.updated_at.clone()),
+            ];
+            session.output.facts(&shape, &facts)?;
+            Ok(Exit::Done)
+        }
+        EventType::Set { name, metadata } => {
+            let bytes = file_bytes("--metadata", metadata, METADATA_BYTES_MAX)?;
+            let command = EventCommand::SetType {
+                event_type: wire::event_type(name)?,
+                document: String::from_utf8_lossy(bytes.trim_ascii()).into_owned(),
+            };
+            act(session, command).await
+        }
+    }
+}
+
+pub(super) async fn subscription(session: &Session<'_>, subscription: &Subscription) -> Result<Exit, Failure> {
+    match subscription {
+        Subscription::List(of) => {
+            let question = EventQuestion::Subscriptions(named(of)?);
+            let EventAnswer::Subscriptions(rows) = ask(session, question).await? else {
+                return Err(mismatch());
+            };
+            let rows: Vec<SubscriptionShape> = rows.iter().map(SubscriptionShape::from).collect();
+            session.output.list(&rows, SUBSCRIPTIONS, |row| {
+                vec![
+                    row.id.to_string(),
+                    row.r#type.clone(),
+                    row.url.clone(),
+                    row.options.to_string(),
+                ]
+            })?;
+            Ok(Exit::Done)
+        }
+        Subscription::Add { of, url, options } => {
+            let command = EventCommand::Subscribe {
+                event_type: named(of)?,
+                url: input::url(url)?,
+                options: options.clone(),
+            };
+            act(session, command).await
+        }
+        Subscription::Remove { of, id, url } => {
+            let which = match (id, url) {
+                (Some(id), _) => SubscriptionChoice::Id(*id),
+                (None, Some(url)) => SubscriptionChoice::Url(input::url(url)?),
+                (None, None) => return Err(Failure::new(Exit::Usage, "give an id or --url")),
+            };
+            let event_type = named(of)?;
+            act(session, EventCommand::Unsubscribe { event_type, which }).await
+        }
+    }
+}
+
+async fn act(session: &Session<'_>, command: EventCommand) -> Result<Exit, Failure> {
+    let Some(done) = session.act(Command::Events(command)).await? else {
+        return Ok(Exit::Done);
+    };
+    let Done::Events(done) = done else {
+        return Err(mismatch());
+    };
+    let shape = wire::done(&done, Asked::One);
+    if session.output.is_json() {
+        document(&shape)?;
+    } else {
+        say("done");
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) async fn claim(session: &Session<'_>, claim: &Claim) -> Result<Exit, Failure> {
+    if session.cli.global.dry_run {
+        return Err(Failure::new(Exit::Usage, "a claim has no plan; leave --dry-run out"));
+    }
+    let engine = session.engine;
+    match claim {
+        Claim::Create { of, ttl, grace, limit } => {
+            let request = ClaimRequest {
+                event_type: named(of)?,
+                ttl_s: *ttl,
+                grace_s: *grace,
+                limit: *limit,
+            };
+            match engine.claim_create(&request).await? {
+                Some(claim) => print_claim(session, &request.event_type, &claim),
+                None => nothing(session),
+            }
+        }
+        Claim::Renew { of, claim, ttl, grace } => {
+            let event_type = named(of)?;
+            let renewed = engine.claim_renew(&event_type, claim, *ttl, *grace).await?;
+            print_claim(session, &event_type, &renewed)
+        }
+        Claim::Release { of, claim } => {
+            let released = engine.claim_release(&named(of)?, claim).await?;
+            let shape = serde_json::json!({"id": claim, "released": released});
+            session
+                .output
+                .facts(&shape, &[("released", Some(released.to_string()))])?;
+            Ok(Exit::Done)
+        }
+        Claim::Done { of, claim, reference } => {
+            let reference = wire::reference(reference)?;
+            let finished = engine.claim_done(&named(of)?, &reference, claim).await?;
+            let shape = serde_json::json!({"reference": reference.as_str(), "result": finished.as_str()});
+            session
+                .output
+                .facts(&shape, &[("result", Some(finished.as_str().to_owned()))])?;
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn named(of: &OfType) -> Result<crate::domain::event::EventType, Failure> {
+    Ok(wire::event_type(&of.event_type)?)
+}
+
+fn nothing(session: &Session<'_>) -> Result<Exit, Failure> {
+    say("there is nothing to claim");
+    if session.output.is_json() {
+        document(&serde_json::Value::Null)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn print_claim(
+    session: &Session<'_>,
+    event_type: &crate::domain::event::EventType,
+    claim: &ClaimRow,
+) -> Result<Exit, Failure> {
+    let shape = ClaimShape::of(event_type, claim);
+    if session.output.is_json() {
+        document(&shape)?;
+        return Ok(Exit::Done);
+    }
+    say(&format!(
+        "claim {} until {}",
+        shape.id,
+        or_dash(shape.expires_at.as_deref())
+    ));
+    session.output.list(&shape.events, CLAIMED, |event| {
+        vec![
+            event.id.to_string(),
+            event.reference.clone(),
+            event.claim_count.to_string(),
+            event.payload.as_ref().map(ToString::to_string).unwrap_or_default(),
+        ]
+    })?;
+    Ok(Exit::Done)
+}

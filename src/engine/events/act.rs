@@ -1,0 +1,331 @@
+//! What operators change: events, types, subscriptions. A plan names each event with its revision; what was
+//! pushed since is skipped, and said to be.
+
+use super::json::from_json;
+use super::look::parse;
+use super::service::unknown_type;
+use super::{EventCommand, EventSelection, EventsDone, EventsQuery, Subscription, SubscriptionChoice};
+use crate::domain::event::{Event, EventError, EventType, Metadata, SubscriptionOptions, check_due, rfc3339};
+use crate::domain::url::EndpointUrl;
+use crate::domain::value::Value;
+use crate::engine::plans::simple;
+use crate::engine::{Command, Danger, EngineError, Inner, Plan, PlanLine, WriteGrant};
+use crate::store::{Acted, EventAct, NewEventType, NewPolicy, NewSubscription, PolicyScope, TypePut};
+
+/// Events of one plan.
+const EVENTS_MAX: usize = 1_000;
+
+impl Inner {
+    pub(in crate::engine) async fn plan_events(&self, command: &EventCommand) -> Result<Plan, EngineError> {
+        match command {
+            EventCommand::Retry(selection) => {
+                self.plan_change(selection, "retry", "due now", EventCommand::Retry)
+                    .await
+            }
+            EventCommand::Reschedule(selection, at) => {
+                check_due("at", *at, self.clock.now())?;
+                let (at, effect) = (*at, format!("due at {}", rfc3339(*at)));
+                let named = |rows| EventCommand::Reschedule(rows, at);
+                self.plan_change(selection, "reschedule", &effect, named).await
+            }
+            EventCommand::Cancel(selection) => {
+                let mut plan = self
+                    .plan_change(selection, "cancel", "removed", EventCommand::Cancel)
+                    .await?;
+                plan.danger = Danger::Destroys;
+                plan.messages = u64::try_from(plan.lines.len()).ok();
+                Ok(plan)
+            }
+            EventCommand::SetType { event_type, document } => self.plan_type(command, event_type, document).await,
+            EventCommand::Subscribe {
+                event_type,
+                url,
+                options,
+            } => self.plan_subscribe(command, event_type, url, options).await,
+            EventCommand::Unsubscribe { event_type, which } => {
+                let found = self.chosen(event_type, which).await?;
+                let title = format!(
+                    "end the subscription of {} to {:?}",
+                    found.url.redacted(),
+                    event_type.as_str()
+                );
+                let mut plan = simple(
+                    title,
+                    found.url.redacted(),
+                    "gets no more events of the type".to_owned(),
+                );
+                plan.lines[0].now = format!("subscription {}", found.id);
+                plan.command = Command::Events(EventCommand::Unsubscribe {
+                    event_type: event_type.clone(),
+                    which: SubscriptionChoice::Id(found.id),
+                });
+                Ok(plan)
+            }
+        }
+    }
+
+    async fn plan_change(
+        &self,
+        selection: &EventSelection,
+        verb: &str,
+        effect: &str,
+        named: impl Fn(EventSelection) -> EventCommand,
+    ) -> Result<Plan, EngineError> {
+        let (events, more) = self.selected(selection).await?;
+        let rows = events.iter().map(|event| (event.id, event.revision)).collect();
+        let plural = if events.len() == 1 { "" } else { "s" };
+        let mut plan = simple(
+            format!("{verb} {} event{plural}", events.len()),
+            String::new(),
+            String::new(),
+        );
+        plan.lines = events.iter().map(|event| line(event, effect)).collect();
+        if more {
+            plan.warnings
+                .push(format!("more match: the newest {EVENTS_MAX} are in this plan"));
+        }
+        plan.command = Command::Events(named(EventSelection::Rows(rows)));
+        Ok(plan)
+    }
+
+    async fn selected(&self, selection: &EventSelection) -> Result<(Vec<Event>, bool), EngineError> {
+        let ids: Vec<i64> = match selection {
+            EventSelection::Ids(ids) => ids.clone(),
+            EventSelection::Rows(rows) => rows.iter().map(|(id, _)| *id).collect(),
+            EventSelection::Reference(event_type, reference) => {
+                return Ok((self.events_of(event_type, reference).await?, false));
+            }
+            EventSelection::Filter(filter) => return self.matching(filter).await,
+        };
+        if ids.len() > EVENTS_MAX {
+            return Err(EventError::of("ids", "must be at most 1,000").into());
+        }
+        let mut events = Vec::with_capacity(ids.len());
+        for id in ids {
+            events.push(self.event(id).await?);
+        }
+        Ok((events, false))
+    }
+
+    async fn matching(&self, filter: &str) -> Result<(Vec<Event>, bool), EngineError> {
+        parse(filter)?;
+        let mut events = Vec::new();
+        let mut query = EventsQuery {
+            filter: Some(filter.to_owned()),
+            limit: 1_000,
+            ..EventsQuery::default()
+        };
+        loop {
+            let page = self.events_list(&query).await?;
+            events.extend(page.items);
+            query.cursor = page.next_cursor;
+            if query.cursor.is_none() || events.len() >= EVENTS_MAX {
+                let more = events.len() > EVENTS_MAX || query.cursor.is_some();
+                events.truncate(EVENTS_MAX);
+                return Ok((events, more));
+            }
+        }
+    }
+
+    async fn plan_type(
+        &self,
+        command: &EventCommand,
+        event_type: &EventType,
+        document: &str,
+    ) -> Result<Plan, EngineError> {
+        metadata(event_type, document)?;
+        let before = self.store.event_type_get(event_type).await?;
+        let title = format!("set the metadata of event type {:?}", event_type.as_str());
+        let mut plan = simple(title, event_type.as_str().to_owned(), document.to_owned());
+        plan.lines[0].now = before.map_or_else(|| "unknown".to_owned(), |before| before.document);
+        plan.command = Command::Events(command.clone());
+        Ok(plan)
+    }
+
+    async fn plan_subscribe(
+        &self,
+        command: &EventCommand,
+        event_type: &EventType,
+        url: &EndpointUrl,
+        options: &str,
+    ) -> Result<Plan, EngineError> {
+        SubscriptionOptions::from_value(&value("options", options)?)?;
+        let known = self.store.event_type_get(event_type).await?;
+        known.ok_or_else(|| unknown_type(event_type))?;
+        let title = format!("subscribe {} to {:?}", url.redacted(), event_type.as_str());
+        let mut plan = simple(title, url.redacted(), "gets every event of the type".to_owned());
+        let before = self.store.subscriptions(event_type).await?;
+        let found = before.iter().find(|subscription| subscription.url == *url);
+        plan.lines[0].now = found.map_or_else(|| "not subscribed".to_owned(), |found| found.options.clone());
+        plan.command = Command::Events(command.clone());
+        Ok(plan)
+    }
+
+    async fn chosen(&self, event_type: &EventType, which: &SubscriptionChoice) -> Result<Subscription, EngineError> {
+        let all = self.store.subscriptions(event_type).await?;
+        let found = all.into_iter().find(|subscription| match which {
+            SubscriptionChoice::Id(id) => subscription.id == *id,
+            SubscriptionChoice::Url(url) => subscription.url == *url,
+        });
+        found.ok_or_else(|| EngineError::NotFound {
+            what: format!("subscription to {:?}", event_type.as_str()),
+        })
+    }
+
+    pub(in crate::engine) async fn perform_on_events(
+        &self,
+        command: &EventCommand,
+        grant: &WriteGrant,
+    ) -> Result<EventsDone, EngineError> {
+        match command {
+            EventCommand::Retry(selection) => self.change(selection, EventAct::Retry).await,
+            EventCommand::Reschedule(selection, at) => self.change(selection, EventAct::Reschedule(*at)).await,
+            EventCommand::Cancel(selection) => self.change(selection, EventAct::Cancel).await,
+            EventCommand::SetType { event_type, document } => self.set_type(event_type, document, grant).await,
+            EventCommand::Subscribe {
+                event_type,
+                url,
+                options,
+            } => self.subscribe(event_type, url, options, grant).await,
+            EventCommand::Unsubscribe { event_type, which } => {
+                let found = self.chosen(event_type, which).await?;
+                self.store.subscription_remove(event_type, found.id).await?;
+                Ok(EventsDone::Unsubscribed(found))
+            }
+        }
+    }
+
+    async fn change(&self, selection: &EventSelection, act: EventAct) -> Result<EventsDone, EngineError> {
+        let EventSelection::Rows(rows) = selection else {
+            return Err(EngineError::Refused {
+                why: "events are changed by a plan that names them".to_owned(),
+            });
+        };
+        let (mut events, mut skipped) = (Vec::new(), Vec::new());
+        for (id, revision) in rows {
+            let why = match self.store.event_act(*id, *revision, act).await? {
+                Acted::Done(event) => {
+                    events.push(*event);
+                    continue;
+                }
+                Acted::Leased => "it is being handled",
+                Acted::Changed => "it was pushed anew since the plan",
+                Acted::Newer => "a newer event of its key waits",
+                Acted::Gone => "it is not there any more",
+            };
+            skipped.push((*id, why.to_owned()));
+        }
+        self.events_pushed.notify_waiters();
+        match skipped.as_slice() {
+            [(id, why)] if events.is_empty() => Err(EngineError::Refused {
+                why: format!("event {id}: {why}"),
+            }),
+            _ => Ok(EventsDone::Changed { events, skipped }),
+        }
+    }
+
+    async fn set_type(
+        &self,
+        event_type: &EventType,
+        document: &str,
+        grant: &WriteGrant,
+    ) -> Result<EventsDone, EngineError> {
+        let (metadata, json) = metadata(event_type, document)?;
+        let has_policy = metadata.retry_policy.is_some();
+        let new = NewEventType {
+            name: event_type.clone(),
+            document: document.to_owned(),
+            metadata,
+        };
+        match self.store.event_type_put(&new).await? {
+            TypePut::Saved(record) => {
+                if has_policy {
+                    self.save_policy(event_type, None, &json["_retry_policy"], grant)
+                        .await?;
+                }
+                Ok(EventsDone::Type(record))
+            }
+            TypePut::MissingTarget(target) => {
+                let problem = format!("names {:?}, which does not exist", target.as_str());
+                Err(EventError::of("_dead_letter_queue", &problem).into())
+            }
+            TypePut::Chain(types) => {
+                let names: Vec<&str> = types.iter().map(EventType::as_str).collect();
+                Err(EngineError::Refused {
+                    why: format!("_dead_letter_queue would make a chain: {}", names.join(" → ")),
+                })
+            }
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        event_type: &EventType,
+        url: &EndpointUrl,
+        options: &str,
+        grant: &WriteGrant,
+    ) -> Result<EventsDone, EngineError> {
+        let new = NewSubscription {
+            event_type: event_type.clone(),
+            url: url.clone(),
+            options: options.to_owned(),
+        };
+        let saved = self.store.subscription_put(&new).await?;
+        let saved = saved.ok_or_else(|| unknown_type(event_type))?;
+        let json = json("options", options)?;
+        if let Some(policy) = json.get("_retry_policy").filter(|policy| !policy.is_null()) {
+            self.save_policy(event_type, Some(url), policy, grant).await?;
+        }
+        Ok(EventsDone::Subscribed(saved))
+    }
+
+    /// The policy of a type or a subscription is looked up at each attempt, where every other policy is.
+    async fn save_policy(
+        &self,
+        event_type: &EventType,
+        url: Option<&EndpointUrl>,
+        policy: &serde_json::Value,
+        grant: &WriteGrant,
+    ) -> Result<(), EngineError> {
+        let new = NewPolicy {
+            scope: PolicyScope {
+                event_type: Some(event_type.as_str().to_owned()),
+                url: url.cloned(),
+            },
+            document: Some(policy.to_string()),
+            author: grant.actor().to_owned(),
+        };
+        self.store.policy_put(&new).await?;
+        self.reapply(&new.scope).await?;
+        Ok(())
+    }
+}
+
+fn line(event: &Event, effect: &str) -> PlanLine {
+    let attempts = event.attempts;
+    let (state, revision) = (event.state.as_str(), event.revision);
+    PlanLine {
+        target: format!("{} {} ({})", event.shown_type(), event.reference.as_str(), event.id),
+        now: format!(
+            "{state}, due {}, {attempts} attempts, revision {revision}",
+            rfc3339(event.nbf)
+        ),
+        effect: effect.to_owned(),
+    }
+}
+
+fn metadata(event_type: &EventType, document: &str) -> Result<(Metadata, serde_json::Value), EngineError> {
+    let json = json("metadata", document)?;
+    Ok((Metadata::from_value(&from_json(&json), event_type)?, json))
+}
+
+fn value(field: &str, document: &str) -> Result<Value, EngineError> {
+    json(field, document).map(|json| from_json(&json))
+}
+
+fn json(field: &str, document: &str) -> Result<serde_json::Value, EngineError> {
+    serde_json::from_str(document).map_err(|error| EngineError::Invalid {
+        field: field.to_owned(),
+        message: format!("{field} is not JSON: {error}"),
+    })
+}

@@ -1,0 +1,95 @@
+//! What a filter may name of events.
+
+use std::borrow::Cow;
+
+use crate::domain::event::{Event, rfc3339};
+use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
+use crate::domain::time::Timestamp;
+
+/// The fields that a filter over events may name. `age` is the time since the last push, `due` how long until it
+/// is tried, `overdue` how long ago it could have been; `error` is the last failure's.
+pub const EVENT_FIELDS: &[Field] = &[
+    Field::new("id", FieldKind::Number),
+    Field::new("type", FieldKind::Text),
+    Field::new("subtype", FieldKind::Text),
+    Field::new("reference", FieldKind::Text),
+    Field::new("state", FieldKind::Text),
+    Field::new("reason", FieldKind::Text),
+    Field::new("error", FieldKind::Text),
+    Field::new("payload", FieldKind::Text),
+    Field::new("attempts", FieldKind::Number),
+    Field::new("revision", FieldKind::Number),
+    Field::new("merged", FieldKind::Number),
+    Field::new("claims", FieldKind::Number),
+    Field::new("claim", FieldKind::Text),
+    Field::new("origin", FieldKind::Text),
+    Field::new("nbf", FieldKind::Text),
+    Field::new("created_at", FieldKind::Text),
+    Field::new("age", FieldKind::Duration),
+    Field::new("due", FieldKind::Duration),
+    Field::new("overdue", FieldKind::Duration),
+    Field::new("ttl", FieldKind::Duration),
+    Field::new("dead", FieldKind::Bool),
+];
+
+/// An event at a moment.
+pub(super) struct AtMoment<'a> {
+    pub(super) event: &'a Event,
+    pub(super) now: Timestamp,
+}
+
+impl Fields for AtMoment<'_> {
+    fn field(&self, name: &str) -> FieldValue<'_> {
+        let (event, now) = (self.event, self.now);
+        match name {
+            "id" => number(event.id),
+            "type" => text(event.event_type.as_str()),
+            "subtype" => text(event.subtype.as_str()),
+            "reference" => text(event.reference.as_str()),
+            "state" => text(event.state.as_str()),
+            "reason" => optional(event.reason.as_deref()),
+            "error" => optional(event.reason.as_deref().and_then(error_of)),
+            "payload" => event.payload.as_deref().map_or(FieldValue::Missing, |bytes| {
+                FieldValue::Text(String::from_utf8_lossy(bytes))
+            }),
+            "attempts" => number(event.attempts.into()),
+            "revision" => number(event.revision),
+            "merged" => number(i64::try_from(event.merged).unwrap_or(i64::MAX)),
+            "claims" => number(event.claim_count.into()),
+            "claim" => optional(event.lease.as_ref().and_then(|lease| lease.claim.as_deref())),
+            "origin" => optional(event.origin.as_ref().map(crate::domain::event::EventType::as_str)),
+            "nbf" => FieldValue::Text(Cow::Owned(rfc3339(event.nbf))),
+            "created_at" => FieldValue::Text(Cow::Owned(rfc3339(event.created_at))),
+            "age" => FieldValue::Duration(now.since(event.created_at)),
+            "due" => FieldValue::Duration(event.nbf.since(now)),
+            "overdue" => FieldValue::Duration(now.since(event.nbf)),
+            "ttl" => event
+                .expires_at
+                .map_or(FieldValue::Missing, |at| FieldValue::Duration(at.since(now))),
+            "dead" => FieldValue::Bool(event.is_dead_letter()),
+            _ => FieldValue::Missing,
+        }
+    }
+}
+
+/// The error in a reason of the form `retry: failed_at=… error=…`.
+fn error_of(reason: &str) -> Option<&str> {
+    let (_, error) = reason.strip_prefix("retry: ")?.split_once("error=")?;
+    Some(error)
+}
+
+fn text(text: &str) -> FieldValue<'_> {
+    FieldValue::Text(Cow::Borrowed(text))
+}
+
+fn optional(found: Option<&str>) -> FieldValue<'_> {
+    found.map_or(FieldValue::Missing, text)
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts and ids that people compare are far below 2^52"
+)]
+fn number(number: i64) -> FieldValue<'static> {
+    FieldValue::Number(number as f64)
+}

@@ -1,0 +1,201 @@
+//! Handlers: what is done with one event, and what that means for it. The meaning of a program's end is one pure
+//! function.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use crate::command::{End, Program, Ran};
+use crate::domain::event::{AfterFailure, Event, HandlingRules, due_time, next_change_reason, retry_reason, rfc3339};
+use crate::domain::time::Timestamp;
+use crate::store::Verdict;
+
+/// What of a program's output is kept.
+const OUTPUT_BYTES_MAX: usize = 64 * 1024;
+/// What of it becomes the text of an error.
+const ERROR_BYTES_MAX: usize = 2048;
+/// `EX_TEMPFAIL`: later.
+const LATER: i32 = 75;
+
+/// Handles events of a type, for those who embed the library. It runs under a lease, outside of any transaction;
+/// an event may come twice when a process dies in between.
+#[async_trait]
+pub trait EventHandler: Send + Sync {
+    /// Handles one event; dropped when its lease is lost or its time is up.
+    async fn handle(&self, event: &Event) -> Handled;
+}
+
+/// What a handler came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handled {
+    /// Done.
+    Done,
+    /// Done for now; again at this time, for this reason.
+    Requeue(Timestamp, String),
+    /// It failed, with this error.
+    Failed(String),
+}
+
+/// What is done with the events of a type.
+#[derive(Clone)]
+pub(super) enum Action {
+    Command(Vec<String>),
+    Webhook,
+    Embedded(Arc<dyn EventHandler>),
+}
+
+/// Runs a program on an event.
+pub(super) async fn run_command(command: &[String], event: &Event, time: Duration, stop: &CancellationToken) -> Ran {
+    let program = Program {
+        command: command.to_vec(),
+        directory: None,
+        variables: vec![
+            ("REDRIVE_EVENT_ID".to_owned(), event.id.to_string()),
+            ("REDRIVE_EVENT_TYPE".to_owned(), event.event_type.as_str().to_owned()),
+            (
+                "REDRIVE_EVENT_REFERENCE".to_owned(),
+                event.reference.as_str().to_owned(),
+            ),
+        ],
+        time,
+        output_bytes_max: OUTPUT_BYTES_MAX,
+    };
+    program.run(input(event), stop).await
+}
+
+/// An event as a program reads it.
+#[derive(Serialize)]
+struct Input<'a> {
+    id: i64,
+    r#type: &'a str,
+    subtype: &'a str,
+    reference: &'a str,
+    nbf: String,
+    created_at: String,
+    attempts: u32,
+    reason: Option<&'a str>,
+    revision: i64,
+    payload: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+}
+
+/// The payload stands in it as it was pushed, when it is JSON.
+fn input(event: &Event) -> Vec<u8> {
+    let payload = event.payload.as_deref();
+    let json: Option<&RawValue> = payload.and_then(|bytes| serde_json::from_slice(bytes).ok());
+    let input = Input {
+        id: event.id,
+        r#type: event.event_type.as_str(),
+        subtype: event.subtype.as_str(),
+        reference: event.reference.as_str(),
+        nbf: rfc3339(event.nbf),
+        created_at: rfc3339(event.created_at),
+        attempts: event.attempts,
+        reason: event.reason.as_deref(),
+        revision: event.revision,
+        payload_base64: payload.filter(|_| json.is_none()).map(|bytes| STANDARD.encode(bytes)),
+        payload: json,
+    };
+    serde_json::to_vec(&input).unwrap_or_default()
+}
+
+/// What a program may say on its standard output.
+struct Answer {
+    requeue_at: Option<Timestamp>,
+    reason: Option<String>,
+}
+
+impl Answer {
+    /// Output that is not a JSON object says nothing; a time that cannot be read is an error.
+    fn read(output: &[u8]) -> Result<Self, String> {
+        let json: serde_json::Value = serde_json::from_slice(output).unwrap_or_default();
+        let requeue_at = match &json["requeue_at"] {
+            serde_json::Value::Null => None,
+            serde_json::Value::String(text) => Some(due_time(text)),
+            other @ (serde_json::Value::Bool(_)
+            | serde_json::Value::Number(_)
+            | serde_json::Value::Array(_)
+            | serde_json::Value::Object(_)) => Some(due_time(&other.to_string())),
+        };
+        let requeue_at = requeue_at
+            .transpose()
+            .map_err(|_| "the answer's requeue_at is not a time".to_owned())?;
+        Ok(Self {
+            requeue_at,
+            reason: json["reason"].as_str().map(str::to_owned),
+        })
+    }
+}
+
+/// 1. Exit 0 is done, or done for now when the answer asks for another time.
+/// 2. Exit 75 is later: at the time that is asked for, or after the first delay of the backoff.
+/// 3. A program that we stopped was not tried.
+/// 4. Everything else failed, with what it said as the error.
+pub(super) fn verdict_of(ran: &Ran, event: &Event, rules: &HandlingRules, now: Timestamp) -> Verdict {
+    let answer = match Answer::read(&ran.output) {
+        Ok(answer) => answer,
+        Err(error) => return failed(&error, event, rules, now),
+    };
+    let reason = answer.reason.as_deref();
+    match (&ran.end, answer.requeue_at) {
+        (End::Exited(0), None) => Verdict::Done(Vec::new()),
+        (End::Exited(0 | LATER), Some(at)) => Verdict::Requeue {
+            at,
+            reason: next_change_reason(reason.unwrap_or("asked for by its handler")),
+        },
+        (End::Exited(LATER), None) => Verdict::Requeue {
+            at: now.plus(rules.backoff.base),
+            reason: next_change_reason(reason.unwrap_or("its handler said later")),
+        },
+        (End::Stopped, _) => Verdict::Release,
+        (End::Exited(code), _) => failed(&format!("exit {code}: {}", said(ran)), event, rules, now),
+        (End::Signalled(signal), _) => failed(&format!("signal {signal}: {}", said(ran)), event, rules, now),
+        (End::TimedOut, _) => failed(&format!("timeout: {}", said(ran)), event, rules, now),
+        (End::NotStarted(why), _) => failed(why, event, rules, now),
+    }
+}
+
+/// What an embedded handler came to.
+pub(super) fn verdict_of_handled(handled: Handled, event: &Event, rules: &HandlingRules, now: Timestamp) -> Verdict {
+    match handled {
+        Handled::Done => Verdict::Done(Vec::new()),
+        Handled::Requeue(at, reason) => Verdict::Requeue {
+            at,
+            reason: next_change_reason(&reason),
+        },
+        Handled::Failed(error) => failed(&error, event, rules, now),
+    }
+}
+
+/// The end of a failed attempt.
+pub(super) fn failed(error: &str, event: &Event, rules: &HandlingRules, now: Timestamp) -> Verdict {
+    let reason = retry_reason(now, error.trim());
+    match rules.after_failure(event.attempts) {
+        AfterFailure::Retry { attempts, delay } => Verdict::Retry {
+            attempts,
+            delay,
+            reason,
+        },
+        AfterFailure::Dead { attempts } => Verdict::Dead { attempts, reason },
+    }
+}
+
+/// The end of its standard error, or of its output when that is empty.
+fn said(ran: &Ran) -> String {
+    let bytes = if ran.errors.trim_ascii().is_empty() {
+        &ran.output
+    } else {
+        &ran.errors
+    };
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim();
+    let start = text.ceil_char_boundary(text.len().saturating_sub(ERROR_BYTES_MAX));
+    text.get(start..).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,276 @@
+//! The event table at work: what services push and claim, what operators look at and change, and the processor
+//! that hands events to their handlers.
+//!
+//! What a service does is done at once; what an operator does is a plan first. Every event of a plan is named by
+//! its id and revision, so that what was pushed since the plan is not touched by it.
+
+mod act;
+mod fields;
+mod handler;
+mod json;
+mod look;
+mod outbox;
+mod processor;
+mod running;
+mod service;
+
+use std::time::Duration;
+
+use crate::domain::event::{Event, EventError, EventType, HandlingRules, Reference};
+use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
+pub use crate::store::{
+    Claim, ClaimSpan, EventCount, EventTypeRecord, Finished, HandledEvent, NamedLease, Pushed, PushedHow, Subscription,
+};
+
+use super::EngineError;
+use super::view::Page;
+
+pub use fields::EVENT_FIELDS;
+pub use handler::{EventHandler, Handled};
+pub use processor::Processed;
+pub(super) use running::Embedded;
+
+/// What the engine has to know of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSettings {
+    /// What follows from a failure, where the type says nothing else.
+    pub rules: HandlingRules,
+    /// How long a handler may take.
+    pub lease: Duration,
+    /// Events handled at once.
+    pub workers: usize,
+    /// What is done with the events of a type.
+    pub handlers: Vec<HandlerSettings>,
+    /// The intake queues.
+    pub consumers: Vec<IntakeSettings>,
+}
+
+impl Default for EventSettings {
+    fn default() -> Self {
+        Self {
+            rules: HandlingRules::default(),
+            lease: Duration::from_mins(5),
+            workers: 8,
+            handlers: Vec::new(),
+            consumers: Vec::new(),
+        }
+    }
+}
+
+/// What is done with the events of a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerSettings {
+    /// The type.
+    pub event_type: EventType,
+    /// What is done.
+    pub action: HandlerAction,
+}
+
+/// What is done with an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandlerAction {
+    /// A program gets it; the first is the program, the others its arguments.
+    Command(Vec<String>),
+    /// The subscribers of its type get it.
+    Webhook,
+}
+
+/// An intake queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntakeSettings {
+    /// Its name, for the operator.
+    pub name: String,
+    /// The vhost of the queue.
+    pub vhost: String,
+    /// The queue.
+    pub queue: String,
+    /// The exchange that it is bound to.
+    pub exchange: Option<String>,
+    /// The routing keys that it is bound with.
+    pub bindings: Vec<String>,
+    /// The type of its events.
+    pub event_type: EventType,
+    /// JSON pointer to the reference.
+    pub reference: String,
+    /// JSON pointer to the time before which the event is not due.
+    pub nbf: Option<String>,
+}
+
+/// What an operator wants done with events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventCommand {
+    /// Make them due now; dead ones get their whole budget back.
+    Retry(EventSelection),
+    /// Make them due at a time.
+    Reschedule(EventSelection, Timestamp),
+    /// Remove them.
+    Cancel(EventSelection),
+    /// Make a type, or give it other metadata, as JSON.
+    SetType {
+        /// Which.
+        event_type: EventType,
+        /// The metadata.
+        document: String,
+    },
+    /// Send the events of a type to a URL.
+    Subscribe {
+        /// Of which type.
+        event_type: EventType,
+        /// Where to.
+        url: EndpointUrl,
+        /// Options, as JSON.
+        options: String,
+    },
+    /// End a subscription.
+    Unsubscribe {
+        /// Of which type.
+        event_type: EventType,
+        /// Which, by its id or its URL.
+        which: SubscriptionChoice,
+    },
+}
+
+/// A subscription, by what people know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubscriptionChoice {
+    /// Its id.
+    Id(i64),
+    /// Its URL.
+    Url(EndpointUrl),
+}
+
+impl EventCommand {
+    /// As audited.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Retry(_) => "event retry",
+            Self::Reschedule(..) => "event reschedule",
+            Self::Cancel(_) => "event cancel",
+            Self::SetType { .. } => "event-type set",
+            Self::Subscribe { .. } => "subscription add",
+            Self::Unsubscribe { .. } => "subscription remove",
+        }
+    }
+}
+
+/// Which events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventSelection {
+    /// These.
+    Ids(Vec<i64>),
+    /// These, at these revisions: what a plan names.
+    Rows(Vec<(i64, i64)>),
+    /// All of a reference.
+    Reference(EventType, Reference),
+    /// All that a filter finds.
+    Filter(String),
+}
+
+/// What came of a command about events.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventsDone {
+    /// What was changed, and what was not and why.
+    Changed {
+        /// The rows after it (before it, where they were removed).
+        events: Vec<Event>,
+        /// Ids, and why not.
+        skipped: Vec<(i64, String)>,
+    },
+    /// The type as it is now.
+    Type(EventTypeRecord),
+    /// The subscription as it is now.
+    Subscribed(Subscription),
+    /// It is no more.
+    Unsubscribed(Subscription),
+}
+
+/// What is asked about events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventQuestion {
+    /// A list, newest first.
+    List(EventsQuery),
+    /// One event.
+    One(i64),
+    /// The events of a reference.
+    Of(EventType, Reference),
+    /// How many there are, by type and state.
+    Counts,
+    /// All types.
+    Types,
+    /// One type.
+    Type(EventType),
+    /// The subscriptions of a type.
+    Subscriptions(EventType),
+    /// A claim.
+    Claim(EventType, String),
+    /// What was handled lately.
+    History {
+        /// Of which type.
+        event_type: EventType,
+        /// At most this many.
+        limit: u32,
+    },
+}
+
+/// Which events are listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventsQuery {
+    /// Of this type.
+    pub event_type: Option<EventType>,
+    /// A filter expression over [`EVENT_FIELDS`].
+    pub filter: Option<String>,
+    /// At most this many (1 to 1,000).
+    pub limit: u32,
+    /// Where to go on.
+    pub cursor: Option<String>,
+}
+
+/// What was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventAnswer {
+    /// A page. It may be short, or empty, with a cursor: then that much was looked through without a find.
+    List(Page<Event>),
+    /// One.
+    One(Box<Event>),
+    /// Those of a reference.
+    Of(Vec<Event>),
+    /// How many.
+    Counts(Vec<EventCount>),
+    /// All types.
+    Types(Vec<EventTypeRecord>),
+    /// One type.
+    Type(EventTypeRecord),
+    /// Subscriptions.
+    Subscriptions(Vec<Subscription>),
+    /// A claim.
+    Claim(Box<Claim>),
+    /// Handled events.
+    History(Vec<HandledEvent>),
+}
+
+/// A claim that a consumer wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimRequest {
+    /// Of which type.
+    pub event_type: EventType,
+    /// How long, in seconds.
+    pub ttl_s: u64,
+    /// How much longer its events live at least, in seconds.
+    pub grace_s: u64,
+    /// At most this many events.
+    pub limit: u32,
+}
+
+impl From<EventError> for EngineError {
+    fn from(error: EventError) -> Self {
+        Self::Invalid {
+            field: error.field,
+            message: match error.nearest {
+                Some(nearest) => format!("{}; did you mean {nearest}?", error.message),
+                None => error.message,
+            },
+        }
+    }
+}

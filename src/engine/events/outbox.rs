@@ -1,0 +1,191 @@
+//! Notifications of events: made of an event and the subscriptions of its type, stored with the event's finish,
+//! and published from there in order (PROTOCOLS.md 28).
+//!
+//! One process pumps, under a lease. A notification that cannot be published now holds back only its own delivery
+//! queue; one that never can becomes a dead letter of its type. A crash between confirm and removal publishes
+//! again, under the same id.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::json::from_json;
+use crate::domain::event::{Event, SubscriptionOptions};
+use crate::domain::id::{ExecutionId, IncarnationId, NotificationId, QueueName};
+use crate::domain::message;
+use crate::domain::notification::{Decoded, Notification, decode};
+use crate::engine::{EngineError, Inner};
+use crate::store::{NamedLease, NewOutboxRow, OutboxRow, Subscription};
+
+/// The lease of the pump.
+const PUMP: &str = "outbox";
+/// Rows of one round.
+const ROWS: u32 = 200;
+/// Between two looks when nothing was said.
+const IDLE: Duration = Duration::from_secs(1);
+/// The longest wait of a delivery queue.
+const WAIT_MAX: Duration = Duration::from_mins(5);
+
+impl Inner {
+    /// The notifications of an event, one for each subscription; an error is the event's.
+    pub(super) fn notifications(
+        &self,
+        event: &Event,
+        subscriptions: &[Subscription],
+    ) -> Result<Vec<NewOutboxRow>, String> {
+        subscriptions
+            .iter()
+            .map(|subscription| self.notification_of(event, subscription))
+            .collect()
+    }
+
+    fn notification_of(&self, event: &Event, subscription: &Subscription) -> Result<NewOutboxRow, String> {
+        let options: serde_json::Value = serde_json::from_str(&subscription.options).unwrap_or_default();
+        let options = SubscriptionOptions::from_value(&from_json(&options)).map_err(|error| error.to_string())?;
+        let id = format!("event-{}-{}-{}", event.id, event.revision, subscription.id);
+        let execution = format!("{}:{}", event.event_type.as_str(), event.reference.as_str());
+        let end = execution.floor_char_boundary(1024);
+        let body = event.payload.clone().unwrap_or_default();
+        let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
+        let mut headers = options.headers;
+        let written = headers
+            .iter()
+            .position(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        let notification = Notification {
+            id: NotificationId::parse(&id).map_err(|error| error.to_string())?,
+            execution: ExecutionId::parse(execution.get(..end).unwrap_or_default())
+                .map_err(|error| error.to_string())?,
+            url: subscription.url.clone(),
+            content_type: match written {
+                Some(at) => Some(headers.remove(at).1),
+                None => is_json.then(|| "application/json".to_owned()),
+            },
+            headers,
+            body,
+            polling_time_s: None,
+            restart_count: None,
+            created_at: Some(self.clock.now()),
+            event_type: Some(event.event_type.as_str().to_owned()),
+            subscription: Some(subscription.id.to_string()),
+        };
+        notification.validate().map_err(|error| error.to_string())?;
+        let queue = self
+            .settings
+            .naming
+            .delivery_queue(&notification.execution, &notification.url);
+        let bytes = message::encode(&notification.to_message()).ok_or("the notification is too large")?;
+        Ok(NewOutboxRow {
+            notification: id,
+            queue: queue.as_str().to_owned(),
+            message: bytes.into(),
+            event_type: event.event_type.clone(),
+            reference: event.reference.clone(),
+        })
+    }
+
+    /// Publishes what is stored, until `stop`, while this process holds the pump's lease.
+    pub(super) async fn pump(self: Arc<Self>, me: IncarnationId, stop: CancellationToken) {
+        let mut guard = None;
+        while !stop.is_cancelled() {
+            if guard.is_none() {
+                guard = self.take_pump(me).await;
+            }
+            let moved = match &guard {
+                Some(held) => self.pump_once(held).await,
+                None => Ok(Some(0)),
+            };
+            match moved {
+                Ok(Some(0)) => self.wait_for_rows(&stop).await,
+                Ok(Some(_)) => {}
+                Ok(None) => guard = None,
+                Err(error) => {
+                    tracing::warn!(error = ?error, "notifications of events wait for the store");
+                    self.wait_for_rows(&stop).await;
+                }
+            }
+        }
+        if let Some(held) = guard {
+            // Else it is free with the incarnation.
+            let _ = self.store.named_lease_free(&held.name, held.epoch).await;
+        }
+    }
+
+    pub(super) async fn take_pump(&self, me: IncarnationId) -> Option<NamedLease> {
+        match self.store.named_lease_take(PUMP, me).await {
+            Ok(epoch) => epoch.map(|epoch| NamedLease {
+                name: PUMP.to_owned(),
+                epoch,
+            }),
+            Err(error) => {
+                tracing::debug!(error = ?error, "the pump waits for the store");
+                None
+            }
+        }
+    }
+
+    async fn wait_for_rows(&self, stop: &CancellationToken) {
+        tokio::select! {
+            () = self.outbox_filled.notified() => {}
+            () = tokio::time::sleep(IDLE) => {}
+            () = stop.cancelled() => {}
+        }
+    }
+
+    /// One round; answers how many rows went, `None` when the lease is lost.
+    pub(super) async fn pump_once(&self, guard: &NamedLease) -> Result<Option<usize>, EngineError> {
+        let rows = self.store.outbox_page(ROWS).await?;
+        let mut queues: HashMap<String, Vec<OutboxRow>> = HashMap::new();
+        for row in rows {
+            queues.entry(row.row.queue.clone()).or_default().push(row);
+        }
+        let published = join_all(queues.into_values().map(|rows| self.publish_rows(rows, guard))).await;
+        let published: Vec<i64> = published.into_iter().flatten().collect();
+        if published.is_empty() {
+            return Ok(Some(0));
+        }
+        let held = self.store.outbox_published(guard, &published).await?;
+        Ok(held.then_some(published.len()))
+    }
+
+    /// The rows of one delivery queue, in order, up to the first that cannot be published.
+    async fn publish_rows(&self, rows: Vec<OutboxRow>, guard: &NamedLease) -> Vec<i64> {
+        let mut published = Vec::new();
+        for row in rows {
+            match self.publish_row(&row).await {
+                Ok(()) => published.push(row.id),
+                Err(error @ EngineError::Invalid { .. }) => {
+                    let why = format!("notification: {}", crate::engine::error::chain(&error));
+                    if let Err(error) = self.store.outbox_bury(guard, row.id, &why).await {
+                        tracing::warn!(error = ?error, "a notification that cannot be published waits");
+                        break;
+                    }
+                }
+                Err(error) => {
+                    let wait = Duration::from_secs(1_u64 << row.attempts.min(8)).min(WAIT_MAX);
+                    let why = crate::engine::error::chain(&error);
+                    tracing::warn!(why = ?why, queue = ?row.row.queue, "a notification of an event waits");
+                    let _ = self.store.outbox_postpone(row.id, wait, &why).await;
+                    break;
+                }
+            }
+        }
+        published
+    }
+
+    async fn publish_row(&self, row: &OutboxRow) -> Result<(), EngineError> {
+        let unreadable = || EngineError::Invalid {
+            field: "notification".to_owned(),
+            message: format!("notification {:?} cannot be read", row.row.notification),
+        };
+        let stored = message::decode(&row.row.message).ok_or_else(unreadable)?;
+        let id = NotificationId::parse(&row.row.notification).map_err(|_| unreadable())?;
+        let Decoded::Notification(notification) = decode(&stored, &|| id.clone()) else {
+            return Err(unreadable());
+        };
+        let queue = QueueName::parse(&row.row.queue).map_err(|_| unreadable())?;
+        self.publish_stored(&queue, &notification).await
+    }
+}

@@ -1,0 +1,216 @@
+//! The event table in a daemon: a processor for each type with a handler, the keeper, the pump; and one run of a
+//! processor for a command.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::counter;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::HandlerAction;
+use super::handler::{Action, EventHandler};
+use super::json::from_json;
+use super::processor::{Processed, Processor};
+use crate::ambient;
+use crate::domain::event::{EventType, HandlingRules, Metadata};
+use crate::domain::id::IncarnationId;
+use crate::engine::incarnation::Part;
+use crate::engine::{Engine, EngineError, Inner};
+use crate::telemetry::names;
+
+/// Between two rounds of the keeper.
+const KEEP: Duration = Duration::from_secs(5);
+/// Rows of one of its rounds.
+const ROWS: u32 = 1_000;
+/// Between two tries of a processor that ended with an error.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Handlers of those who embed the library.
+pub(in crate::engine) type Embedded = std::sync::Mutex<Vec<(EventType, Arc<dyn EventHandler>)>>;
+
+impl Engine {
+    /// Hands events of a type to a handler in this process, once it delivers; in the place of a configured one.
+    pub fn handle_events(&self, event_type: EventType, handler: Arc<dyn EventHandler>) {
+        let mut handlers = self
+            .0
+            .event_handlers
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        handlers.retain(|(known, _)| *known != event_type);
+        handlers.push((event_type, handler));
+    }
+
+    /// Handles what is due of a type, and ends when nothing is, or with `stop`: what is in hand then is given back.
+    ///
+    /// # Errors
+    /// No handler for the type, or the store.
+    pub async fn process_once(
+        &self,
+        event_type: &EventType,
+        stop: CancellationToken,
+    ) -> Result<Processed, EngineError> {
+        self.0.process_once(event_type, stop).await
+    }
+}
+
+impl Inner {
+    /// The tasks of an incarnation that have to do with events.
+    pub(in crate::engine) fn start_events(
+        self: &Arc<Self>,
+        id: IncarnationId,
+        generation: &CancellationToken,
+    ) -> Vec<JoinHandle<()>> {
+        let me = || Arc::clone(self);
+        let mut tasks = vec![
+            ambient::spawn("event keeper", me().keep_events(generation.clone())),
+            ambient::spawn("event outbox", me().pump(id, generation.clone())),
+        ];
+        for (event_type, action) in self.actions() {
+            let processing = me().process(id, event_type, action, generation.clone());
+            tasks.push(ambient::spawn("event processor", processing));
+        }
+        tasks
+    }
+
+    /// What is done with each type; the embedding program's word counts.
+    fn actions(&self) -> Vec<(EventType, Action)> {
+        let handlers = self
+            .event_handlers
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut actions: Vec<(EventType, Action)> = handlers
+            .iter()
+            .map(|(event_type, handler)| (event_type.clone(), Action::Embedded(Arc::clone(handler))))
+            .collect();
+        for configured in &self.settings.events.handlers {
+            if actions.iter().any(|(known, _)| *known == configured.event_type) {
+                continue;
+            }
+            let action = match &configured.action {
+                HandlerAction::Command(command) => Action::Command(command.clone()),
+                HandlerAction::Webhook => Action::Webhook,
+            };
+            actions.push((configured.event_type.clone(), action));
+        }
+        actions
+    }
+
+    async fn process(
+        self: Arc<Self>,
+        incarnation: IncarnationId,
+        event_type: EventType,
+        action: Action,
+        stop: CancellationToken,
+    ) {
+        while !stop.is_cancelled() {
+            let processor = Processor {
+                engine: Arc::clone(&self),
+                incarnation,
+                event_type: event_type.clone(),
+                action: action.clone(),
+                stop: stop.clone(),
+                once: false,
+            };
+            if let Err(error) = processor.run().await {
+                tracing::warn!(error = ?error, event_type = ?event_type, "events are not handled");
+                tokio::select! {
+                    () = tokio::time::sleep(RETRY) => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+        }
+    }
+
+    /// Ends lost leases and what has outlived itself.
+    async fn keep_events(self: Arc<Self>, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            if let Err(error) = self.keep_events_once().await {
+                tracing::debug!(error = ?error, "the keeper of events waits for the store");
+            }
+            tokio::select! {
+                () = tokio::time::sleep(KEEP) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+    }
+
+    async fn keep_events_once(&self) -> Result<(), EngineError> {
+        let reaped = self.store.events_reap(ROWS, self.settings.events.rules).await?;
+        for lost in &reaped {
+            tracing::warn!(
+                event = lost.id, event_type = ?lost.event_type, attempts = lost.attempts, how = lost.how.as_str(),
+                "the lease on an event ended before its handler did"
+            );
+            counter!(names::EVENTS_HANDLED, "how" => "lost").increment(1);
+        }
+        if !reaped.is_empty() {
+            self.events_pushed.notify_waiters();
+        }
+        let expired = self.store.events_expire(ROWS).await?;
+        if expired.events > 0 {
+            tracing::warn!(events = expired.events, "events ended by their own lifetime");
+            counter!(names::EVENTS_EXPIRED).increment(expired.events);
+        }
+        Ok(())
+    }
+
+    /// The rules of a type over those of the configuration.
+    pub(super) async fn handling_rules(&self, event_type: &EventType) -> Result<HandlingRules, EngineError> {
+        let configured = self.settings.events.rules;
+        let Some(record) = self.store.event_type_get(event_type).await? else {
+            return Ok(configured);
+        };
+        let document: serde_json::Value = serde_json::from_str(&record.document).unwrap_or_default();
+        let metadata = Metadata::from_value(&from_json(&document), event_type);
+        Ok(metadata.map_or(configured, |metadata| metadata.rules(configured)))
+    }
+
+    async fn process_once(
+        self: &Arc<Self>,
+        event_type: &EventType,
+        stop: CancellationToken,
+    ) -> Result<Processed, EngineError> {
+        let found = self.actions().into_iter().find(|(known, _)| known == event_type);
+        let Some((_, action)) = found else {
+            return Err(EngineError::NotFound {
+                what: format!("[[handler]] for type {:?}", event_type.as_str()),
+            });
+        };
+        let name = format!("process-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
+        let incarnation = self.begin_incarnation(&name, Part::Manages).await?;
+        let done = CancellationToken::new();
+        let beats = self.beat_until(incarnation, done.clone());
+        let webhook = matches!(action, Action::Webhook);
+        let processor = Processor {
+            engine: Arc::clone(self),
+            incarnation,
+            event_type: event_type.clone(),
+            action,
+            stop,
+            once: true,
+        };
+        let mut result = self.keep_events_once().await;
+        let processed = processor.run().await;
+        if webhook && result.is_ok() {
+            result = self.pump_all(incarnation).await;
+        }
+        done.cancel();
+        let _ = beats.await;
+        self.store.incarnation_end(incarnation).await?;
+        result?;
+        processed
+    }
+
+    /// Publishes what is stored, unless somebody else does.
+    async fn pump_all(&self, me: IncarnationId) -> Result<(), EngineError> {
+        let Some(guard) = self.take_pump(me).await else {
+            return Ok(());
+        };
+        while self.pump_once(&guard).await?.is_some_and(|moved| moved > 0) {}
+        self.store.named_lease_free(&guard.name, guard.epoch).await?;
+        Ok(())
+    }
+}

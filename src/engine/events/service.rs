@@ -1,0 +1,178 @@
+//! What services do: push, claim, and say that something is done. Nobody is asked.
+
+use std::time::Duration;
+
+use metrics::counter;
+
+use super::{Claim, ClaimRequest, ClaimSpan, Finished, Pushed, PushedHow};
+use crate::ambient;
+use crate::domain::event::{CLAIM_EVENTS, CLAIM_S, EventError, EventType, NewEvent, Reference, check_batch};
+use crate::engine::{Engine, EngineError, Inner};
+use crate::store::{ClaimOutcome, EventBatch, NewClaim, PushOutcome};
+use crate::telemetry::names;
+
+impl Engine {
+    /// Pushes one event; answers after a commit that survives a power loss.
+    ///
+    /// # Errors
+    /// The field that is wrong, or the store.
+    pub async fn event_push(&self, event: NewEvent) -> Result<Pushed, EngineError> {
+        event.check(self.0.clock.now())?;
+        let mut pushed = self.0.push_events(vec![event]).await?;
+        pushed.pop().ok_or_else(|| EngineError::Refused {
+            why: "the store answered nothing".to_owned(),
+        })
+    }
+
+    /// Pushes a batch, wholly or not at all; answers in its order.
+    ///
+    /// # Errors
+    /// The field that is wrong with the index of its element, or the store.
+    pub async fn events_push(&self, events: Vec<NewEvent>) -> Result<Vec<Pushed>, EngineError> {
+        check_batch(&events, self.0.clock.now())?;
+        self.0.push_events(events).await
+    }
+
+    /// Claims events; `None` when nothing is due.
+    ///
+    /// # Errors
+    /// The field that is out of bounds, an unknown type, or the store.
+    pub async fn claim_create(&self, request: &ClaimRequest) -> Result<Option<Claim>, EngineError> {
+        if !CLAIM_EVENTS.contains(&request.limit) {
+            return Err(EventError::of("limit", "must be 1 to 20").into());
+        }
+        let new = NewClaim {
+            id: ambient::new_id(),
+            event_type: request.event_type.clone(),
+            limit: request.limit,
+            span: ClaimSpan {
+                ttl: claim_span("ttl", request.ttl_s)?,
+                grace: Some(claim_span("grace", request.grace_s)?),
+            },
+        };
+        match self.0.store.claim_create(&new).await? {
+            ClaimOutcome::UnknownType => Err(unknown_type(&request.event_type)),
+            ClaimOutcome::Claimed { claim, moved } => {
+                if moved > 0 {
+                    tracing::info!(event_type = ?request.event_type, moved, "events were claimed too often and moved");
+                    counter!(names::EVENTS_MOVED).increment(moved);
+                }
+                Ok(claim)
+            }
+        }
+    }
+
+    /// Prolongs a claim.
+    ///
+    /// # Errors
+    /// The field that is out of bounds, a claim that holds nothing (any more), or the store.
+    pub async fn claim_renew(
+        &self,
+        event_type: &EventType,
+        claim: &str,
+        ttl_s: u64,
+        grace_s: Option<u64>,
+    ) -> Result<Claim, EngineError> {
+        let span = ClaimSpan {
+            ttl: claim_span("ttl", ttl_s)?,
+            grace: grace_s.map(|grace| claim_span("grace", grace)).transpose()?,
+        };
+        self.known_type(event_type).await?;
+        let renewed = self.0.store.claim_renew(event_type, claim, span).await?;
+        renewed.ok_or_else(|| no_claim(claim))
+    }
+
+    /// Gives the events of a claim back; answers how many.
+    ///
+    /// # Errors
+    /// An unknown type, a claim that holds nothing (any more), or the store.
+    pub async fn claim_release(&self, event_type: &EventType, claim: &str) -> Result<u64, EngineError> {
+        self.known_type(event_type).await?;
+        match self.0.store.claim_release(event_type, claim).await? {
+            0 => Err(no_claim(claim)),
+            released => Ok(released),
+        }
+    }
+
+    /// An event of a claim is done. One that was pushed anew meanwhile stays, and that is a success too.
+    ///
+    /// # Errors
+    /// An unknown type, an event that is not there or is not this claim's, or the store.
+    pub async fn claim_done(
+        &self,
+        event_type: &EventType,
+        reference: &Reference,
+        claim: &str,
+    ) -> Result<Finished, EngineError> {
+        self.known_type(event_type).await?;
+        match self.0.store.claim_done(event_type, reference, claim).await? {
+            Finished::Gone => Err(EngineError::NotFound {
+                what: format!("event {:?}", reference.as_str()),
+            }),
+            Finished::Stale => Err(EngineError::Refused {
+                why: format!("claim_id {claim:?} does not hold event {:?}", reference.as_str()),
+            }),
+            finished @ (Finished::Done
+            | Finished::Requeued
+            | Finished::Retried
+            | Finished::Dead
+            | Finished::Released
+            | Finished::Superseded) => {
+                counter!(names::EVENTS_HANDLED, "how" => finished.as_str()).increment(1);
+                Ok(finished)
+            }
+        }
+    }
+
+    /// Refuses a type that nobody made and nothing was pushed to.
+    async fn known_type(&self, event_type: &EventType) -> Result<(), EngineError> {
+        let found = self.0.store.event_type_get(event_type).await?;
+        found.map(|_| ()).ok_or_else(|| unknown_type(event_type))
+    }
+}
+
+impl Inner {
+    async fn push_events(&self, events: Vec<NewEvent>) -> Result<Vec<Pushed>, EngineError> {
+        let batch = EventBatch {
+            events,
+            ..EventBatch::default()
+        };
+        match self.store.events_push(&batch).await? {
+            PushOutcome::Pushed(pushed) => {
+                self.note_pushed(&pushed);
+                Ok(pushed)
+            }
+            PushOutcome::Fenced => Err(EngineError::Refused {
+                why: "the lease of this push is lost".to_owned(),
+            }),
+        }
+    }
+
+    /// Counts what was pushed, and wakes the processor.
+    pub(super) fn note_pushed(&self, pushed: &[Pushed]) {
+        let coalesced = pushed.iter().filter(|pushed| pushed.how != PushedHow::New).count();
+        counter!(names::EVENTS_PUSHED).increment(pushed.len() as u64);
+        counter!(names::EVENTS_COALESCED).increment(coalesced as u64);
+        self.events_pushed.notify_waiters();
+    }
+}
+
+pub(super) fn unknown_type(event_type: &EventType) -> EngineError {
+    EngineError::NotFound {
+        what: format!("event type {:?}", event_type.as_str()),
+    }
+}
+
+fn no_claim(claim: &str) -> EngineError {
+    EngineError::NotFound {
+        what: format!("claim {claim:?} with events"),
+    }
+}
+
+fn claim_span(field: &str, seconds: u64) -> Result<Duration, EventError> {
+    if CLAIM_S.contains(&seconds) {
+        Ok(Duration::from_secs(seconds))
+    } else {
+        Err(EventError::of(field, "must be 60 to 43,200 seconds"))
+    }
+}

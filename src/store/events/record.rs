@@ -1,0 +1,433 @@
+//! The parameters and results of the event table's methods: plain data.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::domain::event::{Event, EventState, EventType, LeaseKey, Metadata, NewEvent, Reference};
+use crate::domain::id::{Epoch, IncarnationId};
+use crate::domain::time::Timestamp;
+
+/// A push.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventBatch {
+    /// The lease that must still be held, for a consumer of an intake queue (PROTOCOLS.md 25).
+    pub guard: Option<NamedLease>,
+    /// What is pushed, each key once.
+    pub events: Vec<NewEvent>,
+    /// Messages that could not be made into events: kept as dead letters.
+    pub undecodable: Vec<Undecodable>,
+}
+
+/// A message that is not an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undecodable {
+    /// The type that its queue feeds.
+    pub event_type: EventType,
+    /// What it can be found by: its message id, or a hash.
+    pub reference: Reference,
+    /// Why it is not an event.
+    pub reason: String,
+    /// Its exact body.
+    pub payload: Bytes,
+    /// Its properties, as JSON.
+    pub properties: String,
+}
+
+/// A lease on something that has a name, and under which epoch it is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedLease {
+    /// The thing.
+    pub name: String,
+    /// The fencing number.
+    pub epoch: Epoch,
+}
+
+/// The result of a push.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PushOutcome {
+    /// All of it, in the order given.
+    Pushed(Vec<Pushed>),
+    /// The lease is not held any more; nothing was pushed.
+    Fenced,
+}
+
+/// One pushed event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pushed {
+    /// Its row.
+    pub id: i64,
+    /// The row's revision.
+    pub revision: i64,
+    /// What became of it.
+    pub how: PushedHow,
+}
+
+/// What a push did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushedHow {
+    /// A row of its own.
+    New,
+    /// It replaced what waited under its key.
+    Coalesced,
+    /// It brought a dead letter of its key back to life.
+    Revived,
+}
+
+impl PushedHow {
+    /// As printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Coalesced => "coalesced",
+            Self::Revived => "revived",
+        }
+    }
+
+    /// What a row tells of the push that it was answered for: a revival begins to count pushes anew.
+    #[must_use]
+    pub const fn of(revision: i64, merged: i64) -> Self {
+        match (revision, merged) {
+            (1, _) => Self::New,
+            (_, 0) => Self::Revived,
+            _ => Self::Coalesced,
+        }
+    }
+}
+
+/// Which leases are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventClaim {
+    /// Of which type.
+    pub event_type: EventType,
+    /// At most this many (1 to 1,000).
+    pub limit: u32,
+    /// Only those with fewer failures.
+    pub cutoff: u32,
+    /// By whom.
+    pub owner: IncarnationId,
+    /// For how long.
+    pub span: Duration,
+    /// Only what comes after this one in the order of handling: what was handled just now leaves rows behind
+    /// that a database with old readers has to step over.
+    pub after: Option<(Timestamp, i64)>,
+}
+
+/// The end of a lease.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finish {
+    /// Which.
+    pub lease: LeaseKey,
+    /// With what.
+    pub verdict: Verdict,
+}
+
+/// What a handler came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Done; with the notifications that are to be published because of it.
+    Done(Vec<NewOutboxRow>),
+    /// Done for now; again at this time.
+    Requeue {
+        /// When.
+        at: Timestamp,
+        /// Why.
+        reason: String,
+    },
+    /// Failed; again after this delay.
+    Retry {
+        /// Failures so far, this one included.
+        attempts: u32,
+        /// How long to wait.
+        delay: Duration,
+        /// Why.
+        reason: String,
+    },
+    /// Failed for the last time.
+    Dead {
+        /// Failures so far, this one included.
+        attempts: u32,
+        /// Why.
+        reason: String,
+    },
+    /// Not tried, or not on account of the event: ready again as it was.
+    Release,
+}
+
+/// What a finish found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Finished {
+    /// Removed.
+    Done,
+    /// Waits for the time that was asked for.
+    Requeued,
+    /// Waits for its next try.
+    Retried,
+    /// A dead letter.
+    Dead,
+    /// Ready again.
+    Released,
+    /// Somebody pushed it meanwhile: what was pushed is ready, whatever the handler came to.
+    Superseded,
+    /// Somebody removed it meanwhile: it is not brought back.
+    Gone,
+    /// The lease was lost: somebody else has the event, or had it.
+    Stale,
+}
+
+impl Finished {
+    /// As printed and counted.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Requeued => "requeued",
+            Self::Retried => "retried",
+            Self::Dead => "dead",
+            Self::Released => "released",
+            Self::Superseded => "superseded",
+            Self::Gone => "gone",
+            Self::Stale => "stale",
+        }
+    }
+}
+
+/// A lease that was ended for its holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reaped {
+    /// The event.
+    pub id: i64,
+    /// Its type.
+    pub event_type: EventType,
+    /// Failures so far.
+    pub attempts: u32,
+    /// What became of it.
+    pub how: Finished,
+}
+
+/// What ended by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Events whose lifetime was over.
+    pub events: u64,
+    /// Lines of the history.
+    pub history: u64,
+}
+
+/// Which rows; conditions hold together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventQuery {
+    /// Of this type, or moved from it.
+    pub event_type: Option<EventType>,
+    /// About this.
+    pub reference: Option<Reference>,
+    /// In this state.
+    pub state: Option<EventState>,
+    /// Only dead letters: past the cutoff, or moved by claims.
+    pub dead_letters: bool,
+    /// With this in the reason, in any letter case.
+    pub reason_part: Option<String>,
+    /// Before this id.
+    pub before: Option<i64>,
+    /// At most this many (1 to 1,000).
+    pub limit: u32,
+}
+
+/// How many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventCount {
+    /// Of which type.
+    pub event_type: EventType,
+    /// In which state.
+    pub state: EventState,
+    /// How many.
+    pub count: u64,
+    /// How many of them are due.
+    pub due: u64,
+    /// The soonest due time.
+    pub first_nbf: Timestamp,
+    /// The oldest push.
+    pub oldest: Timestamp,
+}
+
+/// A person's change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventAct {
+    /// Due now; a dead letter gets its whole budget back.
+    Retry,
+    /// Due at this time; a dead letter gets its whole budget back.
+    Reschedule(Timestamp),
+    /// Remove it.
+    Cancel,
+}
+
+/// What a person's change found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Acted {
+    /// The row after it (before it, when it was removed).
+    Done(Box<Event>),
+    /// It is being handled; only removing is possible then.
+    Leased,
+    /// It was pushed anew since it was looked at.
+    Changed,
+    /// It was moved from a type in which its key waits anew: the newer one stands.
+    Newer,
+    /// It is not there.
+    Gone,
+}
+
+/// A handled event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HandledEvent {
+    /// Its id.
+    pub id: i64,
+    /// What it was about.
+    pub reference: Reference,
+    /// Its revision.
+    pub revision: i64,
+    /// Its failures before.
+    pub attempts: u32,
+    /// Why it was there.
+    pub reason: Option<String>,
+    /// When it was pushed.
+    pub created_at: Timestamp,
+    /// When it was done.
+    pub handled_at: Timestamp,
+}
+
+/// A type as it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewEventType {
+    /// Its name.
+    pub name: EventType,
+    /// Its metadata, as JSON.
+    pub document: String,
+    /// What the metadata says.
+    pub metadata: Metadata,
+}
+
+/// A type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventTypeRecord {
+    /// Its name.
+    pub name: EventType,
+    /// Its metadata, as JSON.
+    pub document: String,
+    /// When it was first seen.
+    pub created_at: Timestamp,
+    /// When its metadata was last written.
+    pub updated_at: Timestamp,
+}
+
+/// The result of writing a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TypePut {
+    /// It stands.
+    Saved(EventTypeRecord),
+    /// The dead-letter type does not exist.
+    MissingTarget(EventType),
+    /// The dead-letter type has one itself, or this type is one itself: the types in the chain's order.
+    Chain(Vec<EventType>),
+}
+
+/// A subscription as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSubscription {
+    /// To which type.
+    pub event_type: EventType,
+    /// Where to.
+    pub url: crate::domain::url::EndpointUrl,
+    /// Its options, as JSON.
+    pub options: String,
+}
+
+/// A subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// Never used twice.
+    pub id: i64,
+    /// To which type.
+    pub event_type: EventType,
+    /// Where to.
+    pub url: crate::domain::url::EndpointUrl,
+    /// Its options, as JSON.
+    pub options: String,
+    /// Since when.
+    pub created_at: Timestamp,
+}
+
+/// A claim that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewClaim {
+    /// Its id.
+    pub id: String,
+    /// Of which type.
+    pub event_type: EventType,
+    /// At most this many events.
+    pub limit: u32,
+    /// How long.
+    pub span: ClaimSpan,
+}
+
+/// How long a claim holds its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimSpan {
+    /// How long it holds them.
+    pub ttl: Duration,
+    /// How much longer than the claim they live at least; when renewing none leaves that alone.
+    pub grace: Option<Duration>,
+}
+
+/// A claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Its id.
+    pub id: String,
+    /// When it ends by itself.
+    pub expires_at: Timestamp,
+    /// What it holds.
+    pub events: Vec<Event>,
+}
+
+/// The result of a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClaimOutcome {
+    /// There is no such type.
+    UnknownType,
+    /// What was claimed (nothing: no claim), and how many events were moved to the dead-letter type.
+    Claimed {
+        /// The claim.
+        claim: Option<Claim>,
+        /// Moved events.
+        moved: u64,
+    },
+}
+
+/// A notification that is to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewOutboxRow {
+    /// Its id.
+    pub notification: String,
+    /// The delivery queue that it goes to.
+    pub queue: String,
+    /// Everything else, as its writer encoded it.
+    pub message: Bytes,
+    /// The type of its event.
+    pub event_type: EventType,
+    /// What its event is about.
+    pub reference: Reference,
+}
+
+/// A notification that waits to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutboxRow {
+    /// Its place in the order.
+    pub id: i64,
+    /// What it is.
+    pub row: NewOutboxRow,
+    /// Tries so far.
+    pub attempts: u32,
+    /// When it was stored.
+    pub created_at: Timestamp,
+}

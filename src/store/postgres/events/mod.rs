@@ -1,0 +1,112 @@
+//! The event table on PostgreSQL.
+//!
+//! Promises: a push, a claim and a finish are single statements, so that no row stays locked between two of
+//! them; rows are taken with `SKIP LOCKED`; there is no `NOTIFY` in a push (its lock would end group commit).
+//! Statements that meet each other's rows in another order are broken up by the server and tried again here.
+
+mod claims;
+mod finish;
+mod inside;
+mod look;
+mod outbox;
+mod push;
+mod take;
+mod types;
+
+use async_trait::async_trait;
+use sqlx::error::DatabaseError;
+
+use super::PostgresStore;
+use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
+use crate::store::{
+    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, Events, Expired, Finish, Finished, HandledEvent,
+    PushOutcome, Reaped, StoreError,
+};
+
+/// How often a statement that met another one is tried again.
+const TRIES: u32 = 5;
+/// Whether two statements met: a deadlock that the server broke up, or two leases on one reference.
+fn collided(error: &StoreError) -> bool {
+    let (StoreError::Unreachable { source, .. } | StoreError::Failed { source, .. }) = error else {
+        return false;
+    };
+    let code = source
+        .downcast_ref::<sqlx::Error>()
+        .and_then(sqlx::Error::as_database_error)
+        .and_then(DatabaseError::code);
+    code.is_some_and(|code| code == "40P01" || code == "23505")
+}
+
+/// Tries again what met another statement: it changed nothing.
+macro_rules! insisting {
+    ($work:expr) => {{
+        let mut tries = 1;
+        loop {
+            match $work.await {
+                Err(error)
+                    if tries < $crate::store::postgres::events::TRIES
+                        && $crate::store::postgres::events::collided(&error) =>
+                {
+                    tries += 1
+                }
+                other => break other,
+            }
+        }
+    }};
+}
+use insisting;
+
+#[async_trait]
+impl Events for PostgresStore {
+    async fn events_push(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
+        self.push_events(batch).await
+    }
+
+    async fn events_claim(&self, claim: &EventClaim) -> Result<Vec<Event>, StoreError> {
+        insisting!(self.take_events(claim))
+    }
+
+    async fn events_finish(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError> {
+        self.finish_events(finishes).await
+    }
+
+    async fn events_renew(&self, leases: &[LeaseKey], span: std::time::Duration) -> Result<Vec<i64>, StoreError> {
+        insisting!(self.renew_events(leases, span))
+    }
+
+    async fn events_reap(&self, limit: u32, configured: HandlingRules) -> Result<Vec<Reaped>, StoreError> {
+        insisting!(self.reap_events(limit, configured))
+    }
+
+    async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError> {
+        self.give_up_events(event_type, cutoff).await
+    }
+
+    async fn events_expire(&self, limit: u32) -> Result<Expired, StoreError> {
+        self.expire_events(limit).await
+    }
+
+    async fn event_get(&self, id: i64) -> Result<Option<Event>, StoreError> {
+        self.get_event(id).await
+    }
+
+    async fn events_of(&self, event_type: &EventType, reference: &Reference) -> Result<Vec<Event>, StoreError> {
+        self.events_of_reference(event_type, reference).await
+    }
+
+    async fn events_page(&self, query: &EventQuery) -> Result<Vec<Event>, StoreError> {
+        self.page_events(query).await
+    }
+
+    async fn events_counts(&self) -> Result<Vec<EventCount>, StoreError> {
+        self.count_events().await
+    }
+
+    async fn event_act(&self, id: i64, revision: i64, act: EventAct) -> Result<Acted, StoreError> {
+        insisting!(self.act_on_event(id, revision, act))
+    }
+
+    async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError> {
+        self.history_of(event_type, limit).await
+    }
+}

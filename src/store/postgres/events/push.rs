@@ -1,0 +1,139 @@
+//! Pushing: one upsert for a whole batch.
+
+use sqlx::{PgConnection, Row};
+
+use super::insisting;
+use crate::domain::event::NewEvent;
+use crate::domain::time::Timestamp;
+use crate::store::columns::{integer, micros};
+use crate::store::events::columns::coalesced;
+use crate::store::postgres::{PostgresStore, storable};
+use crate::store::{EventBatch, NamedLease, PushOutcome, Pushed, PushedHow, StoreError, Undecodable};
+
+const TYPES_MAKE: &str = "INSERT INTO redrive.event_types (name, created_at, updated_at) \
+    SELECT name COLLATE \"C\", redrive.store_now(), redrive.store_now() FROM unnest($1::text[]) AS new (name) \
+    ORDER BY 1 ON CONFLICT (name) DO NOTHING";
+/// Rows in the order of the key: two batches cannot wait for each other.
+const PUSH: &str = concat!(
+    "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now), \
+     input AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[], \
+        $6::bigint[]) WITH ORDINALITY AS i (type, reference, nbf, reason, payload, lifetime, position)), \
+     pushed AS (INSERT INTO redrive.events AS e \
+        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at) \
+        SELECT i.type COLLATE \"C\", CASE WHEN i.nbf IS NULL THEN '' ELSE 'delayed' END, \
+            i.reference COLLATE \"C\", COALESCE(i.nbf, 0), NOT COALESCE(t.is_target, false), \
+            COALESCE(i.nbf, now + COALESCE(t.coalesce_window, 0)), now, now, i.reason, i.payload, now + i.lifetime \
+        FROM input i CROSS JOIN clock LEFT JOIN redrive.event_types t ON t.name = i.type ORDER BY 1, 3, 2, 4 \
+        ON CONFLICT (type, reference, subtype, dated) WHERE keyed DO UPDATE SET \
+            nbf = CASE WHEN e.subtype = 'delayed' THEN excluded.nbf ELSE least(excluded.nbf, \
+                CASE WHEN e.state = 2 OR e.revision = e.lease_revision THEN excluded.created_at \
+                    ELSE e.first_at END \
+                + (SELECT coalesce_max FROM redrive.event_types t WHERE t.name = e.type)) END, ",
+    coalesced!(),
+    "   RETURNING id, revision, merged, type, reference, subtype, dated) \
+     SELECT i.position, p.id, p.revision, p.merged FROM pushed p JOIN input i ON i.type = p.type \
+        AND i.reference = p.reference AND (p.subtype = 'delayed') = (i.nbf IS NOT NULL) \
+        AND COALESCE(i.nbf, 0) = p.dated ORDER BY i.position"
+);
+/// Locked, so that nobody takes it before the batch is committed.
+const GUARD: &str = "SELECT 1 FROM redrive.named_leases WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL FOR SHARE";
+const UNDECODABLE: &str = "INSERT INTO redrive.events (type, subtype, reference, keyed, state, nbf, created_at, \
+    first_at, reason, payload, properties, first_failed_at, last_failed_at) \
+    VALUES ($1, '', $2, false, 2, $6, $6, $6, $3, $4, $5, $6, $6)";
+
+impl PostgresStore {
+    pub(super) async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
+        let names = batch.events.iter().map(|event| event.event_type.as_str());
+        let undecodable = batch.undecodable.iter().map(|message| message.event_type.as_str());
+        let missing = self.known_types.missing(names.chain(undecodable));
+        if !missing.is_empty() {
+            let query = sqlx::query(TYPES_MAKE).bind(&missing);
+            self.call("making event types", async |connection: &mut PgConnection| {
+                query.execute(connection).await.map(drop)
+            })
+            .await?;
+            self.known_types.learn(missing);
+        }
+        insisting!(self.push_known(batch))
+    }
+
+    async fn push_known(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
+        let operation = "pushing events";
+        if batch.guard.is_none() && batch.undecodable.is_empty() {
+            return self
+                .call(operation, async |connection: &mut PgConnection| {
+                    push(connection, &batch.events).await.map(PushOutcome::Pushed)
+                })
+                .await;
+        }
+        self.transaction(operation, async |connection: &mut PgConnection, now| {
+            if let Some(guard) = &batch.guard
+                && !is_held(connection, guard).await?
+            {
+                return Ok(PushOutcome::Fenced);
+            }
+            for message in &batch.undecodable {
+                bury(connection, message, now).await?;
+            }
+            push(connection, &batch.events).await.map(PushOutcome::Pushed)
+        })
+        .await
+    }
+}
+
+/// Whether the lease is held; it stays so until the end of the transaction.
+pub(super) async fn is_held(connection: &mut PgConnection, guard: &NamedLease) -> Result<bool, sqlx::Error> {
+    let row = sqlx::query(GUARD)
+        .bind(&guard.name)
+        .bind(guard.epoch.0)
+        .fetch_optional(connection)
+        .await?;
+    Ok(row.is_some())
+}
+
+async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> Result<Vec<Pushed>, sqlx::Error> {
+    if events.is_empty() {
+        return Ok(Vec::new());
+    }
+    let types: Vec<&str> = events.iter().map(|event| event.event_type.as_str()).collect();
+    let references: Vec<&str> = events.iter().map(|event| event.reference.as_str()).collect();
+    let dates: Vec<Option<i64>> = events.iter().map(|event| event.nbf.map(Timestamp::micros)).collect();
+    let reasons: Vec<Option<String>> = events
+        .iter()
+        .map(|event| event.reason.as_deref().map(storable))
+        .collect();
+    let payloads: Vec<Option<&[u8]>> = events.iter().map(|event| event.payload.as_deref()).collect();
+    let lifetimes: Vec<Option<i64>> = events.iter().map(|event| event.lifetime.map(micros)).collect();
+    let rows = sqlx::query(PUSH)
+        .bind(types)
+        .bind(references)
+        .bind(dates)
+        .bind(reasons)
+        .bind(payloads)
+        .bind(lifetimes)
+        .fetch_all(connection)
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let revision = integer(row, "revision")?;
+            Ok(Pushed {
+                id: row.try_get("id")?,
+                revision,
+                how: PushedHow::of(revision, integer(row, "merged")?),
+            })
+        })
+        .collect()
+}
+
+async fn bury(connection: &mut PgConnection, message: &Undecodable, now: Timestamp) -> Result<(), sqlx::Error> {
+    sqlx::query(UNDECODABLE)
+        .bind(message.event_type.as_str())
+        .bind(message.reference.as_str())
+        .bind(storable(&message.reason))
+        .bind(&message.payload[..])
+        .bind(storable(&message.properties))
+        .bind(now.micros())
+        .execute(connection)
+        .await?;
+    Ok(())
+}

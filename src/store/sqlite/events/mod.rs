@@ -1,0 +1,76 @@
+//! The event table in a SQLite file: each call is one work of the writer, which groups their commits.
+
+mod claims;
+mod finish;
+mod inside;
+mod look;
+mod outbox;
+mod push;
+mod take;
+mod types;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::SqliteStore;
+use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
+use crate::store::{
+    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, Events, Expired, Finish, Finished, HandledEvent,
+    PushOutcome, Reaped, StoreError,
+};
+
+#[async_trait]
+impl Events for SqliteStore {
+    async fn events_push(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
+        self.push_events(batch).await
+    }
+
+    async fn events_claim(&self, claim: &EventClaim) -> Result<Vec<Event>, StoreError> {
+        self.take_events(claim).await
+    }
+
+    async fn events_finish(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError> {
+        self.finish_events(finishes).await
+    }
+
+    async fn events_renew(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError> {
+        self.renew_events(leases, span).await
+    }
+
+    async fn events_reap(&self, limit: u32, configured: HandlingRules) -> Result<Vec<Reaped>, StoreError> {
+        self.reap_events(limit, configured).await
+    }
+
+    async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError> {
+        self.give_up_events(event_type, cutoff).await
+    }
+
+    async fn events_expire(&self, limit: u32) -> Result<Expired, StoreError> {
+        self.expire_events(limit).await
+    }
+
+    async fn event_get(&self, id: i64) -> Result<Option<Event>, StoreError> {
+        self.get_event(id).await
+    }
+
+    async fn events_of(&self, event_type: &EventType, reference: &Reference) -> Result<Vec<Event>, StoreError> {
+        self.events_of_reference(event_type, reference).await
+    }
+
+    async fn events_page(&self, query: &EventQuery) -> Result<Vec<Event>, StoreError> {
+        self.page_events(query).await
+    }
+
+    async fn events_counts(&self) -> Result<Vec<EventCount>, StoreError> {
+        self.count_events().await
+    }
+
+    async fn event_act(&self, id: i64, revision: i64, act: EventAct) -> Result<Acted, StoreError> {
+        self.act_on_event(id, revision, act).await
+    }
+
+    async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError> {
+        self.history_of(event_type, limit).await
+    }
+}

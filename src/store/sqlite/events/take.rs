@@ -1,0 +1,174 @@
+//! Leases of handlers: taken, prolonged, and ended for those who lost them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use sqlx::sqlite::SqliteConnection;
+
+use super::finish::let_go;
+use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey};
+use crate::domain::time::Timestamp;
+use crate::store::events::columns::{event, event_columns, lost, rules};
+use crate::store::events::verdicts::after_loss;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{EventClaim, Expired, Finished, Reaped, StoreError};
+
+/// The due ones of a type whose reference nobody has; more than one of a reference may be among them.
+const DUE: &str = "SELECT e.id, e.reference, e.keyed FROM events AS e \
+    WHERE e.state = 0 AND e.type = $1 AND e.nbf <= $2 AND (e.nbf, e.id) > ($5, $6) AND e.attempts < $4 \
+        AND (e.expires_at IS NULL OR e.expires_at > $2) \
+        AND (NOT e.keyed OR NOT EXISTS (SELECT 1 FROM events AS s WHERE s.state = 1 AND s.keyed \
+            AND s.type = e.type AND s.reference = e.reference)) \
+    ORDER BY e.nbf, e.id LIMIT $3";
+pub(super) const TOKENS: &str = "UPDATE event_token SET value = value + $1 RETURNING value";
+const TAKE: &str = concat!(
+    "UPDATE events SET state = 1, lease_revision = revision, lease_token = $2, lease_owner = $3, lease_until = $4 \
+     WHERE id = $1 RETURNING ",
+    event_columns!()
+);
+const RENEW: &str = "UPDATE events SET lease_until = $3 WHERE id = $1 AND lease_token = $2 AND state = 1";
+const LOST: &str = "SELECT e.id, e.type, e.attempts, e.lease_token, e.lease_revision, e.lease_owner \
+    FROM events AS e WHERE e.state = 1 AND (e.lease_until <= $1 OR (e.lease_owner IS NOT NULL AND NOT EXISTS \
+        (SELECT 1 FROM incarnations AS i WHERE i.id = e.lease_owner AND i.alive))) \
+    ORDER BY e.lease_until LIMIT $2";
+const RULES: &str = "SELECT cutoff, backoff_base, backoff_cap FROM event_types WHERE name = $1";
+const GIVE_UP: &str = "UPDATE events SET state = 2, last_failed_at = COALESCE(last_failed_at, $3) \
+    WHERE state = 0 AND type = $1 AND attempts >= $2";
+const EXPIRE: &str = "DELETE FROM events WHERE id IN \
+    (SELECT id FROM events WHERE expires_at <= $2 AND state <> 1 ORDER BY expires_at LIMIT $1)";
+const FORGET: &str = "DELETE FROM event_history WHERE position IN \
+    (SELECT position FROM event_history WHERE expires_at <= $2 ORDER BY expires_at LIMIT $1)";
+
+impl SqliteStore {
+    pub(super) async fn take_events(&self, claim: &EventClaim) -> Result<Vec<Event>, StoreError> {
+        let (claim, now) = (claim.clone(), self.clock.now());
+        self.write("taking events", move |connection| {
+            Box::pin(async move { take(connection, &claim, now).await })
+        })
+        .await
+    }
+
+    pub(super) async fn renew_events(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError> {
+        let (leases, until) = (leases.to_vec(), self.clock.now().plus(span).micros());
+        self.write("prolonging leases on events", move |connection| {
+            Box::pin(async move {
+                let mut held = Vec::with_capacity(leases.len());
+                for lease in leases {
+                    let query = sqlx::query(RENEW).bind(lease.id).bind(lease.token).bind(until);
+                    if query.execute(&mut *connection).await?.rows_affected() == 1 {
+                        held.push(lease.id);
+                    }
+                }
+                Ok(held)
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn reap_events(&self, limit: u32, configured: HandlingRules) -> Result<Vec<Reaped>, StoreError> {
+        let now = self.clock.now();
+        self.write("ending lost leases on events", move |connection| {
+            Box::pin(async move { reap(connection, limit, configured, now).await })
+        })
+        .await
+    }
+
+    pub(super) async fn give_up_events(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError> {
+        let (event_type, now) = (event_type.clone(), self.clock.now().micros());
+        self.write("giving up events", move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query(GIVE_UP)
+                    .bind(event_type.as_str())
+                    .bind(i64::from(cutoff))
+                    .bind(now);
+                Ok(query.execute(connection).await?.rows_affected())
+            })
+        })
+        .await
+    }
+
+    pub(super) async fn expire_events(&self, limit: u32) -> Result<Expired, StoreError> {
+        let (limit, now) = (i64::from(limit), self.clock.now().micros());
+        self.write("removing expired events", move |connection| {
+            Box::pin(async move {
+                let events = sqlx::query(EXPIRE)
+                    .bind(limit)
+                    .bind(now)
+                    .execute(&mut *connection)
+                    .await?;
+                let history = sqlx::query(FORGET).bind(limit).bind(now).execute(connection).await?;
+                Ok(Expired {
+                    events: events.rows_affected(),
+                    history: history.rows_affected(),
+                })
+            })
+        })
+        .await
+    }
+}
+
+async fn take(
+    connection: &mut SqliteConnection,
+    claim: &EventClaim,
+    now: Timestamp,
+) -> Result<Vec<Event>, sqlx::Error> {
+    let (after, after_id) = claim.after.map_or((i64::MIN, 0), |(nbf, id)| (nbf.micros(), id));
+    let due: Vec<(i64, String, bool)> = sqlx::query_as(DUE)
+        .bind(claim.event_type.as_str())
+        .bind(now.micros())
+        .bind(i64::from(claim.limit))
+        .bind(i64::from(claim.cutoff))
+        .bind(after)
+        .bind(after_id)
+        .fetch_all(&mut *connection)
+        .await?;
+    let mut references = HashSet::new();
+    let due: Vec<i64> = due
+        .into_iter()
+        .filter_map(|(id, reference, keyed)| (!keyed || references.insert(reference)).then_some(id))
+        .collect();
+    if due.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = i64::try_from(due.len()).unwrap_or(i64::MAX);
+    let last: i64 = sqlx::query_scalar(TOKENS)
+        .bind(count)
+        .fetch_one(&mut *connection)
+        .await?;
+    let until = now.plus(claim.span).micros();
+    let mut taken = Vec::with_capacity(due.len());
+    for (id, token) in due.into_iter().zip(last - count + 1..) {
+        let query = sqlx::query(TAKE).bind(id).bind(token).bind(claim.owner.0).bind(until);
+        taken.push(event(&query.fetch_one(&mut *connection).await?)?);
+    }
+    Ok(taken)
+}
+
+async fn reap(
+    connection: &mut SqliteConnection,
+    limit: u32,
+    configured: HandlingRules,
+    now: Timestamp,
+) -> Result<Vec<Reaped>, sqlx::Error> {
+    let query = sqlx::query(LOST).bind(now.micros()).bind(i64::from(limit));
+    let mut reaped = Vec::new();
+    for row in query.fetch_all(&mut *connection).await? {
+        let lost = lost(&row)?;
+        let found = sqlx::query(RULES)
+            .bind(lost.event_type.as_str())
+            .fetch_optional(&mut *connection)
+            .await?;
+        let rules = found.map_or(Ok(configured), |row| rules(&row, configured))?;
+        let staying = after_loss(&lost, rules, now);
+        let revision = let_go(connection, &staying, now).await?;
+        let current = revision == Some(lost.key.revision);
+        let attempts = staying.attempts.filter(|_| current);
+        reaped.push(Reaped {
+            id: lost.key.id,
+            event_type: lost.event_type,
+            attempts: attempts.map_or(lost.attempts, |count| u32::try_from(count).unwrap_or(u32::MAX)),
+            how: if current { staying.how } else { Finished::Superseded },
+        });
+    }
+    Ok(reaped)
+}

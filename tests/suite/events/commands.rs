@@ -1,0 +1,146 @@
+//! The commands about events: what is typed → what is printed, and the exit code.
+
+use serde_json::{Value, json};
+
+use crate::support::daemon::Installation;
+
+async fn ok(installation: &Installation, arguments: &[&str]) -> Value {
+    let all = [&["--json"], arguments].concat();
+    installation.run(&all).await.expect_code(0).json()
+}
+
+async fn ends(installation: &Installation, arguments: &[&str], code: i32) {
+    installation.run(arguments).await.expect_code(code);
+}
+
+async fn push(installation: &Installation, reference: &str, payload: &str) -> Value {
+    let arguments = [
+        "--json",
+        "event",
+        "push",
+        "--type",
+        "t",
+        "--reference",
+        reference,
+        "--payload-file",
+        "-",
+    ];
+    let outcome = installation.run_with_input(&arguments, payload.as_bytes()).await;
+    outcome.expect_code(0).json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_pushed_found_rescheduled_retried_and_cancelled() {
+    let installation = Installation::embedded();
+    let pushed = push(&installation, "a", "{\"n\": 1}").await;
+    assert_eq!((&pushed["revision"], &pushed["result"]), (&json!(1), &json!("new")));
+    assert_eq!(push(&installation, "a", "{\"n\": 2}").await["result"], "coalesced");
+    let id = pushed["id"].to_string();
+    let shown = ok(&installation, &["event", "show", &id]).await;
+    assert_eq!(
+        (&shown["payload"], &shown["state"]),
+        (&json!({"n": 2}), &json!("ready"))
+    );
+    let listed = ok(&installation, &["event", "list", "--type", "t"]).await;
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    let found = ok(&installation, &["event", "search", "type = t and payload ~ \"2\""]).await;
+    assert_eq!(found[0]["reference"], "a");
+    assert_eq!(ok(&installation, &["event", "search", "attempts > 0"]).await, json!([]));
+    let about = ["--type", "t", "--reference", "a"];
+    ends(&installation, &[&["event", "retry"], &about[..]].concat(), 5).await;
+    let plan = ok(&installation, &[&["event", "cancel", "--dry-run"], &about[..]].concat()).await;
+    assert_eq!(
+        (&plan["destroys"], &plan["command"]),
+        (&json!(true), &json!("event cancel"))
+    );
+    let at = ["--at", "2100-01-01T00:00:00Z", "--yes"];
+    let moved = ok(&installation, &[&["event", "reschedule"], &about[..], &at[..]].concat()).await;
+    assert_eq!(moved["nbf"], "2100-01-01T00:00:00Z");
+    let due = ok(&installation, &[&["event", "retry", "--yes"], &about[..]].concat()).await;
+    assert_ne!(due["nbf"], "2100-01-01T00:00:00Z");
+    ok(&installation, &["event", "cancel", "--yes", &id]).await;
+    ends(&installation, &["event", "show", &id], 4).await;
+    let audit = ok(&installation, &["audit"]).await;
+    assert!(audit.to_string().contains("event cancel"), "{audit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_input_names_its_field_and_a_read_only_process_changes_nothing() {
+    let installation = Installation::embedded();
+    for (arguments, word) in [
+        (vec!["event", "push", "--type", "", "--reference", "a"], "type"),
+        (vec!["event", "push", "--type", "t", "--reference", ""], "reference"),
+        (
+            vec!["event", "push", "--type", "t", "--reference", "a", "--nbf", "soon"],
+            "nbf",
+        ),
+        (
+            vec![
+                "event",
+                "push",
+                "--type",
+                "t",
+                "--reference",
+                "a",
+                "--nbf",
+                "99999999999",
+            ],
+            "nbf",
+        ),
+        (
+            vec!["event", "push", "--type", "t", "--reference", "a", "--ttl", "5"],
+            "ttl",
+        ),
+        (vec!["event", "search", "rason = x"], "reason"),
+        (vec!["claim", "create", "--type", "t", "--ttl", "59"], "ttl"),
+        (vec!["claim", "create", "--type", "t", "--limit", "21"], "limit"),
+    ] {
+        let outcome = installation.run(&arguments).await.expect_code(2);
+        assert!(outcome.stderr.contains(word), "{arguments:?}: {}", outcome.stderr);
+    }
+    ends(
+        &installation,
+        &["event", "push", "--read-only", "--type", "t", "--reference", "a"],
+        5,
+    )
+    .await;
+    ends(&installation, &["claim", "create", "--type", "nobody"], 4).await;
+    ends(&installation, &["event-type", "show", "nobody"], 4).await;
+    ends(&installation, &["subscription", "list", "--type", "nobody"], 4).await;
+    ends(&installation, &["event", "process", "--type", "t", "--once"], 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_is_set_and_its_events_are_claimed_renewed_released_and_done() {
+    let installation = Installation::embedded();
+    let set = ["--json", "event-type", "set", "t", "--yes", "--metadata", "-"];
+    let metadata = async |document: &str| installation.run_with_input(&set, document.as_bytes()).await;
+    metadata("{\"_max_claim_count\": 0}").await.expect_code(2);
+    metadata("{\"_dead_letter_queue\": \"missing\"}").await.expect_code(2);
+    let saved = metadata("{\"_max_claim_count\": 2, \"owner\": \"us\"}")
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(saved["metadata"]["owner"], "us");
+    assert_eq!(
+        ok(&installation, &["claim", "create", "--type", "t"]).await,
+        Value::Null
+    );
+    push(&installation, "a", "1").await;
+    let claim = ok(&installation, &["claim", "create", "--type", "t"]).await;
+    assert_eq!(claim["events"][0]["reference"], "a");
+    let id = claim["id"].as_str().unwrap();
+    ok(&installation, &["claim", "renew", "--type", "t", id, "--ttl", "600"]).await;
+    ends(
+        &installation,
+        &["claim", "done", "--type", "t", "other", "--reference", "a"],
+        5,
+    )
+    .await;
+    ok(&installation, &["claim", "release", "--type", "t", id]).await;
+    ends(&installation, &["claim", "renew", "--type", "t", id], 4).await;
+    let again = ok(&installation, &["claim", "create", "--type", "t"]).await;
+    let id = again["id"].as_str().unwrap();
+    let done = ok(&installation, &["claim", "done", "--type", "t", id, "--reference", "a"]).await;
+    assert_eq!(done["result"], "done");
+}

@@ -1,0 +1,5 @@
+//! Events from outside: pushed, looked at, changed, claimed and handled, by commands and over HTTP.
+
+mod commands;
+mod processing;
+mod routes;

@@ -1,0 +1,189 @@
+//! Events in the hands of programs and subscribers.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::daemon::Installation;
+use crate::support::receiver::Receiver;
+use crate::support::wait::wait_until;
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn with_command(script: &str) -> Installation {
+    let mut installation = Installation::embedded();
+    installation.append(&format!(
+        "\n[[handler]]\ntype = \"t\"\ncommand = {}\n",
+        json!(["/bin/sh", "-c", script])
+    ));
+    installation
+}
+
+async fn push(installation: &Installation, reference: &str, payload: &str) {
+    let arguments = [
+        "event",
+        "push",
+        "--type",
+        "t",
+        "--reference",
+        reference,
+        "--payload-file",
+        "-",
+    ];
+    installation
+        .run_with_input(&arguments, payload.as_bytes())
+        .await
+        .expect_code(0);
+}
+
+async fn process(installation: &Installation, code: i32) -> Value {
+    let arguments = ["--json", "event", "process", "--type", "t", "--once"];
+    installation.run(&arguments).await.expect_code(code).json()
+}
+
+async fn listed(installation: &Installation) -> Value {
+    installation
+        .run(&["--json", "event", "list"])
+        .await
+        .expect_code(0)
+        .json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_gets_each_event_once_and_the_run_ends_when_nothing_is_due() {
+    let scratch = tempfile::tempdir().unwrap();
+    let seen = scratch.path().join("seen");
+    let installation = with_command(&format!("cat >> {0}; echo >> {0}", seen.display()));
+    for number in 0..5 {
+        push(&installation, &format!("r{number}"), "{\"n\": 1.50}").await;
+    }
+    assert_eq!(process(&installation, 0).await["done"], 5);
+    let seen = std::fs::read_to_string(seen).unwrap();
+    assert_eq!(seen.matches("\"payload\":{\"n\": 1.50}").count(), 5, "{seen}");
+    assert_eq!(listed(&installation).await, json!([]));
+    assert_eq!(process(&installation, 0).await["done"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_program_says_decides_what_becomes_of_its_event() {
+    let script = "case \"$REDRIVE_EVENT_REFERENCE\" in \
+        fails) echo 'no such employee' >&2; exit 1;; \
+        later) echo '{\"requeue_at\": \"2100-01-01T00:00:00Z\", \"reason\": \"end=2100\"}'; exit 75;; \
+        again) echo '{\"requeue_at\": 4102444800}';; \
+        *) exit 0;; esac";
+    let installation = with_command(script);
+    for reference in ["fails", "later", "again", "done"] {
+        push(&installation, reference, "1").await;
+    }
+    let counts = process(&installation, 3).await;
+    assert_eq!(
+        (&counts["done"], &counts["requeued"], &counts["retried"]),
+        (&json!(1), &json!(2), &json!(1))
+    );
+    let events = listed(&installation).await;
+    let of = |name: &str| {
+        let events = events.as_array().unwrap();
+        events
+            .iter()
+            .find(|event| event["reference"] == name)
+            .cloned()
+            .unwrap_or_default()
+    };
+    assert_eq!(of("later")["reason"], "next-change: end=2100");
+    assert_eq!(of("again")["nbf"], "2100-01-01T00:00:00Z");
+    assert_eq!(of("fails")["attempts"], 1);
+    let reason = of("fails")["reason"].as_str().unwrap().to_owned();
+    assert!(
+        reason.starts_with("retry: failed_at=") && reason.ends_with("error=exit 1: no such employee"),
+        "{reason}"
+    );
+    let found = ["--json", "event", "search", "error ~ \"employee\" and attempts = 1"];
+    assert_eq!(installation.run(&found).await.json()[0]["reference"], "fails");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_allowed_failure_makes_a_dead_letter_that_can_be_retried() {
+    let mut installation = with_command("exit 1");
+    installation.set("events", "cutoff", 1);
+    push(&installation, "a", "1").await;
+    assert_eq!(process(&installation, 3).await["dead"], 1);
+    let dead = installation
+        .run(&["--json", "event", "search", "dead = true"])
+        .await
+        .json();
+    assert_eq!((&dead[0]["state"], &dead[0]["attempts"]), (&json!("dead"), &json!(1)));
+    assert_eq!(process(&installation, 0).await["dead"], 0);
+    let retry = ["event", "retry", "--yes", "--filter", "dead = true"];
+    installation.run(&retry).await.expect_code(0);
+    assert_eq!(process(&installation, 3).await["dead"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_hands_what_is_pushed_to_its_program() {
+    let scratch = tempfile::tempdir().unwrap();
+    let seen = scratch.path().join("seen");
+    let installation = with_command(&format!("cat > {}", seen.display()));
+    let daemon = installation.daemon().await;
+    daemon
+        .post("/v1/types/t/events", &json!({"reference": "a", "payload": [1]}))
+        .await;
+    wait_until("an event that is handled", LONG, async || {
+        let events = daemon.get("/v1/types/t/events").await.json();
+        (events["items"] == json!([])).then_some(())
+    })
+    .await;
+    assert!(std::fs::read_to_string(&seen).unwrap().contains("\"payload\":[1]"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_whose_daemon_is_killed_while_it_is_handled_is_handled_again_and_counted() {
+    let scratch = tempfile::tempdir().unwrap();
+    let begun = scratch.path().join("begun");
+    let installation = with_command(&format!("echo x >> {}; sleep 600", begun.display()));
+    let mut daemon = installation.daemon().await;
+    daemon.post("/v1/types/t/events", &json!({"reference": "a"})).await;
+    wait_until("a program at work", LONG, async || begun.exists().then_some(())).await;
+    daemon.kill().await;
+    let daemon = installation.daemon().await;
+    let event = wait_until("an attempt that is counted", LONG * 2, async || {
+        let event = daemon.get("/v1/types/t/events").await.json()["items"][0].clone();
+        (event["attempts"] == 1).then_some(event)
+    })
+    .await;
+    let reason = event["reason"].as_str().unwrap();
+    assert!(reason.contains("error=lost: the lease of incarnation"), "{reason}");
+    assert_eq!(event["state"], "ready");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscribers_get_the_events_of_a_type_in_order_with_their_headers() {
+    let receiver = Receiver::start().await;
+    let mut installation = Installation::embedded();
+    installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
+    let daemon = installation.daemon().await;
+    let push = async |number: u32| {
+        let body = json!({"reference": "a", "payload": {"n": number}});
+        daemon.post("/v1/types/t/events", &body).await
+    };
+    let set = daemon
+        .request("PUT", "/v1/types/t")
+        .header("content-type", "application/json");
+    assert_eq!(set.body("{}").send().await.status, 200);
+    let url = receiver.url("/hook");
+    let new = json!({"url": url, "options": {"headers": {"x-from": "events"}}});
+    assert_eq!(daemon.post("/v1/types/t/subscriptions", &new).await.status, 200);
+    for number in 1..=3 {
+        push(number).await;
+        let expected = usize::try_from(number).unwrap();
+        wait_until("a delivery", LONG, async || {
+            (receiver.delivered() == expected).then_some(())
+        })
+        .await;
+    }
+    let bodies: Vec<Value> = receiver
+        .attempts()
+        .iter()
+        .map(|request| serde_json::from_slice(&request.body).unwrap())
+        .collect();
+    assert_eq!(bodies, [json!({"n": 1}), json!({"n": 2}), json!({"n": 3})]);
+}

@@ -1,0 +1,168 @@
+//! The routes about events of a running daemon.
+
+use serde_json::{Value, json};
+
+use crate::support::daemon::{Daemon, Installation};
+use crate::support::http::Answer;
+
+async fn call(daemon: &Daemon, method: &str, path: &str, body: Value) -> Answer {
+    daemon
+        .request(method, path)
+        .header("content-type", "application/json")
+        .body(body.to_string())
+        .send()
+        .await
+}
+
+async fn field(daemon: &Daemon, path: &str, body: Value) -> String {
+    let answer = daemon.post(path, &body).await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    answer.json()["field"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_pushed_singly_and_in_batches_wholly_or_not_at_all() {
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    let path = "/v1/types/hr%2Fimport/events";
+    let raw = daemon.request("POST", path).header("content-type", "application/json");
+    let pushed = raw.body(r#"{"reference": "7", "payload": {"n": 1.0}}"#).send().await;
+    assert_eq!(pushed.status, 201, "{}", pushed.text());
+    assert_eq!(pushed.json()["type"], "hr/import");
+    let batch = json!({"events": [{"reference": "8"}, {"reference": "9", "nbf": "2100-01-01T00:00:00Z"}]});
+    assert_eq!(daemon.post(path, &batch).await.json()["items"][1]["subtype"], "delayed");
+    for (body, wrong) in [
+        (json!({"reference": ""}), "reference"),
+        (json!({"payload": 1}), "reference"),
+        (json!({"reference": "a", "nbf": "soon"}), "nbf"),
+        (json!({"reference": "a", "paylod": 1}), "paylod"),
+        (json!([{"reference": "x"}, {"reference": "x"}]), "events[1].reference"),
+        (
+            json!([{"reference": "x"}, {"reference": "y", "nbf": []}]),
+            "events[1].nbf",
+        ),
+        (json!([]), "events"),
+    ] {
+        assert_eq!(field(&daemon, path, body.clone()).await, wrong, "{body}");
+    }
+    let listed = daemon.get(path).await.json();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 3, "{listed}");
+    let found = daemon.get("/v1/events?filter=reference+%3D+9").await.json();
+    assert_eq!(found["items"][0]["nbf"], "2100-01-01T00:00:00Z");
+    assert_eq!(daemon.get("/v1/types/nobody/events").await.status, 404);
+    assert_eq!(daemon.get("/v1/events?filter=rason+%3D+9").await.status, 400);
+    let counts = daemon.get("/v1/events/counts").await.json();
+    assert_eq!(counts["items"][0]["count"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_claims_over_http_and_an_operator_acts() {
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    let claims = "/v1/types/t/claims";
+    assert_eq!(
+        daemon
+            .post(claims, &json!({"ttl": 60, "grace": 60, "limit": 1}))
+            .await
+            .status,
+        404
+    );
+    let set = call(&daemon, "PUT", "/v1/types/t", json!({"_max_claim_count": 3})).await;
+    assert_eq!(set.json()["metadata"]["_max_claim_count"], 3, "{}", set.text());
+    assert_eq!(
+        daemon
+            .post(claims, &json!({"ttl": 60, "grace": 60, "limit": 1}))
+            .await
+            .status,
+        204
+    );
+    for (body, wrong) in [
+        (json!({"ttl": 59, "grace": 60, "limit": 1}), "ttl"),
+        (json!({"ttl": 60, "grace": 43201, "limit": 1}), "grace"),
+        (json!({"ttl": 60, "grace": 60, "limit": 0}), "limit"),
+    ] {
+        assert_eq!(field(&daemon, claims, body).await, wrong);
+    }
+    daemon
+        .post("/v1/types/t/events", &json!({"reference": "a/b", "payload": 1}))
+        .await;
+    let claim = daemon.post(claims, &json!({"ttl": 60, "grace": 60, "limit": 20})).await;
+    assert_eq!(
+        (claim.status, claim.json()["events"][0]["reference"].clone()),
+        (201, json!("a/b"))
+    );
+    let id = claim.json()["id"].as_str().unwrap().to_owned();
+    let one = format!("{claims}/{id}");
+    assert_eq!(call(&daemon, "PATCH", &one, json!({"ttl": 120})).await.status, 200);
+    let event = "/v1/types/t/events/a%2Fb";
+    assert_eq!(
+        call(&daemon, "DELETE", &format!("{event}?claim_id=other"), json!({}))
+            .await
+            .status,
+        409
+    );
+    assert_eq!(
+        call(&daemon, "POST", &format!("{event}/retry"), json!({})).await.status,
+        409
+    );
+    assert_eq!(call(&daemon, "DELETE", &one, json!({})).await.json()["released"], 1);
+    assert_eq!(call(&daemon, "DELETE", &one, json!({})).await.status, 404);
+    let at = json!({"at": 4_102_444_800_u64});
+    let moved = call(&daemon, "POST", &format!("{event}/reschedule"), at).await;
+    assert_eq!(moved.json()["nbf"], "2100-01-01T00:00:00Z", "{}", moved.text());
+    assert_eq!(
+        call(&daemon, "POST", &format!("{event}/retry"), json!({})).await.status,
+        200
+    );
+    let plan = call(&daemon, "DELETE", &format!("{event}?dry_run=true"), json!({}))
+        .await
+        .json();
+    assert_eq!(plan["command"], "event cancel");
+    assert_eq!(call(&daemon, "DELETE", event, json!({})).await.status, 200);
+    assert_eq!(call(&daemon, "DELETE", event, json!({})).await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_are_made_listed_and_ended() {
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    let path = "/v1/types/t/subscriptions";
+    let new = json!({"url": "http://example.com/hook", "options": {"headers": {"x-a": "b"}}});
+    assert_eq!(daemon.post(path, &new).await.status, 404);
+    call(&daemon, "PUT", "/v1/types/t", json!({})).await;
+    let made = daemon.post(path, &new).await;
+    assert_eq!(made.json()["url"], "http://example.com/hook", "{}", made.text());
+    let wrong = json!({"url": "http://example.com/hook", "options": {"_retry_policy": {"minimum_delay": -1}}});
+    assert_eq!(field(&daemon, path, wrong).await, "_retry_policy.minimum_delay");
+    assert_eq!(daemon.get(path).await.json()["items"].as_array().unwrap().len(), 1);
+    let id = made.json()["id"].to_string();
+    assert_eq!(
+        call(&daemon, "DELETE", &format!("{path}?id={id}"), json!({}))
+            .await
+            .json()["removed"],
+        true
+    );
+    assert_eq!(
+        call(&daemon, "DELETE", &format!("{path}?id={id}"), json!({}))
+            .await
+            .status,
+        404
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letter_types_that_are_missing_or_make_a_chain_are_refused() {
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    let put = async |name: &str, body: Value| call(&daemon, "PUT", &format!("/v1/types/{name}"), body).await;
+    let missing = put("a", json!({"_dead_letter_queue": "b"})).await;
+    assert_eq!(
+        (missing.status, missing.json()["field"].clone()),
+        (400, json!("_dead_letter_queue"))
+    );
+    put("b", json!({})).await;
+    assert_eq!(put("a", json!({"_dead_letter_queue": "b"})).await.status, 200);
+    assert_eq!(put("b", json!({"_dead_letter_queue": "a"})).await.status, 409);
+    assert_eq!(put("c", json!({"_dead_letter_queue": "a"})).await.status, 409);
+    assert_eq!(put("a", json!({"_dead_letter_queue": "a"})).await.status, 400);
+}
