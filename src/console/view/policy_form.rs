@@ -45,14 +45,19 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm) -> O
         cursor = cursor.or(at);
     }
     let note = below(inner, shown + u16::from(beside));
-    let used = says(
-        canvas,
+    let place = if beside {
+        Rect {
+            width: KEYS + VALUES,
+            height: note.height.min(4),
+            ..note
+        }
+    } else {
         Rect {
             height: note.height.min(2),
             ..note
-        },
-        form,
-    );
+        }
+    };
+    let used = says(canvas, place, form);
     let drawing = if beside {
         behind(inner, KEYS + VALUES + 2)
     } else {
