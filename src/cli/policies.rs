@@ -71,13 +71,11 @@ async fn act(session: &Session<'_>, of: &PolicyOf, act: PolicyAct) -> Result<Exi
 
 /// What is wrong with a policy is a document, as a preview's.
 fn refused(error: EngineError) -> Result<Exit, Failure> {
-    match error {
-        EngineError::InvalidPolicy(error) => {
-            document(&Invalid::from(error))?;
-            Ok(Exit::Failed)
-        }
-        other => Err(other.into()),
+    if let EngineError::InvalidPolicy(error) = error {
+        document(&Invalid::from(error))?;
+        return Ok(Exit::Failed);
     }
+    Err(error.into())
 }
 
 const POLICIES: &[Column] = &[

@@ -1,5 +1,6 @@
 //! Runs: starting one, following it, and what is done to one.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
 use crate::domain::run::{RunState, RunWish};
@@ -88,16 +89,13 @@ impl Progress {
         let run = &view.record;
         let mut line = format!("{} of {}", run.counts.settled(), run.total);
         if run.counts.failed + run.counts.skipped > 0 {
-            line.push_str(&format!(
-                " ({} failed, {} skipped)",
-                run.counts.failed, run.counts.skipped
-            ));
+            let _ = write!(line, " ({} failed, {} skipped)", run.counts.failed, run.counts.skipped);
         }
         if let Some(eta) = view.eta {
-            line.push_str(&format!(", {} to go", span(eta)));
+            let _ = write!(line, ", {} to go", span(eta));
         }
         if let Some(note) = &run.note {
-            line.push_str(&format!(": {}", shown(note)));
+            let _ = write!(line, ": {}", shown(note));
         }
         if line == self.last {
             return;

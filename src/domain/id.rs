@@ -103,6 +103,13 @@ impl QueueName {
     }
 }
 
+impl QueueName {
+    /// A name that is short enough by its form: some 51 bytes.
+    pub(super) fn of_job(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
 macro_rules! number_id {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*

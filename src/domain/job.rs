@@ -58,10 +58,7 @@ impl JobId {
     /// The queue of one part.
     #[must_use]
     pub fn queue(&self, part: JobPart) -> QueueName {
-        let name = format!("{PREFIX}{}.{}", self.0, part.as_str());
-        #[expect(clippy::expect_used, reason = "some 51 bytes of ASCII")]
-        let queue = QueueName::parse(&name).expect("a short name is a name");
-        queue
+        QueueName::of_job(&format!("{PREFIX}{}.{}", self.0, part.as_str()))
     }
 }
 

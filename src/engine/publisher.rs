@@ -309,12 +309,12 @@ fn count_publish(result: &Result<Settled, EngineError>, took: Duration) {
 
 /// As the broker would say it.
 fn as_broker_error(error: EngineError) -> BrokerError {
-    match error {
-        EngineError::Broker(error) => error,
-        other => BrokerError::Unknown {
-            operation: "publish",
-            detail: super::error::chain(&other),
-        },
+    if let EngineError::Broker(error) = error {
+        return error;
+    }
+    BrokerError::Unknown {
+        operation: "publish",
+        detail: super::error::chain(&error),
     }
 }
 

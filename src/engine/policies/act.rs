@@ -126,7 +126,9 @@ impl Inner {
         let mut forecast = Forecast::default();
         let mut backlog = Backlog::new(self, scope, Some(Supposed { scope, policy }));
         while let Some(page) = backlog.next().await? {
-            page.iter().for_each(|judged| forecast.count(judged));
+            for judged in &page {
+                forecast.count(judged);
+            }
         }
         Ok(forecast)
     }

@@ -164,7 +164,11 @@ impl Letters {
             From::Kept { after, over } => {
                 let letters = match &self.selection {
                     Selection::Ids(ids) => ids.clone(),
-                    _ => Vec::new(),
+                    Selection::Queue(_)
+                    | Selection::Head(_)
+                    | Selection::Group(_)
+                    | Selection::Filter(_)
+                    | Selection::All => Vec::new(),
                 };
                 let query = KeptQuery {
                     kind: KeptKind::Discarded,
@@ -308,9 +312,8 @@ fn chosen(selection: &Selection, filter: Option<&Filter>, letter: &DeadLetter, n
     let yes = match selection {
         Selection::Ids(ids) => ids.iter().any(|id| id == letter.id.as_str()),
         Selection::Group(fingerprint) => *fingerprint == letter.fingerprint,
-        Selection::Queue(_) | Selection::Head(_) => true,
         Selection::All if letter.redriven > 0 => return Chosen::LeftOut,
-        Selection::All => true,
+        Selection::Queue(_) | Selection::Head(_) | Selection::All => true,
         Selection::Filter(_) => filter.is_some_and(|filter| filter.matches(&DeadFields { letter, now })),
     };
     if yes { Chosen::Yes } else { Chosen::No }

@@ -159,13 +159,12 @@ impl Inner {
         {
             return Ok(Err("it is in that queue already".to_owned()));
         }
-        let exists = match gathered.targets.get(&target) {
-            Some(exists) => *exists,
-            None => {
-                let exists = self.target_exists(&target).await?;
-                gathered.targets.insert(target.clone(), exists);
-                exists
-            }
+        let exists = if let Some(exists) = gathered.targets.get(&target) {
+            *exists
+        } else {
+            let exists = self.target_exists(&target).await?;
+            gathered.targets.insert(target.clone(), exists);
+            exists
         };
         if order.head && !self.is_ours(&target) {
             return Ok(Err(format!(

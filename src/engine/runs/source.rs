@@ -302,9 +302,10 @@ impl Driver<'_> {
     pub(super) async fn flush(&mut self) -> Result<(), Halt> {
         let state = self.advance(Vec::new(), Vec::new(), Vec::new()).await?;
         self.uncertain.clear();
-        match state {
-            RunState::Running => Ok(()),
-            other => Err(Halt::Asked(other)),
+        if state == RunState::Running {
+            Ok(())
+        } else {
+            Err(Halt::Asked(state))
         }
     }
 

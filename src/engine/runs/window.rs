@@ -100,13 +100,12 @@ impl Driver<'_> {
                 ..mark.clone()
             })
             .collect();
-        match self.advance(journal, Vec::new(), Vec::new()).await? {
-            RunState::Running => Ok(()),
-            state => {
-                self.advance(undone, Vec::new(), Vec::new()).await?;
-                Err(Halt::Asked(state))
-            }
+        let state = self.advance(journal, Vec::new(), Vec::new()).await?;
+        if state == RunState::Running {
+            return Ok(());
         }
+        self.advance(undone, Vec::new(), Vec::new()).await?;
+        Err(Halt::Asked(state))
     }
 
     /// Discarding: the copies are committed before anything is settled.
@@ -130,18 +129,17 @@ impl Driver<'_> {
             });
             marks.push(mark(hand.ordinal, ItemState::Published, None));
         }
-        match self.advance(marks, keep, Vec::new()).await? {
-            RunState::Running => Ok(window),
-            state => {
-                let forget = window
-                    .iter()
-                    .map(|hand| (hand.letter.clone(), KeptKind::Discarded))
-                    .collect();
-                let undone = window.iter().map(|hand| mark(hand.ordinal, ItemState::Planned, None));
-                self.advance(undone.collect(), Vec::new(), forget).await?;
-                Err(Halt::Asked(state))
-            }
+        let state = self.advance(marks, keep, Vec::new()).await?;
+        if state == RunState::Running {
+            return Ok(window);
         }
+        let forget = window
+            .iter()
+            .map(|hand| (hand.letter.clone(), KeptKind::Discarded))
+            .collect();
+        let undone = window.iter().map(|hand| mark(hand.ordinal, ItemState::Planned, None));
+        self.advance(undone.collect(), Vec::new(), forget).await?;
+        Err(Halt::Asked(state))
     }
 
     /// Publishes a window; tells meanwhile what it waits for.
