@@ -209,7 +209,6 @@ pub(super) fn plan(command: &Command) -> Plan {
         danger: Danger::Reversible,
         run: None,
         hash: "hash".to_owned(),
-        run: None,
     }
 }
 
