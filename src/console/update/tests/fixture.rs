@@ -208,7 +208,6 @@ pub(super) fn plan(command: &Command) -> Plan {
         messages: None,
         danger: Danger::Reversible,
         hash: "hash".to_owned(),
-        run: None,
     }
 }
 
