@@ -207,7 +207,6 @@ pub(super) fn plan(command: &Command) -> Plan {
         warnings: Vec::new(),
         messages: None,
         danger: Danger::Reversible,
-        run: None,
         hash: "hash".to_owned(),
         run: None,
     }
