@@ -111,7 +111,7 @@ pub(super) async fn push(
 
 /// Each element by itself, so that an error says which one it is.
 fn elements(event_type: &EventType, batch: &[Box<RawValue>]) -> Result<Vec<NewEvent>, Problem> {
-    let element = |(index, text): (usize, &Box<RawValue>)| {
+    let element = |(index, text): (usize, &RawValue)| {
         let within = |problem: Problem| {
             let field = problem.field.as_deref().unwrap_or_default();
             Problem::field(format!("events[{index}].{field}").trim_end_matches('.'), problem.detail)
@@ -121,7 +121,7 @@ fn elements(event_type: &EventType, batch: &[Box<RawValue>]) -> Result<Vec<NewEv
             .event(event_type)
             .map_err(|error| Problem::from(error.in_element(index)))
     };
-    batch.iter().enumerate().map(element).collect()
+    batch.iter().map(|text| &**text).enumerate().map(element).collect()
 }
 
 #[derive(Deserialize)]

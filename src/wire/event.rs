@@ -259,17 +259,17 @@ impl From<&HandledEvent> for Handled {
 #[must_use]
 pub fn done(done: &EventsDone, asked: Asked) -> Value {
     match done {
-        EventsDone::Changed { events, skipped } => match (asked, events.as_slice(), skipped.as_slice()) {
-            (Asked::One, [one], []) => shape(&Event::from(one)),
-            _ => {
-                let skipped: Vec<Value> = skipped
-                    .iter()
-                    .map(|(id, why)| serde_json::json!({"id": id, "why": why}))
-                    .collect();
-                let events: Vec<Event> = events.iter().map(Event::from).collect();
-                serde_json::json!({"events": events, "skipped": skipped})
+        EventsDone::Changed { events, skipped } => {
+            if let (Asked::One, [one], []) = (asked, events.as_slice(), skipped.as_slice()) {
+                return shape(&Event::from(one));
             }
-        },
+            let skipped: Vec<Value> = skipped
+                .iter()
+                .map(|(id, why)| serde_json::json!({"id": id, "why": why}))
+                .collect();
+            let events: Vec<Event> = events.iter().map(Event::from).collect();
+            serde_json::json!({"events": events, "skipped": skipped})
+        }
         EventsDone::Type(record) => shape(&Type::from(record)),
         EventsDone::Subscribed(row) => shape(&Subscription::from(row)),
         EventsDone::Unsubscribed(row) => {

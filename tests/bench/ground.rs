@@ -108,6 +108,8 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         drain: Duration::from_secs(20),
         discard_keep: Duration::from_hours(168),
         rates: std::collections::HashMap::new(),
+        events: redrive::engine::events::EventSettings::default(),
+        leftover_pattern: redrive::engine::leftovers(),
     }
 }
 

@@ -122,11 +122,11 @@ impl Processor {
     pub(super) async fn run(self) -> Result<Processed, EngineError> {
         let me = Arc::new(self);
         let hands = Arc::new(Hands::default());
-        let (finished, finishes) = mpsc::channel(FINISHES);
+        let (report, finishes) = mpsc::channel(FINISHES);
         let ended = CancellationToken::new();
         let renewing = ambient::spawn("event leases", Arc::clone(&me).renew(Arc::clone(&hands), ended.clone()));
         let finishing = ambient::spawn("event finishes", Arc::clone(&me).finish(Arc::clone(&hands), finishes));
-        let result = me.take_and_handle(&hands, finished).await;
+        let result = me.take_and_handle(&hands, report).await;
         let _ = finishing.await;
         ended.cancel();
         let _ = renewing.await;
@@ -252,13 +252,13 @@ impl Processor {
                 let ran = run_command(command, event, time, lost).await;
                 verdict_of(&ran, event, rules, self.engine.clock.now())
             }
-            Action::Embedded(handler) => {
-                let handled = tokio::select! {
-                    handled = tokio::time::timeout(time, handler.handle(event)) => handled,
+            Action::Embedded(embedded) => {
+                let outcome = tokio::select! {
+                    outcome = tokio::time::timeout(time, embedded.handle(event)) => outcome,
                     () = lost.cancelled() => return Verdict::Release,
                 };
                 let now = self.engine.clock.now();
-                match handled {
+                match outcome {
                     Ok(handled) => verdict_of_handled(handled, event, rules, now),
                     Err(_) => failed("timeout", event, rules, now),
                 }

@@ -57,12 +57,12 @@ async fn finish(
     let mut staying = split.staying;
     staying.extend(found.unknown(&split.done).into_iter().map(let_go_of));
     for row in &staying {
-        let finished = match let_go(connection, row, now).await? {
+        let how = match let_go(connection, row, now).await? {
             Some(revision) if revision == row.key.revision => row.how,
             Some(_) => Finished::Superseded,
             None => absent(connection, row.key).await?,
         };
-        found.put(row.key, finished);
+        found.put(row.key, how);
     }
     Ok(found.in_order(finishes))
 }
