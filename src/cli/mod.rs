@@ -252,7 +252,7 @@ pub fn actor(front: &str) -> String {
 
 const fn changes_something(command: &Sub) -> bool {
     match command {
-        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) => true,
+        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Dead(dead) => dead::changes_something(dead),
         Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),
@@ -260,7 +260,6 @@ const fn changes_something(command: &Sub) -> bool {
         Sub::Event(event) => event.changes_something(),
         Sub::EventType(event_type) => event_type.changes_something(),
         Sub::Subscription(subscription) => subscription.changes_something(),
-        Sub::Claim(_) => true,
         Sub::Job(job) => match job {
             JobCommand::Submit(_) | JobCommand::Publish(_) => true,
             // To follow is to consume.

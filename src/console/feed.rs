@@ -141,11 +141,10 @@ impl Feed {
     pub fn due_at(&self, wanted: &FeedQuery, refresh: Duration, now: Timestamp) -> Timestamp {
         match (&self.asked, &self.answered) {
             (Some((asked, since)), _) if asked == wanted => since.plus(ASK_AGAIN_AFTER),
-            (Some(_), _) => now,
             (None, Some((answered, at))) if answered == wanted => {
                 at.plus(refresh.max(self.took.saturating_mul(WAITS_TO_LOOKS)))
             }
-            (None, _) => now,
+            (Some(_) | None, _) => now,
         }
     }
 

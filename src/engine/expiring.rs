@@ -58,7 +58,7 @@ impl ExpiringQueue {
 impl Inner {
     /// Every queue with a lifetime and every leftover, what is lost first in front.
     pub(super) async fn expiring(&self) -> Result<Page<ExpiringQueue>, EngineError> {
-        let policies = Policies::read(self.broker.policies().await?);
+        let policies = Policies::read(&self.broker.policies().await?);
         let now = self.clock.now();
         let mut items = Vec::new();
         for page in 1..=PAGES_MAX {
@@ -114,7 +114,7 @@ struct Policies {
 }
 
 impl Policies {
-    fn read(policies: Vec<crate::broker::BrokerPolicy>) -> Self {
+    fn read(policies: &[crate::broker::BrokerPolicy]) -> Self {
         let of = |queue_type| {
             policies
                 .iter()

@@ -118,6 +118,7 @@ pub struct EngineSettings {
 /// Names of queues that should not live for ever, when nothing else is configured: those of jobs.
 #[must_use]
 #[expect(clippy::expect_used, reason = "a constant pattern")]
+#[expect(clippy::missing_panics_doc, reason = "a constant pattern")]
 pub fn leftovers() -> regex::Regex {
     regex::Regex::new(r"^jobs\.").expect("a pattern that compiles")
 }

@@ -261,14 +261,11 @@ impl OrderInput {
         selections.extend(self.group.map(Selection::Group));
         selections.extend(self.filter.map(Selection::Filter));
         selections.extend(self.all.then_some(Selection::All));
-        let selection = match (selections.pop(), selections.is_empty()) {
-            (Some(selection), true) => selection,
-            (None, _) | (Some(_), false) => {
-                return Err(Problem::field(
-                    "ids",
-                    "say which: exactly one of ids, group, filter and all",
-                ));
-            }
+        let (Some(selection), true) = (selections.pop(), selections.is_empty()) else {
+            return Err(Problem::field(
+                "ids",
+                "say which: exactly one of ids, group, filter and all",
+            ));
         };
         let to: Option<QueueName> = self.to.as_deref().map(queue_of).transpose()?;
         Ok(Order {

@@ -75,10 +75,10 @@ async fn letter(engine: &Engine, id: String) -> Result<Box<DeadDetail>, String> 
         id,
         patience: LETTER_PATIENCE,
     };
-    match ask(engine, query).await? {
-        Answer::DeadLetter(letter) => Ok(letter),
-        _ => Err(unexpected()),
-    }
+    let Answer::DeadLetter(letter) = ask(engine, query).await? else {
+        return Err(unexpected());
+    };
+    Ok(letter)
 }
 
 /// A run with its first items; where some failed, those stand before the others.
@@ -89,10 +89,10 @@ async fn run(engine: &Engine, id: &str) -> Result<RunDetail, String> {
             after,
             limit: ITEMS_PAGE,
         };
-        match ask(engine, query).await? {
-            Answer::Run(run) => Ok(*run),
-            _ => Err(unexpected()),
-        }
+        let Answer::Run(run) = ask(engine, query).await? else {
+            return Err(unexpected());
+        };
+        Ok(*run)
     };
     let mut found: RunDetail = page(None).await?;
     let counts = found.run.record.counts;
@@ -119,16 +119,16 @@ async fn policy(engine: &Engine, scope: PolicyScope) -> Result<About, String> {
         if scope == PolicyScope::default() {
             return Ok(Vec::new());
         }
-        match ask(engine, Query::PolicyHistory(scope.clone())).await? {
-            Answer::PolicyHistory(page) => Ok(page.items),
-            _ => Err(unexpected()),
-        }
+        let Answer::PolicyHistory(page) = ask(engine, Query::PolicyHistory(scope.clone())).await? else {
+            return Err(unexpected());
+        };
+        Ok(page.items)
     };
     let (view, history) = tokio::try_join!(view, versions)?;
-    match view {
-        Answer::Policy(view) => Ok(About::Policy { view, history }),
-        _ => Err(unexpected()),
-    }
+    let Answer::Policy(view) = view else {
+        return Err(unexpected());
+    };
+    Ok(About::Policy { view, history })
 }
 
 async fn of_queue(engine: &Engine, name: QueueName, browse: bool, now: Timestamp) -> DetailAnswer {

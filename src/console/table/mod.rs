@@ -60,6 +60,7 @@ pub trait Row: Debug + Send + Sync + Sized + 'static {
     const FILTERED_BEFORE: bool = false;
 
     /// The rows of a snapshot, and when they were read; `None` for a list that is fed otherwise.
+    #[must_use]
     fn rows_of(_: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
         None
     }

@@ -13,6 +13,7 @@ use crate::engine::Command;
 const DIGITS_MAX: usize = 6;
 
 /// The pace of these commands, where they begin runs.
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other command is done at once")]
 pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
     commands.iter().find_map(|command| match command {
         Command::Run(order) => Some(RunPace {

@@ -67,6 +67,7 @@ fn step(state: &mut State, by: isize) {
     form.selected = form.selected.saturating_add_signed(by).min(last);
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other key is the line's own")]
 fn write(state: &mut State, press: Press) {
     let Mode::Policy(form) = &mut state.mode else { return };
     if !form.loaded {
@@ -86,6 +87,7 @@ fn write(state: &mut State, press: Press) {
     check(state);
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other request is the input's own")]
 fn edit(state: &mut State, request: InputRequest) {
     let Mode::Policy(form) = &mut state.mode else { return };
     let loaded = form.loaded;

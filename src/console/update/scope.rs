@@ -298,6 +298,7 @@ fn set_policy(row: Pointed<'_>) -> Result<PolicyScope, Reason> {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "only asked for the three of runs")]
 const fn wish(action: ActionId) -> RunWish {
     match action {
         ActionId::PauseRun => RunWish::Pause,

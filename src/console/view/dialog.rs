@@ -198,6 +198,7 @@ fn wrapped(lines: &mut Vec<Line>, text: &str, columns: usize, lines_max: usize, 
 }
 
 /// Messages, targets, and which of them the operator cannot see.
+#[expect(clippy::wildcard_enum_match_arm, reason = "every other action is about targets")]
 fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
     let known: Option<u64> = plans.iter().map(|plan| plan.messages).sum();
     let messages = match known {

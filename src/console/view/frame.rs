@@ -225,7 +225,7 @@ fn badge(state: &State, view: View) -> String {
     let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
     let of = |number: usize| format!(" {}", count(u64::try_from(number).unwrap_or(u64::MAX)));
     match view {
-        View::Overview => String::new(),
+        View::Overview | View::Policies | View::Runs | View::Audit => String::new(),
         View::Queues => of(snapshot.queues.len()),
         View::Endpoints => match disabled + parked + unavailable {
             0 => of(snapshot.endpoints.len()),
@@ -236,7 +236,6 @@ fn badge(state: &State, view: View) -> String {
             Some(dead) if dead > 0 => format!(" {}", count(dead)),
             Some(_) | None => String::new(),
         },
-        View::Policies | View::Runs | View::Audit => String::new(),
         View::Log => of(state.journal.len()),
     }
 }

@@ -219,9 +219,9 @@ mod tests {
         }
     }
 
-    fn suppose(book: &mut Book, scope: PolicyScope, written: &serde_json::Value) -> bool {
-        match read(&written.to_string(), owner_of(&scope)) {
-            Ok(policy) => book.suppose(&scope, policy),
+    fn suppose(book: &mut Book, scope: &PolicyScope, written: &serde_json::Value) -> bool {
+        match read(&written.to_string(), owner_of(scope)) {
+            Ok(policy) => book.suppose(scope, policy),
             Err(_) => return false,
         }
         true
@@ -235,12 +235,12 @@ mod tests {
                 default: configured(),
                 ..Book::default()
             };
-            let valid = suppose(&mut book, scope_of(Some("t"), None), &case["queue"])
-                && suppose(&mut book, scope_of(Some("t"), Some(&url())), &case["subscription"]);
+            let valid = suppose(&mut book, &scope_of(Some("t"), None), &case["queue"])
+                && suppose(&mut book, &scope_of(Some("t"), Some(&url())), &case["subscription"]);
             // What is published directly is not asked, and has no part in it.
             suppose(
                 &mut book,
-                scope_of(None, Some(&url())),
+                &scope_of(None, Some(&url())),
                 &serde_json::json!({"jitter": 1}),
             );
             let uses = if valid {

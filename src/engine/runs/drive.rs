@@ -203,7 +203,7 @@ impl Inner {
             stuck_at: None,
             careful: 0,
         };
-        driver.to_its_end().await;
+        driver.run_to_end().await;
     }
 }
 
@@ -212,7 +212,7 @@ fn ended(state: RunState, counts: RunCounts, note: Option<String>) -> RunStop {
 }
 
 impl Driver<'_> {
-    async fn to_its_end(&mut self) {
+    async fn run_to_end(&mut self) {
         loop {
             let halt = match self.work().await {
                 Ok(()) => return self.end(RunState::Done, None).await,

@@ -41,8 +41,8 @@ impl Driver<'_> {
         let mut window = Vec::new();
         let mut absent = Vec::new();
         for item in chunk {
-            match kept.get(&item.letter).and_then(|bytes| decode(bytes)) {
-                Some(message) => window.push(InHand {
+            if let Some(message) = kept.get(&item.letter).and_then(|bytes| decode(bytes)) {
+                window.push(InHand {
                     ordinal: item.ordinal,
                     letter: item.letter.clone(),
                     source: source.clone(),
@@ -50,16 +50,15 @@ impl Driver<'_> {
                     message,
                     tag: DeliveryTag(0),
                     state: item.state,
-                }),
-                None => {
-                    let state = if item.state == ItemState::Published {
-                        ItemState::Settled
-                    } else {
-                        ItemState::Skipped
-                    };
-                    self.counts.count(state);
-                    absent.push(mark(item.ordinal, state, Some("it is not kept any more".to_owned())));
-                }
+                });
+            } else {
+                let state = if item.state == ItemState::Published {
+                    ItemState::Settled
+                } else {
+                    ItemState::Skipped
+                };
+                self.counts.count(state);
+                absent.push(mark(item.ordinal, state, Some("it is not kept any more".to_owned())));
             }
         }
         self.advance(absent, Vec::new(), Vec::new()).await?;

@@ -208,6 +208,7 @@ pub(super) fn plan(command: &Command) -> Plan {
         messages: None,
         danger: Danger::Reversible,
         hash: "hash".to_owned(),
+        run: None,
     }
 }
 
