@@ -227,21 +227,25 @@ mod tests {
         };
         let ran = run(&program, "").await;
         assert_eq!(ran.end, End::TimedOut);
-        assert!(is_gone(&ran.output), "its child is left");
+        assert!(is_gone(&ran.output).await, "its child is left");
     }
 
     #[tokio::test]
     async fn what_a_program_leaves_behind_does_not_keep_it_from_ending() {
         let ran = run(&shell("sleep 1000 & echo $!"), "").await;
         assert_eq!(ran.end, End::Exited(0));
-        assert!(is_gone(&ran.output), "its child is left");
+        assert!(is_gone(&ran.output).await, "its child is left");
     }
 
-    /// A process that was killed is no more, or waits for its parent to look.
-    fn is_gone(printed: &[u8]) -> bool {
+    /// A process that was killed is no more, or waits for its parent to look; the signal takes a moment.
+    async fn is_gone(printed: &[u8]) -> bool {
         let id = String::from_utf8_lossy(printed).trim().to_owned();
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
-        stat.map_or(true, |stat| stat.contains(") Z "))
+        let gone = async {
+            while std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), gone).await.is_ok()
     }
 
     #[tokio::test]

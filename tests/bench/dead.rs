@@ -67,10 +67,13 @@ pub async fn run() {
 /// Items and seconds.
 async fn timed(engine: &Engine, query: Query) -> (usize, f64) {
     let start = Instant::now();
-    let items = match engine.query(query).await.unwrap() {
-        Answer::Dead(page) => page.page.items.len(),
-        Answer::DeadGroups(page) => page.page.items.len(),
-        other => panic!("{other:?}"),
+    let answer = engine.query(query).await.unwrap();
+    let items = if let Answer::Dead(page) = &answer {
+        page.page.items.len()
+    } else if let Answer::DeadGroups(page) = &answer {
+        page.page.items.len()
+    } else {
+        panic!("{answer:?}")
     };
     (items, start.elapsed().as_secs_f64())
 }

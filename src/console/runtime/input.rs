@@ -54,10 +54,8 @@ fn read(inputs: &mpsc::Sender<Input>) {
         let _ = inputs.blocking_send(Input::KeyCodes);
     }
     loop {
-        if !GATE.wait_for_input() {
-            return;
-        }
-        // What the library has read is behind its back: it is taken to its end.
+        // What the library has read is behind its back, keys that came with the answer above too: it is taken to
+        // its end before standard input is waited for.
         loop {
             let taken = GATE.take();
             let all = taken.len() < AT_ONCE;
@@ -70,6 +68,9 @@ fn read(inputs: &mpsc::Sender<Input>) {
             if all {
                 break;
             }
+        }
+        if !GATE.wait_for_input() {
+            return;
         }
     }
 }

@@ -177,6 +177,7 @@ fn lists(text: &str) -> Vec<Player> {
 
 /// What is asked for while it is in front, with this text wherever an outside one stands.
 fn fed_lists(text: &str) -> Vec<Player> {
+    let raw = text;
     let text = Some(text);
     let at = |key: &str| Player::bad_day().keys(key);
     let groups = || at("5").fed(fed::groups(text));
@@ -204,12 +205,9 @@ fn fed_lists(text: &str) -> Vec<Player> {
         run(),
         run().keys("Tab"),
         at("8").fed(fed::audit(text)),
-        at("8").fed_with(Err(text.unwrap_or_default().to_owned()), None),
-        letters().keys("Enter").answered(failed(text.unwrap_or_default())),
-        at("7")
-            .fed(fed::runs(None))
-            .keys("Enter")
-            .answered(failed(text.unwrap_or_default())),
+        at("8").fed_with(Err(raw.to_owned()), None),
+        letters().keys("Enter").answered(failed(raw)),
+        at("7").fed(fed::runs(None)).keys("Enter").answered(failed(raw)),
     ]
 }
 

@@ -1,5 +1,8 @@
 //! What a person does with dead letters when nothing breaks.
 
+use lapin::options::{BasicPublishOptions, QueueBindOptions};
+use lapin::types::FieldTable;
+
 use super::scene::{DEAD, ORIGIN, Scene, numbers};
 
 async fn check_redrive_all(scene: Scene, count: u32) {
@@ -219,7 +222,7 @@ async fn a_message_goes_back_through_the_exchange_that_it_came_by() {
     };
     let kind = lapin::ExchangeKind::Topic;
     channel
-        .exchange_declare("shop".into(), kind, durable, Default::default())
+        .exchange_declare("shop".into(), kind, durable, FieldTable::default())
         .await
         .unwrap();
     channel
@@ -227,14 +230,20 @@ async fn a_message_goes_back_through_the_exchange_that_it_came_by() {
             ORIGIN.into(),
             "shop".into(),
             "order.*".into(),
-            Default::default(),
-            Default::default(),
+            QueueBindOptions::default(),
+            FieldTable::default(),
         )
         .await
         .unwrap();
     let properties = lapin::BasicProperties::default().with_delivery_mode(2);
     channel
-        .basic_publish("shop".into(), "order.new".into(), Default::default(), b"7", properties)
+        .basic_publish(
+            "shop".into(),
+            "order.new".into(),
+            BasicPublishOptions::default(),
+            b"7",
+            properties,
+        )
         .await
         .unwrap();
     super::scene::reject(&channel, ORIGIN, 1).await;

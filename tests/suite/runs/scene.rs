@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lapin::options::{
-    BasicConsumeOptions, BasicGetOptions, BasicNackOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
-    QueueDeclareOptions, QueueDeleteOptions,
+    BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicNackOptions, BasicPublishOptions, BasicQosOptions,
+    ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
@@ -233,7 +233,7 @@ pub(crate) async fn reject(channel: &Channel, queue: &str, count: u32) {
         channel.basic_nack(delivery.delivery_tag, nack).await.unwrap();
     }
     channel
-        .basic_cancel("rejects".into(), Default::default())
+        .basic_cancel("rejects".into(), BasicCancelOptions::default())
         .await
         .unwrap();
 }
