@@ -1,7 +1,8 @@
 //! What is typed: a thread that waits for the terminal, and one that waits for its end.
 //!
-//! The reader waits for standard input by itself before it asks the library, so that an editor can have the
-//! terminal for a while: then it waits, and reads nothing.
+//! The reader asks the library by turns, so that an editor can have the terminal for a while: then it waits, and
+//! reads nothing. It must not wait for standard input by itself: a change of size that the library has not been
+//! asked about hides the next key from it.
 //!
 //! The library's reader turns in circles once the terminal is gone. So whoever ends the console calls
 //! [`let_go`], which puts an empty pipe in the place of standard input: the reader waits for ever, and
@@ -24,6 +25,8 @@ use crate::console::Event;
 const AT_ONCE: usize = 256;
 /// Bytes of a paste, at most: what is behind is cut.
 const PASTE_MAX: usize = 64 * 1024;
+/// How long the library is asked at once: so long an editor waits for the terminal at most.
+const TURN: Duration = Duration::from_millis(250);
 
 /// Starts both threads; they end with the channel, or wait until the process ends.
 pub(super) fn start(inputs: &mpsc::Sender<Input>) -> std::io::Result<()> {
@@ -54,22 +57,13 @@ fn read(inputs: &mpsc::Sender<Input>) {
         let _ = inputs.blocking_send(Input::KeyCodes);
     }
     loop {
-        // What the library has read is behind its back, keys that came with the answer above too: it is taken to
-        // its end before standard input is waited for.
-        loop {
-            let taken = GATE.take();
-            let all = taken.len() < AT_ONCE;
-            for input in taken {
-                let gone = matches!(input, Input::Gone);
-                if inputs.blocking_send(input).is_err() || gone {
-                    return;
-                }
-            }
-            if all {
-                break;
+        for input in GATE.take() {
+            let gone = matches!(input, Input::Gone);
+            if inputs.blocking_send(input).is_err() || gone {
+                return;
             }
         }
-        if !GATE.wait_for_input() {
+        if inputs.is_closed() {
             return;
         }
     }
@@ -108,41 +102,18 @@ impl Drop for Held {
 }
 
 impl Gate {
-    /// Waits until there is something to read and it is ours; false when there never will be.
-    fn wait_for_input(&self) -> bool {
-        let stdin = stdio::stdin();
-        loop {
-            let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-            match poll(&mut polled, None) {
-                // The other thread tells of it.
-                Ok(_)
-                    if polled[0]
-                        .revents()
-                        .intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) =>
-                {
-                    return false;
-                }
-                Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(_) => return false,
-            }
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            if !*held {
-                return true;
-            }
-            while *held {
-                held = self.let_on.wait(held).unwrap_or_else(PoisonError::into_inner);
-            }
-        }
-    }
-
-    /// What there is to read.
+    /// What there is to read, once standard input is ours; waits for it a while.
     fn take(&self) -> Vec<Input> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        while *held {
+            held = self.let_on.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(held);
         let mut inputs = Vec::new();
-        let is_held = || *self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        while !is_held() && inputs.len() < AT_ONCE {
-            match crossterm::event::poll(Duration::ZERO) {
+        let mut patience = TURN;
+        while inputs.len() < AT_ONCE {
+            match crossterm::event::poll(patience) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(_) => {
@@ -150,6 +121,7 @@ impl Gate {
                     break;
                 }
             }
+            patience = Duration::ZERO;
             match crossterm::event::read() {
                 Ok(event) => inputs.extend(translate(event).map(Input::Event)),
                 Err(_) => inputs.push(Input::Gone),

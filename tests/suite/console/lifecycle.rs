@@ -13,7 +13,7 @@ const SIZE: (u16, u16) = (80, 24);
 /// The console of an embedded installation, past its first screen.
 async fn console(installation: &Installation) -> Pty {
     let pty = Pty::start(&installation.program(&[]), SIZE);
-    pty.shows("Overview").await;
+    pty.shows("1 Over").await;
     pty
 }
 
@@ -42,7 +42,7 @@ async fn each_signal_that_ends_it_leaves_the_terminal_usable() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_panic_gives_the_terminal_back_before_it_is_told() {
     let mut pty = Pty::start(&child::command(), SIZE);
-    pty.shows("Overview").await;
+    pty.shows("1 Over").await;
     pty.key("?");
     assert_ne!(pty.ended().await, 0);
     pty.assert_restored();
@@ -58,7 +58,7 @@ async fn a_terminal_too_small_says_so_and_comes_back() {
     }
     pty.shows("this is 20 × 5").await;
     pty.resize(80, 24);
-    pty.shows("Overview").await;
+    pty.shows("1 Over").await;
     pty.key("q");
     assert_eq!(pty.ended().await, 0);
     pty.assert_restored();
@@ -73,7 +73,7 @@ async fn pasted_commands_change_nothing_and_that_is_said() {
         screen.to_lowercase().contains("paste")
     })
     .await;
-    pty.shows("Overview").await;
+    pty.shows("1 Over").await;
     pty.key("q");
     assert_eq!(pty.ended().await, 0);
 }
@@ -82,7 +82,7 @@ async fn pasted_commands_change_nothing_and_that_is_said() {
 async fn a_terminal_with_key_codes_is_asked_for_them_and_gets_back_what_it_had() {
     let installation = Installation::embedded();
     let mut pty = Pty::start_on(Kind::Kitty, &installation.program(&[]), SIZE);
-    pty.shows("Overview").await;
+    pty.shows("1 Over").await;
     crate::support::wait::wait_until("key codes to be asked for", super::pty::BOUND, async || {
         String::from_utf8_lossy(&pty.bytes()).contains("\x1b[>3u").then_some(())
     })
@@ -110,17 +110,17 @@ async fn a_suspended_console_comes_back_with_fg() {
         .map(|word| format!("'{}'", word.to_str().unwrap()))
         .collect();
     pty.send(format!("clear; {}\r", words.join(" ")).as_bytes());
-    pty.shows("Overview").await;
+    pty.shows("1 Over").await;
     pty.key("\x1a");
     pty.shows("Stopped").await;
     assert!(!pty.look(vt100::Screen::alternate_screen) && !pty.look(vt100::Screen::hide_cursor));
     pty.send(b"echo $((6*7))\r");
     pty.shows("42").await;
     pty.send(b"fg\r");
-    pty.shows("Overview").await;
+    pty.shows("1 Over").await;
     assert!(pty.look(vt100::Screen::alternate_screen));
     pty.key("q");
-    pty.hides("Overview").await;
+    pty.hides("1 Over").await;
     pty.send(b"echo left: $?; exit\r");
     pty.shows("left: 0").await;
     pty.ended().await;

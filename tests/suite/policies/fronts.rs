@@ -26,6 +26,7 @@ fn ok(answer: &Answer) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::too_many_lines, reason = "one story, told in its order")]
 async fn routes_set_show_restore_and_unset_a_policy() {
     let installation = Installation::embedded();
     let daemon = installation.daemon().await;
