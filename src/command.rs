@@ -242,7 +242,7 @@ mod tests {
         let id = String::from_utf8_lossy(printed).trim().to_owned();
         let gone = async {
             while std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                tokio::task::yield_now().await;
             }
         };
         timeout(Duration::from_secs(20), gone).await.is_ok()

@@ -124,12 +124,12 @@ impl Config {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let known_key = self.broker.url_hash_key_is_default && matches!(self.broker.kind, BrokerKind::RabbitMq { .. });
-        let key = known_key.then(|| {
+        let key = known_key.then_some(
             "broker.url_hash_key is not set: queue names hide URLs behind a key that everybody knows; \
-             set it before the first queue exists"
-        });
-        let intake = (!self.consumers.is_empty()).then(
-            || "[[consumer]]: intake queues are not read by this version; push events by command, route or library",
+             set it before the first queue exists",
+        );
+        let intake = (!self.consumers.is_empty()).then_some(
+            "[[consumer]]: intake queues are not read by this version; push events by command, route or library",
         );
         key.into_iter().chain(intake).map(str::to_owned).collect()
     }

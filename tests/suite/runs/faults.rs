@@ -1,7 +1,6 @@
 //! What breaks in the middle of a run.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use lapin::options::BasicGetOptions;
 
@@ -276,24 +275,18 @@ async fn a_run_is_paused_resumed_and_cancelled_between_two_messages() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rate_holds() {
+async fn a_run_is_never_faster_than_its_rate() {
     let scene = Scene::sqlite().await;
-    scene.die(3_000).await;
-    let began = std::time::Instant::now();
+    scene.die(300).await;
     scene
         .run(&["dead", "redrive", "--all", "--rate", "100", "--yes"])
         .await
         .expect_code(0);
-    let took = began.elapsed();
     let run = scene.newest_run().await;
     let moment = |key: &str| {
         let text = run[key].as_str().unwrap().to_owned();
         time::OffsetDateTime::parse(&text, &time::format_description::well_known::Rfc3339).unwrap()
     };
     let seconds = (moment("ended_at") - moment("started_at")).as_seconds_f64();
-    assert!(
-        (28.5..31.5).contains(&seconds),
-        "3,000 at 100 a second took {seconds} s ({took:?} in all)"
-    );
-    assert!(took < Duration::from_secs(60));
+    assert!(seconds > 2.85, "300 at 100 a second took {seconds} s");
 }

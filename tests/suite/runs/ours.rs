@@ -36,6 +36,12 @@ async fn refused_ones_are_redriven_before_what_waits_when_asked() {
         .run(&["queue", "pause", queue.as_str(), "--yes"])
         .await
         .expect_code(0);
+    // Paused is said once its worker has let go.
+    wait_until("a queue that is let go", BOUND, async || {
+        let row = daemon.get(&format!("/v1/queues/{}", queue.as_str())).await.json();
+        (row["state"] == "paused").then_some(())
+    })
+    .await;
     scene.publish("run", "/hook", 3).await;
     scene.receiver.behave("*", Behaviour::Status(200));
     let started = daemon
