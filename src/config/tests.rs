@@ -141,7 +141,11 @@ fn the_example_of_the_contract_is_understood() {
     assert_eq!(config.handlers[0].action, HandlerAction::Command(vec!["true".into()]));
     assert_eq!(config.metrics.statsd, Some(("::1".to_owned(), 8125)));
     assert_eq!(config.broker.naming.url_hash_key, "hunter2-key");
-    assert!(config.warnings().is_empty());
+    let warnings = config.warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].contains("[[consumer]]"),
+        "{warnings:?}"
+    );
     assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
     let printed = config.print();
     assert!(!printed.contains("hunter2") && !printed.contains(SECRET), "{printed}");
