@@ -28,8 +28,8 @@ impl Inner {
     pub(super) async fn plan(&self, command: Command) -> Result<Plan, EngineError> {
         let mut plan = self.make_plan(command).await?;
         if let Command::Redeliver(target) = &plan.command {
-            let endpoints = self.targets(target).await?;
-            let urls: Vec<&EndpointUrl> = endpoints.iter().map(|(endpoint, _)| &endpoint.url).collect();
+            let endpoints = self.target_endpoints(target).await?;
+            let urls: Vec<&EndpointUrl> = endpoints.iter().map(|endpoint| &endpoint.url).collect();
             plan.messages = self.waiting_for(&urls).await?;
         }
         Ok(plan)
@@ -114,13 +114,27 @@ impl Inner {
         Ok(plan)
     }
 
+    /// What is redelivered to, with the number of its queues.
     async fn targets(&self, target: &RedeliverTarget) -> Result<Vec<(Endpoint, usize)>, EngineError> {
-        let endpoints = match target {
+        let mut counted = Vec::new();
+        for endpoint in self.target_endpoints(target).await? {
+            let mut queues = 0;
+            let mut pages = self.queue_pages(Some(endpoint.url.clone()));
+            while let Some(rows) = pages.next().await? {
+                queues += rows.len();
+            }
+            counted.push((endpoint, queues));
+        }
+        Ok(counted)
+    }
+
+    async fn target_endpoints(&self, target: &RedeliverTarget) -> Result<Vec<Endpoint>, EngineError> {
+        match target {
             RedeliverTarget::All => {
                 let mut all = self.store.endpoints_not_available().await?;
                 all.sort_by(|a, b| a.url.cmp(&b.url));
                 all.truncate(LINES_MAX);
-                all
+                Ok(all)
             }
             RedeliverTarget::Urls(urls) => {
                 let mut found = Vec::with_capacity(urls.len());
@@ -130,19 +144,9 @@ impl Inner {
                         what: format!("endpoint {}", url.redacted()),
                     })?);
                 }
-                found
+                Ok(found)
             }
-        };
-        let mut counted = Vec::with_capacity(endpoints.len());
-        for endpoint in endpoints {
-            let mut queues = 0;
-            let mut pages = self.queue_pages(Some(endpoint.url.clone()));
-            while let Some(rows) = pages.next().await? {
-                queues += rows.len();
-            }
-            counted.push((endpoint, queues));
         }
-        Ok(counted)
     }
 
     async fn plan_queue(&self, queue: &QueueName, verb: &str, effect: &str) -> Result<Plan, EngineError> {

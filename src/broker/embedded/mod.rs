@@ -219,8 +219,10 @@ impl Broker for Embedded {
             }
         }
         let attachment = Attachment::new(Arc::clone(&self.0), id, options.prefetch);
-        // A use, if it is a queue with a lifetime.
-        self.0.expiry_moved.notify_one();
+        // A use, if it is a queue with a lifetime; delivery queues have none.
+        if !self.0.naming.is_delivery_queue(&name) {
+            self.0.expiry_moved.notify_one();
+        }
         Ok(AttachOutcome::Attached(Box::new(attachment)))
     }
 
