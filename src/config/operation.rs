@@ -8,6 +8,7 @@ use regex::{Regex, RegexBuilder};
 use super::error::Problem;
 use super::section::Section;
 use super::tree::Written;
+use crate::domain::job::{JOB_QUEUE_TTL, LEFTOVER_PATTERN, TTL_MAX};
 
 pub(super) const JANITOR_KEYS: &[&str] = &[
     "discard_keep_s",
@@ -73,7 +74,7 @@ pub struct ProfileConfig {
 }
 
 pub(super) fn janitor(section: Section<'_>) -> Result<JanitorConfig, Problem> {
-    let pattern = section.text("leftover_pattern")?.unwrap_or(r"^jobs\.");
+    let pattern = section.text("leftover_pattern")?.unwrap_or(LEFTOVER_PATTERN);
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(section.problem(
             "leftover_pattern",
@@ -82,7 +83,7 @@ pub(super) fn janitor(section: Section<'_>) -> Result<JanitorConfig, Problem> {
     }
     Ok(JanitorConfig {
         discard_keep: section.seconds("discard_keep_s", 60.0..=31_536_000.0, Duration::from_hours(7 * 24))?,
-        job_queue_ttl: section.seconds("job_queue_ttl_s", 0.001..=31_536_000.0, Duration::from_hours(48))?,
+        job_queue_ttl: section.seconds("job_queue_ttl_s", 0.001..=TTL_MAX.as_secs_f64(), JOB_QUEUE_TTL)?,
         leftover_pattern: RegexBuilder::new(pattern)
             .size_limit(PATTERN_COMPILED_BYTES_MAX)
             .build()

@@ -14,7 +14,10 @@ pub const TTL_MAX: Duration = Duration::from_millis(u32::MAX as u64);
 /// The shortest lifetime; anything below would be none.
 pub const TTL_MIN: Duration = Duration::from_millis(1);
 
-const PREFIX: &str = "jobs.";
+/// What the names of job queues begin with.
+pub const PREFIX: &str = "jobs.";
+/// A pattern of names that should not live for ever, when nothing else is configured: those of jobs.
+pub const LEFTOVER_PATTERN: &str = r"^jobs\.";
 
 /// Why a job's id or lifetime was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,21 +6,18 @@
 
 use std::time::Duration;
 
+use super::answers::listing::PAGES_MAX;
 use super::view::Page;
 use super::{EngineError, Inner};
-use crate::broker::{ListedQueue, PageRequest};
+use crate::broker::ListedQueue;
 use crate::domain::broker_rules::{self, Policy};
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
 use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
 
-/// Queues of a page, the most that the management API gives.
-const PAGE: u32 = 500;
-/// Pages of the broker's listing read for one answer, at most.
-const PAGES_MAX: u32 = 400;
 /// The key of a lifetime, as a policy has it.
-const EXPIRES: &str = "expires";
+pub(super) const EXPIRES: &str = "expires";
 
 /// A queue with a lifetime, or one that should have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,23 +58,13 @@ impl Inner {
         let policies = Policies::read(&self.broker.policies().await?);
         let now = self.clock.now();
         let mut items = Vec::new();
-        for page in 1..=PAGES_MAX {
-            let request = PageRequest {
-                page,
-                size: PAGE,
-                name_contains: None,
-            };
-            let answer = self.broker.queues_page(&request).await?;
-            for listed in answer.queues {
-                let ttl = policies.lifetime(&listed);
-                if ttl.is_some() || self.is_leftover(&listed) {
-                    items.push(self.expiring_queue(listed, ttl, now));
-                }
+        self.each_listed(None, PAGES_MAX, |listed| {
+            let ttl = policies.lifetime(&listed);
+            if ttl.is_some() || self.is_leftover(&listed) {
+                items.push(self.expiring_queue(listed, ttl, now));
             }
-            if !answer.more {
-                break;
-            }
-        }
+        })
+        .await?;
         items.sort_by(|a, b| a.urgency().cmp(&b.urgency()));
         Ok(Page {
             items,

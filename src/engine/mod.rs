@@ -120,7 +120,7 @@ pub struct EngineSettings {
 #[expect(clippy::expect_used, reason = "a constant pattern")]
 #[expect(clippy::missing_panics_doc, reason = "a constant pattern")]
 pub fn leftovers() -> regex::Regex {
-    regex::Regex::new(r"^jobs\.").expect("a pattern that compiles")
+    regex::Regex::new(crate::domain::job::LEFTOVER_PATTERN).expect("a pattern that compiles")
 }
 
 /// What a service asks to publish.

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Link, NOT_CONNECTED};
+use super::{Link, NOT_CONNECTED, inquire, unexpected};
 use crate::ambient::Clock;
 use crate::console::feed::{Batch, Fed, FedRows, FeedQuery};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::text::show;
 use crate::engine::dead::{DeadGroup, DeadListQuery, DeadQueueView, DeadSelection};
-use crate::engine::error::chain;
 use crate::engine::policies::PolicyView;
 use crate::engine::query::{AuditEntry, PolicyScope};
 use crate::engine::runs::RunView;
@@ -59,7 +58,7 @@ async fn runs(engine: &Engine, limit: u32) -> Result<Batch<RunView>, String> {
             before: rows.last().map(|run| run.record.id.clone()),
             limit: left(limit, rows.len()).min(PAGE_MAX),
         };
-        let Answer::Runs(page) = up(engine, next).await? else {
+        let Answer::Runs(page) = inquire(engine, next).await? else {
             return Err(unexpected());
         };
         let more = page.next_cursor.is_some() && !page.items.is_empty();
@@ -81,7 +80,7 @@ async fn dead_groups(engine: &Engine, filter: Option<String>) -> Result<Batch<De
         cursor: None,
         patience: PATIENCE,
     };
-    let Answer::DeadGroups(found) = up(engine, Query::DeadGroups(query)).await? else {
+    let Answer::DeadGroups(found) = inquire(engine, Query::DeadGroups(query)).await? else {
         return Err(unexpected());
     };
     let rows: Vec<Arc<DeadGroup>> = found.page.items.into_iter().map(Arc::new).collect();
@@ -103,7 +102,7 @@ async fn dead_letters(engine: &Engine, selection: DeadSelection, limit: u32) -> 
             cursor,
             patience: PATIENCE,
         };
-        let Answer::Dead(found) = up(engine, Query::Dead(query)).await? else {
+        let Answer::Dead(found) = inquire(engine, Query::Dead(query)).await? else {
             return Err(unexpected());
         };
         cursor = found.page.next_cursor;
@@ -143,10 +142,10 @@ fn progress(queues: &[DeadQueueView]) -> Option<String> {
 }
 
 async fn policies(engine: &Engine) -> Result<Batch<PolicyView>, String> {
-    let Answer::Policy(configured) = up(engine, Query::Policy(PolicyScope::default())).await? else {
+    let Answer::Policy(configured) = inquire(engine, Query::Policy(PolicyScope::default())).await? else {
         return Err(unexpected());
     };
-    let Answer::Policies(page) = up(engine, Query::Policies).await? else {
+    let Answer::Policies(page) = inquire(engine, Query::Policies).await? else {
         return Err(unexpected());
     };
     let rows = std::iter::once(*configured).chain(page.items).map(Arc::new);
@@ -161,7 +160,7 @@ async fn audit(engine: &Engine, limit: u32) -> Result<Batch<AuditEntry>, String>
             before,
             limit: left(limit, rows.len()).min(PAGE_MAX),
         };
-        let Answer::Audit(page) = up(engine, next).await? else {
+        let Answer::Audit(page) = inquire(engine, next).await? else {
             return Err(unexpected());
         };
         before = page.items.last().map(|entry| entry.id);
@@ -184,13 +183,4 @@ fn batch<R>(rows: Vec<Arc<R>>, more: bool) -> Batch<R> {
 /// How many of `limit` are not there yet.
 fn left(limit: u32, have: usize) -> u32 {
     limit.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX))
-}
-
-async fn up(engine: &Engine, query: Query) -> Result<Answer, String> {
-    engine.query(query).await.map_err(|error| chain(&error))
-}
-
-/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
-fn unexpected() -> String {
-    "the engine answered another question".to_owned()
 }

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Link, NOT_CONNECTED};
+use super::{Link, NOT_CONNECTED, inquire, unexpected};
 use crate::console::detail::{About, DetailAnswer, DetailQuery, Subject};
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::run::ItemState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::dead::DeadDetail;
-use crate::engine::error::chain;
 use crate::engine::query::{AttemptQuery, PolicyScope};
 use crate::engine::runs::RunDetail;
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
@@ -75,7 +74,7 @@ async fn letter(engine: &Engine, id: String) -> Result<Box<DeadDetail>, String> 
         id,
         patience: LETTER_PATIENCE,
     };
-    let Answer::DeadLetter(letter) = ask(engine, query).await? else {
+    let Answer::DeadLetter(letter) = inquire(engine, query).await? else {
         return Err(unexpected());
     };
     Ok(letter)
@@ -89,7 +88,7 @@ async fn run(engine: &Engine, id: &str) -> Result<RunDetail, String> {
             after,
             limit: ITEMS_PAGE,
         };
-        let Answer::Run(run) = ask(engine, query).await? else {
+        let Answer::Run(run) = inquire(engine, query).await? else {
             return Err(unexpected());
         };
         Ok(*run)
@@ -113,13 +112,13 @@ async fn run(engine: &Engine, id: &str) -> Result<RunDetail, String> {
 }
 
 async fn policy(engine: &Engine, scope: PolicyScope) -> Result<About, String> {
-    let view = ask(engine, Query::Policy(scope.clone()));
+    let view = inquire(engine, Query::Policy(scope.clone()));
     // The configuration's own has no versions.
     let versions = async {
         if scope == PolicyScope::default() {
             return Ok(Vec::new());
         }
-        let Answer::PolicyHistory(page) = ask(engine, Query::PolicyHistory(scope.clone())).await? else {
+        let Answer::PolicyHistory(page) = inquire(engine, Query::PolicyHistory(scope.clone())).await? else {
             return Err(unexpected());
         };
         Ok(page.items)
@@ -186,21 +185,21 @@ async fn of_endpoint(engine: &Engine, url: EndpointUrl, now: Timestamp) -> Detai
 }
 
 async fn queue(engine: &Engine, name: QueueName) -> Result<QueueView, String> {
-    let Answer::Queue(queue) = ask(engine, Query::Queue(name)).await? else {
+    let Answer::Queue(queue) = inquire(engine, Query::Queue(name)).await? else {
         return Err(unexpected());
     };
     Ok(*queue)
 }
 
 async fn endpoint(engine: &Engine, url: EndpointUrl) -> Result<EndpointView, String> {
-    let Answer::Endpoint(endpoint) = ask(engine, Query::Endpoint(url)).await? else {
+    let Answer::Endpoint(endpoint) = inquire(engine, Query::Endpoint(url)).await? else {
         return Err(unexpected());
     };
     Ok(*endpoint)
 }
 
 async fn attempts(engine: &Engine, query: AttemptQuery) -> Result<Vec<AttemptView>, String> {
-    let Answer::Attempts(page) = ask(engine, Query::Attempts(query)).await? else {
+    let Answer::Attempts(page) = inquire(engine, Query::Attempts(query)).await? else {
         return Err(unexpected());
     };
     Ok(page.items)
@@ -208,19 +207,10 @@ async fn attempts(engine: &Engine, query: AttemptQuery) -> Result<Vec<AttemptVie
 
 async fn messages(engine: &Engine, queue: QueueName) -> Result<Vec<BrowsedMessage>, String> {
     let limit = MESSAGES_MAX;
-    let Answer::Browsed(messages) = ask(engine, Query::Browse { queue, limit }).await? else {
+    let Answer::Browsed(messages) = inquire(engine, Query::Browse { queue, limit }).await? else {
         return Err(unexpected());
     };
     Ok(messages)
-}
-
-async fn ask(engine: &Engine, query: Query) -> Result<Answer, String> {
-    engine.query(query).await.map_err(|error| chain(&error))
-}
-
-/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
-fn unexpected() -> String {
-    "the engine answered another question".to_owned()
 }
 
 fn not_connected(query: DetailQuery, now: Timestamp) -> DetailAnswer {

@@ -22,7 +22,7 @@ use super::{Effect, Event};
 use crate::ambient::{self, Clock};
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
-use crate::engine::{Access, Command, Done, Engine, Plan};
+use crate::engine::{Access, Answer, Command, Done, Engine, Plan, Query};
 
 /// Plans made at once.
 const PLANS_AT_ONCE: usize = 4;
@@ -180,6 +180,15 @@ async fn execute_one(link: Option<&Link>, actor: &Actor, plan: &Plan) -> Result<
     let link = link.ok_or_else(|| NOT_CONNECTED.to_owned())?;
     let done = link.engine.execute(plan, &grant).await;
     done.map_err(|error| chain(&error))
+}
+
+async fn inquire(engine: &Engine, query: Query) -> Result<Answer, String> {
+    engine.query(query).await.map_err(|error| chain(&error))
+}
+
+/// A query has one kind of answer; another one is shown as what it is, a fault of ours.
+fn unexpected() -> String {
+    "the engine answered another question".to_owned()
 }
 
 #[cfg(test)]

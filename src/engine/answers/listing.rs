@@ -15,7 +15,7 @@ use crate::engine::{EngineError, Inner};
 /// Queues of a page, the most that the management API gives.
 const PAGE: u32 = 500;
 /// Broker pages read for one list, at most.
-const PAGES_MAX: u32 = 400;
+pub(in crate::engine) const PAGES_MAX: u32 = 400;
 
 /// Of which queues the time of the oldest message is asked for, beyond those whose broker says it anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,26 +107,35 @@ impl Inner {
     /// When the oldest messages were published. One that cannot be asked for is not known.
     async fn oldest(&self, pages: u32) -> HashMap<QueueName, Timestamp> {
         let mut oldest = HashMap::new();
+        let read = self.each_listed(None, pages, |queue| {
+            oldest.extend(queue.oldest_at.map(|at| (queue.name, at)));
+        });
+        if let Err(error) = read.await {
+            tracing::debug!(error = ?error, "the age of messages is unknown");
+        }
+        oldest
+    }
+
+    /// Hands on every queue of the broker's paged listing, statistics included, by name; with `name_contains` only
+    /// those. At most `pages` pages are read.
+    pub(in crate::engine) async fn each_listed(
+        &self,
+        name_contains: Option<&str>,
+        pages: u32,
+        mut each: impl FnMut(ListedQueue),
+    ) -> Result<(), BrokerError> {
         for page in 1..=pages {
             let request = PageRequest {
                 page,
                 size: PAGE,
-                name_contains: None,
+                name_contains: name_contains.map(str::to_owned),
             };
-            match self.broker.queues_page(&request).await {
-                Ok(answer) => {
-                    let known = answer.queues.into_iter();
-                    oldest.extend(known.filter_map(|queue| Some((queue.name, queue.oldest_at?))));
-                    if !answer.more {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(error = ?error, "the age of messages is unknown");
-                    break;
-                }
+            let answer = self.broker.queues_page(&request).await?;
+            answer.queues.into_iter().for_each(&mut each);
+            if !answer.more {
+                break;
             }
         }
-        oldest
+        Ok(())
     }
 }

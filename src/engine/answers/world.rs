@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::listing::Seen;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{Epoch, QueueName};
+use crate::domain::job;
 use crate::domain::queue::{Closing, QueueKind, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -162,7 +163,7 @@ impl Inner {
             QueueKind::DeadLetter
         } else if name == naming.wake_queue() {
             QueueKind::Wake
-        } else if name.starts_with("jobs.") {
+        } else if name.starts_with(job::PREFIX) {
             QueueKind::Job
         } else {
             QueueKind::Foreign

@@ -1,14 +1,9 @@
 //! A job that is followed until its result is there, over lost connections.
 
-use std::time::Duration;
-
 use super::{Job, JobFollowed, JobMessage, JobNext};
 use crate::domain::job::{JobId, JobPart, Lifetime};
+use crate::engine::insist::Pause;
 use crate::engine::{Engine, EngineError};
-
-/// Between two tries to follow again.
-const PAUSE: Duration = Duration::from_millis(250);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// How a job is submitted.
 #[derive(Clone, Debug, Default)]
@@ -104,14 +99,13 @@ impl JobConnection {
     /// [`EngineError::Expired`].
     pub async fn next(&mut self) -> Result<Option<JobMessage>, EngineError> {
         self.settle().await?;
-        let mut pause = PAUSE;
+        let mut pause = Pause::default();
         while !self.over {
             let Some(followed) = self.followed.as_mut() else {
                 self.followed = match self.engine.job_follow(&self.job.id).await {
                     Ok(followed) => Some(followed),
                     Err(error) if error.is_unreachable() => {
-                        tokio::time::sleep(pause).await;
-                        pause = (pause * 2).min(PAUSE_MAX);
+                        pause.wait().await;
                         None
                     }
                     Err(error) => return Err(error),

@@ -7,10 +7,13 @@ mod connection;
 
 use bytes::Bytes;
 
+use super::answers::listing::PAGES_MAX;
+use super::expiring::EXPIRES;
 use super::{Engine, EngineError, Inner};
 use crate::broker::{
-    Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, Next, Published, QueuePart,
+    Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, ListedQueue, Next, Published, QueuePart,
 };
+use crate::domain::broker_rules;
 use crate::domain::id::QueueName;
 use crate::domain::job::{self, JobId, JobPart, Lifetime};
 use crate::domain::message::Message;
@@ -87,7 +90,7 @@ impl Engine {
             let Some(listed) = listed else {
                 return Err(expired(&queue));
             };
-            let has = lifetime_of(&listed.arguments);
+            let has = lifetime_of(&listed);
             if let Some(asked) = lifetime.filter(|asked| *asked != has) {
                 return Err(other_lifetime(&queue, has, asked));
             }
@@ -177,7 +180,7 @@ impl Inner {
             return Err(error.into());
         };
         let has = self.broker.queue_detail(&queue).await.ok().flatten();
-        match has.map(|listed| lifetime_of(&listed.arguments)) {
+        match has.map(|listed| lifetime_of(&listed)) {
             Some(has) if has != lifetime => Err(other_lifetime(&queue, has, lifetime)),
             Some(_) | None => Err(error.into()),
         }
@@ -201,37 +204,27 @@ impl Inner {
 
     async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
         let mut jobs = std::collections::BTreeMap::<JobId, JobListed>::new();
-        let mut page = crate::broker::PageRequest {
-            page: 1,
-            size: 500,
-            name_contains: Some("jobs.".to_owned()),
-        };
-        loop {
-            let answer = self.broker.queues_page(&page).await?;
-            for listed in answer.queues {
-                let Some((id, _)) = job::of_queue(listed.name.as_str()) else {
-                    continue;
-                };
-                let known = jobs.entry(id.clone()).or_insert_with(|| JobListed {
-                    job: Job {
-                        id,
-                        lifetime: Some(lifetime_of(&listed.arguments)),
-                    },
-                    queues: Vec::new(),
-                    messages: Some(0),
-                    consumers: 0,
-                    idle_since: listed.idle_since,
-                });
-                known.messages = known.messages.zip(listed.ready).map(|(sum, ready)| sum + ready);
-                known.consumers += listed.consumers.unwrap_or(0);
-                known.idle_since = known.idle_since.zip(listed.idle_since).map(|(a, b)| a.max(b));
-                known.queues.push(listed.name);
-            }
-            if !answer.more {
-                return Ok(jobs.into_values().collect());
-            }
-            page.page += 1;
-        }
+        self.each_listed(Some(job::PREFIX), PAGES_MAX, |listed| {
+            let Some((id, _)) = job::of_queue(listed.name.as_str()) else {
+                return;
+            };
+            let known = jobs.entry(id.clone()).or_insert_with(|| JobListed {
+                job: Job {
+                    id,
+                    lifetime: Some(lifetime_of(&listed)),
+                },
+                queues: Vec::new(),
+                messages: Some(0),
+                consumers: 0,
+                idle_since: listed.idle_since,
+            });
+            known.messages = known.messages.zip(listed.ready).map(|(sum, ready)| sum + ready);
+            known.consumers += listed.consumers.unwrap_or(0);
+            known.idle_since = known.idle_since.zip(listed.idle_since).map(|(a, b)| a.max(b));
+            known.queues.push(listed.name);
+        })
+        .await?;
+        Ok(jobs.into_values().collect())
     }
 }
 
@@ -319,13 +312,14 @@ fn expired(queue: &QueueName) -> EngineError {
     }
 }
 
-/// Of a queue with these arguments, as the broker lists them.
-fn lifetime_of(arguments: &[(String, String)]) -> Lifetime {
-    let millis = arguments.iter().find(|(name, _)| name == "x-expires");
-    let millis = millis.and_then(|(_, value)| value.parse::<u64>().ok());
-    millis.map_or(Lifetime::Never, |millis| {
-        Lifetime::Unused(std::time::Duration::from_millis(millis))
-    })
+/// As its own argument says: job queues have no policy of ours.
+fn lifetime_of(listed: &ListedQueue) -> Lifetime {
+    let millis = broker_rules::smallest(listed.name.as_str(), &listed.arguments, &[], EXPIRES);
+    millis
+        .and_then(|millis| u64::try_from(millis).ok())
+        .map_or(Lifetime::Never, |millis| {
+            Lifetime::Unused(std::time::Duration::from_millis(millis))
+        })
 }
 
 fn other_lifetime(queue: &QueueName, has: Lifetime, asked: Lifetime) -> EngineError {
