@@ -1,5 +1,6 @@
 //! The detail of a row: why it is not moving, its attempts, the head of the queue, the payload.
 
+use super::export::{self, Record};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -8,6 +9,7 @@ use crate::engine::policies::PolicyView;
 use crate::engine::query::{PolicyScope, PolicyVersion};
 use crate::engine::runs::RunDetail;
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
+use crate::wire;
 
 /// What the detail is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,6 +124,20 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// What it is, in a word.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Queue(_) => "queue",
+            Self::Endpoint(_) => "endpoint",
+            Self::Policy(_) => "policy",
+            Self::Run(_) => "run",
+            Self::Letter(_) => "letter",
+        }
+    }
+}
+
 impl DetailAnswer {
     /// An answer in which nothing was found yet.
     #[must_use]
@@ -134,6 +150,30 @@ impl DetailAnswer {
             attempts: Ok(Vec::new()),
             messages: None,
             about: None,
+        }
+    }
+}
+
+/// How a payload is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PayloadForm {
+    /// JSON set out, text as lines, anything else as bytes.
+    #[default]
+    SetOut,
+    /// As it came.
+    AsIs,
+    /// Its bytes.
+    Bytes,
+}
+
+impl PayloadForm {
+    /// The next one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::SetOut => Self::AsIs,
+            Self::AsIs => Self::Bytes,
+            Self::Bytes => Self::SetOut,
         }
     }
 }
@@ -151,6 +191,8 @@ pub struct Detail {
     pub asked_at: Option<Timestamp>,
     /// Which attempt or message is selected.
     pub selected: usize,
+    /// How payloads are shown.
+    pub form: PayloadForm,
     /// First line of the payload that is shown, and of the text of the tab.
     pub scroll: usize,
 }
@@ -174,6 +216,7 @@ impl Detail {
             answer: None,
             asked_at: Some(asked_at),
             selected: 0,
+            form: PayloadForm::default(),
             scroll: 0,
         }
     }
@@ -194,6 +237,25 @@ impl Detail {
             }
             Subject::Run(_) => None,
         }
+    }
+
+    /// What was found of it, for other programs; `None`: nothing yet.
+    #[must_use]
+    pub fn record(&self) -> Option<Record> {
+        let answer = self.answer.as_ref()?;
+        let mut record = match (&answer.queue, &answer.endpoint, &answer.about) {
+            (Some(Ok(queue)), ..) => export::of(&wire::queue::Queue::from(queue)),
+            (_, Some(Ok(endpoint)), _) => export::of(&wire::endpoint::Endpoint::from(endpoint)),
+            (.., Some(Ok(About::Policy { view, .. }))) => export::of(&wire::policy::Policy::from(&**view)),
+            (.., Some(Ok(About::Run(run)))) => export::of(&wire::run::RunWithItems::from(&**run)),
+            (.., Some(Ok(About::Letter(letter)))) => export::of(&wire::dead::Detail::from(&**letter)),
+            _ => return None,
+        };
+        if let Ok(attempts) = &answer.attempts {
+            let attempts = attempts.iter().map(|one| export::of(&wire::record::Attempt::from(one)));
+            record.insert("attempts_made".to_owned(), attempts.collect());
+        }
+        Some(record)
     }
 
     /// What was found of it, when that is neither queue nor endpoint.

@@ -166,6 +166,7 @@ pub struct PlanLine {
 pub struct WriteGrant {
     actor: String,
     reason: Option<String>,
+    until: Option<Timestamp>,
 }
 
 /// Whether this process may change anything.
@@ -175,6 +176,8 @@ pub enum Access {
     Operator,
     /// It may only look.
     ReadOnly,
+    /// It may until then, and only look after.
+    Until(Timestamp),
 }
 
 impl Access {
@@ -185,6 +188,12 @@ impl Access {
             Self::Operator => Some(WriteGrant {
                 actor: actor.to_owned(),
                 reason,
+                until: None,
+            }),
+            Self::Until(until) => Some(WriteGrant {
+                actor: actor.to_owned(),
+                reason,
+                until: Some(until),
             }),
             Self::ReadOnly => None,
         }
@@ -196,6 +205,12 @@ impl WriteGrant {
     #[must_use]
     pub fn actor(&self) -> &str {
         &self.actor
+    }
+
+    /// Whether its time is not over.
+    #[must_use]
+    pub fn holds_at(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until)
     }
 
     /// Why.

@@ -198,6 +198,11 @@ impl Inner {
 
     /// Does it, if it would still be planned the same.
     pub(super) async fn carry_out_plan(self: &Arc<Self>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        if !grant.holds_at(self.clock.now()) {
+            return Err(EngineError::Refused {
+                why: "the time in which changes are allowed is over".to_owned(),
+            });
+        }
         if let Some(planned) = &plan.run {
             return self.execute_run(plan, planned, grant).await;
         }

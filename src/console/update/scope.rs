@@ -55,6 +55,7 @@ enum Target {
 /// Whether the action is possible where the operator is; looks at one row at most.
 pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<(), Reason> {
     match kind(state, action) {
+        ScopeKind::Marked if action == ActionId::Purge => Err("one queue at a time: u takes the marks away".into()),
         ScopeKind::One => target(action, selected(state).ok_or("nothing is selected")?).map(drop),
         ScopeKind::Marked => Ok(()),
         ScopeKind::Filtered if !state.details.is_empty() => Err("a detail is open: Esc closes it".into()),
@@ -197,6 +198,7 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
     }
     let command = |target| match target {
         Target::Queue(queue) if action == ActionId::Pause => Command::PauseQueue(queue),
+        Target::Queue(queue) if action == ActionId::Purge => Command::PurgeQueue(queue),
         Target::Queue(queue) => Command::ResumeQueue(queue),
         Target::Endpoint(url) if action == ActionId::Disable => Command::DisableEndpoint(url),
         Target::Endpoint(url) => Command::TestEndpoint { url, method: None },
@@ -214,6 +216,9 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
 fn target(action: ActionId, row: Pointed<'_>) -> Result<Target, Reason> {
     if matches!(action, ActionId::Pause | ActionId::Resume) {
         return queue(row, action == ActionId::Resume).map(Target::Queue);
+    }
+    if action == ActionId::Purge {
+        return emptied(row).map(Target::Queue);
     }
     if action == ActionId::UnsetPolicy {
         return set_policy(row).map(Target::Policy);
@@ -258,6 +263,19 @@ fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
         Pointed::Retry(_) => Err("its queue is not known".into()),
         Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => {
             Err("only a queue can be paused".into())
+        }
+    }
+}
+
+/// A queue whose messages can be removed.
+fn emptied(row: Pointed<'_>) -> Result<QueueName, Reason> {
+    match row {
+        Pointed::Queue(row) if row.depth() == Some(0) => Err("this queue is empty".into()),
+        Pointed::Queue(row) => Ok(row.name.clone()),
+        Pointed::Retry(Retry { queue: Some(name), .. }) | Pointed::Subject(Subject::Queue(name)) => Ok(name.clone()),
+        Pointed::Retry(_) => Err("its queue is not known".into()),
+        Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => {
+            Err("only a queue has messages".into())
         }
     }
 }

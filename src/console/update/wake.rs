@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::keys::SEQUENCE_WITHIN;
 use super::{State, feeds};
 use crate::console::dialog::ARMED_AFTER;
 use crate::console::state::{Link, Mode, View};
@@ -41,7 +42,12 @@ impl State {
     pub fn wake_at(&self) -> Option<Timestamp> {
         let armed = match &self.mode {
             Mode::Dialog(dialog) => dialog.ready_at.map(|at| at.plus(ARMED_AFTER)),
-            Mode::Browse | Mode::Filter(_) | Mode::Policy(_) | Mode::Help { .. } => None,
+            Mode::Browse
+            | Mode::Filter(_)
+            | Mode::Policy(_)
+            | Mode::Palette(_)
+            | Mode::Columns(_)
+            | Mode::Help { .. } => None,
         };
         let stale = self
             .snapshot
@@ -52,7 +58,13 @@ impl State {
             .then(|| Timestamp::from_seconds(self.now.seconds().saturating_add(1)));
         let toasts = self.toasts.iter().map(|toast| toast.until);
         let fed = feeds::due_at(self);
-        let moments = toasts.chain([armed, stale, second, fed].into_iter().flatten());
+        let begun = self.last_key_at.filter(|_| !self.pending_keys.is_empty());
+        let begun = begun.map(|at| at.plus(SEQUENCE_WITHIN));
+        let moments = toasts.chain(
+            [armed, stale, second, fed, begun, self.window.until]
+                .into_iter()
+                .flatten(),
+        );
         moments.filter(|at| *at > self.now).min()
     }
 
@@ -61,6 +73,9 @@ impl State {
         let Some(snapshot) = &self.snapshot else {
             return matches!(self.link, Link::Connecting { .. });
         };
+        if self.window.until.is_some() {
+            return true;
+        }
         let unreachable = snapshot.broker.problem.is_some() || snapshot.store.problem.is_some();
         unreachable || !self.is_live() || !self.details.is_empty() || self.list_shows_an_age()
     }

@@ -5,7 +5,6 @@ mod end_to_end;
 mod fixture;
 mod hostile;
 mod lifecycle;
-mod picture;
 mod pictures;
 mod pty;
 mod screens;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Stage;
 use crate::console::keymap::Keymap;
-use crate::console::settings::{ConsoleSettings, Deliver};
+use crate::console::settings::{ConsoleSettings, Deliver, Profiles};
 use crate::console::state::Place;
 pub(super) use crate::console::state::State;
 use crate::console::{Effect, Event};
@@ -34,6 +34,7 @@ pub(super) fn settings(access: Access) -> ConsoleSettings {
         actor: "tester".to_owned(),
         reason: None,
         deliver: Deliver::Never,
+        profiles: Profiles::default(),
     }
 }
 
@@ -190,7 +191,9 @@ pub(super) fn is_execution(effect: &Effect) -> bool {
 pub(super) fn plan(command: &Command) -> Plan {
     let targets = match command {
         Command::Redeliver(RedeliverTarget::Urls(urls)) => urls.iter().map(EndpointUrl::redacted).collect(),
-        Command::PauseQueue(queue) | Command::ResumeQueue(queue) => vec![queue.as_str().to_owned()],
+        Command::PauseQueue(queue) | Command::ResumeQueue(queue) | Command::PurgeQueue(queue) => {
+            vec![queue.as_str().to_owned()]
+        }
         Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } | Command::Policy(_) => Vec::new(),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => vec![url.redacted()],
         other => panic!("the console does not ask for {other:?}"),
@@ -206,7 +209,10 @@ pub(super) fn plan(command: &Command) -> Plan {
         lines: targets.into_iter().map(line).collect(),
         warnings: Vec::new(),
         messages: None,
-        danger: Danger::Reversible,
+        danger: match command {
+            Command::PurgeQueue(_) => Danger::Destroys,
+            _ => Danger::Reversible,
+        },
         hash: "hash".to_owned(),
         run: None,
     }
@@ -255,7 +261,7 @@ fn done(command: &Command) -> Done {
             };
             Done::Redelivered(urls.iter().map(one).collect())
         }
-        Command::PauseQueue(queue) | Command::ResumeQueue(queue) => Done::Purged {
+        Command::PauseQueue(queue) | Command::ResumeQueue(queue) | Command::PurgeQueue(queue) => Done::Purged {
             queue: queue.clone(),
             messages: 0,
         },

@@ -4,8 +4,10 @@
     reason = "whatever else came fails the test, and is printed"
 )]
 
+mod accidents;
 mod details;
 mod feeds;
+mod find;
 mod fixture;
 mod keys;
 mod lists;
