@@ -139,6 +139,11 @@ pub(super) enum Sub {
     /// Submit a job's queues, follow a job to its result, list jobs.
     #[command(subcommand)]
     Job(JobCommand),
+    /// What the next shift has to know, as Markdown: what is wrong, what runs, what was done.
+    Handover(super::console_args::Handover),
+    /// Themes of the console.
+    #[command(subcommand)]
+    Theme(super::console_args::ThemeCommand),
     /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
     Doctor,
     /// Retry policies.

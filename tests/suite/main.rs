@@ -30,6 +30,7 @@ mod embedded;
 mod engine;
 mod events;
 mod faults;
+mod handover;
 mod jobs;
 mod layers;
 mod observe;
