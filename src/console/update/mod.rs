@@ -7,6 +7,7 @@
 //! | `filter.rs` | the filter line |
 //! | `details.rs` | open details |
 //! | `policy.rs`, `edit.rs` | the form of a policy, a payload that was written in an editor |
+//! | `events.rs`, `forms.rs` | what is about the event table: selections, a due time, forms |
 //! | `scope.rs`, `dead.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
 //! | `pace.rs` | how fast a run that is confirmed goes |
 //! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
@@ -21,8 +22,11 @@ pub(in crate::console) mod dead;
 mod details;
 mod differences;
 mod edit;
+pub(in crate::console) mod events;
+pub(in crate::console) mod expiring;
 mod feeds;
 mod filter;
+mod forms;
 mod keys;
 mod pace;
 mod policy;
@@ -153,5 +157,9 @@ fn adopt(state: &mut State, arranged: Arranged) {
         Arranged::Runs(order) => state.runs.table.adopt(order),
         Arranged::DeadGroups(order) => state.dead_groups.table.adopt(order),
         Arranged::DeadLetters(order) => state.dead_letters.table.adopt(order),
+        Arranged::EventTypes(order) => state.events.types.table.adopt(order),
+        Arranged::EventGroups(order) => state.events.groups.table.adopt(order),
+        Arranged::Events(order) => state.events.events.table.adopt(order),
+        Arranged::Expiring(order) => state.expiring.table.adopt(order),
     };
 }

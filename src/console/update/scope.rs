@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::say::counted;
-use super::{State, dead};
+use super::{State, dead, events};
 use crate::console::action::{ActionId, Reason};
 use crate::console::detail::Subject;
 use crate::console::dialog::{COMMANDS_MAX, Scope, ScopeKind};
@@ -76,6 +76,12 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
     }
     if dead::is_about(action) {
         return dead::freeze(state, action);
+    }
+    if action.is_about_events() {
+        return events::freeze(state, action);
+    }
+    if action == ActionId::Unsubscribe {
+        return events::unsubscribe(state);
     }
     let kind = kind(state, action);
     let rows = match kind {
@@ -240,7 +246,14 @@ fn endpoint(row: Pointed<'_>) -> Result<Target, Reason> {
         Pointed::Subject(Subject::Endpoint(url)) => Some(url),
         Pointed::Policy(_)
         | Pointed::Run(_)
-        | Pointed::Subject(Subject::Queue(_) | Subject::Policy(_) | Subject::Run(_) | Subject::Letter(_)) => None,
+        | Pointed::Subject(
+            Subject::Queue(_)
+            | Subject::Policy(_)
+            | Subject::Run(_)
+            | Subject::Letter(_)
+            | Subject::Event(_)
+            | Subject::EventType(_),
+        ) => None,
     };
     match url {
         Some(url) => Ok(Target::Endpoint(url.clone())),
@@ -397,7 +410,7 @@ fn marked(state: &State) -> Rows<'_> {
         View::Retries => Rows::marked(&state.retries, |retry| of_retry(state, retry)),
         View::Policies => Rows::marked(&state.policies.table, Pointed::Policy),
         View::Runs => Rows::marked(&state.runs.table, Pointed::Run),
-        View::Overview | View::Dead | View::Audit | View::Log => Rows::default(),
+        View::Overview | View::Dead | View::Audit | View::Log | View::Events | View::Expiring => Rows::default(),
     }
 }
 
@@ -408,7 +421,7 @@ fn filtered(state: &State) -> Rows<'_> {
         View::Retries => Rows::filtered(&state.retries, |retry| of_retry(state, retry)),
         View::Policies => Rows::filtered(&state.policies.table, Pointed::Policy),
         View::Runs => Rows::filtered(&state.runs.table, Pointed::Run),
-        View::Overview | View::Dead | View::Audit | View::Log => Rows::default(),
+        View::Overview | View::Dead | View::Audit | View::Log | View::Events | View::Expiring => Rows::default(),
     }
 }
 
@@ -422,7 +435,7 @@ fn selected(state: &State) -> Option<Pointed<'_>> {
         View::Retries => state.retries.selected_row().map(|row| of_retry(state, row)),
         View::Policies => state.policies.table.selected_row().map(|row| Pointed::Policy(row)),
         View::Runs => state.runs.table.selected_row().map(|row| Pointed::Run(row)),
-        View::Overview | View::Dead | View::Audit | View::Log => None,
+        View::Overview | View::Dead | View::Audit | View::Log | View::Events | View::Expiring => None,
     }
 }
 
@@ -445,7 +458,7 @@ fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
             run.or_else(|| listed.into_iter().find(|row| row.record.id == *id))
                 .map(Pointed::Run)
         }
-        Subject::Letter(_) => None,
+        Subject::Letter(_) | Subject::Event(_) | Subject::EventType(_) => None,
     };
     row.unwrap_or(Pointed::Subject(subject))
 }

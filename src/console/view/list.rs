@@ -293,7 +293,7 @@ fn filter_line<R: Listed>(
     canvas.cursor(field.x + cells(input.visual_cursor().saturating_sub(scroll)), field.y)
 }
 
-fn skip_columns(text: &str, columns: usize) -> String {
+pub(super) fn skip_columns(text: &str, columns: usize) -> String {
     let mut skipped = 0;
     let kept = text.chars().skip_while(|character| {
         let skip = skipped < columns;

@@ -11,7 +11,10 @@ mod dead;
 mod detail;
 mod dialog;
 mod dialog_run;
+mod document_form;
 mod endpoints;
+mod events;
+mod expiring;
 mod frame;
 mod help;
 mod hints;
@@ -28,6 +31,7 @@ mod schedule;
 mod small;
 mod timeline;
 mod toasts;
+mod when;
 mod words;
 
 use ratatui::buffer::Buffer;
@@ -56,6 +60,8 @@ pub fn view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Positio
     match &state.mode {
         Mode::Browse | Mode::Filter(_) => cursor,
         Mode::Policy(form) => policy_form::paint(&mut canvas, frame.body, form),
+        Mode::Document(form) => document_form::paint(&mut canvas, frame.body, form),
+        Mode::When(form) => when::paint(&mut canvas, frame.body, form),
         Mode::Dialog(open) => dialog::paint(&mut canvas, frame.body, state, open),
         Mode::Help { scroll } => {
             help::paint(&mut canvas, frame.body, state, *scroll);
@@ -85,6 +91,8 @@ fn body(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> 
         View::Policies => policies::paint(canvas, area, state),
         View::Runs => runs::paint(canvas, area, state),
         View::Audit => audit::paint(canvas, area, state),
+        View::Events => events::paint(canvas, area, state),
+        View::Expiring => expiring::paint(canvas, area, state),
         View::Log => {
             log::paint(canvas, area, state);
             None
