@@ -393,6 +393,24 @@ impl State {
         }
     }
 
+    /// Another question is asked: those that were under way are answered no more.
+    pub(super) fn forget_questions(&mut self) {
+        let feeds = [
+            &mut self.audit.feed,
+            &mut self.policies.feed,
+            &mut self.runs.feed,
+            &mut self.dead_groups.feed,
+            &mut self.dead_letters.feed,
+            &mut self.events.types.feed,
+            &mut self.events.groups.feed,
+            &mut self.events.events.feed,
+            &mut self.expiring.feed,
+        ];
+        for feed in feeds {
+            feed.asked = None;
+        }
+    }
+
     /// How the list of this question is fed, in front or not.
     pub(super) const fn feed_of_mut(&mut self, query: &FeedQuery) -> &mut Feed {
         match query {

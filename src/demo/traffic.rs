@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::ledger::Ledger;
 use super::plan::DemoPlan;
 use super::receivers::{Behaviour, DemoEndpoint, wait};
-use crate::ambient;
+use crate::ambient::{self, Clock};
 use crate::domain::id::{ExecutionId, IdError, NotificationId};
 use crate::engine::{Ended, Engine, NewNotification};
 
@@ -61,6 +61,7 @@ pub(super) struct Traffic {
 impl Traffic {
     pub(super) fn start(
         engine: &Engine,
+        clock: &Clock,
         ledger: &Ledger,
         endpoints: &[DemoEndpoint],
         plan: &DemoPlan,
@@ -83,6 +84,8 @@ impl Traffic {
                 publisher.run(first, plan.step, quiet.clone()),
             ));
         }
+        let events = super::events::play(engine.clone(), clock.clone(), plan.step, quiet.clone());
+        tasks.push(ambient::spawn("demo events", events));
         Ok(Self { quiet, tasks, ended })
     }
 

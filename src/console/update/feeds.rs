@@ -23,7 +23,10 @@ pub(super) fn ask(state: &mut State) -> Vec<Effect> {
     if feed.due_at(&query, refresh, now) > now {
         return Vec::new();
     }
-    feed.asked = Some((query.clone(), now));
+    state.forget_questions();
+    if let Some(feed) = state.feed_mut() {
+        feed.asked = Some((query.clone(), now));
+    }
     vec![Effect::Feed(query)]
 }
 

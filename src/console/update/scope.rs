@@ -39,6 +39,8 @@ enum Pointed<'a> {
     Retry(&'a Retry),
     Policy(&'a PolicyView),
     Run(&'a RunView),
+    /// An open queue whose row does not say where it delivers to, while its detail does.
+    Opened(&'a QueueRow, &'a EndpointUrl),
     /// An open detail whose row is gone.
     Subject(&'a Subject),
 }
@@ -189,7 +191,10 @@ fn kind(state: &State, action: ActionId) -> ScopeKind {
 
 fn note(action: ActionId, first: Option<&Pointed<'_>>) -> Option<&'static str> {
     let redelivers = matches!(action, ActionId::Redeliver | ActionId::RedeliverShown);
-    let through_queue = matches!(first, Some(Pointed::Queue(_) | Pointed::Retry(_)));
+    let through_queue = matches!(
+        first,
+        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_))
+    );
     (redelivers && through_queue).then_some("acts on the endpoint: all queues of the URL go on")
 }
 
@@ -241,6 +246,7 @@ fn target(action: ActionId, row: Pointed<'_>) -> Result<Target, Reason> {
 fn endpoint(row: Pointed<'_>) -> Result<Target, Reason> {
     let url = match row {
         Pointed::Queue(row) => row.url.as_deref(),
+        Pointed::Opened(_, url) => Some(url),
         Pointed::Endpoint(row) => Some(&row.endpoint.url),
         Pointed::Retry(retry) => retry.url.as_ref(),
         Pointed::Subject(Subject::Endpoint(url)) => Some(url),
@@ -263,6 +269,7 @@ fn endpoint(row: Pointed<'_>) -> Result<Target, Reason> {
 
 fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
     match row {
+        Pointed::Opened(row, _) => queue(Pointed::Queue(row), paused),
         Pointed::Queue(row) if row.kind != QueueKind::Delivery => Err("this is not a delivery queue".into()),
         Pointed::Queue(row) if row.paused && !paused => Err("this queue is paused already".into()),
         Pointed::Queue(row) if !row.paused && paused => Err("this queue is not paused".into()),
@@ -286,7 +293,7 @@ pub(in crate::console) fn policy(state: &State) -> Result<PolicyScope, Reason> {
         Some(Pointed::Subject(Subject::Policy(scope))) => scope.clone(),
         Some(Pointed::Endpoint(row)) => of_url(&row.endpoint.url),
         Some(Pointed::Subject(Subject::Endpoint(url))) => of_url(url),
-        Some(Pointed::Queue(_) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_)) | None => {
+        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_)) | None => {
             return Err("nothing is selected".into());
         }
     };
@@ -305,7 +312,12 @@ fn set_policy(row: Pointed<'_>) -> Result<PolicyScope, Reason> {
         Pointed::Policy(row) if row.document().is_none() => Err("no policy is set here".into()),
         Pointed::Policy(row) => Ok(row.scope.clone()),
         Pointed::Subject(Subject::Policy(scope)) => Ok(scope.clone()),
-        Pointed::Queue(_) | Pointed::Endpoint(_) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_) => {
+        Pointed::Queue(_)
+        | Pointed::Opened(..)
+        | Pointed::Endpoint(_)
+        | Pointed::Retry(_)
+        | Pointed::Run(_)
+        | Pointed::Subject(_) => {
             Err("this is no policy".into())
         }
     }
@@ -333,7 +345,12 @@ fn run(row: Pointed<'_>, wish: RunWish) -> Result<String, Reason> {
         }
         Pointed::Run(row) => Ok(row.record.id.clone()),
         Pointed::Subject(Subject::Run(id)) => Ok(id.clone()),
-        Pointed::Queue(_) | Pointed::Endpoint(_) | Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Subject(_) => {
+        Pointed::Queue(_)
+        | Pointed::Opened(..)
+        | Pointed::Endpoint(_)
+        | Pointed::Retry(_)
+        | Pointed::Policy(_)
+        | Pointed::Subject(_) => {
             Err("this is no run".into())
         }
     }
@@ -365,7 +382,11 @@ fn stuck(row: Pointed<'_>) -> Result<(), Reason> {
             None | Some(QueueState::Delivering | QueueState::Empty | QueueState::Ended | QueueState::RateLimited)
         ),
         Pointed::Endpoint(row) => row.endpoint.state == EndpointState::Available,
-        Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => false,
+        Pointed::Opened(..)
+        | Pointed::Retry(_)
+        | Pointed::Policy(_)
+        | Pointed::Run(_)
+        | Pointed::Subject(_) => false,
     };
     if moves { Err("it is not stuck".into()) } else { Ok(()) }
 }
@@ -441,7 +462,10 @@ fn selected(state: &State) -> Option<Pointed<'_>> {
 
 fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
     let row = match subject {
-        Subject::Queue(name) => queue_row(state, name).map(Pointed::Queue),
+        Subject::Queue(name) => queue_row(state, name).map(|row| match told_url(state, row) {
+            Some(url) => Pointed::Opened(row, url),
+            None => Pointed::Queue(row),
+        }),
         Subject::Endpoint(url) => {
             let rows = state.snapshot.as_ref().map(|snapshot| &snapshot.endpoints);
             let row = rows.and_then(|rows| rows.iter().find(|row| row.endpoint.url == *url));
@@ -461,6 +485,14 @@ fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
         Subject::Letter(_) | Subject::Event(_) | Subject::EventType(_) => None,
     };
     row.unwrap_or(Pointed::Subject(subject))
+}
+
+/// The URL that the open detail knows and the row does not.
+fn told_url<'a>(state: &'a State, row: &QueueRow) -> Option<&'a EndpointUrl> {
+    let answer = state.details.last()?.answer.as_ref().filter(|_| row.url.is_none())?;
+    let queue = answer.queue.as_ref()?.as_ref().ok()?;
+    let endpoint = answer.endpoint.as_ref().and_then(|endpoint| endpoint.as_ref().ok());
+    queue.url.as_ref().or(endpoint.map(|endpoint| &endpoint.endpoint.url))
 }
 
 /// A retry is about the head of its queue, where that is on the list.

@@ -319,7 +319,8 @@ fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
                 "[ Enter or Esc  cancel ]".to_owned()
             };
             let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
-            let label = format!("to {title}, type the {what}: {} ", show(word, 60));
+            let wait = if dialog.is_armed(now) { "" } else { "(in a moment) " };
+            let label = format!("{wait}to {title}, type the {what}: {} ", show(word, 60));
             vec![
                 vec![(enter, enter_role)],
                 vec![(label, Role::DialogKey), (show(&dialog.typed, 60), Role::Input)],

@@ -32,6 +32,18 @@ const TOUR: &[&str] = &[
     "run_progress",
     "run_items",
     "audit",
+    "overview_lost",
+    "event_types",
+    "event_groups",
+    "events",
+    "event_why",
+    "event_payload",
+    "event_history",
+    "event_type",
+    "event_subscriptions",
+    "event_type_form",
+    "dialog_cancel_events",
+    "expiring",
     "help",
 ];
 

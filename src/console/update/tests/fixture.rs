@@ -15,6 +15,7 @@ use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::events::EventCommand;
 use crate::engine::snapshot::{EndpointRow, Part, QueueFacts, QueueRow, Snapshot};
 use crate::engine::view::Retry;
 use crate::engine::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered};
@@ -191,7 +192,8 @@ pub(super) fn plan(command: &Command) -> Plan {
     let targets = match command {
         Command::Redeliver(RedeliverTarget::Urls(urls)) => urls.iter().map(EndpointUrl::redacted).collect(),
         Command::PauseQueue(queue) | Command::ResumeQueue(queue) => vec![queue.as_str().to_owned()],
-        Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } | Command::Policy(_) => Vec::new(),
+        Command::Events(EventCommand::Cancel(_) | EventCommand::Retry(_)) => vec!["an event".to_owned()],
+        Command::Events(_) | Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } | Command::Policy(_) => Vec::new(),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => vec![url.redacted()],
         other => panic!("the console does not ask for {other:?}"),
     };

@@ -5,6 +5,8 @@
 )]
 
 mod details;
+mod events;
+mod expiring;
 mod feeds;
 mod fixture;
 mod keys;
