@@ -13,7 +13,6 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::receivers::wait;
 use crate::ambient::{self, Clock};
 use crate::domain::event::{Event, EventType, NewEvent, Reference};
 use crate::domain::job::{JobId, JobPart, Lifetime};
@@ -84,7 +83,7 @@ pub(super) async fn play(engine: Engine, clock: Clock, step: Duration, quiet: Ca
         {
             tracing::warn!(error = ?error, "a demo job is not submitted");
         }
-        wait(&quiet, step).await;
+        ambient::wait(&quiet, step).await;
     }
 }
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;
 use super::plan::DemoPlan;
-use super::receivers::{Behaviour, DemoEndpoint, wait};
+use super::receivers::{Behaviour, DemoEndpoint};
 use crate::ambient::{self, Clock};
 use crate::domain::id::{ExecutionId, IdError, NotificationId};
 use crate::engine::{Ended, Engine, NewNotification};
@@ -115,7 +115,7 @@ struct Publisher {
 
 impl Publisher {
     async fn run(self, first: Duration, step: Duration, quiet: CancellationToken) {
-        wait(&quiet, first).await;
+        ambient::wait(&quiet, first).await;
         let mut healthy = 0_u64;
         let turns = TURNS.iter().cycle().skip(usize::try_from(self.index * 5).unwrap_or(0));
         for (number, behaviour) in (1_u64..).zip(turns) {
@@ -130,7 +130,7 @@ impl Publisher {
                     self.end(endpoint).await;
                 }
             }
-            wait(&quiet, step).await;
+            ambient::wait(&quiet, step).await;
         }
     }
 

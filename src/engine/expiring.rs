@@ -10,9 +10,8 @@ use super::answers::listing::PAGES_MAX;
 use super::view::Page;
 use super::{EngineError, Inner};
 use crate::broker::ListedQueue;
-use crate::domain::broker_rules::{self, Policy};
+use crate::domain::broker_rules::Policies;
 use crate::domain::id::QueueName;
-use crate::domain::naming::QueueType;
 use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
 
@@ -55,11 +54,11 @@ impl ExpiringQueue {
 impl Inner {
     /// Every queue with a lifetime and every leftover, what is lost first in front.
     pub(super) async fn expiring(&self) -> Result<Page<ExpiringQueue>, EngineError> {
-        let policies = Policies::read(&self.broker.policies().await?);
+        let policies = super::rules::compiled(&self.broker.policies().await?);
         let now = self.clock.now();
         let mut items = Vec::new();
         self.each_listed(None, PAGES_MAX, |listed| {
-            let ttl = policies.lifetime(&listed);
+            let ttl = lifetime(&listed, &policies);
             if ttl.is_some() || self.is_leftover(&listed) {
                 items.push(self.expiring_queue(listed, ttl, now));
             }
@@ -94,33 +93,8 @@ impl Inner {
     }
 }
 
-/// The policies of the vhost, for each type of queue.
-struct Policies {
-    classic: Vec<Policy>,
-    quorum: Vec<Policy>,
-}
-
-impl Policies {
-    fn read(policies: &[crate::broker::BrokerPolicy]) -> Self {
-        let of = |queue_type| {
-            policies
-                .iter()
-                .map(|policy| super::rules::compiled(policy, queue_type))
-                .collect()
-        };
-        Self {
-            classic: of(QueueType::Classic),
-            quorum: of(QueueType::Quorum),
-        }
-    }
-
-    /// The shortest of what arguments and policies say, as the broker takes it.
-    fn lifetime(&self, listed: &ListedQueue) -> Option<Duration> {
-        let policies = match listed.queue_type.as_deref() {
-            Some("quorum") => &self.quorum,
-            Some(_) | None => &self.classic,
-        };
-        let millis = broker_rules::smallest(listed.name.as_str(), &listed.arguments, policies, EXPIRES)?;
-        Some(Duration::from_millis(u64::try_from(millis).ok()?))
-    }
+/// As the broker takes it.
+fn lifetime(listed: &ListedQueue, policies: &Policies) -> Option<Duration> {
+    let millis = policies.smallest(&listed.declared(), EXPIRES)?;
+    Some(Duration::from_millis(u64::try_from(millis).ok()?))
 }

@@ -1,6 +1,5 @@
 //! Queues, what waits at their head, and messages that were looked at.
 
-use base64::Engine as _;
 use serde::Serialize;
 
 use crate::domain::message::{HeaderValue, Message};
@@ -213,7 +212,7 @@ impl From<&BrowsedMessage> for Browsed {
     fn from(browsed: &BrowsedMessage) -> Self {
         let message = &browsed.message;
         let (shown, truncated) = beginning(&message.body);
-        let text = std::str::from_utf8(shown).ok().map(ToOwned::to_owned);
+        let (body, body_base64) = super::text_or_base64(shown);
         Self {
             position: browsed.position,
             message_id: message.message_id.clone(),
@@ -225,10 +224,8 @@ impl From<&BrowsedMessage> for Browsed {
             headers: headers(message),
             body_bytes: message.body.len(),
             body_truncated: truncated,
-            body_base64: text
-                .is_none()
-                .then(|| base64::engine::general_purpose::STANDARD.encode(shown)),
-            body: text,
+            body,
+            body_base64,
             foreign: browsed.foreign.clone(),
             redelivered: browsed.redelivered,
         }
