@@ -89,6 +89,8 @@ pub struct EngineSettings {
     pub job_queue_ttl: Duration,
     /// Names of queues that should not live for ever.
     pub leftover_pattern: regex::Regex,
+    /// Whether the messages of a queue are saved before it expires.
+    pub save_before_expiry: bool,
     /// Messages in hand per queue.
     pub prefetch: u16,
     /// Deadline of one request.
