@@ -30,6 +30,7 @@ mod meters;
 pub mod observe;
 mod plans;
 pub mod policies;
+mod preflight;
 mod publisher;
 pub mod query;
 mod queue_pages;
@@ -196,6 +197,8 @@ struct Inner {
     /// Runs that this process works on.
     tending: Tending,
     dead: DeadRoom,
+    /// What queues were judged by last.
+    preflight: preflight::LastPreflight,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
@@ -237,6 +240,7 @@ impl Engine {
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),
+            preflight: preflight::LastPreflight::default(),
             delivering: watch::Sender::new(false),
             moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),

@@ -414,8 +414,7 @@ pub(super) async fn message_delete(connection: &mut SqliteConnection, queue: i64
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) messages: u32,
-    /// Their size, where it was asked for.
-    pub(super) bytes: Option<i64>,
+    pub(super) bytes: i64,
 }
 
 /// The messages behind place `after`, in order, as far as `window` goes, at least one when there is one.

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
 
 use super::act::{Who, failed};
 use super::order::{ExpiringOutcome, ExpiringResult, Keep, PlannedQueue};
@@ -49,27 +49,46 @@ impl Inner {
         keep: Keep,
         who: &Who,
     ) -> Result<Vec<ExpiringOutcome>, EngineError> {
-        let looks = stream::iter(chunk.iter().map(|queue| self.unbind_unused(queue)));
-        let unbound: Vec<Result<Option<String>, EngineError>> = looks.buffered(SIDE_BY_SIDE).collect().await;
+        let mut unbound = Vec::with_capacity(chunk.len());
+        for some in chunk.chunks(SIDE_BY_SIDE) {
+            let looks: Vec<BoxFuture<'_, _>> = some.iter().map(|queue| self.unbind_unused(queue).boxed()).collect();
+            unbound.extend(join_all(looks).await);
+        }
         tokio::time::sleep(SETTLE).await;
-        let purges = chunk.iter().zip(unbound).map(|(queue, unbound)| async move {
-            let purged = match unbound {
-                Ok(Some(why)) => return Ok(ExpiringOutcome::left(&queue.name, why)),
-                Ok(None) => self.purge_one(me, queue, keep, who).await,
-                Err(error) => Err(error),
-            };
-            let outcome = match purged {
-                Ok(outcome) => outcome,
-                Err(error) => failed(&queue.name, error)?,
-            };
-            if matches!(outcome.result, ExpiringResult::Left(_)) {
-                self.bind_again(&queue.name).await;
-            }
-            Ok(outcome)
-        });
-        let purged: Vec<Result<ExpiringOutcome, EngineError>> =
-            stream::iter(purges).buffered(SIDE_BY_SIDE).collect().await;
-        purged.into_iter().collect()
+        let mut purges: Vec<BoxFuture<'_, Result<ExpiringOutcome, EngineError>>> = Vec::with_capacity(chunk.len());
+        for (queue, unbound) in chunk.iter().zip(unbound) {
+            purges.push(self.purge_unbound(me, queue, unbound, keep, who).boxed());
+        }
+        let mut outcomes = Vec::with_capacity(chunk.len());
+        while !purges.is_empty() {
+            let some = purges.split_off(purges.len().saturating_sub(SIDE_BY_SIDE));
+            outcomes.extend(join_all(some).await.into_iter().rev());
+        }
+        outcomes.reverse();
+        outcomes.into_iter().collect()
+    }
+
+    async fn purge_unbound(
+        &self,
+        me: IncarnationId,
+        queue: &PlannedQueue,
+        unbound: Result<Option<String>, EngineError>,
+        keep: Keep,
+        who: &Who,
+    ) -> Result<ExpiringOutcome, EngineError> {
+        let purged = match unbound {
+            Ok(Some(why)) => return Ok(ExpiringOutcome::left(&queue.name, why)),
+            Ok(None) => self.purge_one(me, queue, keep, who).await,
+            Err(error) => Err(error),
+        };
+        let outcome = match purged {
+            Ok(outcome) => outcome,
+            Err(error) => failed(&queue.name, error)?,
+        };
+        if matches!(outcome.result, ExpiringResult::Left(_)) {
+            self.bind_again(&queue.name).await;
+        }
+        Ok(outcome)
     }
 
     /// Why a queue is left; else nobody can publish to it any more, where it is one of ours.
