@@ -235,6 +235,8 @@ pub struct ListedQueue {
     pub ready: Option<u64>,
     /// Messages delivered and not settled.
     pub unacked: Option<u64>,
+    /// Bytes of the bodies of its messages.
+    pub bytes: Option<u64>,
     /// Consumers.
     pub consumers: Option<u64>,
     /// When the message at the head was created, as its publisher said (management:

@@ -31,7 +31,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 
-use args::{Endpoint, ExpiringCommand, JobCommand, Policy, Queue, Sub};
+use args::{Endpoint, JobCommand, Policy, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -267,8 +267,8 @@ const fn changes_something(command: &Sub) -> bool {
             JobCommand::List => false,
         },
         Sub::Policy(policy) => matches!(policy, Policy::Set { .. } | Policy::Unset(_) | Policy::Restore { .. }),
-        Sub::Expiring(ExpiringCommand::List { .. })
-        | Sub::Queues(_)
+        Sub::Expiring(expiring) => expiring.changes_something(),
+        Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)
         | Sub::Attempts(_)

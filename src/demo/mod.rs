@@ -258,6 +258,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         workers: 64,
         job_queue_ttl: crate::domain::job::JOB_QUEUE_TTL,
         leftover_pattern: crate::engine::leftovers(),
+        save_before_expiry: false,
         prefetch: 1,
         request_timeout: Duration::from_secs(5),
         linger: Duration::from_secs(1),

@@ -140,6 +140,7 @@ impl Inner {
             ambient::spawn("signals", me().follow_signals(tell.clone(), generation.clone())),
             ambient::spawn("rules", me().watch_rules(tell.clone(), generation.clone())),
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
+            ambient::spawn("janitor", me().keep_lifetimes(id, generation.clone())),
             ambient::spawn("runs", me().tend_runs(generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::domain::findings::Finding;
 use crate::domain::message::{HeaderValue, Message};
 use crate::domain::notification::{HEADER_EXECUTION, HEADER_URL};
 use crate::domain::queue::{Head, Pause, Why};
@@ -30,7 +31,29 @@ pub struct Queue {
     pub head: Option<QueueHead>,
     pub delivered: Option<u64>,
     pub warnings: Vec<String>,
+    pub findings: Vec<FindingShape>,
     pub taken_at: Option<String>,
+}
+
+/// What will surprise about a queue.
+#[derive(Clone, Debug, Serialize)]
+pub struct FindingShape {
+    /// Names its kind.
+    pub code: &'static str,
+    /// What it would do.
+    pub effect: String,
+    /// What to do.
+    pub mend: &'static str,
+}
+
+impl From<&Finding> for FindingShape {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            code: finding.code,
+            effect: finding.effect.clone(),
+            mend: finding.mend,
+        }
+    }
 }
 
 impl From<&QueueView> for Queue {
@@ -52,6 +75,7 @@ impl From<&QueueView> for Queue {
             head: view.head.as_ref().map(QueueHead::from),
             delivered: view.delivered,
             warnings: view.warnings.clone(),
+            findings: view.findings.iter().map(FindingShape::from).collect(),
             taken_at: time(view.taken_at),
         }
     }
@@ -315,6 +339,7 @@ mod tests {
             head: None,
             delivered: Some(3),
             warnings: Vec::new(),
+            findings: Vec::new(),
             taken_at: Timestamp::from_seconds(0),
         }
     }

@@ -66,6 +66,9 @@ fn note(report: &mut Report, done: Done) {
         }
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
         Done::Events(done) => of_events(report, done),
+        Done::Expiring(outcomes) => {
+            report.last = outcomes.first().map(|one| say::name(one.queue.as_str()));
+        }
         Done::Edited(letter) => report.last = Some(say::name(&letter.id)),
         Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
@@ -205,6 +208,10 @@ fn target_of(command: &Command) -> String {
         Command::ChangeRun { id, .. } | Command::EditDead { id, .. } => say::name(id),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
         Command::Events(command) => command.name().to_owned(),
+        Command::Expiring(order) => match order.queues().as_slice() {
+            [one] => say::name(one.as_str()),
+            many => counted(u64::try_from(many.len()).unwrap_or(u64::MAX), "queue"),
+        },
         Command::Policy(edit) => policy_of(&edit.scope),
     }
 }

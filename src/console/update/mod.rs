@@ -140,6 +140,15 @@ fn engine_event(state: &mut State, event: engine::Event) {
             );
             say::happened(state, Tone::Warning, &text);
         }
+        engine::Event::QueueGone {
+            queue, how, messages, ..
+        } => {
+            let lost = messages.unwrap_or(0);
+            if lost > 0 {
+                let text = format!("{} is gone ({}) with {lost} messages", say::name(queue.as_str()), how.as_str());
+                say::happened(state, Tone::Warning, &text);
+            }
+        }
         engine::Event::EndpointChanged { .. }
         | engine::Event::QueueEnded(_)
         | engine::Event::QueueRefused { .. }
