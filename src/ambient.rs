@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::time::Timestamp;
 
@@ -87,6 +88,11 @@ pub fn random() -> u64 {
 #[expect(clippy::disallowed_methods, reason = "this is the home of ids")]
 pub fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
+}
+
+/// Waits for `span`, or until `stop`.
+pub async fn wait(stop: &CancellationToken, span: Duration) {
+    stop.run_until_cancelled(tokio::time::sleep(span)).await;
 }
 
 /// Runs a task that has a name in the log; its panic is logged with that name and reaches whoever joins it.

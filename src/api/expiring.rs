@@ -1,24 +1,81 @@
-//! Queues that the broker deletes when nobody uses them.
+//! Queues that the broker deletes when nobody uses them, and what was saved from them.
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use serde::Deserialize;
 
-use crate::engine::{Answer, Query};
+use crate::engine::expiring::ExpiringQuery;
+use crate::engine::query::SaveQuery;
+use crate::engine::{Answer, Command, Query};
 use crate::wire::List;
-use crate::wire::expiring::ExpiringShape;
+use crate::wire::expiring::{ExpiringInput, ExpiringList, SaveShape};
+use crate::wire::input;
+use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
 
 use super::Shared;
+use super::act::{Options, act};
+use super::extract::{Input, Params};
+use super::guard::Caller;
 use super::problem::answer;
 use super::queues::mismatch;
 
-/// All of them, what is lost first in front.
-pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
-    let Answer::Expiring(page) = shared.engine()?.query(Query::Expiring).await? else {
+/// Queues of a page, at most.
+const LIMIT_MAX: u32 = 20_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Page {
+    limit: Option<u32>,
+    cursor: Option<String>,
+}
+
+/// What is lost first in front.
+pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(page): Params<Page>) -> Result<Response, Problem> {
+    let query = ExpiringQuery {
+        limit: input::limit(page.limit, 1_000, LIMIT_MAX)?,
+        cursor: page.cursor,
+    };
+    let Answer::Expiring(page) = shared.engine()?.query(Query::Expiring(query)).await? else {
         return Err(mismatch());
     };
-    Ok(answer(StatusCode::OK, &List::<ExpiringShape>::of(&page)))
+    Ok(answer(StatusCode::OK, &ExpiringList::from(&page)))
 }
+
+/// Newest first.
+pub(super) async fn saves(State(shared): State<Arc<Shared>>, Params(page): Params<Page>) -> Result<Response, Problem> {
+    let query = SaveQuery {
+        before: page.cursor,
+        queue: None,
+        limit: input::limit(page.limit, 100, input::LIMIT_MAX)?,
+    };
+    let Answer::Saves(page) = shared.engine()?.query(Query::Saves(query)).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &List::<SaveShape>::of(&page)))
+}
+
+macro_rules! order {
+    ($name:ident, $order:ident) => {
+        pub(super) async fn $name(
+            State(shared): State<Arc<Shared>>,
+            Extension(caller): Extension<Caller>,
+            Params(mut options): Params<Options>,
+            Input(input): Input<ExpiringInput>,
+        ) -> Result<Response, Problem> {
+            let order = input.$order()?;
+            options.reason = input.reason.or(options.reason);
+            let command = Command::Expiring(order);
+            act(&shared, &caller, options, command, Asked::Several).await
+        }
+    };
+}
+
+order!(save, save_order);
+order!(purge, purge_order);
+order!(restore, restore_order);
+order!(extend, extend_order);

@@ -179,6 +179,7 @@ fn settings(config: &Config) -> EngineSettings {
         workers: delivery.workers,
         job_queue_ttl: config.janitor.job_queue_ttl,
         leftover_pattern: config.janitor.leftover_pattern.clone(),
+        save_before_expiry: config.janitor.save_before_expiry,
         prefetch: delivery.prefetch,
         request_timeout: delivery.timeout,
         linger: delivery.linger,

@@ -19,6 +19,7 @@ use async_trait::async_trait;
 use crate::domain::id::QueueName;
 use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
+use crate::domain::naming::QueueType;
 
 pub use types::*;
 
@@ -161,6 +162,12 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// and binds it by its name. [`BrokerError::OtherArguments`] when it exists with another lifetime.
     async fn declare_expiring(&self, queue: &QueueName, lifetime: Lifetime) -> Result<(), BrokerError>;
 
+    /// Declares a durable queue with the arguments that one of that name was listed with, and binds it by its name.
+    async fn declare_again(&self, queue: &QueueName, arguments: &[(String, String)]) -> Result<(), BrokerError>;
+
+    /// Begins the time of a queue with a lifetime anew, where a declare does that (not on quorum queues).
+    async fn renew(&self, queue: &QueueName) -> Result<Look, BrokerError>;
+
     /// Unbinds a delivery queue, so that every publisher gets a return.
     async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError>;
 
@@ -170,6 +177,10 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// Deletes an unbound, empty, unused delivery queue; never anything else (classic: if-empty and
     /// if-unused; quorum: a second look at the count).
     async fn delete_empty(&self, queue: &QueueName) -> Result<Deleted, BrokerError>;
+
+    /// Deletes a queue of any kind that is empty and unused. Classic: if-empty and if-unused; quorum: a second look
+    /// at the count, which is not atomic.
+    async fn delete_unused(&self, queue: &QueueName, queue_type: QueueType) -> Result<Deleted, BrokerError>;
 
     /// Deletes whatever is in it; only for a plan that said so.
     async fn delete_whole(&self, queue: &QueueName) -> Result<Deleted, BrokerError>;
@@ -209,6 +220,12 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
 
     /// The policies of the vhost, for matching by ourselves.
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError>;
+
+    /// Sets a policy, whole.
+    async fn policy_put(&self, policy: &BrokerPolicy) -> Result<(), BrokerError>;
+
+    /// Removes a policy; one that is not there is success.
+    async fn policy_remove(&self, name: &str) -> Result<(), BrokerError>;
 
     /// Closes the connections of a dead daemon by their name; only hastens what the broker does anyway.
     async fn connections_close(&self, name: &str) -> Result<u32, BrokerError>;

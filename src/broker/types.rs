@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use crate::domain::broker_rules::Declared;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
+use crate::domain::naming::QueueType;
 use crate::domain::time::Timestamp;
 
 /// The result of publishing.
@@ -233,6 +235,8 @@ pub struct ListedQueue {
     pub ready: Option<u64>,
     /// Messages delivered and not settled.
     pub unacked: Option<u64>,
+    /// Bytes of the bodies of its messages.
+    pub bytes: Option<u64>,
     /// Consumers.
     pub consumers: Option<u64>,
     /// When the message at the head was created, as its publisher said (management:
@@ -248,6 +252,21 @@ pub struct ListedQueue {
     pub policy: Option<String>,
     /// When these numbers were read.
     pub taken_at: Timestamp,
+}
+
+impl ListedQueue {
+    /// As policies are matched with it; a type that is not told counts as classic.
+    #[must_use]
+    pub fn declared(&self) -> Declared<'_> {
+        Declared {
+            name: self.name.as_str(),
+            queue_type: match self.queue_type.as_deref() {
+                Some("quorum") => QueueType::Quorum,
+                Some(_) | None => QueueType::Classic,
+            },
+            arguments: &self.arguments,
+        }
+    }
 }
 
 /// A policy or operator policy of the vhost.

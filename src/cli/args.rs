@@ -204,6 +204,50 @@ pub(super) enum ExpiringCommand {
         #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
         limit: u32,
     },
+    /// Move the messages of queues into the store, from where they can be restored.
+    Save {
+        /// The queues.
+        #[arg(required = true, value_name = "QUEUE")]
+        queues: Vec<String>,
+    },
+    /// Delete queues that nobody uses: those that outlived their time, or these; their messages are saved.
+    Purge {
+        /// Only these queues.
+        #[arg(value_name = "QUEUE")]
+        queues: Vec<String>,
+        /// Lose the messages instead of saving them.
+        #[arg(long)]
+        drop: bool,
+    },
+    /// List what was saved, newest first.
+    Saves(Listed),
+    /// Put saved messages back into their queue, which is declared again where it is gone.
+    Restore {
+        /// The ids of the saves.
+        #[arg(required = true, value_name = "SAVE")]
+        saves: Vec<String>,
+        /// Into this queue instead.
+        #[arg(long, value_name = "QUEUE")]
+        to: Option<String>,
+    },
+    /// Begin the time of queues anew.
+    Extend {
+        /// The queues.
+        #[arg(required = true, value_name = "QUEUE")]
+        queues: Vec<String>,
+        /// Seconds that they live unused from now on, where a policy can say that.
+        #[arg(long, value_name = "S")]
+        ttl: Option<f64>,
+    },
+}
+
+impl ExpiringCommand {
+    pub(super) const fn changes_something(&self) -> bool {
+        match self {
+            Self::List { .. } | Self::Saves(_) => false,
+            Self::Save { .. } | Self::Purge { .. } | Self::Restore { .. } | Self::Extend { .. } => true,
+        }
+    }
 }
 
 /// What is done with a job's queues.

@@ -114,7 +114,7 @@ fn friction(plan: &Plan) -> Friction {
             what: "the queue's name",
             word: shown(queue.as_str()),
         },
-        Command::Run(_) => match plan.messages.unwrap_or(0) {
+        Command::Run(_) | Command::Expiring(_) => match plan.messages.unwrap_or(0) {
             0 | 1 => Friction::Yes,
             many => Friction::Word {
                 what: "the number of messages",

@@ -1,12 +1,14 @@
-//! Queues that the broker deletes when nobody uses them.
+//! Queues that the broker deletes when nobody uses them: listed, saved, purged, restored, extended.
 
-use crate::engine::{Answer, Query};
-use crate::wire::expiring::ExpiringShape;
+use crate::engine::expiring::{ExpiringOrder, ExpiringQuery, Keep, Which};
+use crate::engine::query::SaveQuery;
+use crate::engine::{Answer, Command, Done, Query};
+use crate::wire::expiring::{self, ExpiringOutcomeShape, ExpiringShape, SaveShape};
 
 use super::Session;
 use super::args::ExpiringCommand;
 use super::exit::{Exit, Failure};
-use super::output::{Column, number, say};
+use super::output::{Column, number, or_dash, say};
 use super::queues::mismatch;
 use super::when::span;
 
@@ -19,25 +21,112 @@ const COLUMNS: &[Column] = &[
     Column::Text("lifetime"),
     Column::Text("kind"),
 ];
+const OUTCOMES: &[Column] = &[
+    Column::Text("queue"),
+    Column::Text("result"),
+    Column::Number("messages"),
+    Column::Number("bytes"),
+    Column::Text("save"),
+    Column::Text("why"),
+];
+const SAVES: &[Column] = &[
+    Column::Text("save"),
+    Column::Text("queue"),
+    Column::Text("state"),
+    Column::Text("cause"),
+    Column::Number("messages"),
+    Column::Number("left"),
+    Column::Number("bytes"),
+    Column::Text("at"),
+    Column::Text("until"),
+];
 
 pub(super) async fn run(session: &Session<'_>, command: &ExpiringCommand) -> Result<Exit, Failure> {
-    match command {
-        ExpiringCommand::List { limit } => list(session, *limit).await,
-    }
+    let order = match command {
+        ExpiringCommand::List { limit } => return list(session, *limit).await,
+        ExpiringCommand::Saves(listed) => return saves(session, listed.limit).await,
+        ExpiringCommand::Save { queues } => ExpiringOrder::Save(expiring::named(queues.clone())?),
+        ExpiringCommand::Purge { queues, drop } => ExpiringOrder::Purge {
+            which: if queues.is_empty() {
+                Which::Expired
+            } else {
+                expiring::named(queues.clone())?
+            },
+            keep: if *drop { Keep::Dropped } else { Keep::Saved },
+        },
+        ExpiringCommand::Restore { saves, to } => expiring::restore(saves.clone(), to.as_deref())?,
+        ExpiringCommand::Extend { queues, ttl } => ExpiringOrder::Extend {
+            which: expiring::named(queues.clone())?,
+            lifetime: ttl.map(expiring::lifetime).transpose()?,
+        },
+    };
+    act(session, order).await
+}
+
+async fn act(session: &Session<'_>, order: ExpiringOrder) -> Result<Exit, Failure> {
+    let Some(done) = session.act(Command::Expiring(order)).await? else {
+        return Ok(Exit::Done);
+    };
+    let Done::Expiring(outcomes) = done else {
+        return Err(mismatch());
+    };
+    let shapes: Vec<ExpiringOutcomeShape> = outcomes.iter().map(ExpiringOutcomeShape::from).collect();
+    session.output.list(&shapes, OUTCOMES, |outcome| {
+        vec![
+            outcome.name.clone(),
+            outcome.result.to_owned(),
+            outcome.messages.to_string(),
+            outcome.bytes.to_string(),
+            or_dash(outcome.save.as_deref()),
+            or_dash(outcome.why.as_deref()),
+        ]
+    })?;
+    let left = shapes.iter().filter(|outcome| outcome.why.is_some()).count();
+    let moved = shapes.iter().any(|outcome| outcome.messages > 0);
+    Ok(if left == 0 {
+        Exit::Done
+    } else if left < shapes.len() || moved {
+        Exit::Partly
+    } else {
+        Exit::Refused
+    })
+}
+
+async fn saves(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
+    let query = SaveQuery {
+        before: None,
+        queue: None,
+        limit,
+    };
+    let Answer::Saves(page) = session.engine.query(Query::Saves(query)).await? else {
+        return Err(mismatch());
+    };
+    let shapes: Vec<SaveShape> = page.items.iter().map(SaveShape::from).collect();
+    session.output.list(&shapes, SAVES, |save| {
+        vec![
+            save.id.clone(),
+            save.queue.clone(),
+            save.state.to_owned(),
+            save.cause.to_owned(),
+            save.messages.to_string(),
+            save.left.to_string(),
+            save.bytes.to_string(),
+            or_dash(save.at.as_deref()),
+            or_dash(save.until.as_deref()),
+        ]
+    })?;
+    Ok(Exit::Done)
 }
 
 async fn list(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
-    let Answer::Expiring(page) = session.engine.query(Query::Expiring).await? else {
+    let query = ExpiringQuery { limit, cursor: None };
+    let Answer::Expiring(page) = session.engine.query(Query::Expiring(query)).await? else {
         return Err(mismatch());
     };
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    if page.items.len() > limit {
-        say(&format!(
-            "there are {} of them, {limit} are shown: raise --limit",
-            page.items.len()
-        ));
+    if page.total > u64::from(limit) {
+        say(&format!("there are {} of them, {limit} are shown: raise --limit", page.total));
     }
-    let queues: Vec<_> = page.items.iter().take(limit).collect();
+    let queues = &page.items;
     let left: std::collections::HashMap<&str, String> = queues
         .iter()
         .map(|queue| {
@@ -48,7 +137,7 @@ async fn list(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
             (queue.name.as_str(), left.unwrap_or_else(|| "-".to_owned()))
         })
         .collect();
-    let shapes: Vec<ExpiringShape> = queues.iter().map(|queue| ExpiringShape::from(*queue)).collect();
+    let shapes: Vec<ExpiringShape> = queues.iter().map(ExpiringShape::from).collect();
     session.output.list(&shapes, COLUMNS, |queue| {
         let seconds = |seconds: f64| span(std::time::Duration::from_secs_f64(seconds.max(0.0)));
         vec![

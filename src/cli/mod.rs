@@ -35,7 +35,7 @@ pub use args::Cli;
 pub use exit::{Exit, Failure};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
-use args::{Endpoint, ExpiringCommand, JobCommand, Policy, Queue, Sub};
+use args::{Endpoint, JobCommand, Policy, Queue, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -274,8 +274,8 @@ const fn changes_something(command: &Sub) -> bool {
             JobCommand::List => false,
         },
         Sub::Policy(policy) => matches!(policy, Policy::Set { .. } | Policy::Unset(_) | Policy::Restore { .. }),
-        Sub::Expiring(ExpiringCommand::List { .. })
-        | Sub::Queues(_)
+        Sub::Expiring(expiring) => expiring.changes_something(),
+        Sub::Queues(_)
         | Sub::Endpoints(_)
         | Sub::Retries(_)
         | Sub::Attempts(_)

@@ -158,6 +158,7 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
         | Done::Run(_)
         | Done::Edited(_)
         | Done::Policy(_)
+        | Done::Expiring(_)
         | Done::Events(_) => Vec::new(),
     }
 }

@@ -1,10 +1,12 @@
 //! The detail of a row: why it is not moving, its attempts, the head of the queue, the payload.
 
 use super::export::{self, Record};
+use crate::domain::event::{Event, EventType};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::dead::DeadDetail;
+use crate::engine::events::{EventTypeRecord, HandledEvent, Subscription};
 use crate::engine::policies::PolicyView;
 use crate::engine::query::{PolicyScope, PolicyVersion};
 use crate::engine::runs::RunDetail;
@@ -24,6 +26,10 @@ pub enum Subject {
     Run(String),
     /// A dead letter, by its id.
     Letter(String),
+    /// An event, by its id.
+    Event(i64),
+    /// An event type.
+    EventType(EventType),
 }
 
 /// What is looked up for a detail.
@@ -69,6 +75,34 @@ pub enum About {
     Run(Box<RunDetail>),
     /// A dead letter with its message.
     Letter(Box<DeadDetail>),
+    /// An event with what else is known of its key.
+    Event(Box<EventDetail>),
+    /// An event type.
+    EventType(Box<TypeDetail>),
+}
+
+/// An event with what else is known of its key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventDetail {
+    /// The event.
+    pub event: Event,
+    /// Other events of its key.
+    pub others: Vec<Event>,
+    /// Those of its key that were handled lately, where the type remembers them.
+    pub handled: Vec<HandledEvent>,
+}
+
+/// An event type: its metadata, who gets its events, what was handled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypeDetail {
+    /// The type.
+    pub record: EventTypeRecord,
+    /// Who gets its events.
+    pub subscriptions: Vec<Subscription>,
+    /// What was handled lately, where the type remembers it.
+    pub handled: Vec<HandledEvent>,
+    /// The retry policy of what is made of its events.
+    pub policy: Box<PolicyView>,
 }
 
 /// Which part of a detail is in front.
@@ -89,8 +123,14 @@ pub enum DetailTab {
     Progress,
     /// What became of the messages of a run.
     Items,
-    /// Headers and payload of a dead letter.
+    /// Headers and payload of a dead letter, payload of an event.
     Payload,
+    /// What the metadata of a type says.
+    Metadata,
+    /// Who gets the events of a type.
+    Subscriptions,
+    /// What was handled, and what else there is of the key.
+    Handled,
 }
 
 impl DetailTab {
@@ -106,6 +146,9 @@ impl DetailTab {
             Self::Progress => "Progress",
             Self::Items => "Items",
             Self::Payload => "Payload",
+            Self::Metadata => "Metadata",
+            Self::Subscriptions => "Subscriptions",
+            Self::Handled => "History",
         }
     }
 }
@@ -120,6 +163,8 @@ impl Subject {
             Self::Policy(_) => &[DetailTab::Schedule, DetailTab::History],
             Self::Run(_) => &[DetailTab::Progress, DetailTab::Items],
             Self::Letter(_) => &[DetailTab::Why, DetailTab::Payload, DetailTab::Attempts],
+            Self::Event(_) => &[DetailTab::Why, DetailTab::Payload, DetailTab::Handled],
+            Self::EventType(_) => &[DetailTab::Metadata, DetailTab::Subscriptions, DetailTab::Handled],
         }
     }
 }
@@ -134,6 +179,8 @@ impl Subject {
             Self::Policy(_) => "policy",
             Self::Run(_) => "run",
             Self::Letter(_) => "letter",
+            Self::Event(_) => "event",
+            Self::EventType(_) => "type",
         }
     }
 }
@@ -235,7 +282,8 @@ impl Detail {
                 let url = self.letter()?.letter.url.as_deref()?;
                 EndpointUrl::parse(url).ok().map(LeadsTo::Endpoint)
             }
-            Subject::Run(_) => None,
+            Subject::EventType(_) => self.selected_subscription().map(|one| LeadsTo::Endpoint(one.url.clone())),
+            Subject::Run(_) | Subject::Event(_) => None,
         }
     }
 
@@ -269,7 +317,7 @@ impl Detail {
     pub fn selected_version(&self) -> Option<&PolicyVersion> {
         match self.about()? {
             About::Policy { history, .. } if self.tab == DetailTab::History => history.get(self.selected),
-            About::Policy { .. } | About::Run(_) | About::Letter(_) => None,
+            About::Policy { .. } | About::Run(_) | About::Letter(_) | About::Event(_) | About::EventType(_) => None,
         }
     }
 
@@ -278,8 +326,43 @@ impl Detail {
     pub fn letter(&self) -> Option<&DeadDetail> {
         match self.about()? {
             About::Letter(letter) => Some(letter),
-            About::Policy { .. } | About::Run(_) => None,
+            About::Policy { .. } | About::Run(_) | About::Event(_) | About::EventType(_) => None,
         }
+    }
+
+    /// The event that it is about, once it was read.
+    #[must_use]
+    pub fn event(&self) -> Option<&EventDetail> {
+        match self.about()? {
+            About::Event(event) => Some(event),
+            About::Policy { .. } | About::Run(_) | About::Letter(_) | About::EventType(_) => None,
+        }
+    }
+
+    /// The event type that it is about, once it was read.
+    #[must_use]
+    pub fn event_type(&self) -> Option<&TypeDetail> {
+        match self.about()? {
+            About::EventType(found) => Some(found),
+            About::Policy { .. } | About::Run(_) | About::Letter(_) | About::Event(_) => None,
+        }
+    }
+
+    /// What was handled lately.
+    #[must_use]
+    pub fn handled(&self) -> &[HandledEvent] {
+        match self.about() {
+            Some(About::Event(event)) => &event.handled,
+            Some(About::EventType(found)) => &found.handled,
+            Some(About::Policy { .. } | About::Run(_) | About::Letter(_)) | None => &[],
+        }
+    }
+
+    /// The subscription that is selected.
+    #[must_use]
+    pub fn selected_subscription(&self) -> Option<&Subscription> {
+        let found = self.event_type().filter(|_| self.tab == DetailTab::Subscriptions)?;
+        found.subscriptions.get(self.selected)
     }
 
     /// The run that it is about, once it was read.
@@ -287,7 +370,7 @@ impl Detail {
     pub fn run(&self) -> Option<&RunDetail> {
         match self.about()? {
             About::Run(run) => Some(run),
-            About::Policy { .. } | About::Letter(_) => None,
+            About::Policy { .. } | About::Letter(_) | About::Event(_) | About::EventType(_) => None,
         }
     }
 
@@ -298,7 +381,9 @@ impl Detail {
             return 0;
         };
         match self.tab {
-            DetailTab::Why | DetailTab::Schedule | DetailTab::Progress | DetailTab::Payload => 0,
+            DetailTab::Why | DetailTab::Schedule | DetailTab::Progress | DetailTab::Payload | DetailTab::Metadata => 0,
+            DetailTab::Subscriptions => self.event_type().map_or(0, |found| found.subscriptions.len()),
+            DetailTab::Handled => self.handled().len(),
             DetailTab::History => match &answer.about {
                 Some(Ok(About::Policy { history, .. })) => history.len(),
                 Some(Ok(_) | Err(_)) | None => 0,

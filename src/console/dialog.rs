@@ -144,6 +144,16 @@ impl Dialog {
         self.plans.iter().flatten().map(|plan| plan.lines.len()).sum()
     }
 
+    /// Events over all plans: a run names only some of its own.
+    #[must_use]
+    pub fn events(&self) -> usize {
+        let of = |plan: &Plan| match &plan.run {
+            Some(run) => usize::try_from(run.total).unwrap_or(usize::MAX),
+            None => plan.lines.len(),
+        };
+        self.plans.iter().flatten().map(of).sum()
+    }
+
     /// Whether any plan loses messages.
     #[must_use]
     pub fn destroys(&self) -> bool {
@@ -186,6 +196,12 @@ pub struct Report {
     pub queues: u64,
     /// Test requests that were not answered with a 2xx.
     pub tests_failed: usize,
+    /// Events that were changed.
+    pub events: usize,
+    /// Events that were not, and why the first was not.
+    pub left: usize,
+    /// The reason.
+    pub left_because: Option<String>,
     /// What the last command answered, where that is worth saying (safe to show).
     pub last: Option<String>,
     /// The queue that was emptied (safe to show), and how many messages were in it.

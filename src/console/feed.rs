@@ -8,10 +8,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::events::{GroupRow, TypeRow};
 use super::table::{List, Row, Table};
 use crate::domain::dead_letter::DeadLetter;
+use crate::domain::event::{Event, EventType};
 use crate::domain::time::Timestamp;
 use crate::engine::dead::DeadGroup;
+use crate::engine::expiring::ExpiringQueue;
 use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
 use crate::engine::runs::RunView;
@@ -22,6 +25,8 @@ pub const PAGE: u32 = 500;
 pub const ROWS_MAX: u32 = 20_000;
 /// A question that has not answered for so long is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// Lifetimes are long and their list is a long walk: it is not asked for more often.
+const EXPIRING_EVERY: Duration = Duration::from_secs(10);
 /// A list is looked for at most this share of the time: one part looking, so many parts waiting.
 const WAITS_TO_LOOKS: u32 = 4;
 
@@ -54,6 +59,43 @@ pub enum FeedQuery {
         /// At most this many.
         limit: u32,
     },
+    /// Event types with their counts.
+    EventTypes,
+    /// Events in groups of those that are there for the same reason.
+    EventGroups {
+        /// Of this type; of every type without.
+        event_type: Option<EventType>,
+        /// Only those that match this expression.
+        filter: Option<String>,
+    },
+    /// Events.
+    Events {
+        /// Of this type; of every type without.
+        event_type: Option<EventType>,
+        /// Only those that match this expression.
+        filter: Option<String>,
+        /// At most this many.
+        limit: u32,
+    },
+    /// Queues with a lifetime, what is lost first in front.
+    Expiring,
+}
+
+impl FeedQuery {
+    /// How often it is asked at most.
+    fn pace(&self, refresh: Duration) -> Duration {
+        match self {
+            Self::Expiring => refresh.max(EXPIRING_EVERY),
+            Self::Audit { .. }
+            | Self::Policies
+            | Self::Runs { .. }
+            | Self::DeadGroups { .. }
+            | Self::DeadLetters { .. }
+            | Self::EventTypes
+            | Self::EventGroups { .. }
+            | Self::Events { .. } => refresh,
+        }
+    }
 }
 
 /// What came of a question.
@@ -80,6 +122,14 @@ pub enum FedRows {
     DeadGroups(Batch<DeadGroup>),
     /// To [`FeedQuery::DeadLetters`].
     DeadLetters(Batch<DeadLetter>),
+    /// To [`FeedQuery::EventTypes`].
+    EventTypes(Batch<TypeRow>),
+    /// To [`FeedQuery::EventGroups`].
+    EventGroups(Batch<GroupRow>),
+    /// To [`FeedQuery::Events`].
+    Events(Batch<Event>),
+    /// To [`FeedQuery::Expiring`].
+    Expiring(Batch<ExpiringQueue>),
 }
 
 /// Rows, as far as they were asked for.
@@ -142,7 +192,7 @@ impl Feed {
         match (&self.asked, &self.answered) {
             (Some((asked, since)), _) if asked == wanted => since.plus(ASK_AGAIN_AFTER),
             (None, Some((answered, at))) if answered == wanted => {
-                at.plus(refresh.max(self.took.saturating_mul(WAITS_TO_LOOKS)))
+                at.plus(wanted.pace(refresh).max(self.took.saturating_mul(WAITS_TO_LOOKS)))
             }
             (Some(_) | None, _) => now,
         }

@@ -49,6 +49,11 @@ fn of_view(state: &State) -> Option<Vec<String>> {
         View::Policies => words("policy show"),
         View::Runs => words("run list"),
         View::Audit => words("audit"),
+        View::Events => match state.events.choice.as_ref().and_then(|choice| choice.one()) {
+            Some(one) => [words("event list --type"), vec![one.as_str().to_owned()]].concat(),
+            None => words("event counts"),
+        },
+        View::Expiring => words("expiring list"),
         View::Log => return None,
     })
 }
@@ -67,6 +72,9 @@ fn of_detail(detail: &Detail) -> Option<Vec<String>> {
         (Subject::Policy(scope), tab) => policy(scope, tab),
         (Subject::Run(id), _) => with(&["run", "show"], id),
         (Subject::Letter(id), _) => with(&["dead", "show"], id),
+        (Subject::EventType(name), _) => with(&["event-type", "show"], name.as_str()),
+        // It is shown by its type and reference, which are not in its id.
+        (Subject::Event(_), _) => return None,
     })
 }
 

@@ -47,6 +47,8 @@ pub struct FormLine {
     pub choices: Vec<&'static str>,
     /// What is written.
     pub input: Input,
+    /// Characters of it, at most.
+    pub length_max: usize,
 }
 
 impl PolicyForm {
@@ -121,7 +123,7 @@ impl FormLine {
     /// Whether another character has room and may stand there.
     #[must_use]
     pub fn takes(&self, character: char) -> bool {
-        !is_hidden(character) && self.input.value().chars().count() < VALUE_MAX
+        !is_hidden(character) && self.input.value().chars().count() < self.length_max
     }
 
     /// The next choice, or the one before; behind the last one comes the default again.
@@ -174,6 +176,7 @@ fn lines(owner: PolicyOwner) -> Vec<FormLine> {
         },
         choices: choices(&key, &value),
         input: Input::default(),
+        length_max: VALUE_MAX,
         key,
     };
     entries.into_iter().map(line).collect()

@@ -7,6 +7,8 @@ use tui_input::Input;
 
 use super::detail::{Detail, Subject};
 use super::dialog::{Dialog, Last, Task};
+use super::document_form::DocumentForm;
+use super::events::EventsView;
 use super::feed::{FedList, Feed, FeedQuery};
 use super::history::History;
 use super::journal::{Journal, Toast};
@@ -16,10 +18,12 @@ use super::policy_form::PolicyForm;
 use super::settings::{ConsoleSettings, Deliver, Profiles};
 use super::table::{List, Table};
 use super::trail::Trail;
+use super::when_form::WhenForm;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
 use crate::engine::dead::DeadGroup;
+use crate::engine::expiring::ExpiringQueue;
 use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
 use crate::engine::runs::RunView;
@@ -55,11 +59,15 @@ pub enum View {
     Audit,
     /// What was done here and what happened.
     Log,
+    /// The event table: types, why events are there, events.
+    Events,
+    /// Queues that go by themselves, what is lost first in front.
+    Expiring,
 }
 
 impl View {
     /// In the order of the tabs.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Overview,
         Self::Queues,
         Self::Endpoints,
@@ -69,6 +77,8 @@ impl View {
         Self::Runs,
         Self::Audit,
         Self::Log,
+        Self::Events,
+        Self::Expiring,
     ];
 
     /// As written on its tab.
@@ -84,6 +94,8 @@ impl View {
             Self::Runs => "Runs",
             Self::Audit => "Audit",
             Self::Log => "Log",
+            Self::Events => "Events",
+            Self::Expiring => "Expiring",
         }
     }
 
@@ -94,9 +106,12 @@ impl View {
             Self::Overview => "Over",
             Self::Endpoints => "Endp",
             Self::Retries => "Retry",
-            Self::Policies => "Policy",
+            Self::Policies => "Pol",
             Self::Dead => "Dead",
-            Self::Queues | Self::Runs | Self::Audit | Self::Log => self.title(),
+            Self::Queues => "Queue",
+            Self::Events => "Event",
+            Self::Expiring => "Exp",
+            Self::Runs | Self::Audit | Self::Log => self.title(),
         }
     }
 }
@@ -111,6 +126,10 @@ pub enum Mode {
     Filter(Input),
     /// The form of a policy.
     Policy(Box<PolicyForm>),
+    /// The form of a type's metadata or a subscription's options.
+    Document(Box<DocumentForm>),
+    /// The time that events are due at.
+    When(Box<WhenForm>),
     /// A confirmation.
     Dialog(Box<Dialog>),
     /// The line behind `:`.
@@ -196,7 +215,7 @@ pub struct State {
     /// What takes the keys.
     pub mode: Mode,
     /// The form that the confirmation in front was asked from: cancelling goes back to it.
-    pub behind: Option<Box<PolicyForm>>,
+    pub behind: Option<Box<Mode>>,
     /// The queues.
     pub queues: Table<QueueRow>,
     /// The endpoints.
@@ -217,6 +236,10 @@ pub struct State {
     pub policies: FedList<PolicyView>,
     /// The audit.
     pub audit: FedList<AuditEntry>,
+    /// The event table.
+    pub events: EventsView,
+    /// Queues that go by themselves.
+    pub expiring: FedList<ExpiringQueue>,
     /// First entry of the log that is shown.
     pub log_scroll: usize,
     /// Open details, the innermost last; empty: the view is in front.
@@ -320,6 +343,8 @@ impl State {
             runs: FedList::default(),
             policies: FedList::default(),
             audit: FedList::default(),
+            events: EventsView::default(),
+            expiring: FedList::default(),
             log_scroll: 0,
             details: Vec::new(),
             tasks: Vec::new(),
@@ -355,6 +380,7 @@ impl State {
             Some(Subject::Policy(_)) => View::Policies,
             Some(Subject::Run(_)) => View::Runs,
             Some(Subject::Letter(_)) => View::Dead,
+            Some(Subject::Event(_) | Subject::EventType(_)) => View::Events,
             None => self.view,
         }
     }
@@ -371,6 +397,8 @@ impl State {
             View::Policies => Some(&self.policies.table),
             View::Runs => Some(&self.runs.table),
             View::Audit => Some(&self.audit.table),
+            View::Events => Some(self.events.list()),
+            View::Expiring => Some(&self.expiring.table),
             View::Overview | View::Log => None,
         }
     }
@@ -384,7 +412,10 @@ impl State {
             View::Policies => Some(&self.policies.feed),
             View::Runs => Some(&self.runs.feed),
             View::Audit => Some(&self.audit.feed),
-            View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => None,
+            View::Events => Some(self.events.feed()),
+            // The overview says what is lost next.
+            View::Expiring | View::Overview => Some(&self.expiring.feed),
+            View::Queues | View::Endpoints | View::Retries | View::Log => None,
         }
     }
 
@@ -395,7 +426,27 @@ impl State {
             View::Policies => Some(&mut self.policies.feed),
             View::Runs => Some(&mut self.runs.feed),
             View::Audit => Some(&mut self.audit.feed),
-            View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => None,
+            View::Events => Some(self.events.feed_mut()),
+            View::Expiring | View::Overview => Some(&mut self.expiring.feed),
+            View::Queues | View::Endpoints | View::Retries | View::Log => None,
+        }
+    }
+
+    /// Another question is asked: those that were under way are answered no more.
+    pub(super) fn forget_questions(&mut self) {
+        let feeds = [
+            &mut self.audit.feed,
+            &mut self.policies.feed,
+            &mut self.runs.feed,
+            &mut self.dead_groups.feed,
+            &mut self.dead_letters.feed,
+            &mut self.events.types.feed,
+            &mut self.events.groups.feed,
+            &mut self.events.events.feed,
+            &mut self.expiring.feed,
+        ];
+        for feed in feeds {
+            feed.asked = None;
         }
     }
 
@@ -407,6 +458,10 @@ impl State {
             FeedQuery::Runs { .. } => &mut self.runs.feed,
             FeedQuery::DeadGroups { .. } => &mut self.dead_groups.feed,
             FeedQuery::DeadLetters { .. } => &mut self.dead_letters.feed,
+            FeedQuery::EventTypes => &mut self.events.types.feed,
+            FeedQuery::EventGroups { .. } => &mut self.events.groups.feed,
+            FeedQuery::Events { .. } => &mut self.events.events.feed,
+            FeedQuery::Expiring => &mut self.expiring.feed,
         }
     }
 
@@ -420,6 +475,8 @@ impl State {
             View::Policies => Some(&mut self.policies.table),
             View::Runs => Some(&mut self.runs.table),
             View::Audit => Some(&mut self.audit.table),
+            View::Events => Some(self.events.list_mut()),
+            View::Expiring => Some(&mut self.expiring.table),
             View::Overview | View::Log => None,
         }
     }
@@ -447,6 +504,10 @@ impl State {
         self.runs.table.set_page(page);
         self.policies.table.set_page(page);
         self.audit.table.set_page(page);
+        self.events.types.table.set_page(page);
+        self.events.groups.table.set_page(page);
+        self.events.events.table.set_page(page);
+        self.expiring.table.set_page(page);
     }
 
     /// What to look at first, the worst in front: endpoints, then queues that stand still by themselves.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::detail::{DetailTab, Subject};
+use super::events::{GroupRow, TypeChoice};
 use super::state::{State, View};
 use crate::engine::dead::DeadGroup;
 
@@ -17,6 +18,8 @@ pub struct Spot {
     pub view: View,
     /// The open group of dead letters.
     pub group: Option<Arc<DeadGroup>>,
+    /// The event type whose events are looked at, and why they are there.
+    pub events: (Option<TypeChoice>, Option<Arc<GroupRow>>),
     /// Open details, the innermost last, each at its part.
     pub details: Vec<(Subject, DetailTab)>,
     /// The filter of the list.
@@ -37,6 +40,7 @@ impl Spot {
         Self {
             view: state.view,
             group: state.dead_group.clone().filter(|_| state.view == View::Dead),
+            events: (state.events.choice.clone(), state.events.group.clone()),
             details: state
                 .details
                 .iter()
@@ -52,7 +56,10 @@ impl Spot {
         let fingerprint = |spot: &Self| spot.group.as_ref().map(|group| group.fingerprint.clone());
         let subjects =
             |spot: &Self| -> Vec<Subject> { spot.details.iter().map(|(subject, _)| subject.clone()).collect() };
-        self.view != other.view || fingerprint(self) != fingerprint(other) || subjects(self) != subjects(other)
+        let reason = |spot: &Self| spot.events.1.as_ref().map(|group| group.id.clone());
+        let events = self.events.0 != other.events.0 || reason(self) != reason(other);
+        (events && self.view == View::Events)
+            || self.view != other.view || fingerprint(self) != fingerprint(other) || subjects(self) != subjects(other)
     }
 }
 

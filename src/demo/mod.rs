@@ -1,11 +1,12 @@
-//! The demo: everything embedded in a directory, with its own traffic and six endpoints that behave
-//! differently, so that the first minute shows what the program is for.
+//! The demo: everything embedded in a directory, with its own traffic, events and jobs, and six endpoints that
+//! behave differently, so that the first minute shows what the program is for.
 //!
 //! [`Demo`] is the parts at work: an engine for a console or an API to look at. [`run`] plays it without
 //! a screen, tells what happens to a writer and answers with the report. Whether order was kept and
 //! nothing lost is judged from outside the engine, by what receivers got. Left out on purpose: printing
 //! and signals, which belong to the caller.
 
+mod events;
 mod ledger;
 mod observer;
 mod plan;
@@ -91,6 +92,8 @@ impl Demo {
         save_policies(&store, &receivers.endpoints, plan).await?;
         let sender = HttpSender::new(sender_settings(plan, &settings), clock.clone())?;
         let engine = Engine::new(store, Arc::clone(&broker), sender, settings, clock.clone());
+        events::handle(&engine, &clock)?;
+        events::prepare(&engine).await?;
         let observer = Observer::default();
         let observing = ambient::spawn("demo observer", observer.clone().run(engine.events(), clock.clone()));
         let (stop, over) = (CancellationToken::new(), CancellationToken::new());
@@ -102,7 +105,7 @@ impl Demo {
             }
         });
         Ok(Self {
-            traffic: Traffic::start(&engine, &ledger, &receivers.endpoints, plan)?,
+            traffic: Traffic::start(&engine, &clock, &ledger, &receivers.endpoints, plan)?,
             begun: clock.uptime(),
             plan: plan.clone(),
             engine,
@@ -255,6 +258,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         workers: 64,
         job_queue_ttl: crate::domain::job::JOB_QUEUE_TTL,
         leftover_pattern: crate::engine::leftovers(),
+        save_before_expiry: false,
         prefetch: 1,
         request_timeout: Duration::from_secs(5),
         linger: Duration::from_secs(1),

@@ -90,6 +90,7 @@ impl Observer {
             }
             Event::DeadLettered { .. }
             | Event::QueueEnded(_)
+            | Event::QueueGone { .. }
             | Event::QueueRefused { .. }
             | Event::Connection { .. } => {}
         }

@@ -201,10 +201,10 @@ async fn outages(
             "demo receiver",
             server::serve(listening, Arc::clone(&receiver), up.clone()),
         );
-        wait(&stop, up_for).await;
+        ambient::wait(&stop, up_for).await;
         up.cancel();
         let _ = served.await;
-        wait(&stop, plan.down_for).await;
+        ambient::wait(&stop, plan.down_for).await;
         up_for = plan.up_for;
         listener = listen_again(address, &stop).await;
     }
@@ -217,17 +217,9 @@ async fn listen_again(address: SocketAddr, stop: &CancellationToken) -> Option<T
             Ok(listener) => return Some(listener),
             Err(error) => tracing::warn!(error = ?error, "a demo endpoint cannot come back yet"),
         }
-        wait(stop, REBIND_PAUSE).await;
+        ambient::wait(stop, REBIND_PAUSE).await;
     }
     None
-}
-
-/// Waits for `span`, or until `stop`.
-pub(super) async fn wait(stop: &CancellationToken, span: Duration) {
-    tokio::select! {
-        () = tokio::time::sleep(span) => {}
-        () = stop.cancelled() => {}
-    }
 }
 
 #[cfg(test)]

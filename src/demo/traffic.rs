@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::ledger::Ledger;
 use super::plan::DemoPlan;
-use super::receivers::{Behaviour, DemoEndpoint, wait};
-use crate::ambient;
+use super::receivers::{Behaviour, DemoEndpoint};
+use crate::ambient::{self, Clock};
 use crate::domain::id::{ExecutionId, IdError, NotificationId};
 use crate::engine::{Ended, Engine, NewNotification};
 
@@ -61,6 +61,7 @@ pub(super) struct Traffic {
 impl Traffic {
     pub(super) fn start(
         engine: &Engine,
+        clock: &Clock,
         ledger: &Ledger,
         endpoints: &[DemoEndpoint],
         plan: &DemoPlan,
@@ -83,6 +84,8 @@ impl Traffic {
                 publisher.run(first, plan.step, quiet.clone()),
             ));
         }
+        let events = super::events::play(engine.clone(), clock.clone(), plan.step, quiet.clone());
+        tasks.push(ambient::spawn("demo events", events));
         Ok(Self { quiet, tasks, ended })
     }
 
@@ -112,7 +115,7 @@ struct Publisher {
 
 impl Publisher {
     async fn run(self, first: Duration, step: Duration, quiet: CancellationToken) {
-        wait(&quiet, first).await;
+        ambient::wait(&quiet, first).await;
         let mut healthy = 0_u64;
         let turns = TURNS.iter().cycle().skip(usize::try_from(self.index * 5).unwrap_or(0));
         for (number, behaviour) in (1_u64..).zip(turns) {
@@ -127,7 +130,7 @@ impl Publisher {
                     self.end(endpoint).await;
                 }
             }
-            wait(&quiet, step).await;
+            ambient::wait(&quiet, step).await;
         }
     }
 

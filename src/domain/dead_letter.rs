@@ -393,7 +393,8 @@ fn what(status: Option<u16>, error: Option<&str>, reason: &str) -> String {
 }
 
 /// An error without what is different each time: numbers and long ids become `#`.
-fn kind_of(error: &str) -> String {
+#[must_use]
+pub fn kind_of(error: &str) -> String {
     let line = error.lines().next().unwrap_or_default();
     let is_id = |word: &str| {
         word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')

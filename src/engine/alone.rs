@@ -24,7 +24,7 @@ impl Inner {
         let mut watched = Watched::default();
         while !stop.is_cancelled() {
             if self.others_deliver(&mut watched).await {
-                wait(&stop, LOOK).await;
+                ambient::wait(&stop, LOOK).await;
                 continue;
             }
             let mine = stop.child_token();
@@ -33,7 +33,7 @@ impl Inner {
             mine.cancel();
             let _ = watching.await;
             delivered?;
-            wait(&stop, PATIENCE.mul_f64(1.0 + 2.0 * ambient::roll())).await;
+            ambient::wait(&stop, PATIENCE.mul_f64(1.0 + 2.0 * ambient::roll())).await;
         }
         Ok(())
     }
@@ -74,14 +74,7 @@ impl Inner {
                 return;
             }
             seen = other;
-            wait(&mine, LOOK).await;
+            ambient::wait(&mine, LOOK).await;
         }
-    }
-}
-
-async fn wait(stop: &CancellationToken, span: Duration) {
-    tokio::select! {
-        () = tokio::time::sleep(span) => {}
-        () = stop.cancelled() => {}
     }
 }

@@ -8,6 +8,7 @@ use crate::domain::run::RunWish;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+use super::expiring::{ExpiringOrder, ExpiringOutcome};
 use super::policies::{PolicyAct, PolicyEdit, PolicyView};
 use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};
@@ -54,6 +55,8 @@ pub enum Command {
         /// What is wanted.
         wish: RunWish,
     },
+    /// Save, purge, restore or extend queues with a lifetime.
+    Expiring(ExpiringOrder),
     /// Set, unset or restore a retry policy; it applies to what waits already.
     Policy(PolicyEdit),
 }
@@ -79,6 +82,7 @@ impl Command {
                 RunWish::Resume => "run resume",
                 RunWish::Cancel => "run cancel",
             },
+            Self::Expiring(order) => order.name(),
             Self::Policy(edit) => match edit.act {
                 PolicyAct::Set(_) => "policy set",
                 PolicyAct::Unset => "policy unset",
@@ -258,6 +262,8 @@ pub enum Done {
     Run(Box<RunView>),
     /// The dead letter as it will be sent.
     Edited(Box<EditedLetter>),
+    /// What came of each queue or save.
+    Expiring(Vec<ExpiringOutcome>),
     /// The policy as it is now.
     Policy(Box<PolicyView>),
 }

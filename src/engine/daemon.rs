@@ -38,7 +38,7 @@ impl Inner {
                 // What the store refuses to this program or its settings, no waiting mends.
                 Err(error) if error.is_unreachable() || (!first && !matches!(error, EngineError::Refused { .. })) => {
                     tracing::warn!(error = ?error, "cannot begin to deliver yet");
-                    wait(&stop, Duration::from_secs(1)).await;
+                    ambient::wait(&stop, Duration::from_secs(1)).await;
                 }
                 Err(error) => {
                     deadline.abort();
@@ -67,7 +67,7 @@ impl Inner {
                 Ok(()) => return Ok(()),
                 Err(error @ (BrokerError::Unreachable { .. } | BrokerError::Unknown { .. })) => {
                     tracing::warn!(error = ?error, "waiting for the broker");
-                    wait(stop, Duration::from_secs(1)).await;
+                    ambient::wait(stop, Duration::from_secs(1)).await;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -121,7 +121,7 @@ impl Inner {
             if stop.is_cancelled() {
                 return;
             }
-            wait(stop, Duration::from_secs(1)).await;
+            ambient::wait(stop, Duration::from_secs(1)).await;
         }
     }
 
@@ -140,6 +140,7 @@ impl Inner {
             ambient::spawn("signals", me().follow_signals(tell.clone(), generation.clone())),
             ambient::spawn("rules", me().watch_rules(tell.clone(), generation.clone())),
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
+            ambient::spawn("janitor", me().keep_lifetimes(id, generation.clone())),
             ambient::spawn("runs", me().tend_runs(generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {
@@ -188,12 +189,5 @@ impl Inner {
             }
         }
         Ok(())
-    }
-}
-
-async fn wait(stop: &CancellationToken, span: Duration) {
-    tokio::select! {
-        () = tokio::time::sleep(span) => {}
-        () = stop.cancelled() => {}
     }
 }

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::dispatch::Tell;
 use super::{Event, Inner};
+use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
 use crate::telemetry::names;
 
@@ -133,7 +134,7 @@ impl Inner {
             let whole = spent.saturating_add(pause).as_secs_f64().max(f64::EPSILON);
             metrics::gauge!(names::LISTING_SHARE).set(listing.as_secs_f64() / whole);
             tokio::select! {
-                () = rest(&generation, pause) => {}
+                () = ambient::wait(&generation, pause) => {}
                 () = self.sweep_now.notified() => {}
             }
         }
@@ -176,12 +177,5 @@ impl Inner {
             }
         }
         Ok(listed.took)
-    }
-}
-
-async fn rest(generation: &CancellationToken, pause: Duration) {
-    tokio::select! {
-        () = tokio::time::sleep(pause) => {}
-        () = generation.cancelled() => {}
     }
 }

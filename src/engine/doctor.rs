@@ -11,6 +11,7 @@ impl Inner {
         let mut checks = self.broker_checks().await;
         checks.extend(self.store_checks().await);
         checks.extend(self.daemon_checks().await);
+        checks.extend(self.preflight_checks().await);
         checks
     }
 
@@ -100,7 +101,7 @@ impl Inner {
     }
 }
 
-fn fine(name: &str, found: String) -> Check {
+pub(super) fn fine(name: &str, found: String) -> Check {
     Check {
         name: name.to_owned(),
         result: CheckResult::Fine,
@@ -109,7 +110,7 @@ fn fine(name: &str, found: String) -> Check {
     }
 }
 
-fn warning(name: &str, found: String, mend: &str) -> Check {
+pub(super) fn warning(name: &str, found: String, mend: &str) -> Check {
     Check {
         name: name.to_owned(),
         result: CheckResult::Warning,

@@ -3,7 +3,10 @@
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+
+use super::expiring::Gone;
 
 /// Something happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +35,17 @@ pub enum Event {
         queue: QueueName,
         /// Why.
         reason: String,
+    },
+    /// A queue with a lifetime is gone.
+    QueueGone {
+        /// Which.
+        queue: QueueName,
+        /// How.
+        how: Gone,
+        /// Messages that were in it when it was seen last.
+        messages: Option<u64>,
+        /// When that was.
+        seen_at: Timestamp,
     },
     /// Broker or store went away or came back.
     Connection {

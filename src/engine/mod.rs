@@ -30,6 +30,7 @@ mod meters;
 pub mod observe;
 mod plans;
 pub mod policies;
+mod preflight;
 mod publisher;
 pub mod query;
 mod queue_pages;
@@ -89,6 +90,8 @@ pub struct EngineSettings {
     pub job_queue_ttl: Duration,
     /// Names of queues that should not live for ever.
     pub leftover_pattern: regex::Regex,
+    /// Whether the messages of a queue are saved before it expires.
+    pub save_before_expiry: bool,
     /// Messages in hand per queue.
     pub prefetch: u16,
     /// Deadline of one request.
@@ -194,6 +197,8 @@ struct Inner {
     /// Runs that this process works on.
     tending: Tending,
     dead: DeadRoom,
+    /// What queues were judged by last.
+    preflight: preflight::LastPreflight,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
@@ -235,6 +240,7 @@ impl Engine {
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),
+            preflight: preflight::LastPreflight::default(),
             delivering: watch::Sender::new(false),
             moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),

@@ -39,6 +39,7 @@ impl Inner {
     async fn make_plan(&self, command: Command) -> Result<Plan, EngineError> {
         let mut draft = match &command {
             Command::Policy(edit) => return self.plan_policy(edit).await,
+            Command::Expiring(order) => return self.plan_expiring(order).await,
             Command::Redeliver(target) => self.plan_redeliver(target).await?,
             Command::PauseQueue(queue) => {
                 self.plan_queue(queue, "pause", "nothing is sent from it until it is resumed")
@@ -206,11 +207,14 @@ impl Inner {
         if let Some(planned) = &plan.run {
             return self.execute_run(plan, planned, grant).await;
         }
-        let again = self.make_plan(plan.command.clone()).await?;
-        if again.hash != plan.hash {
-            return Err(EngineError::Refused {
-                why: "the plan is stale, what it was made for has changed: plan again".to_owned(),
-            });
+        // Queues with a lifetime are looked at again one by one, and those that changed are left.
+        if !matches!(plan.command, Command::Expiring(_)) {
+            let again = self.make_plan(plan.command.clone()).await?;
+            if again.hash != plan.hash {
+                return Err(EngineError::Refused {
+                    why: "the plan is stale, what it was made for has changed: plan again".to_owned(),
+                });
+            }
         }
         self.audit(plan, grant, "planned", "").await?;
         let result = self.perform(plan, grant).await;
@@ -267,6 +271,7 @@ impl Inner {
                 why: "the plan is stale: its run is not there".to_owned(),
             }),
             Command::Policy(edit) => self.change_policy(edit, grant).await,
+            Command::Expiring(order) => Ok(Done::Expiring(self.perform_expiring(order, grant).await?)),
             Command::DisableEndpoint(url) => {
                 let change = EndpointChange::Disable {
                     reason: format!("disabled by {}", grant.actor()),
@@ -477,7 +482,7 @@ pub(super) fn simple(title: String, target: String, effect: String) -> Plan {
 }
 
 /// Over everything that the plan shows. Depths move all the time and are left out, but for what is lost.
-fn hash(plan: &Plan) -> String {
+pub(super) fn hash(plan: &Plan) -> String {
     let mut text = format!("{:?}\n{}\n", plan.command, plan.title);
     for line in &plan.lines {
         let _ = writeln!(text, "{:?}", (&line.target, &line.now, &line.effect));

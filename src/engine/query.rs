@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion};
+pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion, SaveQuery};
 
 use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
-use super::expiring::ExpiringQueue;
+use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
 use super::policies::{PolicyPreview, PolicyView};
 use super::runs::{RunDetail, RunView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
@@ -97,7 +97,9 @@ pub enum Query {
     /// Daemons and other processes that take messages.
     Incarnations,
     /// Queues with a lifetime and leftovers, what is lost first in front.
-    Expiring,
+    Expiring(ExpiringQuery),
+    /// Messages that were saved from such queues, newest save first.
+    Saves(SaveQuery),
     /// Broker, rights, plugins, store, clock, with mends.
     Doctor,
     /// Whether broker and store can be reached.
@@ -159,7 +161,9 @@ pub enum Answer {
     /// To [`Query::Incarnations`].
     Incarnations(Vec<Incarnation>),
     /// To [`Query::Expiring`].
-    Expiring(Page<ExpiringQueue>),
+    Expiring(ExpiringPage),
+    /// To [`Query::Saves`].
+    Saves(Page<SaveRecord>),
     /// To [`Query::Doctor`].
     Doctor(Vec<Check>),
     /// To [`Query::Readiness`].

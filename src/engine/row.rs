@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::domain::findings::Finding;
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
@@ -55,6 +56,7 @@ struct Seldom {
     /// One that is not in the name.
     execution: Option<ExecutionId>,
     warnings: Vec<String>,
+    findings: Vec<Finding>,
     attempts: Option<(u32, u32)>,
 }
 
@@ -83,6 +85,8 @@ pub struct QueueFacts {
     pub why: Arc<str>,
     /// See [`QueueRow::warnings`].
     pub warnings: Vec<String>,
+    /// See [`QueueRow::findings`].
+    pub findings: Vec<Finding>,
     /// See [`QueueRow::attempts`].
     pub attempts: Option<(u32, u32)>,
     /// See [`QueueRow::kind`].
@@ -109,6 +113,7 @@ impl QueueFacts {
             owner: None,
             why: "".into(),
             warnings: Vec::new(),
+            findings: Vec::new(),
             attempts: None,
             kind,
             state: None,
@@ -126,6 +131,7 @@ impl From<QueueFacts> for QueueRow {
         let seldom = Seldom {
             execution: facts.execution.filter(|_| in_name.is_none()),
             warnings: facts.warnings,
+            findings: facts.findings,
             attempts: facts.attempts,
         };
         Self {
@@ -193,6 +199,12 @@ impl QueueRow {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         self.seldom.as_ref().map_or(&[], |seldom| &seldom.warnings)
+    }
+
+    /// What its arguments and the broker's policies will do to it in silence.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        self.seldom.as_ref().map_or(&[], |seldom| &seldom.findings)
     }
 
     /// Failed attempts of its head, and how many the schedule allows; `None`: it did not fail.

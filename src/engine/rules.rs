@@ -13,9 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::Inner;
 use super::dispatch::Tell;
 use crate::broker::BrokerPolicy;
-use crate::domain::broker_rules::{Judgement, Policy, applies, judge};
+use crate::domain::broker_rules::{Judgement, Policies, Policy, judge};
 use crate::domain::id::QueueName;
-use crate::domain::naming::QueueType;
 
 /// Between two readings of the policies.
 const READ: Duration = Duration::from_secs(10);
@@ -29,7 +28,7 @@ type Arguments = Arc<Vec<(String, String)>>;
 /// What is known of policies and arguments.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    policies: RwLock<(Vec<BrokerPolicy>, Arc<Vec<Policy>>)>,
+    policies: RwLock<(Vec<BrokerPolicy>, Arc<Policies>)>,
     /// They never change while a queue lives.
     arguments: Mutex<HashMap<QueueName, Arguments>>,
     /// Uptime in microseconds before which the broker is not asked for arguments again: it did not answer.
@@ -64,32 +63,33 @@ impl Rules {
             .cloned()
     }
 
-    fn policies(&self) -> Arc<Vec<Policy>> {
+    fn policies(&self) -> Arc<Policies> {
         Arc::clone(&self.policies.read().unwrap_or_else(PoisonError::into_inner).1)
     }
 
     /// Takes in the policies; true when they changed.
-    fn replace(&self, read: Vec<BrokerPolicy>, queue_type: QueueType) -> bool {
+    fn replace(&self, read: Vec<BrokerPolicy>) -> bool {
         let mut policies = self.policies.write().unwrap_or_else(PoisonError::into_inner);
         if policies.0 == read {
             return false;
         }
-        let compiled = read.iter().map(|policy| compiled(policy, queue_type)).collect();
-        *policies = (read, Arc::new(compiled));
+        let compiled = Arc::new(compiled(&read));
+        *policies = (read, compiled);
         true
     }
 }
 
-/// A policy as the domain matches it, for queues of one type.
-pub(super) fn compiled(policy: &BrokerPolicy, queue_type: QueueType) -> Policy {
-    Policy {
+/// The vhost's policies as the domain matches them.
+pub(super) fn compiled(policies: &[BrokerPolicy]) -> Policies {
+    let compiled = policies.iter().map(|policy| Policy {
         name: policy.name.clone(),
         pattern: Regex::new(&policy.pattern).ok(),
-        applies: applies(&policy.applies_to, queue_type),
+        apply_to: policy.applies_to.clone(),
         priority: policy.priority,
         operator: policy.operator,
         definition: policy.definition.clone(),
-    }
+    });
+    Policies::new(compiled.collect())
 }
 
 impl Inner {
@@ -137,7 +137,7 @@ impl Inner {
     pub(super) async fn read_rules(&self, tell: &mpsc::Sender<Tell>) {
         match self.broker.policies().await {
             Ok(read) => {
-                if self.rules.replace(read, self.settings.naming.queue_type)
+                if self.rules.replace(read)
                     && let Err(error) = self.judge_known(tell).await
                 {
                     tracing::warn!(error = ?error, "a changed broker policy is applied at the next attach");

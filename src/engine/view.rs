@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::Endpoint;
+use crate::domain::findings::Finding;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::policy::Phase;
@@ -47,6 +48,8 @@ pub struct QueueView {
     pub delivered: Option<u64>,
     /// What an operator should mend.
     pub warnings: Vec<String>,
+    /// What its arguments and the broker's policies will do to it in silence.
+    pub findings: Vec<Finding>,
     /// When the numbers were read.
     pub taken_at: Timestamp,
 }

@@ -16,6 +16,7 @@ pub mod postgres;
 mod record;
 mod rules;
 mod runs;
+mod saves;
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub use events::*;
 pub use policies::*;
 pub use record::*;
 pub use runs::*;
+pub use saves::*;
 
 /// A handle that is cheap to clone.
 pub type StoreHandle = Arc<dyn Store>;
@@ -90,6 +92,8 @@ pub trait Store:
     + EventTypes
     + EventClaims
     + EventOutbox
+    + Saves
+    + Lifetimes
     + std::fmt::Debug
 {
     /// `sqlite` or `postgres`, for people.

@@ -47,6 +47,22 @@ pub const EVENTS_MOVED: &str = "redrive_events_moved_total";
 pub const EVENTS_EXPIRED: &str = "redrive_events_expired_total";
 /// From the time at which an event was due to the start of its handling.
 pub const EVENT_LAG: &str = "redrive_event_lag_seconds";
+/// Queues with a lifetime.
+pub const EXPIRING_QUEUES: &str = "redrive_expiring_queues";
+/// Messages in queues that go within the hour.
+pub const EXPIRING_MESSAGES: &str = "redrive_expiring_messages";
+/// Queues with a lifetime that went, by `how`, and whether with `messages`.
+pub const QUEUES_GONE: &str = "redrive_expiring_queues_gone_total";
+/// Messages that were lost with a queue whose time was over, as last counted.
+pub const MESSAGES_EXPIRED: &str = "redrive_expired_messages_total";
+/// Messages saved from queues with a lifetime, by `cause`.
+pub const MESSAGES_SAVED: &str = "redrive_saved_messages_total";
+/// Saved messages that were put back.
+pub const MESSAGES_RESTORED: &str = "redrive_restored_messages_total";
+/// Queues purged, by what became of their `messages`.
+pub const QUEUES_PURGED: &str = "redrive_purged_queues_total";
+/// Share of the time that the janitor spends listing.
+pub const JANITOR_SHARE: &str = "redrive_janitor_share_ratio";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
@@ -152,6 +168,29 @@ pub const METRICS: &[Metric] = &[
         EVENT_LAG,
         "From the time at which an event was due to the start of its handling.",
     ),
+    gauge(EXPIRING_QUEUES, "Queues with a lifetime, and leftovers."),
+    gauge(
+        EXPIRING_MESSAGES,
+        "Messages in queues that go within the hour if nobody uses them.",
+    ),
+    counter(
+        QUEUES_GONE,
+        "Queues with a lifetime that went: expired, deleted, unknown; with messages in them or not.",
+    ),
+    counter(
+        MESSAGES_EXPIRED,
+        "Messages that were lost with a queue whose time was over, as last counted.",
+    ),
+    counter(
+        MESSAGES_SAVED,
+        "Messages saved from queues with a lifetime, by cause: save, purge, expiry.",
+    ),
+    counter(MESSAGES_RESTORED, "Saved messages that were put back."),
+    counter(
+        QUEUES_PURGED,
+        "Queues purged, by what became of their messages: saved, dropped, none.",
+    ),
+    gauge(JANITOR_SHARE, "Share of the time that the janitor spends listing, 0 to 1."),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

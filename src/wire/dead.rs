@@ -1,6 +1,5 @@
 //! Dead letters, their groups and their queues.
 
-use base64::Engine as _;
 use serde::Serialize;
 
 use crate::domain::dead_letter::{DeadLetter as Letter, Target, policy, response};
@@ -236,7 +235,7 @@ pub struct Detail {
 impl From<&DeadDetail> for Detail {
     fn from(detail: &DeadDetail) -> Self {
         let message = &detail.message;
-        let body = std::str::from_utf8(&message.body).ok().map(str::to_owned);
+        let (body, body_base64) = super::text_or_base64(&message.body);
         Self {
             letter: DeadLetter::from(&detail.letter),
             deaths: detail.history.deaths.iter().map(Death::from).collect(),
@@ -251,10 +250,8 @@ impl From<&DeadDetail> for Detail {
             app_id: message.app_id.clone(),
             headers: headers(message),
             whole: message.is_whole(),
-            body_base64: body
-                .is_none()
-                .then(|| base64::engine::general_purpose::STANDARD.encode(&message.body)),
             body,
+            body_base64,
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Jobs: their queues, and what comes from them.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use crate::domain::job::{JobId, JobPart, Lifetime};
@@ -114,11 +112,11 @@ impl JobListedShape {
 
 impl From<&Message> for Content {
     fn from(message: &Message) -> Self {
-        let text = std::str::from_utf8(&message.body).ok().map(str::to_owned);
+        let (body, body_base64) = super::text_or_base64(&message.body);
         Self {
             content_type: message.content_type.clone(),
-            body_base64: text.is_none().then(|| STANDARD.encode(&message.body)),
-            body: text,
+            body,
+            body_base64,
         }
     }
 }

@@ -20,6 +20,8 @@ pub mod queue;
 pub mod record;
 pub mod run;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -49,6 +51,15 @@ impl<T> List<T> {
             next_cursor: page.next_cursor.clone(),
             taken_at: time(page.taken_at),
         }
+    }
+}
+
+/// Bytes as text where they are UTF-8, else in base64: exactly one of the two.
+#[must_use]
+pub fn text_or_base64(bytes: &[u8]) -> (Option<String>, Option<String>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (Some(text.to_owned()), None),
+        Err(_) => (None, Some(STANDARD.encode(bytes))),
     }
 }
 

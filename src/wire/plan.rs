@@ -7,6 +7,7 @@ use crate::domain::endpoint::EndpointState;
 use crate::engine::{Danger, Done, Plan, Redelivered as RedeliveredView, Tested as TestedView};
 
 use super::endpoint::Endpoint;
+use super::expiring::ExpiringOutcomeShape;
 use super::policy::Policy;
 use super::queue::Queue;
 use super::run::{EditedLetter, Run, RunPlanShape};
@@ -143,6 +144,12 @@ pub fn done(done: &Done, asked: Asked) -> Value {
         Done::Endpoint(view) => to_value(&Endpoint::from(view.as_ref())),
         Done::Run(view) => to_value(&Run::from(view.as_ref())),
         Done::Edited(letter) => to_value(&EditedLetter::from(letter.as_ref())),
+        Done::Expiring(outcomes) => match (asked, outcomes.as_slice()) {
+            (Asked::One, [one]) => to_value(&ExpiringOutcomeShape::from(one)),
+            (Asked::One | Asked::Several, all) => {
+                to_value(&all.iter().map(ExpiringOutcomeShape::from).collect::<Vec<_>>())
+            }
+        },
         Done::Policy(view) => to_value(&Policy::from(view.as_ref())),
     }
 }

@@ -1,8 +1,8 @@
 //! Queues, what waits at their head, and messages that were looked at.
 
-use base64::Engine as _;
 use serde::Serialize;
 
+use crate::domain::findings::Finding;
 use crate::domain::message::{HeaderValue, Message};
 use crate::domain::notification::{HEADER_EXECUTION, HEADER_URL};
 use crate::domain::queue::{Head, Pause, Why};
@@ -31,7 +31,29 @@ pub struct Queue {
     pub head: Option<QueueHead>,
     pub delivered: Option<u64>,
     pub warnings: Vec<String>,
+    pub findings: Vec<FindingShape>,
     pub taken_at: Option<String>,
+}
+
+/// What will surprise about a queue.
+#[derive(Clone, Debug, Serialize)]
+pub struct FindingShape {
+    /// Names its kind.
+    pub code: &'static str,
+    /// What it would do.
+    pub effect: String,
+    /// What to do.
+    pub mend: &'static str,
+}
+
+impl From<&Finding> for FindingShape {
+    fn from(finding: &Finding) -> Self {
+        Self {
+            code: finding.code,
+            effect: finding.effect.clone(),
+            mend: finding.mend,
+        }
+    }
 }
 
 impl From<&QueueView> for Queue {
@@ -53,6 +75,7 @@ impl From<&QueueView> for Queue {
             head: view.head.as_ref().map(QueueHead::from),
             delivered: view.delivered,
             warnings: view.warnings.clone(),
+            findings: view.findings.iter().map(FindingShape::from).collect(),
             taken_at: time(view.taken_at),
         }
     }
@@ -213,7 +236,7 @@ impl From<&BrowsedMessage> for Browsed {
     fn from(browsed: &BrowsedMessage) -> Self {
         let message = &browsed.message;
         let (shown, truncated) = beginning(&message.body);
-        let text = std::str::from_utf8(shown).ok().map(ToOwned::to_owned);
+        let (body, body_base64) = super::text_or_base64(shown);
         Self {
             position: browsed.position,
             message_id: message.message_id.clone(),
@@ -225,10 +248,8 @@ impl From<&BrowsedMessage> for Browsed {
             headers: headers(message),
             body_bytes: message.body.len(),
             body_truncated: truncated,
-            body_base64: text
-                .is_none()
-                .then(|| base64::engine::general_purpose::STANDARD.encode(shown)),
-            body: text,
+            body,
+            body_base64,
             foreign: browsed.foreign.clone(),
             redelivered: browsed.redelivered,
         }
@@ -318,6 +339,7 @@ mod tests {
             head: None,
             delivered: Some(3),
             warnings: Vec::new(),
+            findings: Vec::new(),
             taken_at: Timestamp::from_seconds(0),
         }
     }

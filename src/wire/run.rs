@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -12,6 +11,7 @@ use crate::engine::runs::{self, Edit, ItemRecord, Order, OrderKind, RunDetail, R
 
 use super::input;
 use super::problem::Problem;
+use super::publish;
 use super::time;
 
 /// A run.
@@ -191,7 +191,7 @@ pub struct EditInput {
     /// The new body: a string, or any other JSON as its exact source.
     pub body: Option<Box<RawValue>>,
     /// The new body, in base64.
-    pub body_base64: Option<String>,
+    pub body_base64: Option<Box<RawValue>>,
     /// The new content type.
     pub content_type: Option<String>,
     /// Headers to set, or with null to remove.
@@ -204,20 +204,10 @@ pub struct EditInput {
 impl EditInput {
     /// The edit that it asks for.
     pub fn edit(self) -> Result<Edit, Problem> {
-        let body = match (self.body, self.body_base64) {
-            (Some(_), Some(_)) => return Err(Problem::field("body_base64", "give body or body_base64, not both")),
-            (Some(raw), None) => Some(match serde_json::from_str::<String>(raw.get()) {
-                Ok(text) => text.into_bytes(),
-                Err(_) => raw.get().as_bytes().to_vec(),
-            }),
-            (None, Some(text)) => {
-                let decoded = base64::engine::general_purpose::STANDARD.decode(text);
-                Some(decoded.map_err(|error| Problem::field("body_base64", error.to_string()))?)
-            }
-            (None, None) => None,
-        };
+        let given = self.body.is_some() || self.body_base64.is_some();
+        let (body, _) = publish::body(self.body.as_deref(), self.body_base64.as_deref())?;
         Ok(Edit {
-            body: body.map(Into::into),
+            body: given.then_some(body),
             content_type: self.content_type,
             headers: self.headers.into_iter().collect(),
         })

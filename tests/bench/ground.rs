@@ -110,6 +110,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         rates: std::collections::HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
         leftover_pattern: redrive::engine::leftovers(),
+        save_before_expiry: false,
     }
 }
 

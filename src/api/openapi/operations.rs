@@ -247,10 +247,45 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "Policy",
         )
     },
-    get(
-        "/v1/expiring",
-        "Queues that the broker deletes when nobody uses them, and leftovers; what is lost first in front.",
-        "ExpiringList",
+    Operation {
+        query: PAGE,
+        ..get(
+            "/v1/expiring",
+            "Queues that the broker deletes when nobody uses them, and leftovers; what is lost first in front.",
+            "ExpiringList",
+        )
+    },
+    Operation {
+        query: PAGE,
+        ..get(
+            "/v1/expiring/saves",
+            "Messages that were saved from such queues, newest first.",
+            "SaveList",
+        )
+    },
+    post(
+        "/v1/expiring/save",
+        "Move the messages of queues into the store.",
+        "ExpiringOrder",
+        "[ExpiringOutcome]",
+    ),
+    post(
+        "/v1/expiring/purge",
+        "Delete queues that nobody uses, by default those that outlived their time; messages are saved unless `drop`.",
+        "ExpiringOrder",
+        "[ExpiringOutcome]",
+    ),
+    post(
+        "/v1/expiring/restore",
+        "Put saved messages back, or into another queue.",
+        "ExpiringOrder",
+        "[ExpiringOutcome]",
+    ),
+    post(
+        "/v1/expiring/extend",
+        "Begin the time of queues anew.",
+        "ExpiringOrder",
+        "[ExpiringOutcome]",
     ),
     Operation {
         query: &[("within", "integer"), ("limit", "integer")],

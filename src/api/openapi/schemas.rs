@@ -22,14 +22,29 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "Queue",
         "name:string kind:string execution_id:string? url:string? ready:integer? unacked:integer? \
          state:string? why:Why? owner:string? oldest_age_s:integer? next_attempt_at:time? paused:boolean \
-         pause:Pause? head:Head? delivered:integer? warnings:[string] taken_at:time?",
+         pause:Pause? head:Head? delivered:integer? warnings:[string] findings:[Finding] taken_at:time?",
     ),
     ("Why", "code:string text:string until:time?"),
     (
         "Expiring",
         "name:string ttl_s:number? idle_s:number? expires_at:time? estimated:boolean consumers:integer? \
-         messages:integer? kind:string",
+         messages:integer? bytes:integer? kind:string over:boolean extends:string? extends_not:string? seen_at:time?",
     ),
+    (
+        "ExpiringOrder",
+        "queue:string queues:[string] reason:string drop:boolean ttl_s:number save:string saves:[string] to:string",
+    ),
+    (
+        "ExpiringOutcome",
+        "name:string result:string why:string? save:string? messages:integer bytes:integer expires_at:time?",
+    ),
+    (
+        "Save",
+        "id:string queue:string cause:string state:string actor:string reason:string? messages:integer bytes:integer \
+         left:integer at:time? until:time?",
+    ),
+    ("SaveList", "items:[Save] next_cursor:string? taken_at:time?"),
+    ("Finding", "code:string effect:string mend:string"),
     ("Pause", "by:string reason:string? at:time?"),
     (
         "Head",
@@ -113,7 +128,10 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ("SubscriptionList", "items:[Subscription] next_cursor:string?"),
     ("QueueList", "items:[Queue] next_cursor:string? taken_at:time?"),
     ("EndpointList", "items:[Endpoint] next_cursor:string? taken_at:time?"),
-    ("ExpiringList", "items:[Expiring] next_cursor:string? taken_at:time?"),
+    (
+        "ExpiringList",
+        "items:[Expiring] next_cursor:string? taken_at:time? total:integer soon_queues:integer soon_messages:integer",
+    ),
     ("RetryList", "items:[Retry] next_cursor:string? taken_at:time?"),
     ("AttemptList", "items:[Attempt] next_cursor:string? taken_at:time?"),
     ("AuditList", "items:[Audit] next_cursor:string? taken_at:time?"),

@@ -48,6 +48,17 @@ pub(super) async fn declare(shared: &Shared, queue: &QueueName, lifetime: Lifeti
     }
 }
 
+/// The lifetime that listed arguments say.
+pub(super) fn lifetime_in(arguments: &[(String, String)]) -> Lifetime {
+    let millis = arguments
+        .iter()
+        .find(|(name, _)| name == "x-expires")
+        .and_then(|(_, millis)| millis.parse().ok());
+    millis
+        .and_then(|millis| Lifetime::of(Duration::from_millis(millis)).ok())
+        .unwrap_or(Lifetime::Never)
+}
+
 /// Sweeps when something is over, until the broker is closed.
 pub(super) async fn run(shared: Weak<Shared>) {
     loop {

@@ -34,7 +34,7 @@ use crate::broker::{
 use crate::domain::id::QueueName;
 use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
-use crate::domain::naming::Naming;
+use crate::domain::naming::{Naming, QueueType};
 use crate::sqlite::SqliteFile;
 use attachment::Attachment;
 use rescued::RescuedRow;
@@ -168,6 +168,17 @@ impl Broker for Embedded {
         expiry::declare(&self.0, queue, lifetime).await
     }
 
+    async fn declare_again(&self, queue: &QueueName, arguments: &[(String, String)]) -> Result<(), BrokerError> {
+        expiry::declare(&self.0, queue, expiry::lifetime_in(arguments)).await
+    }
+
+    async fn renew(&self, queue: &QueueName) -> Result<Look, BrokerError> {
+        if let Some(listed) = self.queue_detail(queue).await? {
+            self.declare_again(queue, &listed.arguments).await?;
+        }
+        self.look(queue).await
+    }
+
     async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError> {
         self.0.set_bound("unbind", queue, false).await.map(|_| ())
     }
@@ -189,6 +200,16 @@ impl Broker for Embedded {
             return Ok(Deleted::InUse);
         }
         self.0.delete(queue, Deletion::OnlyUnused).await
+    }
+
+    async fn delete_unused(&self, queue: &QueueName, _: QueueType) -> Result<Deleted, BrokerError> {
+        // Only what nobody can publish to is deleted.
+        self.unbind(queue).await?;
+        let deleted = self.delete_empty(queue).await?;
+        if deleted == Deleted::InUse {
+            self.bind(queue).await?;
+        }
+        Ok(deleted)
     }
 
     async fn delete_whole(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
@@ -297,6 +318,17 @@ impl Broker for Embedded {
 
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
         Ok(Vec::new())
+    }
+
+    async fn policy_put(&self, _: &BrokerPolicy) -> Result<(), BrokerError> {
+        Err(BrokerError::Failed {
+            operation: "set policy",
+            detail: "the embedded broker has no policies".to_owned(),
+        })
+    }
+
+    async fn policy_remove(&self, _: &str) -> Result<(), BrokerError> {
+        Ok(())
     }
 
     async fn connections_close(&self, _name: &str) -> Result<u32, BrokerError> {

@@ -189,6 +189,7 @@ impl Shared {
             queue_type: Some("embedded".to_owned()),
             ready: Some(unsigned(counted.messages).saturating_sub(usage.in_hand)),
             unacked: Some(usage.in_hand),
+            bytes: counted.bytes.map(unsigned),
             consumers: Some(usage.consumers),
             // A lifetime counts from the last use, which a publish is not.
             idle_since: (usage.consumers == 0).then(|| match counted.expires_ms {

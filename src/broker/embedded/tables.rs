@@ -79,12 +79,14 @@ const QUEUES_SINCE: &str = "SELECT id, name FROM broker_queue WHERE id > ? ORDER
 const QUEUES_COUNT: &str = "SELECT count(*) FROM broker_queue WHERE instr(name, ?) > 0";
 const QUEUES_PAGE: &str = "SELECT id, name, used_at, expires_ms,
         (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages,
+        NULL AS bytes,
         (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message
             WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at,
         (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at
     FROM broker_queue AS q WHERE instr(name, ?1) > 0 ORDER BY name LIMIT ?2 OFFSET ?3";
 const QUEUE_COUNTS: &str = "SELECT id, name, used_at, expires_ms,
         (SELECT count(*) FROM broker_message WHERE queue = q.id) AS messages,
+        (SELECT coalesce(sum(size), 0) FROM broker_message WHERE queue = q.id) AS bytes,
         (SELECT coalesce(timestamp_s * 1000000, published_at) FROM broker_message
             WHERE queue = q.id ORDER BY id LIMIT 1) AS oldest_at,
         (SELECT published_at FROM broker_message WHERE queue = q.id ORDER BY id DESC LIMIT 1) AS newest_at
@@ -130,6 +132,8 @@ pub(super) struct Counted {
     pub(super) id: i64,
     pub(super) name: String,
     pub(super) messages: i64,
+    /// Their size, where it was asked for.
+    pub(super) bytes: Option<i64>,
     /// When its first message was created as its publisher said, else when it was published.
     pub(super) oldest_at: Option<Timestamp>,
     /// The later of its last detachment and its newest message.
@@ -500,6 +504,7 @@ fn counted(row: &SqliteRow) -> Sql<Counted> {
         id: row.try_get("id")?,
         name: row.try_get("name")?,
         messages: row.try_get("messages")?,
+        bytes: row.try_get("bytes")?,
         oldest_at: oldest_at.map(Timestamp::from_micros),
         used_at: Timestamp::from_micros(newest_at.map_or(used_at, |newest| newest.max(used_at))),
         expires_ms: row.try_get("expires_ms")?,

@@ -178,8 +178,12 @@ impl Admin {
         }
     }
 
-    pub(super) async fn delete_empty(&self, queue: &ShortString) -> Result<Deleted, BrokerError> {
-        match self.queue_type {
+    pub(super) async fn delete_empty(
+        &self,
+        queue: &ShortString,
+        queue_type: QueueType,
+    ) -> Result<Deleted, BrokerError> {
+        match queue_type {
             QueueType::Classic => {
                 let line = self.line().await?;
                 if self.look_on(&line, queue).await? == Look::Missing {

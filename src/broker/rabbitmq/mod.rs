@@ -280,6 +280,15 @@ impl Broker for RabbitMq {
         prepare::expiring(self, &short(queue.as_str())?, lifetime).await
     }
 
+    async fn declare_again(&self, queue: &QueueName, arguments: &[(String, String)]) -> Result<(), BrokerError> {
+        prepare::again(self, &short(queue.as_str())?, arguments).await
+    }
+
+    async fn renew(&self, queue: &QueueName) -> Result<Look, BrokerError> {
+        // A passive declare counts as use, whatever the arguments are.
+        self.look(queue).await
+    }
+
     async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError> {
         self.admin.unbind(&short(queue.as_str())?).await
     }
@@ -289,7 +298,12 @@ impl Broker for RabbitMq {
     }
 
     async fn delete_empty(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
-        self.admin.delete_empty(&short(queue.as_str())?).await
+        let queue_type = self.settings.naming.queue_type;
+        self.admin.delete_empty(&short(queue.as_str())?, queue_type).await
+    }
+
+    async fn delete_unused(&self, queue: &QueueName, queue_type: QueueType) -> Result<Deleted, BrokerError> {
+        self.admin.delete_empty(&short(queue.as_str())?, queue_type).await
     }
 
     async fn delete_whole(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
@@ -359,6 +373,14 @@ impl Broker for RabbitMq {
 
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
         self.management()?.policies().await
+    }
+
+    async fn policy_put(&self, policy: &BrokerPolicy) -> Result<(), BrokerError> {
+        self.management()?.policy_put(policy).await
+    }
+
+    async fn policy_remove(&self, name: &str) -> Result<(), BrokerError> {
+        self.management()?.policy_remove(name).await
     }
 
     async fn connections_close(&self, name: &str) -> Result<u32, BrokerError> {

@@ -59,6 +59,39 @@ pub(super) async fn expiring(broker: &RabbitMq, queue: &ShortString, lifetime: L
     bound(broker, queue, queue).await
 }
 
+/// A queue as one of that name was listed, bound by its name.
+pub(super) async fn again(
+    broker: &RabbitMq,
+    queue: &ShortString,
+    arguments: &[(String, String)],
+) -> Result<(), BrokerError> {
+    let mut table = FieldTable::default();
+    for (name, value) in arguments {
+        table.insert(short(name)?, argument(name, value));
+    }
+    declared(broker, queue, table).await?;
+    bound(broker, queue, queue).await
+}
+
+/// A listed argument as AMQP has it: the ones that count are numbers, the ones that switch are truth values.
+fn argument(name: &str, value: &str) -> AMQPValue {
+    let is_text = matches!(
+        name,
+        "x-queue-type"
+            | "x-dead-letter-exchange"
+            | "x-dead-letter-routing-key"
+            | "x-dead-letter-strategy"
+            | "x-overflow"
+            | "x-queue-mode"
+            | "x-queue-leader-locator"
+    );
+    match (is_text, value.parse::<i64>(), value.parse::<bool>()) {
+        (false, Ok(number), _) => AMQPValue::LongLongInt(number),
+        (false, _, Ok(flag)) => AMQPValue::Boolean(flag),
+        (_, _, _) => text(value),
+    }
+}
+
 /// Opens the spare connection, making the vhost and the rights if it may and must.
 async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
     let Err(refused) = broker.admin.line().await else {

@@ -20,9 +20,9 @@ const SECTIONS: &[HelpSection] = &[
     HelpSection::new(
         "Act (planned, then confirmed)",
         ActionId::Redeliver,
-        ActionId::RestoreLetters,
+        ActionId::Unsubscribe,
     ),
-    HelpSection::new("Look", ActionId::PolicyHistory, ActionId::PayloadForm),
+    HelpSection::new("Look", ActionId::OpenType, ActionId::PayloadForm),
     HelpSection::new(
         "Go to what belongs to it",
         ActionId::RelatedQueues,

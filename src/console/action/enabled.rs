@@ -4,7 +4,7 @@ use super::{ActionId, Reason};
 use crate::console::detail::{DetailTab, Subject};
 use crate::console::state::{Link, State, View};
 use crate::console::table::List;
-use crate::console::update::{dead, relatives, scope, undo as undoing};
+use crate::console::update::{dead, events, relatives, scope, undo as undoing};
 
 type Possible = Result<(), Reason>;
 
@@ -34,6 +34,9 @@ pub(super) fn unmark(state: &State) -> Possible {
 
 pub(super) fn open(state: &State) -> Possible {
     match state.details.last() {
+        Some(detail) if detail.event_type().is_some() && detail.tab != DetailTab::Subscriptions => {
+            Err("it leads nowhere: Tab shows its subscriptions".into())
+        }
         Some(detail) => require(detail.leads_to().is_some(), "its endpoint is not known"),
         None if state.view == View::Overview => require(state.worst().is_some(), "nothing is wrong"),
         None if state.view == View::Audit => {
@@ -122,6 +125,7 @@ fn fresh(state: &State) -> Possible {
 pub(super) fn back(state: &State) -> Possible {
     let something = !state.details.is_empty()
         || (state.view == View::Dead && state.dead_group.is_some())
+        || (state.view == View::Events && state.events.choice.is_some())
         || state.list().is_some_and(|list| {
             let marks = list.mark_counts();
             !list.filter().text.is_empty() || marks.shown + marks.hidden + marks.gone > 0
@@ -134,7 +138,7 @@ pub(super) fn browse(state: &State) -> Possible {
     match state.details.last().map(|detail| &detail.subject) {
         Some(Subject::Queue(_)) => Ok(()),
         Some(Subject::Endpoint(_)) => Err("an endpoint has no messages: open one of its queues".into()),
-        Some(Subject::Policy(_) | Subject::Run(_) | Subject::Letter(_)) => Err("only a queue has messages".into()),
+        Some(_) => Err("only a queue has messages".into()),
         None => Err("open a queue first".into()),
     }
 }
@@ -236,6 +240,42 @@ pub(super) fn cancel_run(state: &State) -> Possible {
 pub(super) fn restore_letters(state: &State) -> Possible {
     writable(state)?;
     scope::discarded(state).map(drop)
+}
+
+pub(super) fn retry_events(state: &State) -> Possible {
+    writable(state)?;
+    events::possible(state, ActionId::RetryEvents)
+}
+
+pub(super) fn retry_events_shown(state: &State) -> Possible {
+    writable(state)?;
+    events::possible(state, ActionId::RetryEventsShown)
+}
+
+pub(super) fn reschedule_events(state: &State) -> Possible {
+    writable(state)?;
+    events::possible(state, ActionId::RescheduleEvents)
+}
+
+pub(super) fn cancel_events(state: &State) -> Possible {
+    writable(state)?;
+    events::possible(state, ActionId::CancelEvents)
+}
+
+pub(super) fn edit_type(state: &State) -> Possible {
+    writable(state)?;
+    events::open_detail(state).map(drop)
+}
+
+pub(super) fn unsubscribe(state: &State) -> Possible {
+    writable(state)?;
+    events::open_detail(state)?;
+    let selected = state.details.last().and_then(|detail| detail.selected_subscription());
+    require(selected.is_some(), "select a subscription (Tab)")
+}
+
+pub(super) fn open_type(state: &State) -> Possible {
+    events::type_in_front(state).map(drop)
 }
 
 fn mutate(state: &State, action: ActionId) -> Possible {

@@ -41,6 +41,10 @@ pub enum ActionId {
     Audit,
     /// Go to the action log.
     Log,
+    /// Go to the event table.
+    Events,
+    /// Go to the queues that go by themselves.
+    Expiring,
     /// Go to the next view.
     NextView,
     /// Go to the view before.
@@ -157,8 +161,37 @@ pub enum ActionId {
     Purge,
     /// Undo what was done last.
     Undo,
+    /// Make events due now; dead ones get their whole budget back.
+    RetryEvents,
+    /// The same for everything that the filter matches.
+    RetryEventsShown,
+    /// Make events due at a time.
+    RescheduleEvents,
+    /// Remove events.
+    CancelEvents,
+    /// Write the metadata of a type, or the options of a subscription.
+    EditType,
+    /// Write the retry policy of a type or a subscription.
+    EventPolicy,
+    /// Send the events of a type to a URL.
+    Subscribe,
+    /// End a subscription.
+    Unsubscribe,
+    /// The metadata, subscriptions and history of a type.
+    OpenType,
     /// The versions of a policy.
     PolicyHistory,
+}
+
+impl ActionId {
+    /// Whether it is about events.
+    #[must_use]
+    pub const fn is_about_events(self) -> bool {
+        matches!(
+            self,
+            Self::RetryEvents | Self::RetryEventsShown | Self::RescheduleEvents | Self::CancelEvents
+        )
+    }
 }
 
 /// How much an action can change.

@@ -12,6 +12,8 @@ const LISTS: Context = Context::Views(&[
     View::Policies,
     View::Runs,
     View::Audit,
+    View::Events,
+    View::Expiring,
 ]);
 const DEAD: Context = Context::Views(&[View::Dead]);
 const RUNS: Context = Context::Views(&[View::Runs]);
@@ -25,7 +27,10 @@ const OPENED: Context = Context::Views(&[
     View::Dead,
     View::Policies,
     View::Runs,
+    View::Events,
+    View::Expiring,
 ]);
+const EVENTS: Context = Context::Views(&[View::Events]);
 const POLICIES: Context = Context::Views(&[View::Policies]);
 const POLICY_OF: Context = Context::Views(&[View::Policies, View::Endpoints]);
 const QUEUES: Context = Context::Views(&[View::Queues, View::Retries]);
@@ -108,6 +113,42 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::RestoreLetters, "restore_letters", "restore", &["R"])
         .help("Put back what the open run discarded, as long as it is kept.")
         .mutates_in(RUNS, may::restore_letters)
+        .hinted(),
+    ActionSpec::new(ActionId::RetryEvents, "retry_events", "retry now", &["R"])
+        .help("Make the selected or marked events due now, or all of a group; dead ones get their whole budget back. On a type: only what is dead of it.")
+        .mutates_in(EVENTS, may::retry_events)
+        .hinted(),
+    ActionSpec::new(ActionId::RetryEventsShown, "retry_events_shown", "retry all shown", &["A"])
+        .help("The same for everything that the filter matches.")
+        .mutates_in(EVENTS, may::retry_events_shown)
+        .hinted(),
+    ActionSpec::new(ActionId::RescheduleEvents, "reschedule_events", "reschedule", &["T"])
+        .help("Make the selected or marked events, or all of a group, due at a time that is asked for: 10m, 03:30, 2026-11-22T03:30:00Z.")
+        .mutates_in(EVENTS, may::reschedule_events)
+        .hinted(),
+    ActionSpec::new(ActionId::CancelEvents, "cancel_events", "cancel", &["X"])
+        .help("Remove the selected or marked events, or all of a group. They are gone.")
+        .destroys_in(EVENTS, may::cancel_events)
+        .hinted(),
+    ActionSpec::new(ActionId::EditType, "edit_type", "edit", &["E"])
+        .help("Write the metadata of the open type, or the options of its selected subscription; what stands there now is shown before it is saved.")
+        .mutates_in(EVENTS, may::edit_type)
+        .hinted(),
+    ActionSpec::new(ActionId::EventPolicy, "event_policy", "policy", &["P"])
+        .help("Write the retry policy of the open type, or of its selected subscription.")
+        .mutates_in(EVENTS, may::edit_type)
+        .hinted(),
+    ActionSpec::new(ActionId::Subscribe, "subscribe", "subscribe", &["N"])
+        .help("Send the events of the open type to one more URL.")
+        .mutates_in(EVENTS, may::edit_type)
+        .hinted(),
+    ActionSpec::new(ActionId::Unsubscribe, "unsubscribe", "unsubscribe", &["D"])
+        .help("End the selected subscription of the open type.")
+        .mutates_in(EVENTS, may::unsubscribe)
+        .hinted(),
+    ActionSpec::new(ActionId::OpenType, "open_type", "its type", &["i"])
+        .help("Open the type of the selected row: metadata, subscriptions, what was handled.")
+        .offered(EVENTS, may::open_type)
         .hinted(),
     ActionSpec::new(ActionId::PolicyHistory, "policy_history", "history", &["H"])
         .help("Open the versions of the selected policy.")
@@ -216,6 +257,10 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::GoForward, "go_forward", "forward", &["]", "Alt+Right"])
         .help("Go forward again.")
         .when(may::go_forward),
+    ActionSpec::new(ActionId::Events, "events", "events", &["0"])
+        .help("Go to the event table: types with what is dead and due, why events are there, events."),
+    ActionSpec::new(ActionId::Expiring, "expiring", "expiring", &["-"])
+        .help("Go to the queues that go by themselves: what is lost first stands first."),
     ActionSpec::new(ActionId::NextView, "next_view", "next view", &["Tab"])
         .help("Go to the next view; in a detail, to its next part."),
     ActionSpec::new(ActionId::PreviousView, "previous_view", "previous view", &["Shift+Tab"])

@@ -65,6 +65,14 @@ fn what_changes_something_is_on_a_capital_letter_that_means_nothing_elsewhere() 
         ActionId::ResumeRun,
         ActionId::CancelRun,
         ActionId::RestoreLetters,
+        ActionId::RetryEvents,
+        ActionId::RetryEventsShown,
+        ActionId::RescheduleEvents,
+        ActionId::CancelEvents,
+        ActionId::EditType,
+        ActionId::EventPolicy,
+        ActionId::Subscribe,
+        ActionId::Unsubscribe,
     ];
     assert_eq!(mutating, expected);
     for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {

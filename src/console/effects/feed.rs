@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Link, NOT_CONNECTED, inquire, unexpected};
+use super::{Link, NOT_CONNECTED, events, inquire, unexpected};
 use crate::ambient::Clock;
 use crate::console::feed::{Batch, Fed, FedRows, FeedQuery};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::text::show;
 use crate::engine::dead::{DeadGroup, DeadListQuery, DeadQueueView, DeadSelection};
+use crate::engine::expiring::ExpiringQueue;
 use crate::engine::policies::PolicyView;
 use crate::engine::query::{AuditEntry, PolicyScope};
 use crate::engine::runs::RunView;
@@ -48,7 +49,27 @@ async fn rows(engine: &Engine, query: &FeedQuery) -> Result<FedRows, String> {
             };
             dead_letters(engine, selection, *limit).await.map(FedRows::DeadLetters)
         }
+        FeedQuery::EventTypes => events::types(engine).await.map(FedRows::EventTypes),
+        FeedQuery::EventGroups { event_type, filter } => events::groups(engine, event_type.clone(), filter.clone())
+            .await
+            .map(FedRows::EventGroups),
+        FeedQuery::Events {
+            event_type,
+            filter,
+            limit,
+        } => events::events(engine, event_type.clone(), filter.clone(), *limit)
+            .await
+            .map(FedRows::Events),
+        FeedQuery::Expiring => expiring(engine).await.map(FedRows::Expiring),
     }
+}
+
+async fn expiring(engine: &Engine) -> Result<Batch<ExpiringQueue>, String> {
+    let Answer::Expiring(page) = inquire(engine, Query::Expiring).await? else {
+        return Err(unexpected());
+    };
+    let more = page.next_cursor.is_some();
+    Ok(batch(page.items.into_iter().map(Arc::new).collect(), more))
 }
 
 async fn runs(engine: &Engine, limit: u32) -> Result<Batch<RunView>, String> {
@@ -172,7 +193,7 @@ async fn audit(engine: &Engine, limit: u32) -> Result<Batch<AuditEntry>, String>
     }
 }
 
-fn batch<R>(rows: Vec<Arc<R>>, more: bool) -> Batch<R> {
+pub(super) fn batch<R>(rows: Vec<Arc<R>>, more: bool) -> Batch<R> {
     Batch {
         rows: Arc::new(rows),
         more,
@@ -181,6 +202,6 @@ fn batch<R>(rows: Vec<Arc<R>>, more: bool) -> Batch<R> {
 }
 
 /// How many of `limit` are not there yet.
-fn left(limit: u32, have: usize) -> u32 {
+pub(super) fn left(limit: u32, have: usize) -> u32 {
     limit.saturating_sub(u32::try_from(have).unwrap_or(u32::MAX))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Link, NOT_CONNECTED, inquire, unexpected};
+use super::{Link, NOT_CONNECTED, events, inquire, unexpected};
 use crate::console::detail::{About, DetailAnswer, DetailQuery, Subject};
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::run::ItemState;
@@ -42,6 +42,18 @@ pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -
             ..DetailAnswer::nothing(Subject::Run(id), now)
         },
         Subject::Letter(id) => of_letter(engine, id, now).await,
+        Subject::Event(id) => DetailAnswer {
+            about: Some(events::event(engine, id).await.map(|event| About::Event(Box::new(event)))),
+            ..DetailAnswer::nothing(Subject::Event(id), now)
+        },
+        Subject::EventType(name) => DetailAnswer {
+            about: Some(
+                events::event_type(engine, name.clone())
+                    .await
+                    .map(|found| About::EventType(Box::new(found))),
+            ),
+            ..DetailAnswer::nothing(Subject::EventType(name), now)
+        },
     }
 }
 

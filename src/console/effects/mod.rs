@@ -5,6 +5,7 @@
 //! is left meanwhile. Read-only access has no grant, so nothing it could ask for is ever executed.
 
 mod arrange;
+mod events;
 mod feed;
 mod look;
 mod save;

@@ -48,6 +48,10 @@ impl ArrangeJob {
             Self::Runs(job) => Arranged::Runs(arrange(job)),
             Self::DeadGroups(job) => Arranged::DeadGroups(arrange(job)),
             Self::DeadLetters(job) => Arranged::DeadLetters(arrange(job)),
+            Self::EventTypes(job) => Arranged::EventTypes(arrange(job)),
+            Self::EventGroups(job) => Arranged::EventGroups(arrange(job)),
+            Self::Events(job) => Arranged::Events(arrange(job)),
+            Self::Expiring(job) => Arranged::Expiring(arrange(job)),
         }
     }
 }

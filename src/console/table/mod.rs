@@ -11,6 +11,8 @@ mod choice;
 mod columns;
 mod complete;
 mod dead;
+mod events;
+mod expiring;
 mod filter;
 mod list;
 mod marks;
@@ -28,16 +30,20 @@ use std::sync::Arc;
 pub use self::arrange::arrange;
 pub use self::choice::{ColumnChoice, ColumnInfo};
 pub use self::complete::{Completion, complete};
+pub(super) use self::events::due;
 pub use self::filter::ListFilter;
 pub use self::list::{End, List};
 pub use self::marks::{MarkCounts, Marked};
 use super::export::{self, Record};
+use super::events::{GroupRow, TypeRow};
 use crate::domain::dead_letter::DeadLetter;
+use crate::domain::event::Event;
 use crate::domain::filter::{Field, FieldValue, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::dead::DeadGroup;
+use crate::engine::expiring::ExpiringQueue;
 use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
 use crate::engine::runs::RunView;
@@ -228,6 +234,14 @@ pub enum ArrangeJob {
     DeadGroups(Job<DeadGroup>),
     /// The dead letters of a group.
     DeadLetters(Job<DeadLetter>),
+    /// The event types.
+    EventTypes(Job<TypeRow>),
+    /// Why events are there.
+    EventGroups(Job<GroupRow>),
+    /// Events.
+    Events(Job<Event>),
+    /// Queues with a lifetime.
+    Expiring(Job<ExpiringQueue>),
 }
 
 /// The order that a job found, with the rows it is about.
@@ -262,6 +276,14 @@ pub enum Arranged {
     DeadGroups(Order<DeadGroup>),
     /// The dead letters of a group.
     DeadLetters(Order<DeadLetter>),
+    /// The event types.
+    EventTypes(Order<TypeRow>),
+    /// Why events are there.
+    EventGroups(Order<GroupRow>),
+    /// Events.
+    Events(Order<Event>),
+    /// Queues with a lifetime.
+    Expiring(Order<ExpiringQueue>),
 }
 
 /// A retry is known by the queue whose head is tried, else by its URL.

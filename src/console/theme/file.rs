@@ -129,12 +129,6 @@ impl Reader<'_> {
             .ok_or_else(|| self.problem(field, format!("is {}, and must be a string", kind(value))))
     }
 
-    fn flag(&self, value: &Value, field: &str) -> Result<bool, ThemeError> {
-        value
-            .as_bool()
-            .ok_or_else(|| self.problem(field, format!("is {}, and must be true or false", kind(value))))
-    }
-
     fn table<'v>(&self, value: &'v Value, field: &str) -> Result<&'v Table, ThemeError> {
         value
             .as_table()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::details;
 use super::say::{self, counted};
-use super::{State, columns, feeds, filter, palette, policy, relatives, snapshots, trail, verbs};
+use super::{State, columns, events, feeds, filter, palette, policy, relatives, snapshots, trail, verbs};
 use crate::console::Effect;
 use crate::console::action::{ActionId, help_sections};
 use crate::console::detail::Subject;
@@ -32,6 +32,9 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         ActionId::Runs => go(state, View::Runs),
         ActionId::Audit => go(state, View::Audit),
         ActionId::Log => go(state, View::Log),
+        ActionId::Events => go(state, View::Events),
+        ActionId::Expiring => go(state, View::Expiring),
+        ActionId::OpenType => return events::open_type(state),
         ActionId::NextView => turn(state, 1),
         ActionId::PreviousView => turn(state, -1),
         ActionId::Up => step(state, -1),
@@ -93,7 +96,15 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         | ActionId::PauseRun
         | ActionId::ResumeRun
         | ActionId::CancelRun
-        | ActionId::RestoreLetters => {}
+        | ActionId::RestoreLetters
+        | ActionId::RetryEvents
+        | ActionId::RetryEventsShown
+        | ActionId::RescheduleEvents
+        | ActionId::CancelEvents
+        | ActionId::EditType
+        | ActionId::EventPolicy
+        | ActionId::Subscribe
+        | ActionId::Unsubscribe => {}
     }
     Vec::new()
 }
@@ -211,6 +222,8 @@ fn back(state: &mut State) -> Vec<Effect> {
         list.unmark();
         if !marked && state.view == View::Dead {
             state.dead_group = None;
+        } else if !marked && state.view == View::Events {
+            state.events.close();
         }
         return Vec::new();
     }
@@ -232,6 +245,13 @@ fn copy(state: &mut State) -> Vec<Effect> {
         (Some(Subject::Endpoint(url)), _) => Some(url.as_str().to_owned()),
         (Some(Subject::Policy(scope)), _) => named(scope),
         (Some(Subject::Run(id) | Subject::Letter(id)), _) => Some(id.clone()),
+        (Some(Subject::Event(id)), _) => Some(id.to_string()),
+        (Some(Subject::EventType(name)), _) => Some(name.as_str().to_owned()),
+        (None, View::Events) => events::copied(state),
+        (None, View::Expiring) => {
+            let row = state.expiring.table.selected_row();
+            row.map(|row| row.name.as_str().to_owned())
+        }
         (None, View::Dead) if state.dead_group.is_some() => {
             let row = state.dead_letters.table.selected_row();
             row.map(|row| row.id.as_str().to_owned())

@@ -7,6 +7,7 @@ use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Report, Task};
 use crate::console::journal::Tone;
 use crate::domain::outcome::OutcomeClass;
+use crate::engine::events::EventsDone;
 use crate::engine::query::PolicyScope;
 use crate::engine::{Command, Done, RedeliverTarget, Tested};
 
@@ -66,7 +67,10 @@ fn note(report: &mut Report, done: Done) {
             report.last = Some(tested_sentence(&tested));
         }
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
-        Done::Events(_) => {}
+        Done::Events(done) => of_events(report, done),
+        Done::Expiring(outcomes) => {
+            report.last = outcomes.first().map(|one| say::name(one.queue.as_str()));
+        }
         Done::Edited(letter) => report.last = Some(say::name(&letter.id)),
         Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
@@ -78,6 +82,29 @@ fn note(report: &mut Report, done: Done) {
         Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
             report.last = Some(say::name(queue.as_str()));
         }
+    }
+}
+
+fn of_events(report: &mut Report, done: EventsDone) {
+    match done {
+        EventsDone::Changed { events, skipped } => {
+            report.events += events.len();
+            report.left += skipped.len();
+            if let Some((_, why)) = skipped.into_iter().next() {
+                report.left_because.get_or_insert(why);
+            }
+        }
+        EventsDone::Type(record) => report.last = Some(say::name(record.name.as_str())),
+        EventsDone::Subscribed(one) | EventsDone::Unsubscribed(one) => report.last = Some(say::url(&one.url)),
+    }
+}
+
+/// Events that were changed, and those that were not.
+fn changed_events(verb: &str, report: &Report) -> String {
+    let events = counted(u64::try_from(report.events).unwrap_or(u64::MAX), "event");
+    match &report.left_because {
+        Some(why) => format!("{verb} {events}; {} left: {why}", report.left),
+        None => format!("{verb} {events}"),
     }
 }
 
@@ -134,8 +161,27 @@ fn sentence(task: &Task) -> (Tone, String) {
         (ActionId::CancelRun, "cancelled", "run"),
         (ActionId::Purge, "purged", "queue"),
         (ActionId::Undo, "undone:", "action"),
+        (ActionId::EventPolicy, "saved", "policy"),
+        (ActionId::EditType, "saved", "document"),
+        (ActionId::Subscribe, "subscribed", "endpoint"),
+        (ActionId::Unsubscribe, "ended the subscription of", "endpoint"),
     ];
-    let text = if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
+    let of_events = [
+        (ActionId::RetryEvents, "due now:"),
+        (ActionId::RetryEventsShown, "due now:"),
+        (ActionId::RescheduleEvents, "rescheduled"),
+        (ActionId::CancelEvents, "cancelled"),
+    ];
+    if let Some((_, verb)) = of_events.iter().find(|(action, _)| *action == task.action)
+        && report.last.is_none()
+    {
+        let tone = if report.left > 0 { Tone::Warning } else { Tone::Good };
+        return (tone, changed_events(verb, report));
+    }
+    let text = if let Some((_, verb)) = of_events.iter().find(|(action, _)| *action == task.action) {
+        // Many are changed by a run.
+        format!("{verb} run {}", named("run"))
+    } else if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
         format!("{verb} {}", named(what))
     } else if task.action == ActionId::Test && well == 1 {
         format!("test: {}", named("endpoint"))
@@ -178,6 +224,10 @@ fn target_of(command: &Command) -> String {
         Command::ChangeRun { id, .. } | Command::EditDead { id, .. } => say::name(id),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
         Command::Events(command) => command.name().to_owned(),
+        Command::Expiring(order) => match order.queues().as_slice() {
+            [one] => say::name(one.as_str()),
+            many => counted(u64::try_from(many.len()).unwrap_or(u64::MAX), "queue"),
+        },
         Command::Policy(edit) => policy_of(&edit.scope),
     }
 }

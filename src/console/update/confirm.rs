@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEventKind, KeyModifiers};
 
 use super::keys::Press;
 use super::scope::{self, Asked};
-use super::{State, edit, pace, policy, say, undo};
+use super::{State, edit, events, pace, policy, say, undo};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, TYPED_FROM, TYPED_FROM_PROTECTED, Task};
@@ -29,6 +29,15 @@ pub(super) fn ask(state: &mut State, action: ActionId, trigger: KeyCode) -> Vec<
     }
     if action == ActionId::Undo {
         return undo::begin(state, trigger);
+    }
+    if action == ActionId::RescheduleEvents {
+        return events::ask_when(state);
+    }
+    if matches!(action, ActionId::EditType | ActionId::Subscribe) {
+        return events::open_form(state, action == ActionId::Subscribe);
+    }
+    if action == ActionId::EventPolicy {
+        return events::open_policy(state, trigger);
     }
     match scope::freeze(state, action) {
         Ok(asked) => begin(state, action, trigger, asked),
@@ -73,7 +82,7 @@ pub(super) fn close(state: &mut State) {
     if let Mode::Dialog(dialog) = &state.mode {
         let request = dialog.request;
         state.tasks.retain(|task| task.request != request);
-        state.mode = state.behind.take().map_or(Mode::Browse, Mode::Policy);
+        state.mode = state.behind.take().map_or(Mode::Browse, |mode| *mode);
     }
 }
 
@@ -190,6 +199,9 @@ fn is_free_to_answer(state: &State, press: Press) -> bool {
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other action is about endpoints")]
 fn friction(dialog: &Dialog, protected: bool) -> Friction {
     let targets = dialog.targets();
+    if dialog.action.is_about_events() {
+        return about_events(dialog);
+    }
     if dialog.destroys() {
         let first = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines).next();
         return Friction::Type {
@@ -212,6 +224,18 @@ fn friction(dialog: &Dialog, protected: bool) -> Friction {
     if number >= from {
         return Friction::Type {
             what,
+            word: number.to_string(),
+        };
+    }
+    Friction::Key(ACCEPT)
+}
+
+/// What is cancelled is gone: its number is always typed.
+fn about_events(dialog: &Dialog) -> Friction {
+    let number = dialog.events();
+    if number >= TYPED_FROM || (dialog.destroys() && number > 0) {
+        return Friction::Type {
+            what: "number of events",
             word: number.to_string(),
         };
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{State, act, relatives};
+use super::{State, act, events, relatives};
 use crate::console::Effect;
 use crate::console::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
 use crate::console::feed::FedList;
@@ -61,6 +61,11 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
         }
         View::Overview => state.worst(),
         View::Audit => relatives::of_audit(state),
+        View::Events => events::open(state),
+        View::Expiring => {
+            let row = state.expiring.table.selected_row();
+            row.map(|row| Subject::Queue(row.name.clone()))
+        }
         View::Log => None,
     };
     match subject {
@@ -275,10 +280,23 @@ fn lines_max(detail: &Detail, width: usize) -> usize {
     };
     let text: &[u8] = match (detail.tab, &answer.attempts, &answer.messages) {
         (DetailTab::Payload, ..) => {
+            if let Some(found) = detail.event() {
+                return found.event.payload.as_deref().map_or(0, lines) + LINES_BESIDE;
+            }
             let letter = detail.letter();
             return letter.map_or(0, |letter| lines(&letter.message.body) + letter.message.headers.len());
         }
-        (DetailTab::Why | DetailTab::Schedule | DetailTab::History | DetailTab::Progress | DetailTab::Items, ..) => {
+        (
+            DetailTab::Why
+            | DetailTab::Schedule
+            | DetailTab::History
+            | DetailTab::Progress
+            | DetailTab::Items
+            | DetailTab::Metadata
+            | DetailTab::Subscriptions
+            | DetailTab::Handled,
+            ..,
+        ) => {
             return LINES_OF_WHY_MAX;
         }
         (DetailTab::Attempts, Ok(attempts), _) => {

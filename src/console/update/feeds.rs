@@ -23,7 +23,10 @@ pub(super) fn ask(state: &mut State) -> Vec<Effect> {
     if feed.due_at(&query, refresh, now) > now {
         return Vec::new();
     }
-    feed.asked = Some((query.clone(), now));
+    state.forget_questions();
+    if let Some(feed) = state.feed_mut() {
+        feed.asked = Some((query.clone(), now));
+    }
     vec![Effect::Feed(query)]
 }
 
@@ -61,6 +64,13 @@ pub(super) fn answered(state: &mut State, fed: Fed) -> Vec<Effect> {
         Ok(FedRows::Runs(batch)) => take(&mut state.runs, batch, fed.taken_at, now),
         Ok(FedRows::DeadGroups(batch)) => take(&mut state.dead_groups, batch, fed.taken_at, now),
         Ok(FedRows::DeadLetters(batch)) => take(&mut state.dead_letters, batch, fed.taken_at, now),
+        Ok(FedRows::EventTypes(batch)) => {
+            state.events.rates.record(&batch.rows, fed.taken_at);
+            take(&mut state.events.types, batch, fed.taken_at, now)
+        }
+        Ok(FedRows::EventGroups(batch)) => take(&mut state.events.groups, batch, fed.taken_at, now),
+        Ok(FedRows::Events(batch)) => take(&mut state.events.events, batch, fed.taken_at, now),
+        Ok(FedRows::Expiring(batch)) => take(&mut state.expiring, batch, fed.taken_at, now),
         Err(problem) => {
             feed.problem = Some(problem);
             None
@@ -89,7 +99,10 @@ fn wanted(state: &State) -> Option<FeedQuery> {
         View::Audit => Some(FeedQuery::Audit {
             limit: state.audit.feed.limit,
         }),
-        View::Overview | View::Queues | View::Endpoints | View::Retries | View::Log => None,
+        View::Events => Some(state.events.wanted()),
+        // The overview says what is lost next.
+        View::Expiring | View::Overview => Some(FeedQuery::Expiring),
+        View::Queues | View::Endpoints | View::Retries | View::Log => None,
     }
 }
 
@@ -112,6 +125,13 @@ fn grow(state: &mut State) {
         View::Audit => state.audit.grow(),
         View::Runs => state.runs.grow(),
         View::Dead => state.dead_letters.grow(),
-        View::Overview | View::Queues | View::Endpoints | View::Retries | View::Policies | View::Log => {}
+        View::Events => state.events.events.grow(),
+        View::Overview
+        | View::Queues
+        | View::Endpoints
+        | View::Retries
+        | View::Policies
+        | View::Log
+        | View::Expiring => {}
     }
 }

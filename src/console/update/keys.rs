@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossterm::event::{KeyEvent, KeyEventKind};
 use keybinds::{Key, KeyInput};
 
-use super::{State, act, columns, confirm, filter, palette, policy, say};
+use super::{State, act, columns, confirm, events, filter, forms, palette, policy, say};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::journal::Tone;
@@ -42,6 +42,8 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
         Mode::Browse => browse(state, press),
         Mode::Filter(_) => filter::key(state, press),
         Mode::Policy(_) => policy::key(state, press),
+        Mode::Document(_) => forms::key(state, press),
+        Mode::When(_) => events::when_key(state, press),
         Mode::Dialog(_) => confirm::key(state, press),
         Mode::Palette(_) => palette::key(state, press),
         Mode::Columns(_) => columns::key(state, press),
@@ -66,6 +68,14 @@ pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
         Mode::Palette(_) => palette::paste(state, text),
         Mode::Policy(_) => {
             policy::paste(state, text);
+            Vec::new()
+        }
+        Mode::Document(_) => {
+            forms::paste(state, text);
+            Vec::new()
+        }
+        Mode::When(_) => {
+            events::when_paste(state, text);
             Vec::new()
         }
         Mode::Dialog(_) => {

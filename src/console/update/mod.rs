@@ -7,6 +7,7 @@
 //! | `filter.rs` | the filter line |
 //! | `details.rs` | open details |
 //! | `policy.rs`, `edit.rs` | the form of a policy, a payload that was written in an editor |
+//! | `events.rs`, `forms.rs` | what is about the event table: selections, a due time, forms |
 //! | `scope.rs`, `dead.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
 //! | `pace.rs` | how fast a run that is confirmed goes |
 //! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
@@ -25,8 +26,11 @@ pub(in crate::console) mod dead;
 mod details;
 mod differences;
 mod edit;
+pub(in crate::console) mod events;
+pub(in crate::console) mod expiring;
 mod feeds;
 mod filter;
+mod forms;
 mod keys;
 mod pace;
 mod palette;
@@ -160,6 +164,15 @@ fn engine_event(state: &mut State, event: engine::Event) {
             );
             say::happened(state, Tone::Warning, &text);
         }
+        engine::Event::QueueGone {
+            queue, how, messages, ..
+        } => {
+            let lost = messages.unwrap_or(0);
+            if lost > 0 {
+                let text = format!("{} is gone ({}) with {lost} messages", say::name(queue.as_str()), how.as_str());
+                say::happened(state, Tone::Warning, &text);
+            }
+        }
         engine::Event::EndpointChanged { .. }
         | engine::Event::QueueEnded(_)
         | engine::Event::QueueRefused { .. }
@@ -177,5 +190,9 @@ fn adopt(state: &mut State, arranged: Arranged) {
         Arranged::Runs(order) => state.runs.table.adopt(order),
         Arranged::DeadGroups(order) => state.dead_groups.table.adopt(order),
         Arranged::DeadLetters(order) => state.dead_letters.table.adopt(order),
+        Arranged::EventTypes(order) => state.events.types.table.adopt(order),
+        Arranged::EventGroups(order) => state.events.groups.table.adopt(order),
+        Arranged::Events(order) => state.events.events.table.adopt(order),
+        Arranged::Expiring(order) => state.expiring.table.adopt(order),
     };
 }

@@ -129,7 +129,7 @@ fn ask(state: &mut State) -> Vec<Effect> {
     let Mode::Policy(form) = std::mem::take(&mut state.mode) else {
         return Vec::new();
     };
-    state.behind = Some(form);
+    state.behind = Some(Box::new(Mode::Policy(form)));
     confirm::begin(
         state,
         ActionId::EditPolicy,

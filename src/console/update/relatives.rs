@@ -164,6 +164,16 @@ fn of_subject(state: &State, subject: &Subject) -> Relatives {
             ..Relatives::default()
         },
         Subject::Run(id) => of_run(id),
+        Subject::EventType(name) => Relatives {
+            policy: Some(PolicyScope {
+                event_type: Some(name.as_str().to_owned()),
+                url: None,
+            }),
+            target: Some(name.as_str().to_owned()),
+            ..Relatives::default()
+        },
+        // What is done with an event is audited under its type and reference.
+        Subject::Event(_) => Relatives::default(),
         Subject::Letter(id) => {
             let open = state.details.last().and_then(|detail| detail.letter());
             let known = open.map(|letter| of_letter(&letter.letter));
@@ -204,7 +214,11 @@ fn of_row(state: &State) -> Option<Relatives> {
         }
         View::Runs => state.runs.table.selected_row().map(|row| of_run(&row.record.id)),
         View::Audit => state.audit.table.selected_row().map(|row| audited(&row.entry.target)),
-        View::Overview | View::Log => None,
+        View::Expiring => {
+            let row = state.expiring.table.selected_row();
+            row.map(|row| of_queue(state, &row.name))
+        }
+        View::Overview | View::Events | View::Log => None,
     }
 }
 

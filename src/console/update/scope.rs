@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::say::counted;
-use super::{State, dead};
+use super::{State, dead, events};
 use crate::console::action::{ActionId, Reason};
 use crate::console::detail::Subject;
 use crate::console::dialog::{COMMANDS_MAX, Scope, ScopeKind};
@@ -39,6 +39,8 @@ enum Pointed<'a> {
     Retry(&'a Retry),
     Policy(&'a PolicyView),
     Run(&'a RunView),
+    /// An open queue whose row does not say where it delivers to, while its detail does.
+    Opened(&'a QueueRow, &'a EndpointUrl),
     /// An open detail whose row is gone.
     Subject(&'a Subject),
 }
@@ -77,6 +79,12 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
     }
     if dead::is_about(action) {
         return dead::freeze(state, action);
+    }
+    if action.is_about_events() {
+        return events::freeze(state, action);
+    }
+    if action == ActionId::Unsubscribe {
+        return events::unsubscribe(state);
     }
     let kind = kind(state, action);
     let rows = match kind {
@@ -184,7 +192,10 @@ fn kind(state: &State, action: ActionId) -> ScopeKind {
 
 fn note(action: ActionId, first: Option<&Pointed<'_>>) -> Option<&'static str> {
     let redelivers = matches!(action, ActionId::Redeliver | ActionId::RedeliverShown);
-    let through_queue = matches!(first, Some(Pointed::Queue(_) | Pointed::Retry(_)));
+    let through_queue = matches!(
+        first,
+        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_))
+    );
     (redelivers && through_queue).then_some("acts on the endpoint: all queues of the URL go on")
 }
 
@@ -240,12 +251,20 @@ fn target(action: ActionId, row: Pointed<'_>) -> Result<Target, Reason> {
 fn endpoint(row: Pointed<'_>) -> Result<Target, Reason> {
     let url = match row {
         Pointed::Queue(row) => row.url.as_deref(),
+        Pointed::Opened(_, url) => Some(url),
         Pointed::Endpoint(row) => Some(&row.endpoint.url),
         Pointed::Retry(retry) => retry.url.as_ref(),
         Pointed::Subject(Subject::Endpoint(url)) => Some(url),
         Pointed::Policy(_)
         | Pointed::Run(_)
-        | Pointed::Subject(Subject::Queue(_) | Subject::Policy(_) | Subject::Run(_) | Subject::Letter(_)) => None,
+        | Pointed::Subject(
+            Subject::Queue(_)
+            | Subject::Policy(_)
+            | Subject::Run(_)
+            | Subject::Letter(_)
+            | Subject::Event(_)
+            | Subject::EventType(_),
+        ) => None,
     };
     match url {
         Some(url) => Ok(Target::Endpoint(url.clone())),
@@ -255,6 +274,7 @@ fn endpoint(row: Pointed<'_>) -> Result<Target, Reason> {
 
 fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
     match row {
+        Pointed::Opened(row, _) => queue(Pointed::Queue(row), paused),
         Pointed::Queue(row) if row.kind != QueueKind::Delivery => Err("this is not a delivery queue".into()),
         Pointed::Queue(row) if row.paused && !paused => Err("this queue is paused already".into()),
         Pointed::Queue(row) if !row.paused && paused => Err("this queue is not paused".into()),
@@ -270,8 +290,8 @@ fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
 /// A queue whose messages can be removed.
 fn emptied(row: Pointed<'_>) -> Result<QueueName, Reason> {
     match row {
-        Pointed::Queue(row) if row.depth() == Some(0) => Err("this queue is empty".into()),
-        Pointed::Queue(row) => Ok(row.name.clone()),
+        Pointed::Queue(row) | Pointed::Opened(row, _) if row.depth() == Some(0) => Err("this queue is empty".into()),
+        Pointed::Queue(row) | Pointed::Opened(row, _) => Ok(row.name.clone()),
         Pointed::Retry(Retry { queue: Some(name), .. }) | Pointed::Subject(Subject::Queue(name)) => Ok(name.clone()),
         Pointed::Retry(_) => Err("its queue is not known".into()),
         Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => {
@@ -291,7 +311,7 @@ pub(in crate::console) fn policy(state: &State) -> Result<PolicyScope, Reason> {
         Some(Pointed::Subject(Subject::Policy(scope))) => scope.clone(),
         Some(Pointed::Endpoint(row)) => of_url(&row.endpoint.url),
         Some(Pointed::Subject(Subject::Endpoint(url))) => of_url(url),
-        Some(Pointed::Queue(_) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_)) | None => {
+        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_)) | None => {
             return Err("nothing is selected".into());
         }
     };
@@ -310,7 +330,12 @@ fn set_policy(row: Pointed<'_>) -> Result<PolicyScope, Reason> {
         Pointed::Policy(row) if row.document().is_none() => Err("no policy is set here".into()),
         Pointed::Policy(row) => Ok(row.scope.clone()),
         Pointed::Subject(Subject::Policy(scope)) => Ok(scope.clone()),
-        Pointed::Queue(_) | Pointed::Endpoint(_) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_) => {
+        Pointed::Queue(_)
+        | Pointed::Opened(..)
+        | Pointed::Endpoint(_)
+        | Pointed::Retry(_)
+        | Pointed::Run(_)
+        | Pointed::Subject(_) => {
             Err("this is no policy".into())
         }
     }
@@ -338,7 +363,12 @@ fn run(row: Pointed<'_>, wish: RunWish) -> Result<String, Reason> {
         }
         Pointed::Run(row) => Ok(row.record.id.clone()),
         Pointed::Subject(Subject::Run(id)) => Ok(id.clone()),
-        Pointed::Queue(_) | Pointed::Endpoint(_) | Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Subject(_) => {
+        Pointed::Queue(_)
+        | Pointed::Opened(..)
+        | Pointed::Endpoint(_)
+        | Pointed::Retry(_)
+        | Pointed::Policy(_)
+        | Pointed::Subject(_) => {
             Err("this is no run".into())
         }
     }
@@ -370,7 +400,11 @@ fn stuck(row: Pointed<'_>) -> Result<(), Reason> {
             None | Some(QueueState::Delivering | QueueState::Empty | QueueState::Ended | QueueState::RateLimited)
         ),
         Pointed::Endpoint(row) => row.endpoint.state == EndpointState::Available,
-        Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => false,
+        Pointed::Opened(..)
+        | Pointed::Retry(_)
+        | Pointed::Policy(_)
+        | Pointed::Run(_)
+        | Pointed::Subject(_) => false,
     };
     if moves { Err("it is not stuck".into()) } else { Ok(()) }
 }
@@ -415,7 +449,7 @@ fn marked(state: &State) -> Rows<'_> {
         View::Retries => Rows::marked(&state.retries, |retry| of_retry(state, retry)),
         View::Policies => Rows::marked(&state.policies.table, Pointed::Policy),
         View::Runs => Rows::marked(&state.runs.table, Pointed::Run),
-        View::Overview | View::Dead | View::Audit | View::Log => Rows::default(),
+        View::Overview | View::Dead | View::Audit | View::Log | View::Events | View::Expiring => Rows::default(),
     }
 }
 
@@ -426,7 +460,7 @@ fn filtered(state: &State) -> Rows<'_> {
         View::Retries => Rows::filtered(&state.retries, |retry| of_retry(state, retry)),
         View::Policies => Rows::filtered(&state.policies.table, Pointed::Policy),
         View::Runs => Rows::filtered(&state.runs.table, Pointed::Run),
-        View::Overview | View::Dead | View::Audit | View::Log => Rows::default(),
+        View::Overview | View::Dead | View::Audit | View::Log | View::Events | View::Expiring => Rows::default(),
     }
 }
 
@@ -440,13 +474,16 @@ fn selected(state: &State) -> Option<Pointed<'_>> {
         View::Retries => state.retries.selected_row().map(|row| of_retry(state, row)),
         View::Policies => state.policies.table.selected_row().map(|row| Pointed::Policy(row)),
         View::Runs => state.runs.table.selected_row().map(|row| Pointed::Run(row)),
-        View::Overview | View::Dead | View::Audit | View::Log => None,
+        View::Overview | View::Dead | View::Audit | View::Log | View::Events | View::Expiring => None,
     }
 }
 
 fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
     let row = match subject {
-        Subject::Queue(name) => queue_row(state, name).map(Pointed::Queue),
+        Subject::Queue(name) => queue_row(state, name).map(|row| match told_url(state, row) {
+            Some(url) => Pointed::Opened(row, url),
+            None => Pointed::Queue(row),
+        }),
         Subject::Endpoint(url) => {
             let rows = state.snapshot.as_ref().map(|snapshot| &snapshot.endpoints);
             let row = rows.and_then(|rows| rows.iter().find(|row| row.endpoint.url == *url));
@@ -463,9 +500,17 @@ fn of_subject<'a>(state: &'a State, subject: &'a Subject) -> Pointed<'a> {
             run.or_else(|| listed.into_iter().find(|row| row.record.id == *id))
                 .map(Pointed::Run)
         }
-        Subject::Letter(_) => None,
+        Subject::Letter(_) | Subject::Event(_) | Subject::EventType(_) => None,
     };
     row.unwrap_or(Pointed::Subject(subject))
+}
+
+/// The URL that the open detail knows and the row does not.
+fn told_url<'a>(state: &'a State, row: &QueueRow) -> Option<&'a EndpointUrl> {
+    let answer = state.details.last()?.answer.as_ref().filter(|_| row.url.is_none())?;
+    let queue = answer.queue.as_ref()?.as_ref().ok()?;
+    let endpoint = answer.endpoint.as_ref().and_then(|endpoint| endpoint.as_ref().ok());
+    queue.url.as_ref().or(endpoint.map(|endpoint| &endpoint.endpoint.url))
 }
 
 /// A retry is about the head of its queue, where that is on the list.

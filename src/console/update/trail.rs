@@ -34,6 +34,18 @@ pub(super) fn forward(state: &mut State) -> Vec<Effect> {
 fn show(state: &mut State, spot: Spot) -> Vec<Effect> {
     state.view = spot.view;
     details::set_group(state, spot.group);
+    let page = state.page();
+    let (choice, group) = spot.events;
+    if state.events.choice != choice {
+        state.events.choice = None;
+        if let Some(choice) = choice {
+            state.events.open(choice, page);
+        }
+    }
+    state.events.group = None;
+    if let Some(group) = group {
+        state.events.open_group(group, page);
+    }
     let now = state.now;
     let opened = spot.details.into_iter().map(|(subject, tab)| Detail {
         tab,

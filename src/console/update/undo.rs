@@ -72,6 +72,7 @@ fn inverse(command: &Command) -> Result<Command, &'static str> {
         Command::Policy(_) => Err("H opens the versions of the policy, R there restores one"),
         Command::Run(_) => Err("open its run in Runs: R restores what was discarded, X stops what is not sent yet"),
         Command::EditDead { .. } => Err("E writes the payload again; the run's journal has the one from before"),
+        Command::Expiring(_) => Err("saved messages are in the store: `redrive expiring restore` puts them back"),
         Command::Events(_) => Err("what was done with events is not taken back from here"),
     }
 }

@@ -47,6 +47,8 @@ impl State {
             | Mode::Policy(_)
             | Mode::Palette(_)
             | Mode::Columns(_)
+            | Mode::Document(_)
+            | Mode::When(_)
             | Mode::Help { .. } => None,
         };
         let stale = self
@@ -86,7 +88,7 @@ impl State {
                 let totals = &snapshot.totals;
                 let down =
                     totals.endpoints_by_state.iter().sum::<u64>() - totals.endpoints_in(EndpointState::Available);
-                down > 0 || totals.oldest_at.is_some()
+                down > 0 || totals.oldest_at.is_some() || super::expiring::lost_soon(self).is_some()
             }),
             View::Queues => self.queues.window(self.queues.page).any(|position| {
                 let row = self.queues.row(position);
@@ -94,7 +96,7 @@ impl State {
             }),
             View::Endpoints => !self.endpoints.order.is_empty(),
             View::Retries => !self.retries.order.is_empty(),
-            View::Dead | View::Policies | View::Runs => self.list().is_some_and(|list| !list.is_empty()),
+            View::Dead | View::Policies | View::Runs | View::Events | View::Expiring => self.list().is_some_and(|list| !list.is_empty()),
             View::Audit => !self.is_fed(),
             View::Log => false,
         }

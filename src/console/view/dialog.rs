@@ -100,7 +100,7 @@ pub(super) fn boxed(canvas: &mut Canvas<'_>, area: Rect, title: &str, danger: bo
     }
 }
 
-fn centred(area: Rect, width: u16, height: u16) -> Rect {
+pub(super) fn centred(area: Rect, width: u16, height: u16) -> Rect {
     let (width, height) = (width.min(area.width), height.min(area.height));
     Rect {
         x: area.x + (area.width - width) / 2,
@@ -167,7 +167,11 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
     if dialog.destroys() {
         wrapped(
             &mut lines,
-            "! Messages are lost by this; it cannot be undone.",
+            if dialog.action.is_about_events() {
+                "! Events are removed by this; it cannot be undone."
+            } else {
+                "! Messages are lost by this; it cannot be undone."
+            },
             columns,
             2,
             Role::DialogDanger,
@@ -200,13 +204,23 @@ fn wrapped(lines: &mut Vec<Line>, text: &str, columns: usize, lines_max: usize, 
 /// Messages, targets, and which of them the operator cannot see.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other action is about targets")]
 fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
+    if dialog.action.is_about_events() {
+        let events = plural_of(dialog.events(), "event", "events");
+        return format!("{events} · {}", scope(&dialog.scope));
+    }
     let known: Option<u64> = plans.iter().map(|plan| plan.messages).sum();
     let messages = match known {
         Some(messages) => super::words::plural(messages, "message", "messages"),
         None => "an unknown number of messages".to_owned(),
     };
     let (one, many) = match dialog.action {
-        ActionId::EditPolicy | ActionId::UnsetPolicy | ActionId::RestorePolicy | ActionId::EditLetter => {
+        ActionId::EditPolicy
+        | ActionId::UnsetPolicy
+        | ActionId::RestorePolicy
+        | ActionId::EditLetter
+        | ActionId::EditType
+        | ActionId::Subscribe
+        | ActionId::Unsubscribe => {
             ("line", "lines")
         }
         _ => ("target", "targets"),
@@ -305,7 +319,8 @@ fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
                 "[ Enter or Esc  cancel ]".to_owned()
             };
             let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
-            let label = format!("to {title}, type the {what}: {} ", show(word, 60));
+            let wait = if dialog.is_armed(now) { "" } else { "(in a moment) " };
+            let label = format!("{wait}to {title}, type the {what}: {} ", show(word, 60));
             vec![
                 vec![(enter, enter_role)],
                 vec![(label, Role::DialogKey), (show(&dialog.typed, 60), Role::Input)],

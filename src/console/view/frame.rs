@@ -10,11 +10,14 @@
 
 use ratatui::layout::Rect;
 
+use super::super::action::ActionId;
 use super::super::state::{Link, State, View, Work};
 use super::super::theme::Role;
+use super::super::update::expiring::lost_soon;
 use super::canvas::{Canvas, behind, cells, row};
 use super::list::OUTSIDE_MAX;
 use super::words::{ago, clock, count, plural_of, span};
+use crate::domain::event::EventState;
 use crate::domain::run::RunState;
 use crate::domain::text::{show, width};
 use crate::engine::runs::RunView;
@@ -273,28 +276,48 @@ fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
 
 /// What stands on the tabs: as much as there is room for, the same words whichever is in front.
 fn tab_texts(state: &State, columns: usize) -> Vec<String> {
-    let texts = |title: fn(View) -> &'static str, counted: bool| -> Vec<String> {
-        let one = |(number, view): (usize, View)| {
+    let texts = |title: fn(View) -> &'static str, counted: bool, end: &str| -> Vec<String> {
+        let one = |view: View| {
             let badge = if counted { badge(state, view) } else { String::new() };
-            format!(" {number} {}{badge} ", title(view))
+            format!(" {}{}{badge}{end}", key_of(state, view), title(view))
         };
-        (1..).zip(View::ALL).map(one).collect()
+        View::ALL.into_iter().map(one).collect()
     };
     let layouts = [
-        texts(View::title, true),
-        texts(View::short_title, true),
-        texts(View::short_title, false),
-        texts(|view| view.title().get(..3).unwrap_or_default(), false),
+        texts(View::title, true, " "),
+        texts(View::short_title, true, " "),
+        texts(View::short_title, true, ""),
+        texts(View::short_title, false, ""),
+        texts(|view| view.title().get(..3).unwrap_or_default(), false, ""),
     ];
     let fits = |texts: &Vec<String>| texts.iter().map(|text| width(text)).sum::<usize>() <= columns;
     let only_the_one_in_front = || {
-        let one = |(number, view): (usize, View)| {
+        let one = |view: View| {
             let title = if view == state.view { view.title() } else { "" };
-            format!(" {number}{}{title}", if title.is_empty() { "" } else { " " })
+            let key = key_of(state, view);
+            format!(" {}{title}", if title.is_empty() { key.trim() } else { &key })
         };
-        (1..).zip(View::ALL).map(one).collect()
+        View::ALL.into_iter().map(one).collect()
     };
     layouts.into_iter().find(fits).unwrap_or_else(only_the_one_in_front)
+}
+
+/// The key that goes there, with a space; nothing where it has none.
+fn key_of(state: &State, view: View) -> String {
+    let action = match view {
+        View::Overview => ActionId::Overview,
+        View::Queues => ActionId::Queues,
+        View::Endpoints => ActionId::Endpoints,
+        View::Retries => ActionId::Retries,
+        View::Dead => ActionId::DeadLetters,
+        View::Policies => ActionId::Policies,
+        View::Runs => ActionId::Runs,
+        View::Audit => ActionId::Audit,
+        View::Log => ActionId::Log,
+        View::Events => ActionId::Events,
+        View::Expiring => ActionId::Expiring,
+    };
+    state.keymap.label(action).map_or_else(String::new, |key| format!("{key} "))
 }
 
 /// How many there are, and how many of them need a look.
@@ -310,6 +333,13 @@ fn badge(state: &State, view: View) -> String {
             0 => String::new(),
             open => of(open),
         },
+        View::Events => state.events.types.table.rows.first().map_or_else(String::new, |every| {
+            match every.in_state(EventState::Dead) {
+                0 => String::new(),
+                dead => format!(" ×{}", count(dead)),
+            }
+        }),
+        View::Expiring => lost_soon(state).map_or_else(String::new, |lost| format!(" !{}", count(lost.messages))),
         View::Queues => of(snapshot.queues.len()),
         View::Endpoints => match disabled + parked + unavailable {
             0 => of(snapshot.endpoints.len()),

@@ -35,6 +35,16 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
                 ("Esc", "leave it as it is"),
             ],
         ),
+        Mode::Document(_) => fixed(
+            canvas,
+            area,
+            &[
+                ("Enter", "what it would change"),
+                ("↑↓", "next key"),
+                ("Esc", "leave it as it is"),
+            ],
+        ),
+        Mode::When(_) => fixed(canvas, area, &[("Enter", "what it would do"), ("Esc", "cancel")]),
         Mode::Dialog(_) => fixed(canvas, area, &[("Esc", "cancel"), ("↑↓", "look through the targets")]),
         Mode::Palette(_) => fixed(
             canvas,

@@ -13,7 +13,10 @@ mod dead;
 mod detail;
 mod dialog;
 mod dialog_run;
+mod document_form;
 mod endpoints;
+mod events;
+mod expiring;
 mod frame;
 mod help;
 mod hints;
@@ -32,6 +35,7 @@ mod schedule;
 mod small;
 mod timeline;
 mod toasts;
+mod when;
 mod words;
 
 use ratatui::buffer::Buffer;
@@ -77,6 +81,8 @@ fn screen(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position>
             None
         }
         Mode::Policy(form) => policy_form::paint(&mut canvas, frame.body, form),
+        Mode::Document(form) => document_form::paint(&mut canvas, frame.body, form),
+        Mode::When(form) => when::paint(&mut canvas, frame.body, form),
         Mode::Dialog(open) => dialog::paint(&mut canvas, frame.body, state, open),
         Mode::Help { scroll } => {
             help::paint(&mut canvas, frame.body, state, *scroll);
@@ -106,6 +112,8 @@ fn body(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> 
         View::Policies => policies::paint(canvas, area, state),
         View::Runs => runs::paint(canvas, area, state),
         View::Audit => audit::paint(canvas, area, state),
+        View::Events => events::paint(canvas, area, state),
+        View::Expiring => expiring::paint(canvas, area, state),
         View::Log => {
             log::paint(canvas, area, state);
             None

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use crate::broker::{BrokerError, ListedQueue, PageRequest};
+use crate::domain::findings::Finding;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::engine::{EngineError, Inner};
@@ -37,6 +38,8 @@ pub(in crate::engine) struct Seen {
     pub(in crate::engine) oldest_at: Option<Timestamp>,
     /// Its node is away: nothing in it can be reached.
     pub(in crate::engine) node_down: bool,
+    /// What will surprise about it.
+    pub(in crate::engine) findings: Vec<Finding>,
     pub(in crate::engine) taken_at: Timestamp,
 }
 
@@ -49,6 +52,7 @@ impl Seen {
             unacked: None,
             oldest_at: None,
             node_down: false,
+            findings: Vec::new(),
             taken_at: now,
         }
     }
@@ -65,6 +69,7 @@ impl From<ListedQueue> for Seen {
             ready: listed.ready,
             unacked: listed.unacked,
             oldest_at: listed.oldest_at,
+            findings: Vec::new(),
             taken_at: listed.taken_at,
         }
     }
@@ -74,7 +79,15 @@ impl Inner {
     /// Everything that the broker lists, in no order.
     pub(in crate::engine) async fn seen(&self, oldest: Oldest) -> Result<Vec<Seen>, BrokerError> {
         let listed = self.broker.queues_all().await?.queues;
-        let mut seen: Vec<Seen> = listed.into_iter().map(Seen::from).collect();
+        let preflight = self.preflight(&listed).await;
+        let judged = |queue: ListedQueue| {
+            let findings = preflight.findings(self.kind_of(&queue.name), &queue);
+            Seen {
+                findings,
+                ..Seen::from(queue)
+            }
+        };
+        let mut seen: Vec<Seen> = listed.into_iter().map(judged).collect();
         let unsaid = seen
             .iter()
             .any(|queue| queue.ready.is_some_and(|ready| ready > 0) && queue.oldest_at.is_none());

@@ -58,7 +58,8 @@ impl Inner {
                 })
             }
             Query::Run { id, after, limit } => Answer::Run(Box::new(self.run_detail(&id, after, limit).await?)),
-            Query::Expiring => Answer::Expiring(self.expiring().await?),
+            Query::Expiring(query) => Answer::Expiring(self.expiring(&query).await?),
+            Query::Saves(query) => Answer::Saves(self.saves(&query).await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Events(question) => Answer::Events(self.answer_about_events(question).await?),
             Query::Readiness => Answer::Readiness(self.readiness().await),
@@ -117,7 +118,7 @@ fn bounded(limit: u32) -> u32 {
     limit.clamp(1, LIMIT_MAX)
 }
 
-fn offset_of(cursor: Option<&str>) -> Result<usize, EngineError> {
+pub(super) fn offset_of(cursor: Option<&str>) -> Result<usize, EngineError> {
     let invalid = || EngineError::Invalid {
         field: "cursor".to_owned(),
         message: "cursor is not one that was given out".to_owned(),

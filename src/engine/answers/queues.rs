@@ -55,7 +55,15 @@ impl Inner {
     pub(in crate::engine) async fn queue(&self, name: &QueueName) -> Result<QueueView, EngineError> {
         let record = self.store.queue_get(name).await?;
         let mut seen = match self.broker.queue_detail(name).await {
-            Ok(listed) => listed.map(Seen::from),
+            Ok(Some(listed)) => {
+                let preflight = self.preflight(std::slice::from_ref(&listed)).await;
+                let findings = preflight.findings(self.kind_of(name), &listed);
+                Some(Seen {
+                    findings,
+                    ..Seen::from(listed)
+                })
+            }
+            Ok(None) => None,
             Err(error) => {
                 tracing::debug!(error = ?error, "statistics are unknown");
                 None

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use regex::Regex;
-
-use crate::broker::{BrokerError, BrokerPolicy, ExchangeBinding, ListedQueue, Look};
-use crate::domain::broker_rules::{DELIVERY_LIMIT_MIN, applies};
+use crate::broker::{BrokerError, ExchangeBinding, ListedQueue, Look};
+use crate::domain::broker_rules::{DELIVERY_LIMIT_MIN, Policies};
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
+use crate::domain::run::routes;
 use crate::domain::time::Timestamp;
+use crate::engine::rules::compiled;
 use crate::engine::{EngineError, Inner};
 
 /// How long what was found is good for.
@@ -93,7 +93,7 @@ impl Inner {
             }
             Err(error) => return Err(error.into()),
         };
-        let policies = Policies::new(self.broker.policies().await?);
+        let policies = compiled(&self.broker.policies().await?);
         let names = self.target_names(&listed, &policies).await?;
         let mut targets = Vec::new();
         for queue in listed.into_iter().filter(|queue| names.contains(queue.name.as_str())) {
@@ -137,11 +137,11 @@ impl Inner {
         let mut ways: VecDeque<Way> = VecDeque::new();
         let mut taken: BTreeSet<Way> = BTreeSet::new();
         for queue in listed {
-            let Some(exchange) = policies.effective(queue, "dead-letter-exchange") else {
+            let text = |key: &str| policies.text(&queue.declared(), key).map(str::to_owned);
+            let Some(exchange) = text("dead-letter-exchange") else {
                 continue;
             };
-            let key = policies.effective(queue, "dead-letter-routing-key");
-            match (exchange.as_str(), key) {
+            match (exchange.as_str(), text("dead-letter-routing-key")) {
                 ("", Some(key)) => drop(names.insert(key)),
                 // A queue that dies into itself.
                 ("", None) => {}
@@ -190,41 +190,19 @@ struct Way {
 impl Way {
     /// Whether a letter may go by this binding.
     fn takes(&self, kind: &str, binding: &ExchangeBinding) -> bool {
-        match (kind, &self.key) {
-            ("direct", Some(key)) => binding.routing_key == *key,
-            ("topic", Some(key)) => {
-                let pattern: Vec<&str> = binding.routing_key.split('.').collect();
-                let words: Vec<&str> = key.split('.').collect();
-                topic(&pattern, &words)
-            }
-            _ => true,
-        }
+        let routed = self
+            .key
+            .as_ref()
+            .and_then(|key| routes(kind, &binding.routing_key, key));
+        routed.unwrap_or(true)
     }
-}
-
-/// Whether a topic pattern takes a key: `*` is one word, `#` any number of them.
-fn topic(pattern: &[&str], words: &[&str]) -> bool {
-    // Row by row over the words, so that many `#` cost no more than one.
-    let mut row = vec![false; words.len() + 1];
-    row[0] = true;
-    for part in pattern {
-        let mut next = vec![false; words.len() + 1];
-        for at in 0..=words.len() {
-            next[at] = match *part {
-                "#" => row[at] || (at > 0 && next[at - 1]),
-                "*" => at > 0 && row[at - 1],
-                word => at > 0 && row[at - 1] && words[at - 1] == word,
-            };
-        }
-        row = next;
-    }
-    row[words.len()]
 }
 
 fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies) -> DeadTarget {
-    let number = |key: &str| policies.effective(queue, key).and_then(|text| text.parse::<u64>().ok());
+    let number = |key: &str| policies.smallest(&queue.declared(), key);
+    let positive = |key: &str| number(key).and_then(|number| u64::try_from(number).ok());
     let quorum = queue.queue_type.as_deref() == Some("quorum");
-    let expires = number("expires").filter(|_| detail.consumers.unwrap_or(0) == 0);
+    let expires = positive("expires").filter(|_| detail.consumers.unwrap_or(0) == 0);
     DeadTarget {
         name: queue.name.clone(),
         ready: queue.ready.or(detail.ready),
@@ -233,15 +211,11 @@ fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies) -> Dea
         quorum,
         // Unset means 20 from 4.0 on, and none before: nobody can tell from here, so it counts.
         delivery_limit: quorum
-            .then(|| {
-                policies
-                    .effective(queue, "delivery-limit")
-                    .map_or(Some(20), |text| text.parse().ok())
-            })
-            .flatten()
-            .filter(|limit| i64::try_from(*limit).is_ok_and(|limit| limit < DELIVERY_LIMIT_MIN)),
-        message_ttl_ms: number("message-ttl"),
-        renewed_by_looks: !quorum && number("expires").is_some(),
+            .then(|| number("delivery-limit").unwrap_or(20))
+            .filter(|limit| *limit < DELIVERY_LIMIT_MIN)
+            .and_then(|limit| u64::try_from(limit).ok()),
+        message_ttl_ms: positive("message-ttl"),
+        renewed_by_looks: !quorum && positive("expires").is_some(),
         expires_at: detail
             .idle_since
             .zip(expires)
@@ -249,82 +223,9 @@ fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies) -> Dea
     }
 }
 
-/// The vhost's policies with their patterns read.
-struct Policies(Vec<(BrokerPolicy, Option<Regex>)>);
-
-impl Policies {
-    fn new(policies: Vec<BrokerPolicy>) -> Self {
-        Self(
-            policies
-                .into_iter()
-                .map(|policy| {
-                    let pattern = Regex::new(&policy.pattern).ok();
-                    (policy, pattern)
-                })
-                .collect(),
-        )
-    }
-
-    /// What is in force for a queue: its argument, else the policy with the highest priority that matches;
-    /// an operator policy's number counts where it is smaller.
-    fn effective(&self, queue: &ListedQueue, key: &str) -> Option<String> {
-        let argument = queue
-            .arguments
-            .iter()
-            .find(|(name, _)| name.strip_prefix("x-") == Some(key))
-            .map(|(_, value)| value.clone());
-        let own = argument.or_else(|| self.set(queue, key, false));
-        let operators = self.set(queue, key, true);
-        match (&own, &operators) {
-            (Some(own), Some(operator)) => match (own.parse::<i64>(), operator.parse::<i64>()) {
-                (Ok(own), Ok(operator)) => Some(own.min(operator).to_string()),
-                _ => Some(own.clone()),
-            },
-            _ => own.or(operators),
-        }
-    }
-
-    fn set(&self, queue: &ListedQueue, key: &str, operator: bool) -> Option<String> {
-        let queue_type = if queue.queue_type.as_deref() == Some("quorum") {
-            QueueType::Quorum
-        } else {
-            QueueType::Classic
-        };
-        let matching = self.0.iter().filter(|(policy, pattern)| {
-            policy.operator == operator
-                && applies(&policy.applies_to, queue_type)
-                && pattern
-                    .as_ref()
-                    .is_some_and(|pattern| pattern.is_match(queue.name.as_str()))
-        });
-        let (winner, _) = matching.max_by_key(|(policy, _)| policy.priority)?;
-        let (_, value) = winner.definition.iter().find(|(name, _)| name == key)?;
-        Some(value.clone())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn topics_match_as_the_broker_does() {
-        for (pattern, key, matches) in [
-            ("#", "", true),
-            ("#", "a.b", true),
-            ("a.*", "a.b", true),
-            ("a.*", "a.b.c", false),
-            ("a.#", "a", true),
-            ("#.c", "a.b.c", true),
-            ("a.#.#.d", "a.d", true),
-            ("a", "b", false),
-            ("*", "", true),
-        ] {
-            let (pattern_parts, words): (Vec<&str>, Vec<&str>) =
-                (pattern.split('.').collect(), key.split('.').collect());
-            assert_eq!(topic(&pattern_parts, &words), matches, "{pattern} {key}");
-        }
-    }
 
     #[test]
     fn a_direct_exchange_takes_only_its_key_and_an_unknown_key_goes_everywhere() {

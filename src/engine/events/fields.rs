@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use super::groups::group_of;
 use crate::domain::event::{Event, rfc3339};
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
 use crate::domain::time::Timestamp;
 
 /// The fields that a filter over events may name. `age` is the time since the last push, `due` how long until it
-/// is tried, `overdue` how long ago it could have been; `error` is the last failure's.
+/// is tried, `overdue` how long ago it could have been; `error` is the last failure's; `group` those that are there
+/// for the same reason.
 pub const EVENT_FIELDS: &[Field] = &[
     Field::new("id", FieldKind::Number),
     Field::new("type", FieldKind::Text),
@@ -30,6 +32,7 @@ pub const EVENT_FIELDS: &[Field] = &[
     Field::new("overdue", FieldKind::Duration),
     Field::new("ttl", FieldKind::Duration),
     Field::new("dead", FieldKind::Bool),
+    Field::new("group", FieldKind::Text),
 ];
 
 /// An event at a moment.
@@ -67,13 +70,14 @@ impl Fields for AtMoment<'_> {
                 .expires_at
                 .map_or(FieldValue::Missing, |at| FieldValue::Duration(at.since(now))),
             "dead" => FieldValue::Bool(event.is_dead_letter()),
+            "group" => FieldValue::Text(Cow::Owned(group_of(event))),
             _ => FieldValue::Missing,
         }
     }
 }
 
 /// The error in a reason of the form `retry: failed_at=… error=…`.
-fn error_of(reason: &str) -> Option<&str> {
+pub(super) fn error_of(reason: &str) -> Option<&str> {
     let (_, error) = reason.strip_prefix("retry: ")?.split_once("error=")?;
     Some(error)
 }

@@ -25,6 +25,7 @@ impl Inner {
     ) -> Result<EventAnswer, EngineError> {
         Ok(match question {
             EventQuestion::List(query) => EventAnswer::List(self.events_list(&query).await?),
+            EventQuestion::Groups(query) => EventAnswer::Groups(self.event_groups(&query).await?),
             EventQuestion::One(id) => EventAnswer::One(Box::new(self.event(id).await?)),
             EventQuestion::Of(event_type, reference) => EventAnswer::Of(self.events_of(&event_type, &reference).await?),
             EventQuestion::Counts => EventAnswer::Counts(self.store.events_counts().await?),

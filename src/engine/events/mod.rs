@@ -5,7 +5,9 @@
 //! its id and revision, so that what was pushed since the plan is not touched by it.
 
 mod act;
+mod documents;
 mod fields;
+mod groups;
 mod handler;
 mod json;
 mod look;
@@ -26,7 +28,9 @@ pub use crate::store::{
 use super::EngineError;
 use super::view::Page;
 
+pub use documents::{check_metadata, check_options};
 pub use fields::EVENT_FIELDS;
+pub use groups::{EventGroup, EventGroups};
 pub use handler::{EventHandler, Handled};
 pub use processor::Processed;
 pub(super) use running::Embedded;
@@ -191,6 +195,8 @@ pub enum EventsDone {
 pub enum EventQuestion {
     /// A list, newest first.
     List(EventsQuery),
+    /// The same events in groups of those that are there for the same reason (limit and cursor do not count).
+    Groups(EventsQuery),
     /// One event.
     One(i64),
     /// The events of a reference.
@@ -232,6 +238,8 @@ pub struct EventsQuery {
 pub enum EventAnswer {
     /// A page. It may be short, or empty, with a cursor: then that much was looked through without a find.
     List(Page<Event>),
+    /// Groups.
+    Groups(EventGroups),
     /// One.
     One(Box<Event>),
     /// Those of a reference.

@@ -13,7 +13,7 @@ use super::{Engine, EngineError, Inner};
 use crate::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, ListedQueue, Next, Published, QueuePart,
 };
-use crate::domain::broker_rules;
+use crate::domain::broker_rules::Policies;
 use crate::domain::id::QueueName;
 use crate::domain::job::{self, JobId, JobPart, Lifetime};
 use crate::domain::message::Message;
@@ -314,7 +314,7 @@ fn expired(queue: &QueueName) -> EngineError {
 
 /// As its own argument says: job queues have no policy of ours.
 fn lifetime_of(listed: &ListedQueue) -> Lifetime {
-    let millis = broker_rules::smallest(listed.name.as_str(), &listed.arguments, &[], EXPIRES);
+    let millis = Policies::default().smallest(&listed.declared(), EXPIRES);
     millis
         .and_then(|millis| u64::try_from(millis).ok())
         .map_or(Lifetime::Never, |millis| {

@@ -71,6 +71,7 @@ impl<'a> Rows<'a> {
             owner: view.owner.map(|owner| self.texts.text(&owner)),
             why: self.texts.text(view.why.as_ref().map_or("", |why| &why.text)),
             warnings: view.warnings,
+            findings: view.findings,
             attempts: head.map(|head| (head.failures, head.attempts_allowed)),
             kind: view.kind,
             state: view.state,

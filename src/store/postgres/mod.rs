@@ -18,6 +18,7 @@ mod policies;
 mod queues;
 mod records;
 mod runs;
+mod saves;
 mod session;
 
 use std::collections::HashMap;

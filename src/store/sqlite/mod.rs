@@ -15,6 +15,7 @@ mod policies;
 mod queues;
 mod records;
 mod runs;
+mod saves;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -40,6 +41,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (3, include_str!("migrations/0003.sql")),
     (4, include_str!("migrations/0004.sql")),
     (6, include_str!("migrations/0006.sql")),
+    (7, include_str!("migrations/0007.sql")),
 ];
 
 /// A store in an open file.

@@ -14,7 +14,7 @@ use redrive::domain::queue::{Pause, QueueKind, QueueState};
 use redrive::domain::text::is_hidden;
 use redrive::engine::snapshot::{EndpointRow, QueueFacts, QueueRow, Snapshot};
 
-use super::fixture::{Player, after, before, day, details, fed, plans};
+use super::fixture::{Player, after, before, day, details, events, fed, plans};
 
 /// What stands in the place of a harmless text.
 const FILL: char = '¤';
@@ -193,6 +193,14 @@ fn fed_lists(text: &str) -> Vec<Player> {
             .keys("Enter")
             .answered(|subject| fed::run_detail(subject, text))
     };
+    let types = || at("0").fed(events::types(text));
+    let reasons = || types().keys("Down Enter").fed(events::groups(text));
+    let listed = || reasons().keys("Down Enter").fed(events::events(text));
+    let event = || {
+        listed()
+            .keys("Enter")
+            .answered(|subject| events::event_detail(subject, text))
+    };
     vec![
         groups(),
         letters(),
@@ -205,6 +213,24 @@ fn fed_lists(text: &str) -> Vec<Player> {
         run(),
         run().keys("Tab"),
         at("8").fed(fed::audit(text)),
+        types(),
+        reasons(),
+        listed(),
+        event(),
+        event().keys("Tab"),
+        event().keys("Tab Tab"),
+        reasons().keys("Down X").planned(vec![events::cancel_plan(text)]),
+        types().keys("Down i").answered(|subject| events::type_detail(subject, text)),
+        types()
+            .keys("Down i Tab")
+            .answered(|subject| events::type_detail(subject, text)),
+        types()
+            .keys("Down i")
+            .answered(|subject| events::type_detail(subject, text))
+            .keys("E"),
+        at("-").fed(events::expiring(text)),
+        listed().keys("Enter").answered(failed(raw)),
+        types().keys("Down i").answered(failed(raw)),
         at("8").fed_with(Err(raw.to_owned()), None),
         letters().keys("Enter").answered(failed(raw)),
         at("7").fed(fed::runs(None)).keys("Enter").answered(failed(raw)),

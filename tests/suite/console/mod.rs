@@ -5,6 +5,7 @@ mod end_to_end;
 mod fixture;
 mod hostile;
 mod lifecycle;
+mod operate;
 mod pictures;
 mod pty;
 mod screens;

@@ -79,9 +79,19 @@ fn a_dialog_is_styled_as_it_was_in_every_class_of_theme() {
 }
 
 #[test]
+fn the_event_table_is_styled_as_it_was_in_every_class_of_theme() {
+    check("event_groups");
+}
+
+#[test]
+fn queues_that_go_are_styled_as_they_were_in_every_class_of_theme() {
+    check("expiring");
+}
+
+#[test]
 fn without_colour_the_selected_row_is_inverse_and_no_cell_has_a_colour() {
     let theme = Theme::default().without_colour();
-    for name in ["queues", "endpoints", "retries", "queue_attempts"] {
+    for name in ["queues", "endpoints", "retries", "queue_attempts", "event_types", "expiring"] {
         let buffer = scene(name).sized(80, 24).paint(&theme);
         let mut inverse = 0;
         for y in 0..24 {

@@ -68,6 +68,7 @@ fn settings(vhost: &str) -> EngineSettings {
         workers: 64,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
         leftover_pattern: redrive::engine::leftovers(),
+        save_before_expiry: false,
         prefetch: 1,
         request_timeout: Duration::from_secs(2),
         linger: Duration::from_millis(500),

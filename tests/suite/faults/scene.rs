@@ -363,6 +363,7 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         workers: 1,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
         leftover_pattern: redrive::engine::leftovers(),
+        save_before_expiry: false,
         prefetch: 1,
         request_timeout: Duration::from_secs(5),
         linger: Duration::from_secs(1),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redrive::ambient;
 use redrive::domain::job::{JobId, JobPart, Lifetime};
-use redrive::engine::expiring::ExpiringQueue;
+use redrive::engine::expiring::{ExpiringQuery, ExpiringQueue};
 use redrive::engine::{Answer, Query};
 
 use crate::engine::stage::{BOUND, Ground, Stage};
@@ -13,7 +13,7 @@ use crate::support::daemon::Installation;
 use crate::support::wait::wait_until;
 
 async fn expiring(stage: &Stage) -> Vec<ExpiringQueue> {
-    match stage.engine.query(Query::Expiring).await.unwrap() {
+    match stage.engine.query(Query::Expiring(ExpiringQuery::default())).await.unwrap() {
         Answer::Expiring(page) => page.items,
         other => panic!("{other:?}"),
     }

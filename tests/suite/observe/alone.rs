@@ -77,6 +77,7 @@ async fn engine(installation: &Installation) -> Engine {
         workers: 8,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
         leftover_pattern: redrive::engine::leftovers(),
+        save_before_expiry: false,
         prefetch: 1,
         request_timeout: Duration::from_secs(2),
         linger: Duration::from_millis(200),

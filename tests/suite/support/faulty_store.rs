@@ -21,10 +21,10 @@ use redrive::store::{
     EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
     EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
     Guarded, HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
-    KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation,
-    NewItem, NewPause, NewPolicy, NewRun, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged,
+    KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation,
+    NewItem, NewPause, NewPolicy, NewRun, NewSave, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged,
     PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped,
-    Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store, StoreError,
+    Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError,
     StoreHandle, Subscription, Success, Tally, TypePut, WaitingHead, WaitingQuery,
 };
 
@@ -225,6 +225,29 @@ passed_on! {
         kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
         kept_drop(letter: &str, kind: KeptKind) -> bool;
         runs_trim(bounds: RunBounds) -> u64;
+    }
+    Saves {
+        save_begin(new: &NewSave) -> SaveBegun;
+        save_keep(save: &str, owner: IncarnationId, window: &SaveWindow) -> bool;
+        save_end(save: &str, owner: IncarnationId) -> bool;
+        save_take(save: &str, owner: IncarnationId) -> SaveTaken;
+        save_free(save: &str, owner: IncarnationId) -> ();
+        save_get(save: &str) -> Option<SaveRecord>;
+        saves(query: &SaveQuery) -> Vec<SaveRecord>;
+        saves_left(limit: u32) -> Vec<SaveRecord>;
+        saved_messages(save: &str, after: Option<u64>, limit: u32) -> Vec<SavedMessage>;
+        saved_last(save: &str) -> Vec<SavedMessage>;
+        saved_drop(save: &str, owner: IncarnationId, places: &[u64]) -> bool;
+        saves_trim() -> u64;
+    }
+    Lifetimes {
+        janitor_take(incarnation: IncarnationId) -> Option<i64>;
+        lifetimes_note(sweep: i64, seen: &[LifetimeRecord]) -> ();
+        lifetimes_swept(sweep: i64) -> Vec<LifetimeRecord>;
+        lifetimes_sweep() -> Option<LifetimesSweep>;
+        lifetimes(query: &LifetimeQuery) -> Vec<LifetimeRecord>;
+        lifetime_get(queue: &QueueName) -> Option<LifetimeRecord>;
+        lifetime_forget(queue: &QueueName) -> Option<LifetimeRecord>;
     }
     Policies {
         policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;

@@ -19,6 +19,7 @@ pub(super) fn queue(value: &Value, taken_at: Timestamp) -> Option<ListedQueue> {
         queue_type: text(value, "type").or_else(|| text(value.get("arguments")?, "x-queue-type")),
         ready: count(value, "messages_ready"),
         unacked: count(value, "messages_unacknowledged"),
+        bytes: count(value, "message_bytes"),
         consumers: count(value, "consumers"),
         idle_since: text(value, "idle_since").and_then(|text| moment(&text)),
         oldest_at: value

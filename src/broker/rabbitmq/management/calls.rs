@@ -11,7 +11,7 @@ use crate::broker::{BrokerError, BrokerPolicy, ExchangeDetail, ListedQueue, Page
 use crate::domain::id::QueueName;
 
 /// What a listing asks for: cuts bytes, not the broker's work.
-const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,idle_since,head_message_timestamp";
+const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,message_bytes,idle_since,head_message_timestamp";
 const PAGE_MAX: u32 = 500;
 /// What is asked for of all queues at once: what is known without statistics.
 const COLUMNS_FEW: &str = "name,type,state,arguments,messages_ready,messages_unacknowledged";
@@ -174,6 +174,35 @@ impl Management {
         Ok(policies)
     }
 
+    /// Sets a policy; one of that name is replaced whole (trap 28).
+    pub(in crate::broker::rabbitmq) async fn policy_put(&self, policy: &BrokerPolicy) -> Result<(), BrokerError> {
+        let path = ["policies", self.vhost(), policy.name.as_str()];
+        let definition: serde_json::Map<String, Value> = policy
+            .definition
+            .iter()
+            .map(|(key, value)| (key.clone(), definition_value(key, value)))
+            .collect();
+        let body = json!({
+            "pattern": policy.pattern,
+            "definition": definition,
+            "priority": policy.priority,
+            "apply-to": policy.applies_to,
+        });
+        self.call("set policy", "the tag `policymaker`", Method::PUT, &path, Some(&body))
+            .await?;
+        Ok(())
+    }
+
+    /// Removes a policy.
+    pub(in crate::broker::rabbitmq) async fn policy_remove(&self, name: &str) -> Result<(), BrokerError> {
+        let path = ["policies", self.vhost(), name];
+        let answer = self.send(Method::DELETE, &path, &[], None).await?;
+        if answer.status.is_success() || (answer.status == StatusCode::NOT_FOUND && !answer.body.is_null()) {
+            return Ok(());
+        }
+        Err(self.refusal("remove policy", "the tag `policymaker`", &answer).await)
+    }
+
     pub(in crate::broker::rabbitmq) async fn overview(&self) -> Result<Overview, BrokerError> {
         let body = self
             .call("overview", "the tag `management`", Method::GET, &["overview"], None)
@@ -270,5 +299,14 @@ impl Management {
             }
         }
         Ok(closed)
+    }
+}
+
+/// A policy's value as JSON; what is text stays text even if it looks like a number.
+fn definition_value(key: &str, value: &str) -> Value {
+    let is_text = key.starts_with("dead-letter-") || key == "overflow" || key == "queue-mode";
+    match serde_json::from_str(value) {
+        Ok(read) if !is_text => read,
+        Ok(_) | Err(_) => json!(value),
     }
 }

@@ -38,6 +38,7 @@ fn view_of(name: &str, endpoint: &str, taken_at: Timestamp) -> QueueView {
         head: None,
         delivered: None,
         warnings: Vec::new(),
+        findings: Vec::new(),
         taken_at,
     }
 }

@@ -40,6 +40,10 @@ pub(super) fn fed(query: FeedQuery, now: Timestamp, well: bool) -> Fed {
             FedRows::DeadGroups(batch(vec![group("status 422", 40), group("rejected", 2)], false))
         }
         FeedQuery::DeadLetters { .. } => FedRows::DeadLetters(batch((1..=3).map(letter).collect(), false)),
+        FeedQuery::EventTypes => FedRows::EventTypes(batch(super::events::types(), false)),
+        FeedQuery::EventGroups { .. } => FedRows::EventGroups(batch(super::events::groups(), false)),
+        FeedQuery::Events { .. } => FedRows::Events(batch((1..=3).map(super::events::event).collect(), false)),
+        FeedQuery::Expiring => FedRows::Expiring(batch(super::expiring::queues(), false)),
     };
     Fed {
         query,

@@ -15,6 +15,7 @@ use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::events::EventCommand;
 use crate::engine::snapshot::{EndpointRow, Part, QueueFacts, QueueRow, Snapshot};
 use crate::engine::view::Retry;
 use crate::engine::{Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered};
@@ -194,7 +195,8 @@ pub(super) fn plan(command: &Command) -> Plan {
         Command::PauseQueue(queue) | Command::ResumeQueue(queue) | Command::PurgeQueue(queue) => {
             vec![queue.as_str().to_owned()]
         }
-        Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } | Command::Policy(_) => Vec::new(),
+        Command::Events(EventCommand::Cancel(_) | EventCommand::Retry(_)) => vec!["an event".to_owned()],
+        Command::Events(_) | Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } | Command::Policy(_) => Vec::new(),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => vec![url.redacted()],
         other => panic!("the console does not ask for {other:?}"),
     };

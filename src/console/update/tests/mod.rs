@@ -6,6 +6,8 @@
 
 mod accidents;
 mod details;
+mod events;
+mod expiring;
 mod feeds;
 mod find;
 mod fixture;

@@ -8,6 +8,8 @@
 //! ```
 
 mod attempts;
+mod event;
+mod event_type;
 mod letter;
 mod messages;
 mod policy;
@@ -45,6 +47,12 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
     };
     match detail.tab {
         DetailTab::Why if matches!(detail.subject, Subject::Letter(_)) => letter::paint(canvas, body, detail, answer),
+        DetailTab::Why | DetailTab::Payload | DetailTab::Handled if matches!(detail.subject, Subject::Event(_)) => {
+            event::paint(canvas, body, detail, answer);
+        }
+        DetailTab::Metadata | DetailTab::Subscriptions | DetailTab::Handled => {
+            event_type::paint(canvas, body, detail, answer);
+        }
         DetailTab::Why => why::paint(canvas, body, detail, answer),
         DetailTab::Payload => letter::paint(canvas, body, detail, answer),
         DetailTab::Progress | DetailTab::Items => run::paint(canvas, body, detail, answer),
@@ -63,6 +71,8 @@ fn name(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
         Subject::Endpoint(url) => ("Endpoint ", Cow::Borrowed(url.as_str())),
         Subject::Run(id) => ("Run ", Cow::Borrowed(id.as_str())),
         Subject::Letter(id) => ("Dead letter ", Cow::Borrowed(id.as_str())),
+        Subject::Event(_) => ("Event ", event_name(detail)),
+        Subject::EventType(name) => ("Event type ", Cow::Borrowed(name.as_str())),
         Subject::Policy(scope) => ("Retry policy of ", Cow::Owned(policy_form::scope(scope))),
     };
     let age = age(canvas, detail);
@@ -95,6 +105,19 @@ fn crumbs(state: &State) -> String {
         way.push_str(" › ");
     }
     way
+}
+
+/// By type and key, once that is known; else by its id.
+fn event_name(detail: &Detail) -> Cow<'_, str> {
+    match (&detail.subject, detail.event()) {
+        (_, Some(found)) => Cow::Owned(format!(
+            "{} of {}",
+            found.event.reference.as_str(),
+            found.event.shown_type()
+        )),
+        (Subject::Event(id), None) => Cow::Owned(id.to_string()),
+        (_, None) => Cow::Borrowed(""),
+    }
 }
 
 fn age(canvas: &Canvas<'_>, detail: &Detail) -> String {
@@ -140,7 +163,11 @@ fn number(detail: &Detail, tab: DetailTab) -> String {
         ) => messages.len(),
         (DetailTab::History, _) => match detail.about() {
             Some(About::Policy { history, .. }) => history.len(),
-            Some(About::Run(_) | About::Letter(_)) | None => return String::new(),
+            Some(_) | None => return String::new(),
+        },
+        (DetailTab::Subscriptions | DetailTab::Handled, Some(_)) => match tab {
+            DetailTab::Handled => detail.handled().len(),
+            _ => detail.event_type().map_or(0, |found| found.subscriptions.len()),
         },
         (DetailTab::Items, _) => match detail.run() {
             Some(run) => return format!(" {}", run.run.record.total),

@@ -66,6 +66,14 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.text(row(area, line), &headline::since_and_trend(state, snapshot), Role::Text);
     line += 2;
     let tall = area.height >= TALL;
+    if let Some(lost) = super::expiring::headline(state) {
+        let place = Rect {
+            height: below(area, line - 1).height.min(1),
+            ..below(area, line - 1)
+        };
+        canvas.text(place, &lost, Role::Bad);
+        line += 1;
+    }
     line += chart::paint(canvas, below(area, line), state, chart_height(area.height));
     let rows = if tall { MANY } else { FEW };
     line += worst(canvas, below(area, line), state, snapshot, rows);

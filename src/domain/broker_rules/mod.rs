@@ -1,31 +1,13 @@
 //! What a queue's arguments and the broker's policies do to order and to what waits (PROTOCOLS.md 23).
-//!
-//! Matched by ourselves, so that no look at the broker is needed per queue. One ordinary policy wins
-//! (the highest priority that matches), and one operator policy is merged with it.
 
-use regex::Regex;
+mod matching;
+
+pub use matching::{Declared, Policies, Policy};
 
 use super::naming::QueueType;
 
 /// A delivery limit below this counts as small: a queue that is looked at or reconnected would drop.
 pub const DELIVERY_LIMIT_MIN: i64 = 1_000_000;
-
-/// A policy, reduced to what is asked here.
-#[derive(Clone, Debug)]
-pub struct Policy {
-    /// Its name.
-    pub name: String,
-    /// Over names; `None`: the pattern is not understood, and is taken to match.
-    pub pattern: Option<Regex>,
-    /// Whether it applies to queues of the type in use.
-    pub applies: bool,
-    /// The highest that matches wins.
-    pub priority: i64,
-    /// Merged with the winner.
-    pub operator: bool,
-    /// Keys and values as text.
-    pub definition: Vec<(String, String)>,
-}
 
 /// What follows for a delivery queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,54 +20,16 @@ pub struct Judgement {
     pub warnings: Vec<String>,
 }
 
-/// Whether a policy of that `apply-to` is for queues of `queue_type`.
-#[must_use]
-pub fn applies(apply_to: &str, queue_type: QueueType) -> bool {
-    match apply_to {
-        "queues" | "all" | "" => true,
-        "classic_queues" => queue_type == QueueType::Classic,
-        "quorum_queues" => queue_type == QueueType::Quorum,
-        _ => false,
-    }
-}
-
-/// The value of a numeric key for one queue: the smallest of argument, policy and operator policy, as the broker
-/// merges them.
-#[must_use]
-pub fn smallest(name: &str, arguments: &[(String, String)], policies: &[Policy], key: &str) -> Option<i64> {
-    let of = |keys: &[(String, String)]| {
-        let found = keys.iter().find(|(one, _)| one.trim_start_matches("x-") == key);
-        found.and_then(|(_, value)| value.parse::<i64>().ok())
-    };
-    let policies = [winner(name, policies, false), winner(name, policies, true)];
-    let by_policy = policies
-        .into_iter()
-        .flatten()
-        .filter_map(|policy| of(&policy.definition));
-    by_policy.chain(of(arguments)).min()
-}
-
-/// The policy that counts for a queue, of the ordinary ones or of the operator's.
-fn winner<'a>(name: &str, policies: &'a [Policy], operator: bool) -> Option<&'a Policy> {
-    policies
-        .iter()
-        .filter(|p| p.operator == operator && p.applies && p.pattern.as_ref().is_none_or(|regex| regex.is_match(name)))
-        .max_by_key(|p| p.priority)
-}
-
 /// Judges one queue.
 #[must_use]
 pub fn judge(
     name: &str,
     queue_type: QueueType,
     arguments: Option<&[(String, String)]>,
-    policies: &[Policy],
+    policies: &Policies,
 ) -> Judgement {
     let mut judgement = Judgement::default();
-    for policy in [winner(name, policies, false), winner(name, policies, true)]
-        .into_iter()
-        .flatten()
-    {
+    for policy in policies.in_force(name, queue_type) {
         let kind = if policy.operator { "operator policy" } else { "policy" };
         judge_keys(&mut judgement, queue_type, &policy.definition, &|key| {
             format!("{kind} {:?} sets {key}", policy.name)
@@ -185,13 +129,15 @@ fn note(slot: &mut Option<String>, text: String) {
 
 #[cfg(test)]
 mod tests {
+    use regex::Regex;
+
     use super::*;
 
     fn policy(priority: i64, operator: bool, key: &str, value: &str) -> Policy {
         Policy {
             name: format!("p{priority}"),
             pattern: Regex::new("^redrive\\.").ok(),
-            applies: true,
+            apply_to: "queues".to_owned(),
             priority,
             operator,
             definition: vec![(key.to_owned(), value.to_owned())],
@@ -203,7 +149,8 @@ mod tests {
     }
 
     fn judged(policies: &[Policy]) -> Judgement {
-        judge("redrive.a", QueueType::Classic, Some(&ours()), policies)
+        let policies = Policies::new(policies.to_vec());
+        judge("redrive.a", QueueType::Classic, Some(&ours()), &policies)
     }
 
     #[test]
@@ -239,20 +186,20 @@ mod tests {
         let limited = |value: &str| {
             let mut arguments = ours();
             arguments.push(("x-delivery-limit".into(), value.into()));
-            judge("redrive.a", QueueType::Quorum, Some(&arguments), &[]).breaks_order
+            judge("redrive.a", QueueType::Quorum, Some(&arguments), &Policies::default()).breaks_order
         };
         assert_eq!(limited("2000000000"), None);
         assert!(limited("20").is_some());
         assert!(limited("-1").is_some());
         assert!(
-            judge("redrive.a", QueueType::Quorum, Some(&ours()), &[])
+            judge("redrive.a", QueueType::Quorum, Some(&ours()), &Policies::default())
                 .breaks_order
                 .is_some()
         );
     }
 
     #[test]
-    fn a_policy_for_other_names_or_other_types_does_nothing() {
+    fn a_policy_for_other_names_does_nothing() {
         let mut other = policy(1, false, "expires", "1000");
         other.pattern = Regex::new("^other").ok();
         assert_eq!(judged(&[other.clone()]), Judgement::default());
@@ -261,7 +208,5 @@ mod tests {
             judged(&[other]).destroys.is_some(),
             "a pattern that is not understood is taken to match"
         );
-        assert!(!applies("quorum_queues", QueueType::Classic));
-        assert!(applies("all", QueueType::Classic));
     }
 }

@@ -1,0 +1,96 @@
+//! Doing what was planned, queue by queue: what one comes to hinders no other.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, PlannedQueue, Which};
+use crate::ambient;
+use crate::domain::id::IncarnationId;
+use crate::engine::incarnation::Part;
+use crate::engine::{EngineError, Inner, WriteGrant};
+use crate::store::SaveCause;
+
+/// Who does it, and why.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
+    pub(super) actor: String,
+    pub(super) reason: Option<String>,
+    pub(super) cause: SaveCause,
+}
+
+impl Inner {
+    pub(in crate::engine) async fn perform_expiring(
+        self: &Arc<Self>,
+        order: &ExpiringOrder,
+        grant: &WriteGrant,
+    ) -> Result<Vec<ExpiringOutcome>, EngineError> {
+        let who = |cause| Who {
+            actor: grant.actor().to_owned(),
+            reason: grant.reason().map(ToOwned::to_owned),
+            cause,
+        };
+        match order {
+            ExpiringOrder::Save(which) => self.save_planned(planned(which)?, &who(SaveCause::Asked)).await,
+            ExpiringOrder::Purge { which, keep } => {
+                self.purge_planned(planned(which)?, *keep, &who(SaveCause::Purge)).await
+            }
+            ExpiringOrder::Restore { saves, to } => self.restore_saves(saves, to.as_ref()).await,
+            ExpiringOrder::Extend { which, lifetime } => self.extend_planned(planned(which)?, *lifetime).await,
+        }
+    }
+
+    async fn save_planned(&self, queues: &[PlannedQueue], who: &Who) -> Result<Vec<ExpiringOutcome>, EngineError> {
+        self.as_somebody("save", |me| async move {
+            let mut outcomes = Vec::with_capacity(queues.len());
+            for queue in queues {
+                outcomes.push(match self.save_queue(me, &queue.name, who).await {
+                    Ok(outcome) => outcome,
+                    Err(error) => failed(&queue.name, error)?,
+                });
+            }
+            Ok(outcomes)
+        })
+        .await
+    }
+
+    /// Runs `work` as an incarnation of its own: whoever takes messages is alive or found dead.
+    pub(super) async fn as_somebody<T, F, W>(&self, what: &'static str, work: W) -> Result<T, EngineError>
+    where
+        F: Future<Output = Result<T, EngineError>>,
+        W: FnOnce(IncarnationId) -> F,
+    {
+        let name = format!("{what}-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
+        let me = self.begin_incarnation(&name, Part::Manages).await?;
+        let done = CancellationToken::new();
+        let beats = self.beat_until(me, done.clone());
+        let result = work(me).await;
+        done.cancel();
+        let _ = beats.await;
+        if let Err(error) = self.store.incarnation_end(me).await {
+            tracing::debug!(error = ?error, "an incarnation that ended is found dead later");
+        }
+        result
+    }
+}
+
+/// What failed for one queue is told with it; what fails for all is an error.
+pub(super) fn failed(
+    queue: &crate::domain::id::QueueName,
+    error: EngineError,
+) -> Result<ExpiringOutcome, EngineError> {
+    if error.is_unreachable() {
+        return Err(error);
+    }
+    let why = crate::engine::error::chain(&error);
+    Ok(ExpiringOutcome::of(queue.clone(), ExpiringResult::Left(why)))
+}
+
+fn planned(which: &Which) -> Result<&[PlannedQueue], EngineError> {
+    match which {
+        Which::Planned(planned) => Ok(planned),
+        Which::Queues(_) | Which::Expired => Err(EngineError::Refused {
+            why: "this was not planned".to_owned(),
+        }),
+    }
+}

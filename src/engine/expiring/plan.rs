@@ -1,0 +1,284 @@
+//! What would become of queues with a lifetime: shown before it is done, and frozen.
+//!
+//! Planning uses no queue. What was frozen is looked at again, queue by queue, when it is done: one that somebody
+//! uses meanwhile, or that holds something else, is left and said so.
+
+use std::time::Duration;
+
+use super::order::{ExpiringOrder, Keep, PlannedQueue, Which};
+use super::{LifetimeRecord, facts};
+use crate::domain::expiry::{Extends, extends};
+use crate::domain::id::QueueName;
+use crate::domain::queue::QueueKind;
+use crate::engine::plans::hash;
+use crate::engine::{Command, Danger, EngineError, Inner, Plan, PlanLine};
+use crate::store::SaveState;
+
+/// Queues of one plan, at most.
+const QUEUES_MAX: usize = 20_000;
+
+impl Inner {
+    pub(in crate::engine) async fn plan_expiring(&self, order: &ExpiringOrder) -> Result<Plan, EngineError> {
+        let mut plan = match order {
+            ExpiringOrder::Save(which) => self.plan_save(which).await?,
+            ExpiringOrder::Purge { which, keep } => self.plan_purge(which, *keep).await?,
+            ExpiringOrder::Restore { saves, to } => self.plan_restore(saves, to.as_ref()).await?,
+            ExpiringOrder::Extend { which, lifetime } => self.plan_extend(which, *lifetime).await?,
+        };
+        plan.hash = hash(&plan);
+        Ok(plan)
+    }
+
+    async fn plan_save(&self, which: &Which) -> Result<Plan, EngineError> {
+        let records = self.planned(which).await?;
+        let (mut lines, mut planned) = (Vec::new(), Vec::new());
+        for record in &records {
+            let effect = match self.not_to_be_taken(record) {
+                Some(why) => format!("left: {why}"),
+                None => {
+                    planned.push(frozen(record));
+                    format!(
+                        "its messages are moved into the store for {}; the queue stays, and its time begins anew",
+                        days(self.settings.discard_keep)
+                    )
+                }
+            };
+            lines.push(self.line(record, effect));
+        }
+        refuse_if_none(&lines, planned.len())?;
+        let mut plan = draft(ExpiringOrder::Save(Which::Planned(planned)), lines, &records);
+        plan.title = titled("save", &plan, "queue");
+        plan.warnings.push("whoever consumes such a queue later does not find them there: `expiring restore` puts them back".to_owned());
+        Ok(plan)
+    }
+
+    async fn plan_purge(&self, which: &Which, keep: Keep) -> Result<Plan, EngineError> {
+        let records = self.planned(which).await?;
+        let (mut lines, mut planned, mut quorum) = (Vec::new(), Vec::new(), false);
+        for record in &records {
+            let effect = match (self.not_to_be_taken(record), keep, record.messages) {
+                (Some(why), _, _) => format!("left: {why}"),
+                (None, _, None) => "left: nobody knows how much is in it".to_owned(),
+                (None, _, Some(messages)) => {
+                    quorum |= record.quorum;
+                    planned.push(frozen(record));
+                    match (keep, messages) {
+                        (_, 0) => "deleted".to_owned(),
+                        (Keep::Saved, _) => format!(
+                            "deleted; its messages are in the store for {}",
+                            days(self.settings.discard_keep)
+                        ),
+                        (Keep::Dropped, _) => "deleted; its messages are lost".to_owned(),
+                    }
+                }
+            };
+            lines.push(self.line(record, effect));
+        }
+        if !matches!(which, Which::Expired) {
+            refuse_if_none(&lines, planned.len())?;
+        }
+        let order = ExpiringOrder::Purge {
+            which: Which::Planned(planned),
+            keep,
+        };
+        let mut plan = draft(order, lines, &records);
+        plan.title = titled("purge", &plan, "queue");
+        if keep == Keep::Dropped && plan.messages != Some(0) {
+            plan.danger = Danger::Destroys;
+        }
+        if quorum {
+            plan.warnings.push("a quorum queue knows no delete-if-unused: it is looked at twice and then deleted, and a message that comes in between is lost".to_owned());
+        }
+        Ok(plan)
+    }
+
+    async fn plan_restore(&self, saves: &[String], to: Option<&QueueName>) -> Result<Plan, EngineError> {
+        let mut lines = Vec::new();
+        let (mut messages, mut bytes) = (0, 0);
+        for id in saves {
+            let record = self.store.save_get(id).await?.ok_or_else(|| EngineError::NotFound {
+                what: format!("save {id:?}"),
+            })?;
+            if record.state == SaveState::Restored {
+                return Err(EngineError::Refused {
+                    why: format!("save {id:?} was restored already"),
+                });
+            }
+            let target = to.unwrap_or(&record.queue);
+            let exists = self.broker.queue_detail(target).await?.is_some();
+            let effect = match (exists, to) {
+                (true, _) => format!("put behind what is in queue {:?}", target.as_str()),
+                (false, None) => "put into the queue, which is declared again as it was".to_owned(),
+                (false, Some(_)) => {
+                    return Err(EngineError::NotFound {
+                        what: format!("queue {:?}", target.as_str()),
+                    });
+                }
+            };
+            messages += record.left;
+            bytes += record.bytes;
+            lines.push(PlanLine {
+                target: record.queue.as_str().to_owned(),
+                now: format!("{} messages in save {id}", record.left),
+                effect,
+            });
+        }
+        let order = ExpiringOrder::Restore {
+            saves: saves.to_vec(),
+            to: to.cloned(),
+        };
+        let mut plan = draft(order, lines, &[]);
+        plan.messages = Some(messages);
+        plan.title = format!("restore {messages} messages ({bytes} bytes) of {} saves", saves.len());
+        plan.warnings.push("a crash in the middle puts up to a window of 500 back twice".to_owned());
+        Ok(plan)
+    }
+
+    async fn plan_extend(&self, which: &Which, lifetime: Option<Duration>) -> Result<Plan, EngineError> {
+        let records = self.planned(which).await?;
+        let (mut lines, mut planned) = (Vec::new(), Vec::new());
+        for record in &records {
+            let effect = match extends(&facts::living(record), lifetime) {
+                Extends::No(why) => format!("left: {why}"),
+                Extends::Redeclare => {
+                    planned.push(frozen(record));
+                    "declared again: its time begins anew".to_owned()
+                }
+                Extends::Policy => {
+                    planned.push(frozen(record));
+                    format!(
+                        "a broker policy for it alone lets it live for {} s unused",
+                        lifetime.unwrap_or_default().as_secs_f64()
+                    )
+                }
+            };
+            lines.push(self.line(record, effect));
+        }
+        refuse_if_none(&lines, planned.len())?;
+        let order = ExpiringOrder::Extend {
+            which: Which::Planned(planned),
+            lifetime,
+        };
+        let mut plan = draft(order, lines, &records);
+        plan.title = titled("extend", &plan, "queue");
+        Ok(plan)
+    }
+
+    /// The queues that are meant, as they are now.
+    async fn planned(&self, which: &Which) -> Result<Vec<LifetimeRecord>, EngineError> {
+        let names: Vec<&QueueName> = match which {
+            Which::Expired => {
+                let now = self.clock.now();
+                let mut records = self.lifetimes_listed().await?;
+                records.retain(|record| self.is_leftover(&record.name) && self.is_over(record, now));
+                records.truncate(QUEUES_MAX);
+                records.sort_by(|a, b| a.name.cmp(&b.name));
+                return Ok(records);
+            }
+            Which::Queues(names) => names.iter().collect(),
+            Which::Planned(planned) => planned.iter().map(|one| &one.name).collect(),
+        };
+        if names.is_empty() {
+            return Err(EngineError::Invalid {
+                field: "queues".to_owned(),
+                message: "queues is empty: name at least one".to_owned(),
+            });
+        }
+        let mut records = Vec::with_capacity(names.len());
+        for name in names {
+            let record = self.lifetime_now(name).await?;
+            records.push(record.ok_or_else(|| EngineError::Expired {
+                queue: name.as_str().to_owned(),
+            })?);
+        }
+        Ok(records)
+    }
+
+    /// Why nothing is taken out of a queue.
+    fn not_to_be_taken(&self, record: &LifetimeRecord) -> Option<String> {
+        if record.consumers.unwrap_or(0) > 0 {
+            return Some("somebody consumes it".to_owned());
+        }
+        match self.kind_of(&record.name) {
+            QueueKind::Delivery | QueueKind::Wake | QueueKind::DeadLetter | QueueKind::Intake => {
+                Some("it is one of our own that live on".to_owned())
+            }
+            QueueKind::Job | QueueKind::Foreign => None,
+        }
+    }
+
+    fn line(&self, record: &LifetimeRecord, effect: String) -> PlanLine {
+        let now = self.clock.now();
+        let count = |count: Option<u64>| count.map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
+        let mut text = format!("{} messages", count(record.messages));
+        if let Some(bytes) = record.bytes {
+            text.push_str(&format!(", {bytes} bytes"));
+        }
+        if let Some(since) = record.unused_since {
+            text.push_str(&format!(", unused for {} s", now.since(since).as_secs()));
+        }
+        PlanLine {
+            target: record.name.as_str().to_owned(),
+            now: text,
+            effect,
+        }
+    }
+}
+
+fn frozen(record: &LifetimeRecord) -> PlannedQueue {
+    PlannedQueue {
+        name: record.name.clone(),
+        messages: record.messages,
+        bytes: record.bytes,
+        unused_since: record.unused_since,
+    }
+}
+
+fn draft(order: ExpiringOrder, lines: Vec<PlanLine>, records: &[LifetimeRecord]) -> Plan {
+    let planned: Vec<&QueueName> = order.queues();
+    let chosen: std::collections::HashSet<&QueueName> = planned.into_iter().collect();
+    let of_plan = records.iter().filter(|record| chosen.contains(&record.name));
+    let messages = of_plan.map(|record| record.messages).sum::<Option<u64>>();
+    drop(chosen);
+    Plan {
+        command: Command::Expiring(order),
+        title: String::new(),
+        lines,
+        warnings: Vec::new(),
+        messages,
+        danger: Danger::Reversible,
+        hash: String::new(),
+        run: None,
+    }
+}
+
+fn titled(verb: &str, plan: &Plan, what: &str) -> String {
+    let count = match &plan.command {
+        Command::Expiring(order) => order.queues().len(),
+        _ => plan.lines.len(),
+    };
+    let s = if count == 1 { "" } else { "s" };
+    let messages = plan
+        .messages
+        .map_or_else(|| "an unknown number of".to_owned(), |messages| messages.to_string());
+    format!("{verb} {count} {what}{s} with {messages} messages")
+}
+
+/// A plan that does nothing is refused with its reason.
+fn refuse_if_none(lines: &[PlanLine], planned: usize) -> Result<(), EngineError> {
+    let Some(first) = lines.first().filter(|_| planned == 0) else {
+        return Ok(());
+    };
+    Err(EngineError::Refused {
+        why: format!("queue {:?} is {}", first.target, first.effect),
+    })
+}
+
+fn days(span: Duration) -> String {
+    let seconds = span.as_secs();
+    if seconds.is_multiple_of(86_400) {
+        format!("{} d", seconds / 86_400)
+    } else {
+        format!("{seconds} s")
+    }
+}

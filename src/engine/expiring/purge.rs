@@ -1,0 +1,180 @@
+//! Deleting queues that nobody uses, each looked at again at the last moment (PROTOCOLS.md 8 and 20).
+//!
+//! One that got a consumer or a message since it was planned is left. What is in it is saved first, unless the plan
+//! says that it is lost. A job's queue is unbound a moment before, so that whoever publishes is told; the others
+//! are deleted only while they are empty and unused, as far as their kind lets the broker do it in one step.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+
+use super::act::{Who, failed};
+use super::order::{ExpiringOutcome, ExpiringResult, Keep, PlannedQueue};
+use crate::broker::{Deleted, Look};
+use crate::domain::id::{IncarnationId, QueueName};
+use crate::domain::naming::QueueType;
+use crate::domain::queue::QueueKind;
+use crate::engine::{EngineError, Inner};
+use crate::telemetry::names;
+
+/// Between unbinding and the last look: what was on its way has arrived then (PROTOCOLS.md 8).
+const SETTLE: Duration = Duration::from_secs(1);
+/// Queues that are unbound at once.
+const CHUNK: usize = 500;
+/// Queues that are worked on side by side.
+const SIDE_BY_SIDE: usize = 8;
+
+impl Inner {
+    pub(super) async fn purge_planned(
+        &self,
+        queues: &[PlannedQueue],
+        keep: Keep,
+        who: &Who,
+    ) -> Result<Vec<ExpiringOutcome>, EngineError> {
+        self.as_somebody("purge", |me| async move {
+            let mut outcomes = Vec::with_capacity(queues.len());
+            for chunk in queues.chunks(CHUNK) {
+                outcomes.extend(self.purge_chunk(me, chunk, keep, who).await?);
+            }
+            Ok(outcomes)
+        })
+        .await
+    }
+
+    async fn purge_chunk(
+        &self,
+        me: IncarnationId,
+        chunk: &[PlannedQueue],
+        keep: Keep,
+        who: &Who,
+    ) -> Result<Vec<ExpiringOutcome>, EngineError> {
+        let mut unbound = Vec::with_capacity(chunk.len());
+        for some in chunk.chunks(SIDE_BY_SIDE) {
+            let looks: Vec<BoxFuture<'_, _>> = some.iter().map(|queue| self.unbind_unused(queue).boxed()).collect();
+            unbound.extend(join_all(looks).await);
+        }
+        tokio::time::sleep(SETTLE).await;
+        let mut purges: Vec<BoxFuture<'_, Result<ExpiringOutcome, EngineError>>> = Vec::with_capacity(chunk.len());
+        for (queue, unbound) in chunk.iter().zip(unbound) {
+            purges.push(self.purge_unbound(me, queue, unbound, keep, who).boxed());
+        }
+        let mut outcomes = Vec::with_capacity(chunk.len());
+        while !purges.is_empty() {
+            let some = purges.split_off(purges.len().saturating_sub(SIDE_BY_SIDE));
+            outcomes.extend(join_all(some).await.into_iter().rev());
+        }
+        outcomes.reverse();
+        outcomes.into_iter().collect()
+    }
+
+    async fn purge_unbound(
+        &self,
+        me: IncarnationId,
+        queue: &PlannedQueue,
+        unbound: Result<Option<String>, EngineError>,
+        keep: Keep,
+        who: &Who,
+    ) -> Result<ExpiringOutcome, EngineError> {
+        let purged = match unbound {
+            Ok(Some(why)) => return Ok(ExpiringOutcome::left(&queue.name, why)),
+            Ok(None) => self.purge_one(me, queue, keep, who).await,
+            Err(error) => Err(error),
+        };
+        let outcome = match purged {
+            Ok(outcome) => outcome,
+            Err(error) => failed(&queue.name, error)?,
+        };
+        if matches!(outcome.result, ExpiringResult::Left(_)) {
+            self.bind_again(&queue.name).await;
+        }
+        Ok(outcome)
+    }
+
+    /// Why a queue is left; else nobody can publish to it any more, where it is one of ours.
+    async fn unbind_unused(&self, queue: &PlannedQueue) -> Result<Option<String>, EngineError> {
+        if let Some(why) = self.is_as_planned(queue).await? {
+            return Ok(Some(why));
+        }
+        if self.kind_of(&queue.name) == QueueKind::Job {
+            self.broker.unbind(&queue.name).await?;
+        }
+        Ok(None)
+    }
+
+    /// What is different from the plan. The look counts as use, and the queue is about to go.
+    async fn is_as_planned(&self, queue: &PlannedQueue) -> Result<Option<String>, EngineError> {
+        // Not by AMQP where it may be in use: that would renew what is left.
+        let Some(listed) = self.broker.queue_detail(&queue.name).await? else {
+            return Ok(Some("it is gone already".to_owned()));
+        };
+        if listed.consumers.unwrap_or(0) > 0 {
+            return Ok(Some("it got a consumer".to_owned()));
+        }
+        Ok(match self.broker.look(&queue.name).await? {
+            Look::Missing => Some("it is gone already".to_owned()),
+            Look::Present { consumers, .. } if consumers > 0 => Some("it got a consumer".to_owned()),
+            Look::Present { ready, .. } => {
+                let planned = queue.messages.unwrap_or(0);
+                (ready != planned).then(|| format!("it has {ready} messages now, {planned} when this was planned"))
+            }
+        })
+    }
+
+    async fn purge_one(
+        &self,
+        me: IncarnationId,
+        queue: &PlannedQueue,
+        keep: Keep,
+        who: &Who,
+    ) -> Result<ExpiringOutcome, EngineError> {
+        if let Some(why) = self.is_as_planned(queue).await? {
+            return Ok(ExpiringOutcome::left(&queue.name, why));
+        }
+        let messages = queue.messages.unwrap_or(0);
+        let mut outcome = ExpiringOutcome::of(queue.name.clone(), ExpiringResult::Purged);
+        if messages > 0 && keep == Keep::Saved {
+            let saved = self.save_queue(me, &queue.name, who).await?;
+            if saved.result != ExpiringResult::Saved {
+                return Ok(saved);
+            }
+            (outcome.save, outcome.messages, outcome.bytes) = (saved.save, saved.messages, saved.bytes);
+        }
+        // What is known of it is forgotten first: the janitor tells of what it did not do itself.
+        let known = self.store.lifetime_forget(&queue.name).await?;
+        let deleted = if messages > 0 && keep == Keep::Dropped {
+            (outcome.messages, outcome.bytes) = (messages, queue.bytes.unwrap_or(0));
+            self.broker.delete_whole(&queue.name).await?
+        } else {
+            let quorum = known.is_some_and(|known| known.quorum) || self.is_quorum_queue(&queue.name).await?;
+            let queue_type = if quorum { QueueType::Quorum } else { QueueType::Classic };
+            self.broker.delete_unused(&queue.name, queue_type).await?
+        };
+        if deleted == Deleted::InUse {
+            let saved = outcome.save.as_ref().map_or_else(String::new, |save| {
+                format!("; what was in it before is save {save}: `expiring restore {save}` puts it behind that")
+            });
+            outcome.result = ExpiringResult::Left(format!("it got a consumer or a message meanwhile{saved}"));
+            return Ok(outcome);
+        }
+        let kept = if outcome.save.is_some() { "saved" } else if outcome.messages > 0 { "dropped" } else { "none" };
+        metrics::counter!(names::QUEUES_PURGED, "messages" => kept).increment(1);
+        tracing::info!(queue = ?queue.name, messages = outcome.messages, save = ?outcome.save, "a queue is purged");
+        Ok(outcome)
+    }
+
+    async fn is_quorum_queue(&self, queue: &QueueName) -> Result<bool, EngineError> {
+        let listed = self.broker.queue_detail(queue).await?;
+        Ok(listed.as_ref().is_some_and(super::is_quorum))
+    }
+
+    /// A queue that is left takes messages again.
+    async fn bind_again(&self, queue: &QueueName) {
+        if self.kind_of(queue) != QueueKind::Job {
+            return;
+        }
+        if let Err(error) = self.broker.bind(queue).await {
+            tracing::warn!(queue = ?queue, error = ?error, "a queue that was left is not bound again");
+        }
+    }
+}

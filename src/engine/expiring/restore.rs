@@ -1,0 +1,168 @@
+//! Putting saved messages back: into their queue, declared again as it was where it is gone, or into another one.
+//!
+//! Published with confirms, window by window, looked after the target, and only then forgotten here
+//! (PROTOCOLS.md 12): a crash in between puts at most one window back twice.
+
+use super::act::failed;
+use super::order::{ExpiringOutcome, ExpiringResult};
+use crate::broker::{Outgoing, Published};
+use crate::domain::id::{IncarnationId, QueueName};
+use crate::domain::message::{Message, decode};
+use crate::engine::error::chain;
+use crate::engine::{EngineError, Inner};
+use crate::store::{SaveRecord, SaveState, SaveTaken, SavedMessage};
+use crate::telemetry::names;
+
+/// Messages that are put back at once.
+const WINDOW: u32 = 500;
+
+impl Inner {
+    pub(super) async fn restore_saves(
+        &self,
+        saves: &[String],
+        to: Option<&QueueName>,
+    ) -> Result<Vec<ExpiringOutcome>, EngineError> {
+        self.as_somebody("restore", |me| async move {
+            let mut outcomes = Vec::with_capacity(saves.len());
+            for save in saves {
+                let record = match self.restorable(me, save).await? {
+                    Ok(record) => record,
+                    Err((queue, why)) => {
+                        outcomes.push(ExpiringOutcome::left(&queue, why));
+                        continue;
+                    }
+                };
+                let restored = self.restore(me, &record, to).await;
+                self.store.save_free(save, me).await?;
+                outcomes.push(match restored {
+                    Ok(outcome) => outcome,
+                    Err(error) => failed(&record.queue, error)?,
+                });
+            }
+            Ok(outcomes)
+        })
+        .await
+    }
+
+    /// The save, in our hand and ended; or its queue, and why it is left.
+    async fn restorable(
+        &self,
+        me: IncarnationId,
+        save: &str,
+    ) -> Result<Result<SaveRecord, (QueueName, String)>, EngineError> {
+        let missing = || EngineError::NotFound {
+            what: format!("save {save:?}"),
+        };
+        let record = self.store.save_get(save).await?.ok_or_else(missing)?;
+        if record.state == SaveState::Taking
+            && let Err(error) = self.end_left_save(me, save).await
+        {
+            return Ok(Err((record.queue, chain(&error))));
+        }
+        match self.store.save_take(save, me).await? {
+            SaveTaken::Taken(record) => Ok(Ok(*record)),
+            SaveTaken::Busy => Ok(Err((record.queue, "another process works on it".to_owned()))),
+            SaveTaken::Missing => Err(missing()),
+        }
+    }
+
+    async fn restore(
+        &self,
+        me: IncarnationId,
+        record: &SaveRecord,
+        to: Option<&QueueName>,
+    ) -> Result<ExpiringOutcome, EngineError> {
+        let target = to.unwrap_or(&record.queue);
+        if self.broker.queue_detail(target).await?.is_none() {
+            if to.is_some() {
+                return Ok(ExpiringOutcome::left(&record.queue, format!("there is no queue {:?}", target.as_str())));
+            }
+            self.broker.declare_again(target, &arguments(&record.arguments)).await?;
+        }
+        let mut outcome = ExpiringOutcome::of(target.clone(), ExpiringResult::Restored);
+        outcome.save = Some(record.id.clone());
+        loop {
+            let window = self.store.saved_messages(&record.id, None, WINDOW).await?;
+            if window.is_empty() {
+                break;
+            }
+            if let Some(why) = self.put_back(me, &record.id, target, &window, &mut outcome).await? {
+                outcome.result = ExpiringResult::Left(why);
+                break;
+            }
+        }
+        metrics::counter!(names::MESSAGES_RESTORED).increment(outcome.messages);
+        tracing::info!(save = ?record.id, queue = ?target, messages = outcome.messages, "saved messages are put back");
+        Ok(outcome)
+    }
+
+    /// One window; why the rest is left.
+    async fn put_back(
+        &self,
+        me: IncarnationId,
+        save: &str,
+        target: &QueueName,
+        window: &[SavedMessage],
+        outcome: &mut ExpiringOutcome,
+    ) -> Result<Option<String>, EngineError> {
+        let ordered = self.settings.naming.is_delivery_queue(target.as_str());
+        let (mut outgoing, mut places) = (Vec::new(), Vec::new());
+        let mut problem = None;
+        for saved in window {
+            let Some(message) = decode(&saved.message) else {
+                problem = Some(format!("message {} of the save cannot be read", saved.place));
+                break;
+            };
+            places.push((saved.place, saved.bytes));
+            outgoing.push(Outgoing {
+                exchange: String::new(),
+                routing_key: target.as_str().to_owned(),
+                message: sent(message, ordered),
+            });
+        }
+        let published = self.broker.publish_many(&outgoing).await;
+        let mut done = Vec::new();
+        for ((place, bytes), published) in places.into_iter().zip(published) {
+            match published {
+                Ok(Published::Accepted) => done.push((place, bytes)),
+                Ok(Published::Returned) => problem = Some(format!("queue {:?} is gone", target.as_str())),
+                Ok(Published::Refused(why)) => problem = Some(why),
+                Err(error) => problem = Some(chain(&error)),
+            }
+        }
+        // A queue that is being deleted confirms what it loses.
+        if self.broker.queue_detail(target).await?.is_none() {
+            return Ok(Some(format!("queue {:?} is gone", target.as_str())));
+        }
+        let dropped: Vec<u64> = done.iter().map(|(place, _)| *place).collect();
+        if !self.store.saved_drop(save, me, &dropped).await? {
+            return Ok(Some("this process was taken for dead: run the command again".to_owned()));
+        }
+        outcome.messages += done.len() as u64;
+        outcome.bytes += done.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        Ok(problem)
+    }
+}
+
+/// As it was, but for what a broker writes itself, and for the name of another user, which it refuses. A delivery
+/// queue's messages have neither priority nor lifetime.
+fn sent(mut message: Message, ordered: bool) -> Message {
+    message
+        .headers
+        .retain(|(name, _)| !matches!(name.as_str(), "x-delivery-count" | "x-acquired-count"));
+    message.user_id = None;
+    if ordered {
+        message.priority = None;
+        message.expiration = None;
+    }
+    message
+}
+
+/// The arguments that the queue had.
+fn arguments(document: &str) -> Vec<(String, String)> {
+    let read: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(document);
+    read.unwrap_or_default()
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+        .collect()
+}

@@ -1,0 +1,147 @@
+//! Pre-flight of every queue: what its arguments and the broker's policies will do to it in silence.
+//!
+//! From one listing, the policies, and the exchanges that dead letters go to: each of those is asked for once, and
+//! all of it is good for a while. What cannot be read is not judged.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::rules::compiled;
+use super::view::Check;
+use super::{Inner, doctor};
+use crate::broker::{BrokerError, ExchangeDetail, ListedQueue};
+use crate::domain::broker_rules::Policies;
+use crate::domain::findings::{DeadExchange, Examined, Finding, examine};
+use crate::domain::queue::QueueKind;
+
+/// How long policies and exchanges are as they were read.
+const GOOD: Duration = Duration::from_secs(30);
+/// Exchanges that are asked for, at most.
+const EXCHANGES_MAX: usize = 50;
+/// A broker looks for consumers that time out each minute, and shorter times are not supported.
+const HOLD_MIN: Duration = Duration::from_mins(1);
+
+/// What queues are judged by.
+#[derive(Debug, Default)]
+pub(super) struct Preflight {
+    policies: Policies,
+    exchanges: HashMap<String, DeadExchange>,
+    /// Queues that dead letters of others end in.
+    targets: HashSet<String>,
+    hold: Duration,
+}
+
+/// The last one, and when it was read (uptime).
+#[derive(Debug, Default)]
+pub(super) struct LastPreflight(Mutex<Option<(Duration, Arc<Preflight>)>>);
+
+impl Preflight {
+    /// What will surprise about a queue.
+    pub(super) fn findings(&self, kind: QueueKind, listed: &ListedQueue) -> Vec<Finding> {
+        let kind = match kind {
+            QueueKind::Foreign if self.targets.contains(listed.name.as_str()) => QueueKind::DeadLetter,
+            kind => kind,
+        };
+        examine(&Examined {
+            declared: listed.declared(),
+            kind,
+            policies: &self.policies,
+            exchanges: &self.exchanges,
+            hold: self.hold,
+        })
+    }
+}
+
+impl Inner {
+    /// What the queues of a listing are judged by.
+    pub(super) async fn preflight(&self, listed: &[ListedQueue]) -> Arc<Preflight> {
+        let now = self.clock.uptime();
+        let last = self.preflight.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, last)) = &last
+            && now.saturating_sub(*at) < GOOD
+        {
+            return Arc::clone(last);
+        }
+        let read = match self.read_preflight(listed).await {
+            Ok(read) => Arc::new(read),
+            Err(error) => {
+                tracing::debug!(error = ?error, "queues are judged by what was read last");
+                last.map(|(_, last)| last).unwrap_or_default()
+            }
+        };
+        *self.preflight.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&read)));
+        read
+    }
+
+    async fn read_preflight(&self, listed: &[ListedQueue]) -> Result<Preflight, BrokerError> {
+        let policies = compiled(&self.broker.policies().await?);
+        let (mut names, mut targets) = (BTreeSet::new(), HashSet::new());
+        for queue in listed {
+            let declared = queue.declared();
+            let Some(exchange) = policies.text(&declared, "dead-letter-exchange") else {
+                continue;
+            };
+            if exchange.is_empty() {
+                let key = policies.text(&declared, "dead-letter-routing-key");
+                targets.extend(key.map(str::to_owned));
+            } else if exchange != self.settings.naming.exchange() {
+                // Ours is made with what is bound to it, and has a binding for each queue.
+                names.insert(exchange.to_owned());
+            }
+        }
+        let mut exchanges = HashMap::new();
+        for name in names.into_iter().take(EXCHANGES_MAX) {
+            let detail = self.broker.exchange_detail(&name).await?;
+            if let Some(detail) = &detail {
+                let queues = detail.bindings.iter().filter(|one| !one.to_exchange);
+                targets.extend(queues.map(|one| one.destination.clone()));
+            }
+            exchanges.insert(name, dead_exchange(detail));
+        }
+        Ok(Preflight {
+            policies,
+            exchanges,
+            targets,
+            hold: (self.settings.request_timeout * 2).max(HOLD_MIN),
+        })
+    }
+
+    /// One check for each kind of finding, with how many queues have it.
+    pub(super) async fn preflight_checks(&self) -> Vec<Check> {
+        let listed = match self.broker.queues_all().await {
+            Ok(page) => page.queues,
+            Err(error) => {
+                tracing::debug!(error = ?error, "queues are not judged");
+                return Vec::new();
+            }
+        };
+        let preflight = self.preflight(&listed).await;
+        let mut found: BTreeMap<&'static str, (u64, String, Finding)> = BTreeMap::new();
+        for queue in &listed {
+            for finding in preflight.findings(self.kind_of(&queue.name), queue) {
+                let name = queue.name.as_str().to_owned();
+                found.entry(finding.code).or_insert((0, name, finding)).0 += 1;
+            }
+        }
+        if found.is_empty() {
+            return vec![doctor::fine("queues", format!("{} without findings", listed.len()))];
+        }
+        let check = |(code, (count, name, finding)): (&'static str, (u64, String, Finding))| {
+            let s = if count == 1 { "" } else { "s" };
+            let found = format!("{count} queue{s}, such as {name:?}: {}", finding.effect);
+            doctor::warning(&format!("queues: {code}"), found, finding.mend)
+        };
+        found.into_iter().map(check).collect()
+    }
+}
+
+fn dead_exchange(detail: Option<ExchangeDetail>) -> DeadExchange {
+    match detail {
+        None => DeadExchange::Missing,
+        Some(detail) => DeadExchange::Routes {
+            keys: detail.bindings.into_iter().map(|one| one.routing_key).collect(),
+            kind: detail.kind,
+        },
+    }
+}
