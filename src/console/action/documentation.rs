@@ -19,9 +19,9 @@ const SECTIONS: &[HelpSection] = &[
     HelpSection::new(
         "Act (planned, then confirmed)",
         ActionId::Redeliver,
-        ActionId::Unsubscribe,
+        ActionId::RestoreSaved,
     ),
-    HelpSection::new("Look", ActionId::OpenType, ActionId::Browse),
+    HelpSection::new("Look", ActionId::SavedMessages, ActionId::Browse),
     HelpSection::new("Lists", ActionId::Filter, ActionId::Copy),
     HelpSection::new("Data", ActionId::Freeze, ActionId::Refresh),
     HelpSection::new("Go", ActionId::Overview, ActionId::PreviousView),

@@ -56,6 +56,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
             row.map(|row| Subject::Letter(row.id.as_str().to_owned()))
         }
         View::Events => events::open(state),
+        View::Expiring if state.shows_saves => None,
         View::Expiring => {
             let row = state.expiring.table.selected_row();
             row.map(|row| Subject::Queue(row.name.clone()))

@@ -193,6 +193,7 @@ pub(super) fn plan(command: &Command) -> Plan {
         Command::Redeliver(RedeliverTarget::Urls(urls)) => urls.iter().map(EndpointUrl::redacted).collect(),
         Command::PauseQueue(queue) | Command::ResumeQueue(queue) => vec![queue.as_str().to_owned()],
         Command::Events(EventCommand::Cancel(_) | EventCommand::Retry(_)) => vec!["an event".to_owned()],
+        Command::Expiring(order) => order.queues().iter().map(|queue| queue.as_str().to_owned()).collect(),
         Command::Events(_) | Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } | Command::Policy(_) => Vec::new(),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => vec![url.redacted()],
         other => panic!("the console does not ask for {other:?}"),
