@@ -196,6 +196,8 @@ pub struct Report {
     pub queues: u64,
     /// Test requests that were not answered with a 2xx.
     pub tests_failed: usize,
+    /// Messages that were moved.
+    pub messages: u64,
     /// Events that were changed.
     pub events: usize,
     /// Events that were not, and why the first was not.

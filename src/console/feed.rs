@@ -14,7 +14,7 @@ use crate::domain::dead_letter::DeadLetter;
 use crate::domain::event::{Event, EventType};
 use crate::domain::time::Timestamp;
 use crate::engine::dead::DeadGroup;
-use crate::engine::expiring::ExpiringQueue;
+use crate::engine::expiring::{ExpiringQueue, SaveRecord};
 use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
 use crate::engine::runs::RunView;
@@ -79,6 +79,11 @@ pub enum FeedQuery {
     },
     /// Queues with a lifetime, what is lost first in front.
     Expiring,
+    /// What was saved of them, newest first.
+    Saves {
+        /// At most this many.
+        limit: u32,
+    },
 }
 
 impl FeedQuery {
@@ -92,6 +97,7 @@ impl FeedQuery {
             | Self::DeadGroups { .. }
             | Self::DeadLetters { .. }
             | Self::EventTypes
+            | Self::Saves { .. }
             | Self::EventGroups { .. }
             | Self::Events { .. } => refresh,
         }
@@ -130,6 +136,8 @@ pub enum FedRows {
     Events(Batch<Event>),
     /// To [`FeedQuery::Expiring`].
     Expiring(Batch<ExpiringQueue>),
+    /// To [`FeedQuery::Saves`].
+    Saves(Batch<SaveRecord>),
 }
 
 /// Rows, as far as they were asked for.

@@ -23,7 +23,7 @@ use crate::domain::dead_letter::DeadLetter;
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
 use crate::engine::dead::DeadGroup;
-use crate::engine::expiring::ExpiringQueue;
+use crate::engine::expiring::{ExpiringQueue, SaveRecord};
 use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
 use crate::engine::runs::RunView;
@@ -240,6 +240,10 @@ pub struct State {
     pub events: EventsView,
     /// Queues that go by themselves.
     pub expiring: FedList<ExpiringQueue>,
+    /// What was saved of them.
+    pub saves: FedList<SaveRecord>,
+    /// Whether that is in front, instead of the queues.
+    pub shows_saves: bool,
     /// First entry of the log that is shown.
     pub log_scroll: usize,
     /// Open details, the innermost last; empty: the view is in front.
@@ -345,6 +349,8 @@ impl State {
             audit: FedList::default(),
             events: EventsView::default(),
             expiring: FedList::default(),
+            saves: FedList::default(),
+            shows_saves: false,
             log_scroll: 0,
             details: Vec::new(),
             tasks: Vec::new(),
@@ -398,6 +404,7 @@ impl State {
             View::Runs => Some(&self.runs.table),
             View::Audit => Some(&self.audit.table),
             View::Events => Some(self.events.list()),
+            View::Expiring if self.shows_saves => Some(&self.saves.table),
             View::Expiring => Some(&self.expiring.table),
             View::Overview | View::Log => None,
         }
@@ -413,6 +420,7 @@ impl State {
             View::Runs => Some(&self.runs.feed),
             View::Audit => Some(&self.audit.feed),
             View::Events => Some(self.events.feed()),
+            View::Expiring if self.shows_saves => Some(&self.saves.feed),
             // The overview says what is lost next.
             View::Expiring | View::Overview => Some(&self.expiring.feed),
             View::Queues | View::Endpoints | View::Retries | View::Log => None,
@@ -427,6 +435,7 @@ impl State {
             View::Runs => Some(&mut self.runs.feed),
             View::Audit => Some(&mut self.audit.feed),
             View::Events => Some(self.events.feed_mut()),
+            View::Expiring if self.shows_saves => Some(&mut self.saves.feed),
             View::Expiring | View::Overview => Some(&mut self.expiring.feed),
             View::Queues | View::Endpoints | View::Retries | View::Log => None,
         }
@@ -444,6 +453,7 @@ impl State {
             &mut self.events.groups.feed,
             &mut self.events.events.feed,
             &mut self.expiring.feed,
+            &mut self.saves.feed,
         ];
         for feed in feeds {
             feed.asked = None;
@@ -462,6 +472,7 @@ impl State {
             FeedQuery::EventGroups { .. } => &mut self.events.groups.feed,
             FeedQuery::Events { .. } => &mut self.events.events.feed,
             FeedQuery::Expiring => &mut self.expiring.feed,
+            FeedQuery::Saves { .. } => &mut self.saves.feed,
         }
     }
 
@@ -476,6 +487,7 @@ impl State {
             View::Runs => Some(&mut self.runs.table),
             View::Audit => Some(&mut self.audit.table),
             View::Events => Some(self.events.list_mut()),
+            View::Expiring if self.shows_saves => Some(&mut self.saves.table),
             View::Expiring => Some(&mut self.expiring.table),
             View::Overview | View::Log => None,
         }
@@ -508,6 +520,7 @@ impl State {
         self.events.groups.table.set_page(page);
         self.events.events.table.set_page(page);
         self.expiring.table.set_page(page);
+        self.saves.table.set_page(page);
     }
 
     /// What to look at first, the worst in front: endpoints, then queues that stand still by themselves.

@@ -20,9 +20,9 @@ const SECTIONS: &[HelpSection] = &[
     HelpSection::new(
         "Act (planned, then confirmed)",
         ActionId::Redeliver,
-        ActionId::Unsubscribe,
+        ActionId::RestoreSaved,
     ),
-    HelpSection::new("Look", ActionId::OpenType, ActionId::PayloadForm),
+    HelpSection::new("Look", ActionId::SavedMessages, ActionId::PayloadForm),
     HelpSection::new(
         "Go to what belongs to it",
         ActionId::RelatedQueues,

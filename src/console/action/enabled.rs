@@ -4,7 +4,7 @@ use super::{ActionId, Reason};
 use crate::console::detail::{DetailTab, Subject};
 use crate::console::state::{Link, State, View};
 use crate::console::table::List;
-use crate::console::update::{dead, events, relatives, scope, undo as undoing};
+use crate::console::update::{dead, events, expiring, relatives, scope, undo as undoing};
 
 type Possible = Result<(), Reason>;
 
@@ -46,6 +46,7 @@ pub(super) fn open(state: &State) -> Possible {
                 "it is about nothing that can be opened",
             )
         }
+        None if state.view == View::Expiring && state.shows_saves => Err("R puts it back".into()),
         None => selected(state),
     }
 }
@@ -125,6 +126,7 @@ fn fresh(state: &State) -> Possible {
 pub(super) fn back(state: &State) -> Possible {
     let something = !state.details.is_empty()
         || (state.view == View::Dead && state.dead_group.is_some())
+        || (state.view == View::Expiring && state.shows_saves)
         || (state.view == View::Events && state.events.choice.is_some())
         || state.list().is_some_and(|list| {
             let marks = list.mark_counts();
@@ -272,6 +274,31 @@ pub(super) fn unsubscribe(state: &State) -> Possible {
     events::open_detail(state)?;
     let selected = state.details.last().and_then(|detail| detail.selected_subscription());
     require(selected.is_some(), "select a subscription (Tab)")
+}
+
+pub(super) fn save_expiring(state: &State) -> Possible {
+    of_expiring(state, ActionId::SaveExpiring)
+}
+
+pub(super) fn extend_expiring(state: &State) -> Possible {
+    of_expiring(state, ActionId::ExtendExpiring)
+}
+
+pub(super) fn purge_expiring(state: &State) -> Possible {
+    of_expiring(state, ActionId::PurgeExpiring)
+}
+
+pub(super) fn purge_expired(state: &State) -> Possible {
+    of_expiring(state, ActionId::PurgeExpired)
+}
+
+pub(super) fn restore_saved(state: &State) -> Possible {
+    of_expiring(state, ActionId::RestoreSaved)
+}
+
+fn of_expiring(state: &State, action: ActionId) -> Possible {
+    writable(state)?;
+    expiring::possible(state, action)
 }
 
 pub(super) fn open_type(state: &State) -> Possible {

@@ -177,6 +177,18 @@ pub enum ActionId {
     Subscribe,
     /// End a subscription.
     Unsubscribe,
+    /// Move the messages of queues into the store before they go.
+    SaveExpiring,
+    /// Begin the time of queues anew.
+    ExtendExpiring,
+    /// Delete queues; what is in them is saved.
+    PurgeExpiring,
+    /// Delete every queue that is older than it should be.
+    PurgeExpired,
+    /// Put saved messages back.
+    RestoreSaved,
+    /// What was saved, or the queues again.
+    SavedMessages,
     /// The metadata, subscriptions and history of a type.
     OpenType,
     /// The versions of a policy.

@@ -30,6 +30,7 @@ const OPENED: Context = Context::Views(&[
     View::Events,
     View::Expiring,
 ]);
+const EXPIRING: Context = Context::Views(&[View::Expiring]);
 const EVENTS: Context = Context::Views(&[View::Events]);
 const POLICIES: Context = Context::Views(&[View::Policies]);
 const POLICY_OF: Context = Context::Views(&[View::Policies, View::Endpoints]);
@@ -145,6 +146,30 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::Unsubscribe, "unsubscribe", "unsubscribe", &["D"])
         .help("End the selected subscription of the open type.")
         .mutates_in(EVENTS, may::unsubscribe)
+        .hinted(),
+    ActionSpec::new(ActionId::SaveExpiring, "save_expiring", "save now", &["V"])
+        .help("Move the messages of the selected or marked queues into the store before they are lost; they can be restored from there.")
+        .mutates_in(EXPIRING, may::save_expiring)
+        .hinted(),
+    ActionSpec::new(ActionId::ExtendExpiring, "extend_expiring", "extend", &["E"])
+        .help("Begin the time of the selected or marked queues anew, where that can be done; where it cannot, it is said why.")
+        .mutates_in(EXPIRING, may::extend_expiring)
+        .hinted(),
+    ActionSpec::new(ActionId::PurgeExpiring, "purge_expiring", "purge", &["X"])
+        .help("Delete the selected or marked queues that nobody uses; what is in them is saved and can be restored for a while.")
+        .mutates_in(EXPIRING, may::purge_expiring)
+        .hinted(),
+    ActionSpec::new(ActionId::PurgeExpired, "purge_expired", "purge all expired", &["A"])
+        .help("The same for every queue that is unused for longer than it should live.")
+        .mutates_in(EXPIRING, may::purge_expired)
+        .hinted(),
+    ActionSpec::new(ActionId::RestoreSaved, "restore_saved", "restore", &["R"])
+        .help("Put the selected or marked saves back into their queues.")
+        .mutates_in(EXPIRING, may::restore_saved)
+        .hinted(),
+    ActionSpec::new(ActionId::SavedMessages, "saved_messages", "what was saved", &["w"])
+        .help("What was saved from queues that go by themselves; again: the queues.")
+        .offered(EXPIRING, may::list)
         .hinted(),
     ActionSpec::new(ActionId::OpenType, "open_type", "its type", &["i"])
         .help("Open the type of the selected row: metadata, subscriptions, what was handled.")

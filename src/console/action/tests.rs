@@ -73,6 +73,11 @@ fn what_changes_something_is_on_a_capital_letter_that_means_nothing_elsewhere() 
         ActionId::EventPolicy,
         ActionId::Subscribe,
         ActionId::Unsubscribe,
+        ActionId::SaveExpiring,
+        ActionId::ExtendExpiring,
+        ActionId::PurgeExpiring,
+        ActionId::PurgeExpired,
+        ActionId::RestoreSaved,
     ];
     assert_eq!(mutating, expected);
     for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {

@@ -9,9 +9,9 @@ use crate::console::feed::{Batch, Fed, FedRows, FeedQuery};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::text::show;
 use crate::engine::dead::{DeadGroup, DeadListQuery, DeadQueueView, DeadSelection};
-use crate::engine::expiring::ExpiringQueue;
+use crate::engine::expiring::{ExpiringQuery, ExpiringQueue, SaveRecord};
 use crate::engine::policies::PolicyView;
-use crate::engine::query::{AuditEntry, PolicyScope};
+use crate::engine::query::{AuditEntry, PolicyScope, SaveQuery};
 use crate::engine::runs::RunView;
 use crate::engine::{Answer, Engine, Query};
 
@@ -61,15 +61,35 @@ async fn rows(engine: &Engine, query: &FeedQuery) -> Result<FedRows, String> {
             .await
             .map(FedRows::Events),
         FeedQuery::Expiring => expiring(engine).await.map(FedRows::Expiring),
+        FeedQuery::Saves { limit } => saves(engine, *limit).await.map(FedRows::Saves),
     }
 }
 
 async fn expiring(engine: &Engine) -> Result<Batch<ExpiringQueue>, String> {
-    let Answer::Expiring(page) = inquire(engine, Query::Expiring).await? else {
+    let Answer::Expiring(page) = inquire(engine, Query::Expiring(ExpiringQuery::default())).await? else {
         return Err(unexpected());
     };
     let more = page.next_cursor.is_some();
     Ok(batch(page.items.into_iter().map(Arc::new).collect(), more))
+}
+
+async fn saves(engine: &Engine, limit: u32) -> Result<Batch<SaveRecord>, String> {
+    let mut rows: Vec<Arc<SaveRecord>> = Vec::new();
+    loop {
+        let next = SaveQuery {
+            before: rows.last().map(|save| save.id.clone()),
+            queue: None,
+            limit: left(limit, rows.len()).min(PAGE_MAX),
+        };
+        let Answer::Saves(page) = inquire(engine, Query::Saves(next)).await? else {
+            return Err(unexpected());
+        };
+        let more = page.next_cursor.is_some() && !page.items.is_empty();
+        rows.extend(page.items.into_iter().map(Arc::new));
+        if !more || left(limit, rows.len()) == 0 {
+            return Ok(batch(rows, more));
+        }
+    }
 }
 
 async fn runs(engine: &Engine, limit: u32) -> Result<Batch<RunView>, String> {

@@ -52,6 +52,7 @@ impl ArrangeJob {
             Self::EventGroups(job) => Arranged::EventGroups(arrange(job)),
             Self::Events(job) => Arranged::Events(arrange(job)),
             Self::Expiring(job) => Arranged::Expiring(arrange(job)),
+            Self::Saves(job) => Arranged::Saves(arrange(job)),
         }
     }
 }

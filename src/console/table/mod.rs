@@ -18,6 +18,7 @@ mod list;
 mod marks;
 mod policies;
 mod runs;
+mod saves;
 #[cfg(test)]
 mod tests;
 
@@ -43,7 +44,7 @@ use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::dead::DeadGroup;
-use crate::engine::expiring::ExpiringQueue;
+use crate::engine::expiring::{ExpiringQueue, SaveRecord};
 use crate::engine::policies::PolicyView;
 use crate::engine::query::AuditEntry;
 use crate::engine::runs::RunView;
@@ -242,6 +243,8 @@ pub enum ArrangeJob {
     Events(Job<Event>),
     /// Queues with a lifetime.
     Expiring(Job<ExpiringQueue>),
+    /// What was saved of them.
+    Saves(Job<SaveRecord>),
 }
 
 /// The order that a job found, with the rows it is about.
@@ -284,6 +287,8 @@ pub enum Arranged {
     Events(Order<Event>),
     /// Queues with a lifetime.
     Expiring(Order<ExpiringQueue>),
+    /// What was saved of them.
+    Saves(Order<SaveRecord>),
 }
 
 /// A retry is known by the queue whose head is tried, else by its URL.

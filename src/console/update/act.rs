@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::details;
 use super::say::{self, counted};
-use super::{State, columns, events, feeds, filter, palette, policy, relatives, snapshots, trail, verbs};
+use super::{State, columns, events, expiring, feeds, filter, palette, policy, relatives, snapshots, trail, verbs};
 use crate::console::Effect;
 use crate::console::action::{ActionId, help_sections};
 use crate::console::detail::Subject;
@@ -34,6 +34,7 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         ActionId::Log => go(state, View::Log),
         ActionId::Events => go(state, View::Events),
         ActionId::Expiring => go(state, View::Expiring),
+        ActionId::SavedMessages => expiring::other_list(state),
         ActionId::OpenType => return events::open_type(state),
         ActionId::NextView => turn(state, 1),
         ActionId::PreviousView => turn(state, -1),
@@ -104,7 +105,12 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         | ActionId::EditType
         | ActionId::EventPolicy
         | ActionId::Subscribe
-        | ActionId::Unsubscribe => {}
+        | ActionId::Unsubscribe
+        | ActionId::SaveExpiring
+        | ActionId::ExtendExpiring
+        | ActionId::PurgeExpiring
+        | ActionId::PurgeExpired
+        | ActionId::RestoreSaved => {}
     }
     Vec::new()
 }
@@ -224,6 +230,8 @@ fn back(state: &mut State) -> Vec<Effect> {
             state.dead_group = None;
         } else if !marked && state.view == View::Events {
             state.events.close();
+        } else if !marked && state.view == View::Expiring {
+            state.shows_saves = false;
         }
         return Vec::new();
     }
@@ -248,6 +256,10 @@ fn copy(state: &mut State) -> Vec<Effect> {
         (Some(Subject::Event(id)), _) => Some(id.to_string()),
         (Some(Subject::EventType(name)), _) => Some(name.as_str().to_owned()),
         (None, View::Events) => events::copied(state),
+        (None, View::Expiring) if state.shows_saves => {
+            let row = state.saves.table.selected_row();
+            row.map(|row| row.id.clone())
+        }
         (None, View::Expiring) => {
             let row = state.expiring.table.selected_row();
             row.map(|row| row.name.as_str().to_owned())

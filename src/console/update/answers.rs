@@ -8,6 +8,7 @@ use crate::console::dialog::{Report, Task};
 use crate::console::journal::Tone;
 use crate::domain::outcome::OutcomeClass;
 use crate::engine::events::EventsDone;
+use crate::engine::expiring::{ExpiringOutcome, ExpiringResult};
 use crate::engine::query::PolicyScope;
 use crate::engine::{Command, Done, RedeliverTarget, Tested};
 
@@ -68,9 +69,7 @@ fn note(report: &mut Report, done: Done) {
         }
         Done::Queue(queue) => report.last = Some(say::name(queue.name.as_str())),
         Done::Events(done) => of_events(report, done),
-        Done::Expiring(outcomes) => {
-            report.last = outcomes.first().map(|one| say::name(one.queue.as_str()));
-        }
+        Done::Expiring(outcomes) => of_expiring(report, outcomes),
         Done::Edited(letter) => report.last = Some(say::name(&letter.id)),
         Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
@@ -96,6 +95,31 @@ fn of_events(report: &mut Report, done: EventsDone) {
         }
         EventsDone::Type(record) => report.last = Some(say::name(record.name.as_str())),
         EventsDone::Subscribed(one) | EventsDone::Unsubscribed(one) => report.last = Some(say::url(&one.url)),
+    }
+}
+
+fn of_expiring(report: &mut Report, outcomes: Vec<ExpiringOutcome>) {
+    for outcome in outcomes {
+        report.messages += outcome.messages;
+        match outcome.result {
+            ExpiringResult::Left(why) => {
+                report.left += 1;
+                report.left_because.get_or_insert_with(|| say::name(&why));
+            }
+            ExpiringResult::Saved | ExpiringResult::Purged | ExpiringResult::Restored | ExpiringResult::Extended => {
+                report.queues += 1;
+            }
+        }
+    }
+}
+
+/// Queues that something was done with, and those that were left.
+fn changed_queues(verb: &str, report: &Report) -> String {
+    let (queues, messages) = (counted(report.queues, "queue"), counted(report.messages, "message"));
+    let done = format!("{verb} {queues} with {messages}");
+    match &report.left_because {
+        Some(why) => format!("{done}; {} left: {why}", report.left),
+        None => done,
     }
 }
 
@@ -177,6 +201,17 @@ fn sentence(task: &Task) -> (Tone, String) {
     {
         let tone = if report.left > 0 { Tone::Warning } else { Tone::Good };
         return (tone, changed_events(verb, report));
+    }
+    let of_queues = [
+        (ActionId::SaveExpiring, "saved"),
+        (ActionId::ExtendExpiring, "extended"),
+        (ActionId::PurgeExpiring, "purged"),
+        (ActionId::PurgeExpired, "purged"),
+        (ActionId::RestoreSaved, "restored"),
+    ];
+    if let Some((_, verb)) = of_queues.iter().find(|(action, _)| *action == task.action) {
+        let tone = if report.left > 0 { Tone::Warning } else { Tone::Good };
+        return (tone, changed_queues(verb, report));
     }
     let text = if let Some((_, verb)) = of_events.iter().find(|(action, _)| *action == task.action) {
         // Many are changed by a run.

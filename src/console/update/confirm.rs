@@ -210,7 +210,13 @@ fn friction(dialog: &Dialog, protected: bool) -> Friction {
         };
     }
     let (number, what) = match dialog.action {
-        ActionId::Pause | ActionId::Resume => (targets, "number of queues"),
+        ActionId::Pause
+        | ActionId::Resume
+        | ActionId::SaveExpiring
+        | ActionId::ExtendExpiring
+        | ActionId::PurgeExpiring
+        | ActionId::PurgeExpired => (targets, "number of queues"),
+        ActionId::RestoreSaved => (targets, "number of saves"),
         ActionId::EditPolicy | ActionId::UnsetPolicy | ActionId::RestorePolicy => {
             (messages(dialog), "number of messages")
         }

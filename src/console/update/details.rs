@@ -62,6 +62,7 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
         View::Overview => state.worst(),
         View::Audit => relatives::of_audit(state),
         View::Events => events::open(state),
+        View::Expiring if state.shows_saves => None,
         View::Expiring => {
             let row = state.expiring.table.selected_row();
             row.map(|row| Subject::Queue(row.name.clone()))

@@ -71,6 +71,7 @@ pub(super) fn answered(state: &mut State, fed: Fed) -> Vec<Effect> {
         Ok(FedRows::EventGroups(batch)) => take(&mut state.events.groups, batch, fed.taken_at, now),
         Ok(FedRows::Events(batch)) => take(&mut state.events.events, batch, fed.taken_at, now),
         Ok(FedRows::Expiring(batch)) => take(&mut state.expiring, batch, fed.taken_at, now),
+        Ok(FedRows::Saves(batch)) => take(&mut state.saves, batch, fed.taken_at, now),
         Err(problem) => {
             feed.problem = Some(problem);
             None
@@ -100,6 +101,9 @@ fn wanted(state: &State) -> Option<FeedQuery> {
             limit: state.audit.feed.limit,
         }),
         View::Events => Some(state.events.wanted()),
+        View::Expiring if state.shows_saves => Some(FeedQuery::Saves {
+            limit: state.saves.feed.limit,
+        }),
         // The overview says what is lost next.
         View::Expiring | View::Overview => Some(FeedQuery::Expiring),
         View::Queues | View::Endpoints | View::Retries | View::Log => None,
@@ -126,12 +130,12 @@ fn grow(state: &mut State) {
         View::Runs => state.runs.grow(),
         View::Dead => state.dead_letters.grow(),
         View::Events => state.events.events.grow(),
+        View::Expiring => state.saves.grow(),
         View::Overview
         | View::Queues
         | View::Endpoints
         | View::Retries
         | View::Policies
-        | View::Log
-        | View::Expiring => {}
+        | View::Log => {}
     }
 }

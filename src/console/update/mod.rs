@@ -194,5 +194,6 @@ fn adopt(state: &mut State, arranged: Arranged) {
         Arranged::EventGroups(order) => state.events.groups.table.adopt(order),
         Arranged::Events(order) => state.events.events.table.adopt(order),
         Arranged::Expiring(order) => state.expiring.table.adopt(order),
+        Arranged::Saves(order) => state.saves.table.adopt(order),
     };
 }

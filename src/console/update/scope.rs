@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::say::counted;
-use super::{State, dead, events};
+use super::{State, dead, events, expiring};
 use crate::console::action::{ActionId, Reason};
 use crate::console::detail::Subject;
 use crate::console::dialog::{COMMANDS_MAX, Scope, ScopeKind};
@@ -82,6 +82,9 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
     }
     if action.is_about_events() {
         return events::freeze(state, action);
+    }
+    if expiring::is_about(action) {
+        return expiring::freeze(state, action);
     }
     if action == ActionId::Unsubscribe {
         return events::unsubscribe(state);

@@ -15,11 +15,12 @@ use ratatui::layout::{Position, Rect};
 
 use super::super::state::State;
 use super::super::theme::Role;
-use super::canvas::Canvas;
-use super::list::{self, Cell, Listed};
-use super::words::{self, count, date, plural, span, until};
+use super::canvas::{Canvas, below, row};
+use super::list::{self, Cell, Listed, OUTSIDE_MAX};
+use super::words::{self, ago, count, date, plural, size, span, until};
+use crate::domain::text::show;
 use crate::domain::time::Timestamp;
-use crate::engine::expiring::ExpiringQueue;
+use crate::engine::expiring::{ExpiringQueue, SaveRecord, SaveState};
 
 const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 /// Cells of a bar.
@@ -30,6 +31,14 @@ const SOON: Duration = Duration::from_hours(1);
 
 /// Paints the list.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
+    if state.shows_saves {
+        let pieces = [
+            (" what was saved", Role::Title),
+            (" · o or Esc shows the queues", Role::TextMuted),
+        ];
+        canvas.pieces(row(area, 0), &pieces);
+        return list::paint(canvas, below(area, 1), state, &state.saves.table);
+    }
     list::paint(canvas, area, state, &state.expiring.table)
 }
 
@@ -71,6 +80,10 @@ impl Listed for ExpiringQueue {
             ""
         };
         Cow::Owned(match (self.ttl, self.expires_at) {
+            (Some(_), Some(at)) if self.over => format!(
+                "it should be gone since {} UTC and is still there; {many}; A purges all of these",
+                date(at)
+            ),
             (None, _) => format!("a leftover without a lifetime: it stays until somebody removes it; {many}"),
             (Some(ttl), None) if self.consumers.is_some_and(|consumers| consumers > 0) => format!(
                 "in use by {}: it goes {} after the last use; {many}",
@@ -86,6 +99,51 @@ impl Listed for ExpiringQueue {
                 date(at),
                 span(ttl)
             ),
+        })
+    }
+}
+
+impl Listed for SaveRecord {
+    const MANY: &'static str = "saves";
+    const WHEN_NONE: &'static str = "V on a queue saves what is in it; a purge saves first what it takes away.";
+    const SAID_BY: &'static str = "";
+
+    fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {
+        match column {
+            "at" => Cell::new(ago(now, self.at), Role::TextMuted),
+            "state" => {
+                let (symbol, role) = match self.state {
+                    SaveState::Kept => ('◆', Role::Good),
+                    SaveState::Taking => ('…', Role::Warning),
+                    SaveState::Restored => ('✓', Role::TextMuted),
+                };
+                Cell::new(format!("{symbol} {}", self.state.as_str()), role)
+            }
+            "messages" => Cell::new(count(self.left), Role::Text),
+            "queue" => Cell::new(self.queue.as_str(), Role::Text),
+            "until" if self.state == SaveState::Restored => Cell::new(words::NONE, Role::TextMuted),
+            "until" => Cell::new(until(now, self.until), Role::Warning),
+            "cause" => Cell::new(self.cause.as_str(), Role::TextMuted),
+            "bytes" => Cell::new(
+                size(usize::try_from(self.bytes).unwrap_or(usize::MAX)),
+                Role::TextMuted,
+            ),
+            "actor" => Cell::new(&*self.actor, Role::Text),
+            "reason" => Cell::or_none(self.reason.as_deref(), Role::Info),
+            _ => Cell::new("", Role::Text),
+        }
+    }
+
+    fn says(&self) -> Cow<'_, str> {
+        let many = plural(self.left, "message", "messages");
+        Cow::Owned(match self.state {
+            SaveState::Kept => format!(
+                "{many} of {} in the store until {} UTC: R puts them back",
+                show(self.queue.as_str(), OUTSIDE_MAX),
+                date(self.until)
+            ),
+            SaveState::Taking => "it is being saved".to_owned(),
+            SaveState::Restored => "everything of it was put back".to_owned(),
         })
     }
 }
@@ -159,6 +217,11 @@ mod tests {
             estimated: false,
             consumers: Some(0),
             messages: Some(1),
+            unused_since: None,
+            bytes: None,
+            over: false,
+            extends: crate::domain::expiry::Extends::Redeclare,
+            seen_at: Timestamp::from_seconds(1_000),
         }
     }
 

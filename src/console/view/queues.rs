@@ -35,7 +35,11 @@ impl Listed for QueueRow {
     fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {
         match column {
             "state" => state(self),
-            "name" => Cell::new(name(self), Role::Text),
+            "name" => match self.findings() {
+                [] => Cell::new(name(self), Role::Text),
+                // What its arguments or a policy will do to it is told below the list.
+                [..] => Cell::new(format!("! {}", name(self)), Role::Warning),
+            },
             "depth" => depth(self),
             "endpoint" => Cell::or_none(self.url.as_deref().map(words::url), Role::Text),
             "next_attempt_at" => Cell::or_none(self.next_attempt_at().map(|at| until(now, at)), Role::Warning),
@@ -49,11 +53,12 @@ impl Listed for QueueRow {
         }
     }
 
-    /// Why it moves or does not; a warning goes before.
+    /// Why it moves or does not; a warning goes before, else the first thing that will surprise.
     fn says(&self) -> Cow<'_, str> {
-        match self.warnings() {
-            [] => Cow::Borrowed(&self.why),
-            [first, ..] => Cow::Owned(format!(
+        let finding = self.findings().first().map(|finding| finding.effect.as_str());
+        match self.warnings().first().map(String::as_str).or(finding) {
+            None => Cow::Borrowed(&self.why),
+            Some(first) => Cow::Owned(format!(
                 "! {} · {}",
                 show(first, OUTSIDE_MAX),
                 show(&self.why, OUTSIDE_MAX)

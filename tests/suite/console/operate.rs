@@ -305,7 +305,7 @@ async fn an_endpoint_is_redelivered_from_the_detail_of_one_of_its_queues() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_lost_next_is_counted_on_the_overview_and_listed_first() {
+async fn what_is_lost_next_is_counted_listed_first_saved_and_restored_by_keys() {
     let mut scene = Scene::sqlite().await;
     scene.installation.set("console", "refresh_s", 1);
     let vhost = &scene.vhost;
@@ -333,5 +333,15 @@ async fn what_is_lost_next_is_counted_on_the_overview_and_listed_first() {
         }
     })
     .await;
+    ask(&pty, "V").await;
+    accept(&pty).await;
+    pty.shows("saved 1 queue with 2 messages").await;
+    assert_eq!(scene.ready("reports.soon").await, Some(0));
+    pty.key("o");
+    pty.shows("◆ kept").await;
+    ask(&pty, "R").await;
+    accept(&pty).await;
+    pty.shows("restored 1 queue with 2 messages").await;
+    assert_eq!(scene.ready("reports.soon").await, Some(2));
     leave(pty).await;
 }

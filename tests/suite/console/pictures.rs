@@ -24,6 +24,10 @@ const PICTURES: &[(&str, &str)] = &[
     ("queue_attempts", "Detail of a queue: its attempts"),
     ("queue_messages", "Detail of a queue: its first messages"),
     ("dialog_one", "Confirmation: redeliver one endpoint"),
+    ("event_types", "Events: types with what is dead and due"),
+    ("event_groups", "Events: why those of a type are there"),
+    ("event_why", "Detail of an event: why it is there"),
+    ("expiring", "Queues that go by themselves, what is lost first in front"),
 ];
 
 #[test]

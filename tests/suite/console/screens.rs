@@ -44,6 +44,7 @@ const TOUR: &[&str] = &[
     "event_type_form",
     "dialog_cancel_events",
     "expiring",
+    "expiring_saves",
     "help",
     "palette",
     "columns",

@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use super::Stage;
-use super::fixture::{START, incident, queue_name, stage};
+use super::fixture::{START, incident, queue_name, stage, stage_with};
 use crate::console::event::Event;
+use crate::console::Effect;
+use crate::console::state::Mode;
 use crate::console::feed::{Batch, Fed, FedRows, FeedQuery};
 use crate::console::update::expiring::{LostSoon, lost_soon};
+use crate::domain::expiry::Extends;
 use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
-use crate::engine::expiring::ExpiringQueue;
+use crate::engine::expiring::{ExpiringOrder, ExpiringQueue, Keep, SaveCause, SaveRecord, SaveState, Which};
+use crate::engine::{Access, Command};
 
 fn queue(name: &str, left: Option<u64>, messages: u64) -> ExpiringQueue {
     ExpiringQueue {
@@ -21,6 +25,11 @@ fn queue(name: &str, left: Option<u64>, messages: u64) -> ExpiringQueue {
         estimated: true,
         consumers: Some(u64::from(left.is_none())),
         messages: Some(messages),
+        unused_since: None,
+        bytes: None,
+        over: false,
+        extends: Extends::Redeclare,
+        seen_at: START,
     }
 }
 
@@ -93,4 +102,99 @@ fn the_hour_that_comes_is_counted_without_what_is_empty_or_used() {
         first_at: at(900),
     };
     assert_eq!(lost_soon(&stage.state), Some(later), "what is gone is not lost any more");
+}
+
+pub(super) fn saves() -> Vec<SaveRecord> {
+    let save = |number: u32, state, left| SaveRecord {
+        id: format!("s{number}"),
+        queue: queue_name("jobs.9.result"),
+        arguments: "{}".to_owned(),
+        cause: SaveCause::Asked,
+        state,
+        actor: "ana".to_owned(),
+        reason: None,
+        messages: 3,
+        bytes: 30,
+        left,
+        at: START,
+        until: at(9_000),
+    };
+    vec![save(2, SaveState::Kept, 3), save(1, SaveState::Restored, 0)]
+}
+
+fn asked_of(stage: &mut Stage, script: &str) -> ExpiringOrder {
+    let commands = stage.plan(script);
+    let [Command::Expiring(order)] = commands.as_slice() else {
+        panic!("{commands:?}");
+    };
+    order.clone()
+}
+
+fn queues_of(names: &[&str]) -> Which {
+    Which::Queues(names.iter().map(|name| queue_name(name)).collect())
+}
+
+#[test]
+fn the_selected_queue_is_saved_extended_or_purged_softly() {
+    let mut stage = shown();
+    assert_eq!(
+        asked_of(&mut stage, "V"),
+        ExpiringOrder::Save(queues_of(&["jobs.2.result"]))
+    );
+    let which = queues_of(&["jobs.2.result"]);
+    let extend = ExpiringOrder::Extend { which, lifetime: None };
+    assert_eq!(asked_of(&mut stage, "Esc E"), extend);
+    let purge = ExpiringOrder::Purge {
+        which: queues_of(&["jobs.2.result"]),
+        keep: Keep::Saved,
+    };
+    assert_eq!(asked_of(&mut stage, "Esc X"), purge);
+}
+
+#[test]
+fn what_cannot_be_done_with_a_queue_is_said_and_left_out_of_the_marked() {
+    let mut stage = shown();
+    stage.play("G V");
+    assert!(stage.toasts().iter().any(|toast| toast.contains("somebody consumes it")), "{:?}", stage.toasts());
+    stage.play("k V A R");
+    for why in ["nothing is in it", "no queue is older", "w shows what was saved"] {
+        assert!(stage.toasts().iter().any(|toast| toast.contains(why)), "{why}: {:?}", stage.toasts());
+    }
+    assert_eq!(
+        asked_of(&mut stage, "g * V"),
+        ExpiringOrder::Save(queues_of(&["jobs.2.result", "jobs.5.result", "jobs.1.result"]))
+    );
+    let Mode::Dialog(dialog) = &stage.state.mode else {
+        panic!("a confirmation is open");
+    };
+    assert_eq!((dialog.scope.shown, dialog.scope.skipped), (3, 2));
+}
+
+#[test]
+fn what_was_saved_is_listed_beside_the_queues_and_restored_from_there() {
+    let mut stage = shown();
+    let effects = stage.play("o");
+    let asked = effects.iter().any(|effect| matches!(effect, Effect::Feed(FeedQuery::Saves { .. })));
+    assert!(asked, "{effects:?}");
+    let query = FeedQuery::Saves { limit: crate::console::feed::PAGE };
+    stage.event(Event::Fed(super::feeds::fed(query, stage.now, true)));
+    let restore = ExpiringOrder::Restore {
+        saves: vec!["s2".to_owned()],
+        to: None,
+    };
+    assert_eq!(asked_of(&mut stage, "R"), restore);
+    stage.play("Esc Down R V");
+    for why in ["restored already", "this is what was saved"] {
+        assert!(stage.toasts().iter().any(|toast| toast.contains(why)), "{why}: {:?}", stage.toasts());
+    }
+    stage.play("Esc");
+    assert!(!stage.state.shows_saves);
+}
+
+#[test]
+fn read_only_refuses_every_action_on_expiring_queues() {
+    let mut stage = stage_with(Access::ReadOnly, incident());
+    let effects = stage.play("- V E X A R");
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Plan { .. })));
+    assert!(stage.toasts().iter().all(|toast| toast.contains("read-only")), "{:?}", stage.toasts());
 }

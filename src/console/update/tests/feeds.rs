@@ -43,6 +43,7 @@ pub(super) fn fed(query: FeedQuery, now: Timestamp, well: bool) -> Fed {
         FeedQuery::EventTypes => FedRows::EventTypes(batch(super::events::types(), false)),
         FeedQuery::EventGroups { .. } => FedRows::EventGroups(batch(super::events::groups(), false)),
         FeedQuery::Events { .. } => FedRows::Events(batch((1..=3).map(super::events::event).collect(), false)),
+        FeedQuery::Saves { .. } => FedRows::Saves(batch(super::expiring::saves(), false)),
         FeedQuery::Expiring => FedRows::Expiring(batch(super::expiring::queues(), false)),
     };
     Fed {

@@ -27,7 +27,7 @@ const CLAIMS_MAX: usize = 20;
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
     match &answer.about {
         Some(Ok(About::Event(found))) => match detail.tab {
-            DetailTab::Payload => message(canvas, area, &found.event, detail.scroll),
+            DetailTab::Payload => message(canvas, area, &found.event, detail),
             DetailTab::Handled => history(canvas, area, found, detail.scroll),
             _ => why(canvas, area, &found.event, detail.scroll),
         },

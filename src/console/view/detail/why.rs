@@ -176,6 +176,10 @@ fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
             .iter()
             .map(|warning| Fact::new("! warning", warning.clone()).with(Role::Warning)),
     );
+    facts.extend(queue.findings.iter().map(|finding| {
+        let text = format!("{}; {}", finding.effect, finding.mend);
+        Fact::new("! will surprise", text).with(Role::Warning)
+    }));
     facts
 }
 
