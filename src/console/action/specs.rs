@@ -158,7 +158,7 @@ pub const ACTIONS: &[ActionSpec] = &[
         .help("Put the selected or marked saves back into their queues.")
         .mutates_in(EXPIRING, may::restore_saved)
         .hinted(),
-    ActionSpec::new(ActionId::SavedMessages, "saved_messages", "what was saved", &["o"])
+    ActionSpec::new(ActionId::SavedMessages, "saved_messages", "what was saved", &["w"])
         .help("What was saved from queues that go by themselves; again: the queues.")
         .offered(EXPIRING, may::list)
         .hinted(),

@@ -70,7 +70,7 @@ pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<()
     let marked = state.list().is_some_and(is_marked);
     if action == ActionId::RestoreSaved {
         if !state.shows_saves {
-            return Err("o shows what was saved: it is restored from there".into());
+            return Err("w shows what was saved: it is restored from there".into());
         }
         return match state.saves.table.selected_row() {
             _ if marked => Ok(()),
@@ -79,7 +79,7 @@ pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<()
         };
     }
     if state.shows_saves {
-        return Err("this is what was saved: o shows the queues".into());
+        return Err("this is what was saved: w shows the queues".into());
     }
     if action == ActionId::PurgeExpired {
         let over = state.expiring.table.rows.iter().any(|row| row.over);
