@@ -21,6 +21,7 @@ const LEAVE_AGAIN_WITHIN: Duration = Duration::from_secs(5);
 const COPIED_WIDTH_MAX: usize = 8_192;
 
 /// Carries out an action that changes nothing but the screen; one that changes more is asked for first.
+#[expect(clippy::too_many_lines, reason = "a line for each action")]
 pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
     match action {
         ActionId::Overview => go(state, View::Overview),

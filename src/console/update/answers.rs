@@ -123,6 +123,31 @@ fn changed_queues(verb: &str, report: &Report) -> String {
     }
 }
 
+/// What came of events or expiring queues, where that is counted row by row.
+fn of_rows(task: &Task) -> Option<String> {
+    let of_events = [
+        (ActionId::RetryEvents, "due now:"),
+        (ActionId::RetryEventsShown, "due now:"),
+        (ActionId::RescheduleEvents, "rescheduled"),
+        (ActionId::CancelEvents, "cancelled"),
+    ];
+    let of_queues = [
+        (ActionId::SaveExpiring, "saved"),
+        (ActionId::ExtendExpiring, "extended"),
+        (ActionId::PurgeExpiring, "purged"),
+        (ActionId::PurgeExpired, "purged"),
+        (ActionId::RestoreSaved, "restored"),
+    ];
+    let verb = |verbs: &[(ActionId, &'static str)]| {
+        let found = verbs.iter().find(|(action, _)| *action == task.action);
+        found.map(|(_, verb)| *verb)
+    };
+    let events = verb(&of_events).filter(|_| task.report.last.is_none());
+    events
+        .map(|verb| changed_events(verb, &task.report))
+        .or_else(|| verb(&of_queues).map(|verb| changed_queues(verb, &task.report)))
+}
+
 /// Events that were changed, and those that were not.
 fn changed_events(verb: &str, report: &Report) -> String {
     let events = counted(u64::try_from(report.events).unwrap_or(u64::MAX), "event");
@@ -157,6 +182,10 @@ fn sentence(task: &Task) -> (Tone, String) {
         };
         return (if well == 0 { Tone::Bad } else { Tone::Warning }, text);
     }
+    if let Some(text) = of_rows(task) {
+        let tone = if report.left > 0 { Tone::Warning } else { Tone::Good };
+        return (tone, text);
+    }
     let many = u64::try_from(well).unwrap_or(u64::MAX);
     let last = report.last.as_deref().filter(|_| well == 1);
     let named = |what: &str| last.map_or_else(|| counted(many, what), str::to_owned);
@@ -190,32 +219,9 @@ fn sentence(task: &Task) -> (Tone, String) {
         (ActionId::Subscribe, "subscribed", "endpoint"),
         (ActionId::Unsubscribe, "ended the subscription of", "endpoint"),
     ];
-    let of_events = [
-        (ActionId::RetryEvents, "due now:"),
-        (ActionId::RetryEventsShown, "due now:"),
-        (ActionId::RescheduleEvents, "rescheduled"),
-        (ActionId::CancelEvents, "cancelled"),
-    ];
-    if let Some((_, verb)) = of_events.iter().find(|(action, _)| *action == task.action)
-        && report.last.is_none()
-    {
-        let tone = if report.left > 0 { Tone::Warning } else { Tone::Good };
-        return (tone, changed_events(verb, report));
-    }
-    let of_queues = [
-        (ActionId::SaveExpiring, "saved"),
-        (ActionId::ExtendExpiring, "extended"),
-        (ActionId::PurgeExpiring, "purged"),
-        (ActionId::PurgeExpired, "purged"),
-        (ActionId::RestoreSaved, "restored"),
-    ];
-    if let Some((_, verb)) = of_queues.iter().find(|(action, _)| *action == task.action) {
-        let tone = if report.left > 0 { Tone::Warning } else { Tone::Good };
-        return (tone, changed_queues(verb, report));
-    }
-    let text = if let Some((_, verb)) = of_events.iter().find(|(action, _)| *action == task.action) {
+    let text = if task.action.is_about_events() {
         // Many are changed by a run.
-        format!("{verb} run {}", named("run"))
+        format!("{} begun: run {}", spec(task.action).title, named("run"))
     } else if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
         format!("{verb} {}", named(what))
     } else if task.action == ActionId::Test && well == 1 {

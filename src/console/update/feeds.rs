@@ -1,11 +1,16 @@
 //! The lists that are asked for while they are in front.
 
+use std::time::Duration;
+
 use super::State;
 use crate::console::Effect;
 use crate::console::feed::{Batch, Fed, FedList, FedRows, FeedQuery};
 use crate::console::state::{Link, View};
 use crate::console::table::{ListFilter, Row};
 use crate::domain::time::Timestamp;
+
+/// How often what is lost next is asked for by the overview.
+const OVERVIEW_EVERY: Duration = Duration::from_mins(1);
 
 /// Asks for the list in front when that is due. What is frozen stays as it is.
 pub(super) fn ask(state: &mut State) -> Vec<Effect> {
@@ -16,7 +21,7 @@ pub(super) fn ask(state: &mut State) -> Vec<Effect> {
     let Some(query) = wanted(state) else {
         return Vec::new();
     };
-    let (now, refresh) = (state.now, state.refresh);
+    let (now, refresh) = (state.now, pace(state));
     let Some(feed) = state.feed_mut() else {
         return Vec::new();
     };
@@ -36,7 +41,16 @@ pub(super) fn due_at(state: &State) -> Option<Timestamp> {
         return None;
     }
     let query = wanted(state)?;
-    Some(state.feed()?.due_at(&query, state.refresh, state.now))
+    Some(state.feed()?.due_at(&query, pace(state), state.now))
+}
+
+/// The overview needs no more than to know of the next hour.
+fn pace(state: &State) -> Duration {
+    if state.view == View::Overview {
+        state.refresh.max(OVERVIEW_EVERY)
+    } else {
+        state.refresh
+    }
 }
 
 /// Looks again at once: it was asked for, or something was changed.

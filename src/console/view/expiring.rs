@@ -34,7 +34,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Optio
     if state.shows_saves {
         let pieces = [
             (" what was saved", Role::Title),
-            (" · o or Esc shows the queues", Role::TextMuted),
+            (" · w or Esc shows the queues", Role::TextMuted),
         ];
         canvas.pieces(row(area, 0), &pieces);
         return list::paint(canvas, below(area, 1), state, &state.saves.table);

@@ -229,7 +229,7 @@ fn fed_lists(text: &str) -> Vec<Player> {
             .answered(|subject| events::type_detail(subject, text))
             .keys("E"),
         at("-").fed(events::expiring(text)),
-        at("- o").fed(events::saves(text)),
+        at("- w").fed(events::saves(text)),
         listed().keys("Enter").answered(failed(raw)),
         types().keys("Down i").answered(failed(raw)),
         at("8").fed_with(Err(raw.to_owned()), None),

@@ -337,7 +337,7 @@ async fn what_is_lost_next_is_counted_listed_first_saved_and_restored_by_keys() 
     accept(&pty).await;
     pty.shows("saved 1 queue with 2 messages").await;
     assert_eq!(scene.ready("reports.soon").await, Some(0));
-    pty.key("o");
+    pty.key("w");
     pty.shows("◆ kept").await;
     ask(&pty, "R").await;
     accept(&pty).await;

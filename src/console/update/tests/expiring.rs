@@ -173,7 +173,7 @@ fn what_cannot_be_done_with_a_queue_is_said_and_left_out_of_the_marked() {
 #[test]
 fn what_was_saved_is_listed_beside_the_queues_and_restored_from_there() {
     let mut stage = shown();
-    let effects = stage.play("o");
+    let effects = stage.play("w");
     let asked = effects.iter().any(|effect| matches!(effect, Effect::Feed(FeedQuery::Saves { .. })));
     assert!(asked, "{effects:?}");
     let query = FeedQuery::Saves { limit: crate::console::feed::PAGE };

@@ -50,7 +50,7 @@ fn key_code() -> impl Strategy<Value = KeyCode> {
         KeyCode::Null,
         KeyCode::F(5),
     ];
-    let letters: Vec<char> = "1234567890-jkgG/sSvu* rzbcRAPUTDEXHNVZitn?xdepth>=y0m:o[]Cqea"
+    let letters: Vec<char> = "1234567890-jkgG/sSvu* rzbcRAPUTDEXHNVZwitn?xdepth>=y0m:o[]Cqea"
         .chars()
         .collect();
     prop_oneof![
