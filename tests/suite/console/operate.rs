@@ -323,7 +323,7 @@ async fn what_is_lost_next_is_counted_listed_first_saved_and_restored_by_keys() 
         }
     }
     let pty = console(&scene.installation, &[]).await;
-    pty.until("what is lost within the hour", |screen| screen.contains("lost within the hour")).await;
+    pty.until("what is lost within the hour", |screen| screen.contains("2 messages of 1 queue lost within the hour")).await;
     pty.key("-");
     pty.until("the queues, what is lost first in front", |screen| {
         let place = |name: &str| screen.find(name);
