@@ -20,7 +20,7 @@ use crate::engine::incarnation::Part;
 use crate::engine::{EngineError, Inner};
 use crate::store::{ItemMark, ItemQuery, NewAudit, RunRecord, RunStop, RunTaken, StoreError};
 
-/// Messages of one window where there is no rate.
+/// Messages that are sent together where there is no rate: the bound of what is sent twice after a crash.
 pub(super) const WINDOW: usize = 1000;
 /// Items that are read and recorded at once.
 pub(super) const PAGE: u32 = 5_000;
@@ -139,6 +139,8 @@ pub(super) struct Driver<'a> {
     /// Dead letters that were met of which there may be copies, and the copies that were.
     pub(super) met: HashSet<String>,
     pub(super) copies: Vec<DeliveryTag>,
+    /// The first one of those that were met again after they were journalled.
+    pub(super) met_journalled: Option<u64>,
     /// Outcomes when a window failed last.
     stuck_at: Option<u64>,
     /// One message at a time: a window failed, and nobody knows which of its messages is to blame.
@@ -200,6 +202,7 @@ impl Inner {
             edits: false,
             met: HashSet::new(),
             copies: Vec::new(),
+            met_journalled: None,
             stuck_at: None,
             careful: 0,
         };
@@ -303,6 +306,7 @@ impl Driver<'_> {
         self.edits = self.has_edits().await?;
         self.met.clear();
         self.copies.clear();
+        self.met_journalled = None;
         for (source, open) in self.open_items().await? {
             if self.document.kind == OrderKind::Restore {
                 self.restore(&source, open).await?;

@@ -72,6 +72,7 @@ impl Inner {
     /// What the order would do at present; its items are frozen in the store.
     pub(in crate::engine) async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
         check(order)?;
+        self.refuse_events(order).await?;
         let id = ambient::new_id();
         let new = NewRun {
             id: id.clone(),
@@ -218,6 +219,7 @@ impl Inner {
         let duration = eta(doable, order.rate.or(Some(UNPACED)), 0, std::time::Duration::ZERO);
         let mut warnings = gathered.warnings(order);
         self.warn_of_targets(order, gathered, &mut warnings).await?;
+        warnings.extend(self.warn_of_events(order).await?);
         Ok(Plan {
             command: Command::Run(order.clone()),
             title: title(order, doable),

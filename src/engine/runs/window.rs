@@ -1,14 +1,18 @@
-//! One window of a run: journal, publish, look, record. What settles the sources is the walk's.
+//! One batch of a run, window by window: journal, publish, look, record, settle.
+//!
+//! Without a rate a batch is a window, and that each message was confirmed is recorded before its source is settled.
+//! With one a batch is a quarter of a second: journalled together, sent one by one, recorded together; what a crash
+//! leaves is told apart by what is still at its source.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::drive::{Driver, Halt, InHand};
+use super::drive::{Driver, Halt, InHand, WINDOW};
 use super::order::OrderKind;
 use super::outgoing::{moved_message, redriven_message};
-use crate::broker::{BrokerError, Outgoing, Published};
+use crate::broker::{BrokerError, Outgoing, Published, Walk};
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::message::{Message, encode};
 use crate::domain::queue::Decision;
@@ -26,26 +30,86 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) type Sent = Result<Published, BrokerError>;
 
 impl Driver<'_> {
-    /// Journals and sends what is in hand; answers what may be settled at its source now, and what the run has to
-    /// wait for before it goes on.
-    pub(super) async fn send(&mut self, window: Vec<InHand>) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
-        if self.document.kind == OrderKind::Discard {
-            return self.keep(window).await.map(|kept| (kept, None));
+    /// Journals a batch and sends it window by window, at its pace. Each window is settled at its source before the
+    /// next one is sent, so that a window is all that a crash may repeat.
+    pub(super) async fn send_batch(&mut self, walk: &mut dyn Walk, batch: Vec<InHand>) -> Result<(), Halt> {
+        let mut left: VecDeque<(InHand, Message)> = self.journalled(batch).await?.into();
+        while !left.is_empty() {
+            let size = self.window().min(left.len());
+            let sent = match self.keep_pace(size).await {
+                Ok(()) => {
+                    let window = left.drain(..size).collect();
+                    self.send_settled(walk, window).await
+                }
+                Err(halt) => Err(halt),
+            };
+            if let Err(halt) = sent {
+                self.unsent(&left).await?;
+                return Err(halt);
+            }
         }
-        let mut journal = Vec::with_capacity(window.len());
-        let mut outgoing = Vec::with_capacity(window.len());
-        let edited = self.edited(&window).await?;
-        for hand in &window {
-            let (message, dropped) = self.outgoing(hand, edited.get(&hand.letter));
+        if self.run.rate.is_some() && !self.pending.is_empty() {
+            self.advance(Vec::new(), Vec::new(), Vec::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// Messages that are sent together.
+    pub(super) fn window(&self) -> usize {
+        self.run
+            .rate
+            .map_or(WINDOW, |rate| usize::try_from(rate / 100).unwrap_or(1).max(1))
+    }
+
+    async fn send_settled(&mut self, walk: &mut dyn Walk, window: Vec<(InHand, Message)>) -> Result<(), Halt> {
+        let (settle, halt) = self.send(window).await?;
+        self.settle(walk, settle).await?;
+        halt.map_or(Ok(()), Err)
+    }
+
+    /// What was journalled and is not sent after all is as it was.
+    async fn unsent(&mut self, left: &VecDeque<(InHand, Message)>) -> Result<(), Halt> {
+        if left.is_empty() {
+            return Ok(());
+        }
+        let marks = left
+            .iter()
+            .map(|(hand, _)| mark(hand.ordinal, ItemState::Planned, None));
+        self.advance(marks.collect(), Vec::new(), Vec::new()).await.map(drop)
+    }
+
+    /// Records that these may be sent from now on; answers each with what is to be sent.
+    pub(super) async fn journalled(&mut self, batch: Vec<InHand>) -> Result<Vec<(InHand, Message)>, Halt> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut journal = Vec::with_capacity(batch.len());
+        let mut outgoing = Vec::with_capacity(batch.len());
+        let edited = self.edited(&batch).await?;
+        for hand in batch {
+            let (message, dropped) = self.outgoing(&hand, edited.get(&hand.letter));
             journal.push(ItemMark {
                 ordinal: hand.ordinal,
                 state: ItemState::Journalled,
                 reason: None,
                 dropped,
             });
-            outgoing.push((hand.target.clone(), message));
+            outgoing.push((hand, message));
         }
         self.journal(journal).await?;
+        Ok(outgoing)
+    }
+
+    /// Sends what is journalled; answers what may be settled at its source now, and what the run has to wait for
+    /// before it goes on.
+    pub(super) async fn send(&mut self, window: Vec<(InHand, Message)>) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
+        let (window, outgoing): (Vec<InHand>, Vec<(Target, Message)>) = window
+            .into_iter()
+            .map(|(hand, message)| {
+                let target = hand.target.clone();
+                (hand, (target, message))
+            })
+            .unzip();
         let sent = self.publish(outgoing).await?;
         let gone = self.vanished(&window, &sent).await?;
         self.record(window, sent, &gone).await
@@ -109,7 +173,10 @@ impl Driver<'_> {
     }
 
     /// Discarding: the copies are committed before anything is settled.
-    async fn keep(&mut self, window: Vec<InHand>) -> Result<Vec<InHand>, Halt> {
+    pub(super) async fn keep(&mut self, window: Vec<InHand>) -> Result<Vec<InHand>, Halt> {
+        if window.is_empty() {
+            return Ok(window);
+        }
         let mut marks = Vec::with_capacity(window.len());
         let mut keep = Vec::with_capacity(window.len());
         for hand in &window {
@@ -219,7 +286,12 @@ impl Driver<'_> {
                 settle.push(hand);
             }
         }
-        self.advance(marks, Vec::new(), Vec::new()).await?;
+        // What is paced is recorded with its batch, and what is restored when it is forgotten; but for what went wrong.
+        let later = self.run.rate.is_some() || self.document.kind == OrderKind::Restore;
+        let confirmed = marks.iter().all(|mark| mark.state == ItemState::Published);
+        if !(later && confirmed) {
+            self.advance(marks, Vec::new(), Vec::new()).await?;
+        }
         Ok((settle, halt))
     }
 
