@@ -7,6 +7,7 @@ mod changing;
 mod fronts;
 mod keys;
 mod rates;
+mod written;
 
 use redrive::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
 use redrive::engine::query::PolicyScope;
@@ -50,6 +51,8 @@ deliveries! {
         of_two_operators_with_a_plan_each_the_second_is_refused;
     rates:
         a_url_gets_no_more_requests_a_second_than_its_rate;
+    written:
+        a_policy_written_with_a_type_or_a_subscription_is_a_policy_like_any_other;
 }
 
 /// The policy of what is published directly to a path.
