@@ -13,14 +13,14 @@ use crate::engine::{EngineError, Inner};
 use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow};
 
 /// A look that writes nothing for so long has lost its claim.
-const HOLD: Duration = Duration::from_secs(15);
+pub(super) const HOLD: Duration = Duration::from_secs(15);
 /// Messages of one write.
 const BATCH: usize = 2000;
 /// A queue whose number of messages did not change is looked at again after this time, and longer ones
 /// more rarely: a thousand messages for each second.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Between two looks at a queue that changes.
-const SOON: Duration = Duration::from_secs(2);
+pub(super) const SOON: Duration = Duration::from_secs(2);
 
 impl DeadTarget {
     /// Why it is not looked at, whatever happened in it.
