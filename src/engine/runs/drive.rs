@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::flight::Flight;
 use super::order::OrderKind;
 use super::plan::Document;
 use crate::ambient;
@@ -139,6 +140,8 @@ pub(super) struct Driver<'a> {
     /// Dead letters that were met of which there may be copies, and the copies that were.
     pub(super) met: HashSet<String>,
     pub(super) copies: Vec<DeliveryTag>,
+    /// Sent and not confirmed yet.
+    pub(super) flight: Option<Flight>,
     /// The first one of those that were met again after they were journalled.
     pub(super) met_journalled: Option<u64>,
     /// Outcomes when a window failed last.
@@ -202,6 +205,7 @@ impl Inner {
             edits: false,
             met: HashSet::new(),
             copies: Vec::new(),
+            flight: None,
             met_journalled: None,
             stuck_at: None,
             careful: 0,

@@ -8,6 +8,7 @@
 mod change;
 mod drive;
 mod edit;
+mod flight;
 mod head;
 mod letters;
 mod order;

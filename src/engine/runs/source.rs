@@ -16,6 +16,8 @@ use crate::store::{DeadClaim, ItemMark, QueueMark, SourceTaken};
 const HOLD: Duration = Duration::from_secs(3);
 /// Messages taken out that the index may still show.
 const TAKEN_OUT: usize = 5_000;
+/// Messages that the broker sends ahead: a window in flight, one that is read, and what comes next.
+const AHEAD: u32 = 4_000;
 /// Bytes of one batch.
 const BATCH_BYTES: usize = 8 << 20;
 /// A paced run is journalled so often, and looks as often whether a person stopped it.
@@ -123,6 +125,7 @@ impl Driver<'_> {
                 return Ok(());
             };
             let gone = self.go(&mut *walk, source, open).await;
+            let landed = self.land(&mut *walk).await;
             match walk.close().await {
                 Ok(()) => self.flush().await?,
                 Err(error) => {
@@ -132,6 +135,7 @@ impl Driver<'_> {
                 }
             }
             let whole = gone?;
+            landed?;
             in_vain = if open.len() == before { in_vain + 1 } else { 0 };
             if open.is_empty() || (whole && in_vain == 2) {
                 return Ok(());
@@ -152,7 +156,7 @@ impl Driver<'_> {
         let window_messages = self
             .run
             .rate
-            .map_or(2_000, |rate| rate.saturating_mul(30).clamp(1, 2_000));
+            .map_or(AHEAD, |rate| rate.saturating_mul(30).clamp(1, AHEAD));
         Ok(WalkOptions {
             window_messages,
             quorum,
@@ -258,7 +262,10 @@ impl Driver<'_> {
             self.keep_pace(fresh.len()).await?;
             let kept = self.keep(fresh).await?;
             self.settle(walk, kept).await?;
+        } else if self.may_fly(&fresh) {
+            self.relay(walk, fresh).await?;
         } else {
+            self.land(walk).await?;
             self.send_batch(walk, fresh).await?;
         }
         let canary = self.run.canary.is_some_and(|canary| self.counts.done >= canary);

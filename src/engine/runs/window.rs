@@ -24,7 +24,7 @@ use crate::store::{Advance, Guarded, ItemMark, KeptKind, KeptMessage, StoreError
 /// Between two tries to reach the store while messages are in hand.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
 /// Between two looks at what a publish waits for.
-const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// What came of sending.
 pub(super) type Sent = Result<Published, BrokerError>;
@@ -83,21 +83,28 @@ impl Driver<'_> {
         if batch.is_empty() {
             return Ok(Vec::new());
         }
-        let mut journal = Vec::with_capacity(batch.len());
-        let mut outgoing = Vec::with_capacity(batch.len());
+        let (journal, prepared) = self.prepared(batch).await?;
+        self.journal(journal).await?;
+        Ok(prepared)
+    }
+
+    /// What is to be sent, and what is to be journalled before.
+    pub(super) async fn prepared(
+        &mut self,
+        batch: Vec<InHand>,
+    ) -> Result<(Vec<ItemMark>, Vec<(InHand, Message)>), Halt> {
         let edited = self.edited(&batch).await?;
-        for hand in batch {
+        let prepared = batch.into_iter().map(|hand| {
             let (message, dropped) = self.outgoing(&hand, edited.get(&hand.letter));
-            journal.push(ItemMark {
+            let mark = ItemMark {
                 ordinal: hand.ordinal,
                 state: ItemState::Journalled,
                 reason: None,
                 dropped,
-            });
-            outgoing.push((hand, message));
-        }
-        self.journal(journal).await?;
-        Ok(outgoing)
+            };
+            (mark, (hand, message))
+        });
+        Ok(prepared.unzip())
     }
 
     /// Sends what is journalled; answers what may be settled at its source now, and what the run has to wait for
@@ -211,31 +218,38 @@ impl Driver<'_> {
 
     /// Publishes a window; tells meanwhile what it waits for.
     pub(super) async fn publish(&self, outgoing: Vec<(Target, Message)>) -> Result<Vec<Sent>, Halt> {
-        let (run, epoch, counts) = (self.run.id.clone(), self.run.epoch, self.counts);
-        let store = &self.engine.store;
         let publishing = self.publish_window(outgoing);
         let mut publishing = std::pin::pin!(publishing);
         loop {
             tokio::select! {
                 sent = &mut publishing => return Ok(sent),
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            if let Some(reason) = self.engine.broker.blocked().await {
-                let note = Some(format!("the broker takes nothing at present: {reason}"));
-                let waits = Advance {
-                    counts,
-                    note,
-                    ..Advance::default()
-                };
-                if let Err(error) = store.run_advance(&run, epoch, &waits).await {
-                    tracing::debug!(error = ?error, "what a run waits for is not said");
-                }
+                () = tokio::time::sleep(LOOK) => self.say_blocked().await,
             }
         }
     }
 
+    /// Says so where the broker takes nothing.
+    pub(super) async fn say_blocked(&self) {
+        let Some(reason) = self.engine.broker.blocked().await else {
+            return;
+        };
+        let waits = Advance {
+            counts: self.counts,
+            note: Some(format!("the broker takes nothing at present: {reason}")),
+            ..Advance::default()
+        };
+        let said = self
+            .engine
+            .store
+            .run_advance(&self.run.id, self.run.epoch, &waits)
+            .await;
+        if let Err(error) = said {
+            tracing::debug!(error = ?error, "what a run waits for is not said");
+        }
+    }
+
     /// PROTOCOLS.md 12: the targets that are not there any more after the last confirm.
-    async fn vanished(&self, window: &[InHand], sent: &[Sent]) -> Result<BTreeSet<Target>, Halt> {
+    pub(super) async fn vanished(&self, window: &[InHand], sent: &[Sent]) -> Result<BTreeSet<Target>, Halt> {
         let accepted = window
             .iter()
             .zip(sent)
@@ -258,34 +272,7 @@ impl Driver<'_> {
         sent: Vec<Sent>,
         gone: &BTreeSet<Target>,
     ) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
-        let mut marks = Vec::with_capacity(window.len());
-        let mut settle = Vec::with_capacity(window.len());
-        let mut halt = None;
-        for (hand, sent) in window.into_iter().zip(sent) {
-            let target = &hand.target;
-            let outcome = match sent {
-                Ok(Published::Accepted) if gone.contains(&hand.target) => Some((
-                    ItemState::Failed,
-                    Some(format!("{target} was deleted while it was filled")),
-                )),
-                Ok(Published::Accepted) => Some((ItemState::Published, None)),
-                Ok(Published::Returned) => Some((
-                    ItemState::Returned,
-                    Some(format!("nothing takes it at {target}: the broker returned it")),
-                )),
-                Ok(Published::Refused(reason)) => Some((ItemState::Failed, Some(reason))),
-                Err(error) => {
-                    halt = Some(Halt::from(error));
-                    None
-                }
-            };
-            let Some((state, reason)) = outcome else { continue };
-            self.counts.count(state);
-            marks.push(mark(hand.ordinal, state, reason));
-            if state == ItemState::Published {
-                settle.push(hand);
-            }
-        }
+        let Outcomes { marks, settle, halt } = self.outcomes(window, sent, gone);
         // What is paced is recorded with its batch, and what is restored when it is forgotten; but for what went wrong.
         let later = self.run.rate.is_some() || self.document.kind == OrderKind::Restore;
         let confirmed = marks.iter().all(|mark| mark.state == ItemState::Published);
@@ -293,6 +280,26 @@ impl Driver<'_> {
             self.advance(marks, Vec::new(), Vec::new()).await?;
         }
         Ok((settle, halt))
+    }
+
+    /// What came of each, counted.
+    pub(super) fn outcomes(&mut self, window: Vec<InHand>, sent: Vec<Sent>, gone: &BTreeSet<Target>) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        for (hand, sent) in window.into_iter().zip(sent) {
+            let (state, reason) = match outcome(&hand.target, sent, gone) {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    outcomes.halt = Some(Halt::from(error));
+                    continue;
+                }
+            };
+            self.counts.count(state);
+            outcomes.marks.push(mark(hand.ordinal, state, reason));
+            if state == ItemState::Published {
+                outcomes.settle.push(hand);
+            }
+        }
+        outcomes
     }
 
     /// Records marks, those that wait for it too; insists until the store answers. The state as a person left it.
@@ -346,6 +353,32 @@ impl Driver<'_> {
             Ok(Guarded::Lost) | Err(_) => None,
         }
     }
+}
+
+/// What came of a window.
+#[derive(Default)]
+pub(super) struct Outcomes {
+    pub(super) marks: Vec<ItemMark>,
+    /// What may be settled at its source.
+    pub(super) settle: Vec<InHand>,
+    /// What the run has to wait for.
+    pub(super) halt: Option<Halt>,
+}
+
+/// What came of one; an error leaves it open.
+fn outcome(target: &Target, sent: Sent, gone: &BTreeSet<Target>) -> Result<(ItemState, Option<String>), BrokerError> {
+    Ok(match sent? {
+        Published::Accepted if gone.contains(target) => (
+            ItemState::Failed,
+            Some(format!("{target} was deleted while it was filled")),
+        ),
+        Published::Accepted => (ItemState::Published, None),
+        Published::Returned => (
+            ItemState::Returned,
+            Some(format!("nothing takes it at {target}: the broker returned it")),
+        ),
+        Published::Refused(reason) => (ItemState::Failed, Some(reason)),
+    })
 }
 
 pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> ItemMark {
