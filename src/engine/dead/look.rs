@@ -108,7 +108,7 @@ impl Inner {
         self.moved.send_replace(());
     }
 
-    async fn look_claimed(&self, target: &DeadTarget) -> Result<(), EngineError> {
+    pub(super) async fn look_claimed(&self, target: &DeadTarget) -> Result<(), EngineError> {
         let who = format!("look-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let claim = self.store.dead_claim(&target.name, &who, target.ready, HOLD).await?;
         let DeadClaim::Claimed(generation) = claim else {
@@ -235,6 +235,22 @@ impl Inner {
             tracing::debug!(error = ?error, "a walk was not closed in order: the broker gives everything back");
         }
         found
+    }
+}
+
+impl Inner {
+    /// Has the index know a queue that counts looks, with one look at most; answers how many there were.
+    pub(in crate::engine) async fn indexed(&self, target: &DeadTarget) -> Result<u64, EngineError> {
+        let known = self.store.dead_queues().await?;
+        let known = known.iter().find(|known| known.name == target.name);
+        let is_whole = known.is_some_and(|known| known.messages.is_some() && known.messages == target.ready);
+        if is_whole || target.out_of_bounds(known).is_some() {
+            return Ok(known.map_or(0, |known| known.looks));
+        }
+        self.look_claimed(target).await?;
+        let known = self.store.dead_queues().await?;
+        let known = known.iter().find(|known| known.name == target.name);
+        Ok(known.map_or(0, |known| known.looks))
     }
 }
 

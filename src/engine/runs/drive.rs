@@ -234,13 +234,14 @@ impl Driver<'_> {
                         return self.give_back().await;
                     }
                 }
-                Halt::Canary => {
-                    let note = format!(
-                        "{} are done: look at them, then `run resume` or `run cancel`",
-                        self.counts.done
-                    );
-                    return self.end(RunState::Canary, Some(note)).await;
-                }
+                Halt::Canary => match self.after_canary().await {
+                    Ok(None) => {}
+                    Ok(Some(note)) => return self.end(RunState::Canary, Some(note)).await,
+                    Err(halt) => {
+                        tracing::debug!(run = ?self.run.id, ?halt, "a run is given back");
+                        return self.give_back().await;
+                    }
+                },
                 Halt::Broken(why) => return self.end(RunState::Failed, Some(why)).await,
                 Halt::Lost | Halt::Asked(_) | Halt::Stopped => return self.give_back().await,
             }
@@ -307,6 +308,9 @@ impl Driver<'_> {
     /// One pass over everything that has no outcome yet.
     async fn work(&mut self) -> Result<(), Halt> {
         self.counts = self.engine.store.run_counts(&self.run.id).await?;
+        if self.is_canary_done() {
+            return Err(Halt::Canary);
+        }
         self.edits = self.has_edits().await?;
         self.met.clear();
         self.copies.clear();

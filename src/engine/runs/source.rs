@@ -117,7 +117,9 @@ impl Driver<'_> {
     /// Until nothing is left, or two passes in a row met nothing of what is: whoever looked at the queue meanwhile
     /// had it in hand.
     async fn walk(&mut self, source: &QueueName, open: &mut OpenItems) -> Result<(), Halt> {
-        let mut in_vain = 0;
+        let (mut in_vain, limited) = (0, self.engine.limited_target(source).await?.is_some());
+        // Where each pass counts as a delivery, one that finds nothing is enough.
+        let enough = if limited { 1 } else { 2 };
         loop {
             let before = open.len();
             let options = self.walk_options(source).await?;
@@ -137,7 +139,7 @@ impl Driver<'_> {
             let whole = gone?;
             landed?;
             in_vain = if open.len() == before { in_vain + 1 } else { 0 };
-            if open.is_empty() || (whole && in_vain == 2) {
+            if open.is_empty() || (whole && in_vain >= enough) {
                 return Ok(());
             }
             if whole {
@@ -268,8 +270,7 @@ impl Driver<'_> {
             self.land(walk).await?;
             self.send_batch(walk, fresh).await?;
         }
-        let canary = self.run.canary.is_some_and(|canary| self.counts.done >= canary);
-        if canary && self.counts.settled() < self.run.total {
+        if self.is_canary_done() {
             return Err(Halt::Canary);
         }
         Ok(())
