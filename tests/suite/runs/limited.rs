@@ -56,7 +56,7 @@ async fn near_the_limit_a_run_is_refused_and_nothing_is_dropped() {
     let run = scene
         .run(&["dead", "redrive", "--all", "--yes", "--json"])
         .await
-        .expect_code(3)
+        .expect_code(1)
         .json();
     assert_eq!((&run["failed"], &run["done"]), (&3.into(), &0.into()), "{run}");
     assert_eq!(numbers(&scene.take_all(DEAD).await), [0, 1, 2]);

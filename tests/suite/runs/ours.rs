@@ -52,8 +52,9 @@ fn graves(scene: &Scene) -> redrive::domain::id::QueueName {
 async fn refused_ones_are_redriven_discarded_and_restored(scene: Scene) {
     scene.receiver.behave("*", Behaviour::Status(400));
     let mut daemon = scene.installation.daemon().await;
+    // One of each URL: more refusals in a row would be the URL's fault.
     for number in 1..=5 {
-        scene.publish("run", "/hook", number).await;
+        scene.publish("run", &format!("/hook{number}"), number).await;
     }
     wait_until("five dead letters", BOUND, async || {
         (scene.ready(&graves(&scene)).await == 5).then_some(())
