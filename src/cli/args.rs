@@ -527,6 +527,9 @@ pub(super) struct Selected {
     /// Stop after this many and wait for `run resume`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) canary: Option<u64>,
+    /// Watch them for so many seconds, and go on by itself when none died again.
+    #[arg(long, value_name = "S", requires = "canary", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) canary_watch: Option<u64>,
     /// Before everything that waits in their delivery queues, instead of behind it.
     #[arg(long)]
     pub(super) head: bool,

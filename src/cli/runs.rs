@@ -26,6 +26,7 @@ pub(super) async fn order(session: &Session<'_>, kind: OrderKind, selected: &Sel
         rate: selected.rate,
         to: selected.to.clone(),
         canary: selected.canary,
+        canary_watch_s: selected.canary_watch,
         head: selected.head,
         reason: None,
     };

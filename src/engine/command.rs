@@ -9,6 +9,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
 use super::expiring::{ExpiringOrder, ExpiringOutcome};
+use super::events::EventCommand;
 use super::policies::{PolicyAct, PolicyEdit, PolicyView};
 use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};
@@ -38,7 +39,7 @@ pub enum Command {
     /// Send nothing to a URL until somebody redelivers.
     DisableEndpoint(EndpointUrl),
     /// Events, their types and subscriptions.
-    Events(super::events::EventCommand),
+    Events(EventCommand),
     /// A long operation over many messages.
     Run(Order),
     /// Send something else instead of a dead letter when it is redriven.
@@ -89,6 +90,15 @@ impl Command {
                 PolicyAct::Restore(_) => "policy restore",
             },
         }
+    }
+
+    /// Whether it changes one thing, whatever follows from it for others: the first line of its plan.
+    #[must_use]
+    pub const fn is_about_one(&self) -> bool {
+        matches!(
+            self,
+            Self::Policy(_) | Self::Events(EventCommand::SetType { .. } | EventCommand::Subscribe { .. })
+        )
     }
 }
 

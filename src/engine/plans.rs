@@ -74,7 +74,7 @@ impl Inner {
             Command::Events(events) => {
                 let mut draft = self.plan_events(events).await?;
                 draft.hash = hash(&draft);
-                return Ok(draft);
+                return self.with_policy(draft, events).await;
             }
             Command::Run(order) => return self.plan_run(order).await,
             Command::ChangeRun { id, wish } => self.plan_run_change(id, *wish).await?,
@@ -229,7 +229,7 @@ impl Inner {
     async fn audit(&self, plan: &Plan, grant: &WriteGrant, result: &str, detail: &str) -> Result<(), EngineError> {
         let target = match plan.lines.as_slice() {
             [one] => one.target.clone(),
-            [first, ..] if matches!(plan.command, Command::Policy(_)) => first.target.clone(),
+            [first, ..] if plan.command.is_about_one() => first.target.clone(),
             many => format!("{} targets", many.len()),
         };
         let entry = NewAudit {

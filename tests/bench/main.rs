@@ -1,9 +1,9 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `console`. Each side
-//! (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both
-//! sides of a ratio do the same work on the same broker with the same receiver, by turns. What a number
-//! means, and from when to when it is taken, stands in the module of its section.
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `dead`,
+//! `console`. Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own
+//! program; both sides of a ratio do the same work on the same broker with the same receiver, by turns. What a
+//! number means, and from when to when it is taken, stands in the module of its section.
 //!
 //! Prints the rows of the README's table; single rounds go to the standard error stream.
 //! `REDRIVE_BENCH_ROUNDS` sets how often each side runs (5).
@@ -38,7 +38,15 @@ mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 6] = ["throughput", "one", "latency", "isolation", "redrive", "console"];
+const SECTIONS: [&str; 7] = [
+    "throughput",
+    "one",
+    "latency",
+    "isolation",
+    "redrive",
+    "dead",
+    "console",
+];
 
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -74,11 +82,11 @@ fn main() {
         if wanted("redrive") {
             redrive::run().await;
         }
-        if wanted("console") {
-            console::run().await;
-        }
         if wanted("dead") {
             dead::run().await;
+        }
+        if wanted("console") {
+            console::run().await;
         }
     });
 }

@@ -232,7 +232,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ("Skip", "to:string reason:string"),
     (
         "Order",
-        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer head:boolean reason:string",
+        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer canary_watch_s:integer head:boolean reason:string",
     ),
     (
         "Run",

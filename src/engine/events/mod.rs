@@ -12,6 +12,7 @@ mod handler;
 mod json;
 mod look;
 mod outbox;
+mod policy;
 mod processor;
 mod running;
 mod service;

@@ -4,6 +4,7 @@
 //! the request and the ack; a failure is recorded in the store before anything follows from it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{End, Flow, Worker};
 use crate::broker::{Attached, DeliveryTag};
@@ -14,7 +15,7 @@ use crate::domain::id::EndpointEpoch;
 use crate::domain::message::Message;
 use crate::domain::notification::Notification;
 use crate::domain::outcome::{FailureKind, Outcome, OutcomeClass};
-use crate::engine::endpoints::{Answered, LiveEndpoint};
+use crate::engine::endpoints::{Answered, LiveEndpoint, NEAR};
 use crate::store::{Changed, ProbeNext, Success};
 
 /// Bytes of an error that are kept.
@@ -79,12 +80,7 @@ impl Worker {
 
     /// Fence, endpoint and rate: everything that may forbid an attempt.
     async fn may_start(&self, hand: &InHand) -> Result<(), End> {
-        if let Some(wait) = hand.endpoint.turn(self.engine.clock.now()) {
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = self.stops.drain.cancelled() => return Err(End::Stopping),
-            }
-        }
+        self.wait_for_turn(&hand.endpoint).await?;
         if self.stops.drain.is_cancelled() {
             return Err(End::Stopping);
         }
@@ -93,6 +89,20 @@ impl Worker {
         }
         if self.probe.is_none() && !hand.endpoint.is_available() {
             return Err(End::EndpointClosed);
+        }
+        Ok(())
+    }
+
+    /// By the rate of the URL. A turn that is far is not waited for with a worker that others could use.
+    async fn wait_for_turn(&self, endpoint: &LiveEndpoint) -> Result<(), End> {
+        while let Err(wait) = endpoint.take_turn(self.engine.clock.now()) {
+            if wait > NEAR && self.probe.is_none() && self.control.others_wait.load(Ordering::SeqCst) {
+                return Err(End::Paced(wait));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait.min(NEAR)) => {}
+                () = self.stops.drain.cancelled() => return Err(End::Stopping),
+            }
         }
         Ok(())
     }
