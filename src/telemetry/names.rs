@@ -61,8 +61,8 @@ pub const MESSAGES_SAVED: &str = "redrive_saved_messages_total";
 pub const MESSAGES_RESTORED: &str = "redrive_restored_messages_total";
 /// Queues purged, by what became of their `messages`.
 pub const QUEUES_PURGED: &str = "redrive_purged_queues_total";
-/// Share of the time that the janitor spends listing.
-pub const JANITOR_SHARE: &str = "redrive_janitor_share_ratio";
+/// How long the janitor listed in one sweep.
+pub const JANITOR_DURATION: &str = "redrive_janitor_listing_duration_seconds";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
@@ -190,7 +190,7 @@ pub const METRICS: &[Metric] = &[
         QUEUES_PURGED,
         "Queues purged, by what became of their messages: saved, dropped, none.",
     ),
-    gauge(JANITOR_SHARE, "Share of the time that the janitor spends listing, 0 to 1."),
+    duration(JANITOR_DURATION, "How long the janitor listed queues in one sweep."),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

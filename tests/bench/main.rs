@@ -1,9 +1,9 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
 //! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `dead`,
-//! `console`. Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own
-//! program; both sides of a ratio do the same work on the same broker with the same receiver, by turns. What a
-//! number means, and from when to when it is taken, stands in the module of its section.
+//! `expiring`, `console`. Each side (receiver, bare loop, engine) is a process of its own, started by this one from
+//! its own program; both sides of a ratio do the same work on the same broker with the same receiver, by turns. What
+//! a number means, and from when to when it is taken, stands in the module of its section.
 //!
 //! Prints the rows of the README's table; single rounds go to the standard error stream.
 //! `REDRIVE_BENCH_ROUNDS` sets how often each side runs (5).
@@ -28,6 +28,7 @@ mod bare;
 mod console;
 mod dead;
 mod delivering;
+mod expiring;
 mod ground;
 mod isolation;
 mod latency;
@@ -38,13 +39,14 @@ mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 7] = [
+const SECTIONS: [&str; 8] = [
     "throughput",
     "one",
     "latency",
     "isolation",
     "redrive",
     "dead",
+    "expiring",
     "console",
 ];
 
@@ -84,6 +86,9 @@ fn main() {
         }
         if wanted("dead") {
             dead::run().await;
+        }
+        if wanted("expiring") {
+            expiring::run().await;
         }
         if wanted("console") {
             console::run().await;

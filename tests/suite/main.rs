@@ -29,6 +29,7 @@ mod demo;
 mod embedded;
 mod engine;
 mod events;
+mod expiring;
 mod faults;
 mod handover;
 mod jobs;

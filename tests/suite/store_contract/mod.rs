@@ -19,6 +19,7 @@ mod queues;
 mod races;
 mod records;
 mod runs;
+mod saves;
 mod sqlite_only;
 
 macro_rules! contract {
@@ -191,4 +192,8 @@ contract! {
         subscriptions_belong_to_a_type_and_are_one_for_each_url
         notifications_are_stored_with_the_finish_or_not_at_all
         a_notification_that_waits_holds_only_its_own_queue;
+    saves:
+        messages_are_kept_in_their_order_until_they_are_put_back
+        one_takes_the_messages_of_a_queue_at_a_time_and_the_dead_are_told
+        what_a_sweep_does_not_see_is_gone_and_what_is_lost_first_comes_first;
 }
