@@ -47,6 +47,8 @@ pub const EVENTS_MOVED: &str = "redrive_events_moved_total";
 pub const EVENTS_EXPIRED: &str = "redrive_events_expired_total";
 /// From the time at which an event was due to the start of its handling.
 pub const EVENT_LAG: &str = "redrive_event_lag_seconds";
+/// Messages of intake queues, by `result`.
+pub const INTAKE_MESSAGES: &str = "redrive_intake_messages_total";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
@@ -151,6 +153,10 @@ pub const METRICS: &[Metric] = &[
     duration(
         EVENT_LAG,
         "From the time at which an event was due to the start of its handling.",
+    ),
+    counter(
+        INTAKE_MESSAGES,
+        "Messages of intake queues that were committed, by result: event, coalesced (with a later one of its batch), undecodable.",
     ),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];

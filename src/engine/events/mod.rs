@@ -7,6 +7,7 @@
 mod act;
 mod fields;
 mod handler;
+mod intake;
 mod json;
 mod look;
 mod outbox;
@@ -14,6 +15,7 @@ mod processor;
 mod running;
 mod service;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::event::{Event, EventError, EventType, HandlingRules, Reference};
@@ -70,8 +72,13 @@ pub struct HandlerSettings {
 /// What is done with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerAction {
-    /// A program gets it; the first is the program, the others its arguments.
-    Command(Vec<String>),
+    /// A program gets it.
+    Command {
+        /// The program, and its arguments.
+        command: Vec<String>,
+        /// Where it runs; where this process does without.
+        directory: Option<PathBuf>,
+    },
     /// The subscribers of its type get it.
     Webhook,
 }
@@ -91,10 +98,14 @@ pub struct IntakeSettings {
     pub bindings: Vec<String>,
     /// The type of its events.
     pub event_type: EventType,
+    /// Routing keys, or patterns of them, whose messages have another type; the first that matches counts.
+    pub types: Vec<(String, EventType)>,
     /// JSON pointer to the reference.
     pub reference: String,
     /// JSON pointer to the time before which the event is not due.
     pub nbf: Option<String>,
+    /// JSON pointer to the payload; the whole message without.
+    pub payload: Option<String>,
 }
 
 /// What an operator wants done with events.
