@@ -13,6 +13,7 @@ mod look;
 mod outbox;
 mod processor;
 mod running;
+mod secrets;
 mod service;
 
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub use fields::EVENT_FIELDS;
 pub use handler::{EventHandler, Handled};
 pub use processor::Processed;
 pub(super) use running::Embedded;
+pub(super) use secrets::Secrets;
+pub use secrets::shown_options;
 
 /// What the engine has to know of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
