@@ -1,6 +1,6 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `console`. Each side
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `console`, `intake`. Each side
 //! (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both
 //! sides of a ratio do the same work on the same broker with the same receiver, by turns. What a number
 //! means, and from when to when it is taken, stands in the module of its section.
@@ -29,6 +29,7 @@ mod console;
 mod dead;
 mod delivering;
 mod ground;
+mod intake;
 mod isolation;
 mod latency;
 mod numbers;
@@ -38,7 +39,15 @@ mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 6] = ["throughput", "one", "latency", "isolation", "redrive", "console"];
+const SECTIONS: [&str; 7] = [
+    "throughput",
+    "one",
+    "latency",
+    "isolation",
+    "redrive",
+    "console",
+    "intake",
+];
 
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -76,6 +85,9 @@ fn main() {
         }
         if wanted("console") {
             console::run().await;
+        }
+        if wanted("intake") {
+            intake::run().await;
         }
         if wanted("dead") {
             dead::run().await;
