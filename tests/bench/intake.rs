@@ -87,13 +87,19 @@ async fn round(ground: &Ground, address: &str) -> f64 {
     let (first, began) = at_least(&store, 1).await;
     let (_, ended) = at_least(&store, MESSAGES).await;
     let queue = QueueName::parse(QUEUE).unwrap();
-    while !matches!(ground.broker.look(&queue).await.unwrap(), Look::Present { ready: 0, .. }) {
+    while !matches!(
+        ground.broker.look(&queue).await.unwrap(),
+        Look::Present { ready: 0, .. }
+    ) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     stop.cancel();
     running.await.unwrap().unwrap();
     let left = ground.broker.look(&queue).await.unwrap();
-    assert!(matches!(left, Look::Present { ready: 0, .. }), "everything was acked: {left:?}");
+    assert!(
+        matches!(left, Look::Present { ready: 0, .. }),
+        "everything was acked: {left:?}"
+    );
     engine.close().await;
     (MESSAGES - first) as f64 / (ended - began).as_secs_f64()
 }
@@ -120,7 +126,8 @@ async fn fill(ground: &Ground) {
         bindings: Vec::new(),
     };
     ground.broker.intake(&queue, 1).await.unwrap().close().await;
-    let outgoing = |number: usize| Outgoing {
+    let outgoing = |number: usize| {
+        Outgoing {
         exchange: String::new(),
         routing_key: QUEUE.to_owned(),
         message: Message {
@@ -132,6 +139,7 @@ async fn fill(ground: &Ground) {
             .into(),
             ..Message::default()
         },
+    }
     };
     let numbers: Vec<usize> = (0..MESSAGES).collect();
     for window in numbers.chunks(1000) {

@@ -55,8 +55,20 @@ pub(super) async fn intake(
             lost: None,
         })),
         Err(error) => {
+            // The first message may end the connection before the consumer is confirmed.
+            let ended = if line.is_open() {
+                error.ended()
+            } else {
+                Some(line.reason().await)
+            };
             line.close().await;
-            Err(call_error(INTAKE, &dialer.address, &queue.vhost, &error))
+            Err(match ended {
+                Some(Ended::Undecodable(detail)) => BrokerError::Undecodable {
+                    queue: queue.name.as_str().to_owned(),
+                    detail,
+                },
+                Some(Ended::Lost(_)) | None => call_error(INTAKE, &dialer.address, &queue.vhost, &error),
+            })
         }
     }
 }

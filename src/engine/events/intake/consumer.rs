@@ -98,6 +98,9 @@ impl Consumer {
                 Left::Stopped | Left::Resized => {}
                 Left::Fenced => guard = None,
                 Left::StoreAway => self.until_the_store_answers().await,
+                Left::Refused(BrokerError::Undecodable { detail, .. }) => {
+                    self.recover(held, &mut window, Lost::Undecodable(detail)).await;
+                }
                 Left::Refused(error) => {
                     refusals += 1;
                     tracing::warn!(queue = ?self.intake.queue, error = ?error, "an intake queue cannot be read");
@@ -262,9 +265,13 @@ impl Consumer {
         rescued.settle().await.map_err(Left::Refused)
     }
 
+    /// And this process may work again: it may be fenced for a while although the store is there.
     async fn until_the_store_answers(&self) {
-        while !self.stop.is_cancelled() && self.engine.store.now().await.is_err() {
+        while !self.stop.is_cancelled() {
             self.wait(AGAIN).await;
+            if self.engine.fence.permits(self.me) && self.engine.store.now().await.is_ok() {
+                return;
+            }
         }
     }
 
