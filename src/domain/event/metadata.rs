@@ -188,7 +188,9 @@ fn secrets(value: &Value) -> Result<Vec<SigningSecret>, EventError> {
     let values = match value {
         Value::Null => return Ok(Vec::new()),
         Value::List(values) if (1..=4).contains(&values.len()) => values.as_slice(),
-        one => std::slice::from_ref(one),
+        Value::Bool(_) | Value::Integer(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Table(_) => {
+            std::slice::from_ref(value)
+        }
     };
     let secret = |value: &Value| match value {
         Value::Text(text) => SigningSecret::parse(text).map_err(|error| EventError::of(SECRET, &error.to_string())),

@@ -30,7 +30,7 @@ impl Default for Window {
 }
 
 impl Window {
-    pub(super) const fn prefetch(&self) -> u16 {
+    pub(super) const fn prefetch(self) -> u16 {
         self.prefetch
     }
 
@@ -40,7 +40,7 @@ impl Window {
     }
 
     /// Whether a connection that ended did so because of the message at the head.
-    pub(super) const fn is_narrow(&self) -> bool {
+    pub(super) const fn is_narrow(self) -> bool {
         self.careful > 0
     }
 
