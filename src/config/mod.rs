@@ -131,10 +131,7 @@ impl Config {
             "broker.url_hash_key is not set: queue names hide URLs behind a key that everybody knows; \
              set it before the first queue exists",
         );
-        let intake = (!self.consumers.is_empty()).then_some(
-            "[[consumer]]: intake queues are not read by this version; push events by command, route or library",
-        );
-        key.into_iter().chain(intake).map(str::to_owned).collect()
+        key.into_iter().map(str::to_owned).collect()
     }
 }
 

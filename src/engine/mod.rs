@@ -217,6 +217,8 @@ struct Inner {
     outbox_filled: Notify,
     /// Handlers of the embedding program.
     event_handlers: EventHandlers,
+    /// What notifications of subscriptions are signed with.
+    secrets: events::Secrets,
 }
 
 impl Engine {
@@ -250,6 +252,7 @@ impl Engine {
             events_pushed: Notify::new(),
             outbox_filled: Notify::new(),
             event_handlers: EventHandlers::default(),
+            secrets: events::Secrets::default(),
             store,
             broker,
             sender,

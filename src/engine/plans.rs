@@ -443,6 +443,7 @@ impl Inner {
             body: bytes::Bytes::new(),
             id,
             origin: None,
+            secrets: Vec::new(),
             method: if method == "HEAD" {
                 Method::Head
             } else {

@@ -63,6 +63,8 @@ pub const MESSAGES_RESTORED: &str = "redrive_restored_messages_total";
 pub const QUEUES_PURGED: &str = "redrive_purged_queues_total";
 /// How long the janitor listed in one sweep.
 pub const JANITOR_DURATION: &str = "redrive_janitor_listing_duration_seconds";
+/// Messages of intake queues, by `result`.
+pub const INTAKE_MESSAGES: &str = "redrive_intake_messages_total";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
@@ -191,6 +193,8 @@ pub const METRICS: &[Metric] = &[
         "Queues purged, by what became of their messages: saved, dropped, none.",
     ),
     duration(JANITOR_DURATION, "How long the janitor listed queues in one sweep."),
+        INTAKE_MESSAGES,
+        "Messages of intake queues that were committed, by result: event, coalesced (with a later one of its batch), undecodable.",
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

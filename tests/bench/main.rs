@@ -1,8 +1,8 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
 //! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `dead`,
-//! `expiring`, `console`. Each side (receiver, bare loop, engine) is a process of its own, started by this one from
-//! its own program; both sides of a ratio do the same work on the same broker with the same receiver, by turns. What
+//! `expiring`, `intake`, `console`. Each side (receiver, bare loop, engine) is a process of its own, started by this
+//! one from its own program; both sides of a ratio do the same work on the same broker with the same receiver, by turns. What
 //! a number means, and from when to when it is taken, stands in the module of its section.
 //!
 //! Prints the rows of the README's table; single rounds go to the standard error stream.
@@ -30,6 +30,7 @@ mod dead;
 mod delivering;
 mod expiring;
 mod ground;
+mod intake;
 mod isolation;
 mod latency;
 mod numbers;
@@ -39,7 +40,7 @@ mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 8] = [
+const SECTIONS: [&str; 9] = [
     "throughput",
     "one",
     "latency",
@@ -47,6 +48,7 @@ const SECTIONS: [&str; 8] = [
     "redrive",
     "dead",
     "expiring",
+    "intake",
     "console",
 ];
 
@@ -89,6 +91,9 @@ fn main() {
         }
         if wanted("expiring") {
             expiring::run().await;
+        }
+        if wanted("intake") {
+            intake::run().await;
         }
         if wanted("console") {
             console::run().await;

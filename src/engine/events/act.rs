@@ -3,6 +3,7 @@
 
 use super::json::from_json;
 use super::look::parse;
+use super::secrets::shown_options;
 use super::service::unknown_type;
 use super::{EventCommand, EventSelection, EventsDone, EventsQuery, Subscription, SubscriptionChoice};
 use crate::domain::event::{Event, EventError, EventType, Metadata, SubscriptionOptions, check_due, rfc3339};
@@ -156,7 +157,7 @@ impl Inner {
         let mut plan = simple(title, url.redacted(), "gets every event of the type".to_owned());
         let before = self.store.subscriptions(event_type).await?;
         let found = before.iter().find(|subscription| subscription.url == *url);
-        plan.lines[0].now = found.map_or_else(|| "not subscribed".to_owned(), |found| found.options.clone());
+        plan.lines[0].now = found.map_or_else(|| "not subscribed".to_owned(), |found| shown_options(&found.options));
         plan.command = Command::Events(command.clone());
         Ok(plan)
     }
@@ -269,6 +270,7 @@ impl Inner {
         };
         let saved = self.store.subscription_put(&new).await?;
         let saved = saved.ok_or_else(|| unknown_type(event_type))?;
+        self.secrets.forget();
         Ok(EventsDone::Subscribed(saved))
     }
 }

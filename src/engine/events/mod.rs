@@ -9,14 +9,17 @@ mod documents;
 mod fields;
 mod groups;
 mod handler;
+mod intake;
 mod json;
 mod look;
 mod outbox;
 mod policy;
 mod processor;
 mod running;
+mod secrets;
 mod service;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::event::{Event, EventError, EventType, HandlingRules, Reference};
@@ -35,6 +38,8 @@ pub use groups::{EventGroup, EventGroups};
 pub use handler::{EventHandler, Handled};
 pub use processor::Processed;
 pub(super) use running::Embedded;
+pub(super) use secrets::Secrets;
+pub use secrets::shown_options;
 
 /// What the engine has to know of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +80,13 @@ pub struct HandlerSettings {
 /// What is done with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerAction {
-    /// A program gets it; the first is the program, the others its arguments.
-    Command(Vec<String>),
+    /// A program gets it.
+    Command {
+        /// The program, and its arguments.
+        command: Vec<String>,
+        /// Where it runs; where this process does without.
+        directory: Option<PathBuf>,
+    },
     /// The subscribers of its type get it.
     Webhook,
 }
@@ -96,10 +106,14 @@ pub struct IntakeSettings {
     pub bindings: Vec<String>,
     /// The type of its events.
     pub event_type: EventType,
+    /// Routing keys, or patterns of them, whose messages have another type; the first that matches counts.
+    pub types: Vec<(String, EventType)>,
     /// JSON pointer to the reference.
     pub reference: String,
     /// JSON pointer to the time before which the event is not due.
     pub nbf: Option<String>,
+    /// JSON pointer to the payload; the whole message without.
+    pub payload: Option<String>,
 }
 
 /// What an operator wants done with events.

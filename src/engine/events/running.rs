@@ -1,5 +1,5 @@
-//! The event table in a daemon: a processor for each type with a handler, the keeper, the pump; and one run of a
-//! processor for a command.
+//! The event table in a daemon: a consumer for each intake queue, a processor for each type with a handler, the
+//! keeper, the pump; and one run of a processor for a command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::HandlerAction;
-use super::handler::{Action, EventHandler};
+use super::handler::{Action, EventHandler, HandlerProgram};
 use super::json::from_json;
 use super::processor::{Processed, Processor};
 use crate::ambient;
@@ -67,6 +67,10 @@ impl Inner {
             ambient::spawn("event keeper", me().keep_events(generation.clone())),
             ambient::spawn("event outbox", me().pump(id, generation.clone())),
         ];
+        for settings in &self.settings.events.consumers {
+            let taking = me().take_in(id, settings.clone(), generation.clone());
+            tasks.push(ambient::spawn("intake", taking));
+        }
         for (event_type, action) in self.actions() {
             let processing = me().process(id, event_type, action, generation.clone());
             tasks.push(ambient::spawn("event processor", processing));
@@ -90,7 +94,10 @@ impl Inner {
                 continue;
             }
             let action = match &configured.action {
-                HandlerAction::Command(command) => Action::Command(command.clone()),
+                HandlerAction::Command { command, directory } => Action::Command(Arc::new(HandlerProgram {
+                    command: command.clone(),
+                    directory: directory.clone(),
+                })),
                 HandlerAction::Webhook => Action::Webhook,
             };
             actions.push((configured.event_type.clone(), action));

@@ -15,6 +15,7 @@ use crate::domain::id::EndpointEpoch;
 use crate::domain::message::Message;
 use crate::domain::notification::Notification;
 use crate::domain::outcome::{FailureKind, Outcome, OutcomeClass};
+use crate::domain::signature::SigningSecret;
 use crate::engine::endpoints::{Answered, LiveEndpoint, NEAR};
 use crate::store::{Changed, ProbeNext, Success};
 
@@ -60,7 +61,12 @@ impl Worker {
             if let Err(end) = self.may_start(&hand).await {
                 return Flow::Stop(end);
             }
-            let Some(tried) = self.attempt(&hand).await else {
+            let engine = Arc::clone(&self.engine);
+            let signing = engine.insist(self.incarnation, || engine.secrets_of(&hand.notification));
+            let Ok(secrets) = signing.await else {
+                return Flow::Stop(End::Fenced);
+            };
+            let Some(tried) = self.attempt(&hand, secrets).await else {
                 return Flow::Stop(End::Stopping);
             };
             let step = match tried.attempt.class {
@@ -108,7 +114,7 @@ impl Worker {
     }
 
     /// One request; `None` when it was abandoned by a stop before it ended.
-    async fn attempt(&mut self, hand: &InHand) -> Option<Tried> {
+    async fn attempt(&mut self, hand: &InHand, secrets: Vec<SigningSecret>) -> Option<Tried> {
         self.sequence += 1;
         let epoch = hand.endpoint.epoch();
         let number = self.failures_of(hand) + 1;
@@ -123,6 +129,7 @@ impl Worker {
                 epoch: self.epoch,
                 sequence: self.sequence,
             }),
+            secrets,
             method: Method::Post,
         };
         let started_at = self.engine.clock.now();

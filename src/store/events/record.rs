@@ -32,6 +32,8 @@ pub struct Undecodable {
     pub payload: Bytes,
     /// Its properties, as JSON.
     pub properties: String,
+    /// It may have been kept already: one of the same reference and body is not kept twice.
+    pub comes_again: bool,
 }
 
 /// A lease on something that has a name, and under which epoch it is held.

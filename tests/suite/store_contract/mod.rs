@@ -7,6 +7,7 @@ mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod event_claims;
+mod event_clock;
 mod event_inside;
 mod event_races;
 mod events;

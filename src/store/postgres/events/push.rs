@@ -39,7 +39,8 @@ const PUSH: &str = concat!(
 const GUARD: &str = "SELECT 1 FROM redrive.named_leases WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL FOR SHARE";
 const UNDECODABLE: &str = "INSERT INTO redrive.events (type, subtype, reference, keyed, state, nbf, created_at, \
     first_at, reason, payload, properties, first_failed_at, last_failed_at) \
-    VALUES ($1, '', $2, false, 2, $6, $6, $6, $3, $4, $5, $6, $6)";
+    SELECT $1, '', $2, false, 2, $6, $6, $6, $3, $4, $5, $6, $6 WHERE NOT ($7 AND EXISTS (\
+        SELECT 1 FROM redrive.events WHERE type = $1 AND reference = $2 AND NOT keyed AND payload = $4))";
 
 impl PostgresStore {
     pub(super) async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
@@ -133,6 +134,7 @@ async fn bury(connection: &mut PgConnection, message: &Undecodable, now: Timesta
         .bind(&message.payload[..])
         .bind(storable(&message.properties))
         .bind(now.micros())
+        .bind(message.comes_again)
         .execute(connection)
         .await?;
     Ok(())

@@ -27,7 +27,8 @@ const PUSH: &str = concat!(
 const GUARD: &str = "SELECT 1 FROM named_leases WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
 const UNDECODABLE: &str = "INSERT INTO events (type, subtype, reference, keyed, state, nbf, created_at, first_at, \
     reason, payload, properties, first_failed_at, last_failed_at) \
-    VALUES ($1, '', $2, 0, 2, $6, $6, $6, $3, $4, $5, $6, $6)";
+    SELECT $1, '', $2, 0, 2, $6, $6, $6, $3, $4, $5, $6, $6 WHERE NOT ($7 AND EXISTS (\
+        SELECT 1 FROM events WHERE type = $1 AND reference = $2 AND NOT keyed AND payload = $4))";
 
 impl SqliteStore {
     pub(super) async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
@@ -109,6 +110,7 @@ async fn bury(connection: &mut SqliteConnection, message: &Undecodable, now: Tim
         .bind(&message.payload[..])
         .bind(&message.properties)
         .bind(now.micros())
+        .bind(message.comes_again)
         .execute(connection)
         .await?;
     Ok(())
