@@ -226,6 +226,7 @@ fn events(config: &Config) -> EventSettings {
         },
         lease: config.events.lease,
         workers: config.events.workers,
+        ahead: crate::engine::events::AHEAD,
         handlers: config.handlers.iter().filter_map(handler).collect(),
         consumers: config.consumers.iter().filter_map(consumer).collect(),
     }

@@ -1,6 +1,7 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `console`. Each side
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `console`,
+//! `dead`, `events` (or one part of it: `events:drain`, `events:push`, `events:wake`, `events:search`). Each side
 //! (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both
 //! sides of a ratio do the same work on the same broker with the same receiver, by turns. What a number
 //! means, and from when to when it is taken, stands in the module of its section.
@@ -28,6 +29,7 @@ mod bare;
 mod console;
 mod dead;
 mod delivering;
+mod events;
 mod ground;
 mod isolation;
 mod latency;
@@ -38,7 +40,20 @@ mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 6] = ["throughput", "one", "latency", "isolation", "redrive", "console"];
+const SECTIONS: [&str; 12] = [
+    "throughput",
+    "one",
+    "latency",
+    "isolation",
+    "redrive",
+    "console",
+    "dead",
+    "events",
+    "events:drain",
+    "events:push",
+    "events:wake",
+    "events:search",
+];
 
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -80,6 +95,13 @@ fn main() {
         if wanted("dead") {
             dead::run().await;
         }
+        let parts: Vec<String> = arguments
+            .iter()
+            .filter_map(|argument| argument.strip_prefix("events:").map(str::to_owned))
+            .collect();
+        if wanted("events") || !parts.is_empty() {
+            events::run(&parts).await;
+        }
     });
 }
 
@@ -88,6 +110,7 @@ fn run_side(side: &str, arguments: &[String]) {
         "receiver" => receiver::run(),
         "console" => runtime().block_on(console::hold_rows()),
         "bare" => runtime().block_on(bare::run(arguments)),
+        "events" => runtime().block_on(events::run_side(arguments)),
         "engine" => runtime().block_on(delivering::run(arguments)),
         other => panic!("no side {other:?}"),
     }

@@ -215,7 +215,7 @@ impl Inner {
             };
             skipped.push((*id, why.to_owned()));
         }
-        self.events_pushed.notify_waiters();
+        self.wakes.wake(events.iter().map(|event| &event.event_type));
         match skipped.as_slice() {
             [(id, why)] if events.is_empty() => Err(EngineError::Refused {
                 why: format!("event {id}: {why}"),

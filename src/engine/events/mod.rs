@@ -5,14 +5,17 @@
 //! its id and revision, so that what was pushed since the plan is not touched by it.
 
 mod act;
+mod census;
 mod fields;
 mod handler;
 mod json;
 mod look;
+mod meters;
 mod outbox;
 mod processor;
 mod running;
 mod service;
+mod wakes;
 
 use std::time::Duration;
 
@@ -28,8 +31,13 @@ use super::view::Page;
 
 pub use fields::EVENT_FIELDS;
 pub use handler::{EventHandler, Handled};
+pub(super) use meters::EventMeters;
 pub use processor::Processed;
 pub(super) use running::Embedded;
+pub(super) use wakes::Wakes;
+
+/// So much work is taken ahead for a handler in this process, when nobody says otherwise.
+pub const AHEAD: Duration = Duration::from_millis(100);
 
 /// What the engine has to know of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +48,8 @@ pub struct EventSettings {
     pub lease: Duration,
     /// Events handled at once.
     pub workers: usize,
+    /// How much work is taken ahead for a handler in this process; nothing is, for programs.
+    pub ahead: Duration,
     /// What is done with the events of a type.
     pub handlers: Vec<HandlerSettings>,
     /// The intake queues.
@@ -52,6 +62,7 @@ impl Default for EventSettings {
             rules: HandlingRules::default(),
             lease: Duration::from_mins(5),
             workers: 8,
+            ahead: AHEAD,
             handlers: Vec::new(),
             consumers: Vec::new(),
         }

@@ -65,13 +65,24 @@ impl Inner {
         let me = || Arc::clone(self);
         let mut tasks = vec![
             ambient::spawn("event keeper", me().keep_events(generation.clone())),
+            ambient::spawn("event census", me().take_census(generation.clone())),
             ambient::spawn("event outbox", me().pump(id, generation.clone())),
         ];
-        for (event_type, action) in self.actions() {
+        let actions = self.actions();
+        if !actions.is_empty() {
+            tasks.push(ambient::spawn("event signals", me().hear_of_events(generation.clone())));
+        }
+        for (event_type, action) in actions {
             let processing = me().process(id, event_type, action, generation.clone());
             tasks.push(ambient::spawn("event processor", processing));
         }
         tasks
+    }
+
+    /// Whether this process makes notifications of events.
+    pub(super) fn notifies(&self) -> bool {
+        let handlers = &self.settings.events.handlers;
+        handlers.iter().any(|handler| handler.action == HandlerAction::Webhook)
     }
 
     /// What is done with each type; the embedding program's word counts.
@@ -144,11 +155,10 @@ impl Inner {
                 event = lost.id, event_type = ?lost.event_type, attempts = lost.attempts, how = lost.how.as_str(),
                 "the lease on an event ended before its handler did"
             );
-            counter!(names::EVENTS_HANDLED, "how" => "lost").increment(1);
+            let label = self.event_meters.label(&lost.event_type);
+            counter!(names::EVENTS_LOST, "type" => label).increment(1);
         }
-        if !reaped.is_empty() {
-            self.events_pushed.notify_waiters();
-        }
+        self.wakes.wake(reaped.iter().map(|lost| &lost.event_type));
         let expired = self.store.events_expire(ROWS).await?;
         if expired.events > 0 {
             tracing::warn!(events = expired.events, "events ended by their own lifetime");

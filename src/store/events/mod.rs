@@ -41,6 +41,12 @@ pub trait Events: Send + Sync {
     /// `configured` applies where the type says nothing else.
     async fn events_reap(&self, limit: u32, configured: HandlingRules) -> Result<Vec<Reaped>, StoreError>;
 
+    /// How long until the next waiting event of a type is due, zero when one is; `None` when none waits.
+    async fn events_next_due(&self, event_type: &EventType) -> Result<Option<Duration>, StoreError>;
+
+    /// Hears from now on of what other processes do.
+    fn event_signals(&self) -> Box<dyn EventSignals>;
+
     /// Makes dead letters of events of a type that wait with more failures than are allowed; answers how many.
     async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError>;
 
@@ -64,6 +70,25 @@ pub trait Events: Send + Sync {
 
     /// Handled events that are remembered, newest first, at most `limit`.
     async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError>;
+}
+
+/// What other processes say of the event table, for those who wait. Some of it is lost now and then: who waits
+/// looks by itself from time to time.
+#[async_trait]
+pub trait EventSignals: Send {
+    /// Waits for the next; may be dropped and called again.
+    async fn next(&mut self) -> EventSignal;
+}
+
+/// What another process did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventSignal {
+    /// Something of this type may be due.
+    Type(EventType),
+    /// A notification waits in the outbox.
+    Outbox,
+    /// Nobody knows what.
+    Anything,
 }
 
 /// Types, their subscribers, and leases on things that have a name.

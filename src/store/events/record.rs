@@ -19,6 +19,14 @@ pub struct EventBatch {
     pub undecodable: Vec<Undecodable>,
 }
 
+impl EventBatch {
+    /// Whether it is nothing but events.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        self.guard.is_none() && self.undecodable.is_empty()
+    }
+}
+
 /// A message that is not an event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Undecodable {

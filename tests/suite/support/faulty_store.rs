@@ -19,7 +19,7 @@ use redrive::store::{
     Acted, Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Claim, ClaimOutcome, ClaimSpan,
     DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries,
     EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
-    EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
+    EventSignals, EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
     Guarded, HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
     KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation,
     NewItem, NewPause, NewPolicy, NewRun, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged,
@@ -100,12 +100,13 @@ impl fmt::Debug for FaultyStore {
 
 /// Passes every method on, through [`FaultyStore::answer`].
 macro_rules! passed_on {
-    ($($seam:ident { $($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+ })+) => {
+    ($($seam:ident { $($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+ $(=> { $($rest:tt)* })? })+) => {
         $(#[async_trait]
         impl $seam for FaultyStore {
             $(async fn $name(&self, $($argument: $kind),*) -> Result<$answer, StoreError> {
                 self.answer(stringify!($name), self.inner.$name($($argument),*)).await
             })+
+            $($($rest)*)?
         })+
     };
 }
@@ -169,6 +170,7 @@ passed_on! {
         events_claim(claim: &EventClaim) -> Vec<Event>;
         events_finish(finishes: &[Finish]) -> Vec<Finished>;
         events_renew(leases: &[LeaseKey], span: Duration) -> Vec<i64>;
+        events_next_due(event_type: &EventType) -> Option<Duration>;
         events_reap(limit: u32, configured: HandlingRules) -> Vec<Reaped>;
         events_give_up(event_type: &EventType, cutoff: u32) -> u64;
         events_expire(limit: u32) -> Expired;
@@ -178,6 +180,7 @@ passed_on! {
         events_counts() -> Vec<EventCount>;
         event_act(id: i64, revision: i64, act: EventAct) -> Acted;
         event_history(event_type: &EventType, limit: u32) -> Vec<HandledEvent>;
+        => { fn event_signals(&self) -> Box<dyn EventSignals> { self.inner.event_signals() } }
     }
     EventTypes {
         event_type_get(event_type: &EventType) -> Option<EventTypeRecord>;

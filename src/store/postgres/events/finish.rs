@@ -95,6 +95,7 @@ impl PostgresStore {
             Ok(removed)
         })
         .await
+        .inspect(|_| self.notifier.stored_notifications())
     }
 
     async fn stay(&self, staying: &[Staying]) -> Result<Vec<(i64, i64)>, StoreError> {

@@ -33,6 +33,8 @@ const TAKE: &str = concat!(
      FROM first WHERE id = first.picked AND first.place = 1 RETURNING ",
     event_columns!()
 );
+/// By the database's clock; below zero for what is due and cannot be taken yet.
+const NEXT_DUE: &str = "SELECT min(nbf) - redrive.store_now() FROM redrive.events WHERE state = 0 AND type = $1";
 const RENEW: &str = "UPDATE redrive.events e SET lease_until = redrive.store_now() + $3 \
     FROM unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
     WHERE e.id = x.event AND e.lease_token = x.token AND e.state = 1 RETURNING e.id";
@@ -66,6 +68,15 @@ impl PostgresStore {
             let mut events: Vec<Event> = rows.iter().map(event).collect::<Result<_, _>>()?;
             events.sort_by_key(|event| (event.nbf, event.id));
             Ok(events)
+        })
+        .await
+    }
+
+    pub(super) async fn next_due_event(&self, event_type: &EventType) -> Result<Option<Duration>, StoreError> {
+        let query = sqlx::query_scalar(NEXT_DUE).bind(event_type.as_str());
+        self.call("looking for the next event", async |connection: &mut PgConnection| {
+            let left: Option<i64> = query.fetch_one(connection).await?;
+            Ok(left.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
         })
         .await
     }

@@ -12,13 +12,28 @@ mod types;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 
 use super::SqliteStore;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use crate::store::{
-    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, Events, Expired, Finish, Finished, HandledEvent,
-    PushOutcome, Reaped, StoreError,
+    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSignal, EventSignals, Events, Expired, Finish,
+    Finished, HandledEvent, PushOutcome, Reaped, StoreError,
 };
+
+/// Any commit of another process may be a push.
+struct Elsewhere(watch::Receiver<u64>);
+
+#[async_trait]
+impl EventSignals for Elsewhere {
+    async fn next(&mut self) -> EventSignal {
+        if self.0.changed().await.is_err() {
+            // The file is closed: nothing comes any more.
+            std::future::pending::<()>().await;
+        }
+        EventSignal::Anything
+    }
+}
 
 #[async_trait]
 impl Events for SqliteStore {
@@ -40,6 +55,14 @@ impl Events for SqliteStore {
 
     async fn events_reap(&self, limit: u32, configured: HandlingRules) -> Result<Vec<Reaped>, StoreError> {
         self.reap_events(limit, configured).await
+    }
+
+    async fn events_next_due(&self, event_type: &EventType) -> Result<Option<Duration>, StoreError> {
+        self.next_due_event(event_type).await
+    }
+
+    fn event_signals(&self) -> Box<dyn EventSignals> {
+        Box::new(Elsewhere(self.file.changed_elsewhere()))
     }
 
     async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError> {
