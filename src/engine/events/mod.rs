@@ -10,6 +10,7 @@ mod fields;
 mod handler;
 mod json;
 mod look;
+mod many;
 mod meters;
 mod outbox;
 mod processor;
@@ -175,8 +176,10 @@ pub enum EventSelection {
     Rows(Vec<(i64, i64)>),
     /// All of a reference.
     Reference(EventType, Reference),
-    /// All that a filter finds.
+    /// All that a filter finds; more than a plan can name become a run.
     Filter(String),
+    /// All that a filter finds, so many a second at most: a run.
+    Paced(String, u32),
 }
 
 /// What came of a command about events.

@@ -23,6 +23,8 @@ use crate::telemetry::names;
 const KEEP: Duration = Duration::from_secs(5);
 /// Rows of one of its rounds.
 const ROWS: u32 = 1_000;
+/// Calls of the store in which one round removes what has outlived itself.
+const ROUNDS_MAX: u32 = 200;
 /// Between two tries of a processor that ended with an error.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -159,10 +161,17 @@ impl Inner {
             counter!(names::EVENTS_LOST, "type" => label).increment(1);
         }
         self.wakes.wake(reaped.iter().map(|lost| &lost.event_type));
-        let expired = self.store.events_expire(ROWS).await?;
-        if expired.events > 0 {
-            tracing::warn!(events = expired.events, "events ended by their own lifetime");
-            counter!(names::EVENTS_EXPIRED).increment(expired.events);
+        let mut ended = 0;
+        for _ in 0..ROUNDS_MAX {
+            let expired = self.store.events_expire(ROWS).await?;
+            ended += expired.events;
+            if expired.events.max(expired.history) < u64::from(ROWS) {
+                break;
+            }
+        }
+        if ended > 0 {
+            tracing::warn!(events = ended, "events ended by their own lifetime");
+            counter!(names::EVENTS_EXPIRED).increment(ended);
         }
         Ok(())
     }

@@ -91,7 +91,10 @@ impl Engine {
         self.known_type(event_type).await?;
         match self.0.store.claim_release(event_type, claim).await? {
             0 => Err(no_claim(claim)),
-            released => Ok(released),
+            released => {
+                self.0.wakes.wake(std::iter::once(event_type));
+                Ok(released)
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 pub(in crate::store) mod columns;
 pub(in crate::store) mod known;
 mod record;
+pub(in crate::store) mod search;
 pub(in crate::store) mod verdicts;
 
 use std::time::Duration;
@@ -62,11 +63,18 @@ pub trait Events: Send + Sync {
     /// Rows by id, newest first, a page.
     async fn events_page(&self, query: &EventQuery) -> Result<Vec<Event>, StoreError>;
 
+    /// Looks for rows, newest first. A search that no index leads looks through some rows and says how far it came;
+    /// its result may be short, or empty, before everything was looked through.
+    async fn events_search(&self, search: &EventSearch) -> Result<EventsFound, StoreError>;
+
     /// How many there are, by type and state.
     async fn events_counts(&self) -> Result<Vec<EventCount>, StoreError>;
 
     /// A person's change of one row, guarded by its revision.
     async fn event_act(&self, id: i64, revision: i64, act: EventAct) -> Result<Acted, StoreError>;
+
+    /// A window of a run: changes its events and records what came of each, in one transaction under the run's lease.
+    async fn events_change(&self, change: &EventsChange) -> Result<EventsChanged, StoreError>;
 
     /// Handled events that are remembered, newest first, at most `limit`.
     async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError>;

@@ -40,6 +40,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (3, include_str!("migrations/0003.sql")),
     (4, include_str!("migrations/0004.sql")),
     (6, include_str!("migrations/0006.sql")),
+    (8, include_str!("migrations/0008.sql")),
 ];
 
 /// A store in an open file.

@@ -1,5 +1,7 @@
 //! Events from outside: pushed, looked at, changed, claimed and handled, by commands and over HTTP.
 
 mod commands;
+mod many;
+mod numbers;
 mod processing;
 mod routes;

@@ -19,7 +19,7 @@ use redrive::store::{
     Acted, Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Claim, ClaimOutcome, ClaimSpan,
     DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries,
     EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
-    EventSignals, EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
+    EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange, EventsChanged, EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
     Guarded, HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
     KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation,
     NewItem, NewPause, NewPolicy, NewRun, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged,
@@ -177,8 +177,10 @@ passed_on! {
         event_get(id: i64) -> Option<Event>;
         events_of(event_type: &EventType, reference: &Reference) -> Vec<Event>;
         events_page(query: &EventQuery) -> Vec<Event>;
+        events_search(search: &EventSearch) -> EventsFound;
         events_counts() -> Vec<EventCount>;
         event_act(id: i64, revision: i64, act: EventAct) -> Acted;
+        events_change(change: &EventsChange) -> EventsChanged;
         event_history(event_type: &EventType, limit: u32) -> Vec<HandledEvent>;
         => { fn event_signals(&self) -> Box<dyn EventSignals> { self.inner.event_signals() } }
     }

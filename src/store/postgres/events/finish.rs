@@ -24,6 +24,14 @@ const DONE: &str = "WITH gone AS (DELETE FROM redrive.events e \
             redrive.store_now() + t.history_ttl \
         FROM gone g JOIN redrive.event_types t ON t.name = g.type WHERE t.history_ttl IS NOT NULL) \
     SELECT id FROM gone";
+/// One that nobody else can finish: its row is locked.
+const DONE_ONE: &str = "WITH gone AS (DELETE FROM redrive.events e WHERE e.id = $1 \
+        RETURNING e.id, e.type, e.reference, e.revision, e.attempts, e.reason, e.created_at) \
+    INSERT INTO redrive.event_history \
+        (id, type, reference, revision, attempts, reason, created_at, handled_at, expires_at) \
+    SELECT g.id, g.type, g.reference, g.revision, g.attempts, g.reason, g.created_at, redrive.store_now(), \
+        redrive.store_now() + t.history_ttl \
+    FROM gone g JOIN redrive.event_types t ON t.name = g.type WHERE t.history_ttl IS NOT NULL";
 const STAY: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now) UPDATE redrive.events e SET \
         attempts = CASE WHEN e.revision = x.seen THEN COALESCE(x.count, e.attempts) ELSE e.attempts END, \
@@ -126,6 +134,11 @@ async fn remove(connection: &mut PgConnection, done: &[LeaseKey]) -> Result<Hash
         .fetch_all(connection)
         .await?;
     rows.iter().map(id_of).collect()
+}
+
+/// Removes an event that is done and whose row is locked, and remembers it where its type says so.
+pub(super) async fn remove_locked(connection: &mut PgConnection, id: i64) -> Result<(), sqlx::Error> {
+    sqlx::query(DONE_ONE).bind(id).execute(connection).await.map(drop)
 }
 
 /// Ends leases of rows that stay; answers those that were still leased so, with the revision that was found.

@@ -9,8 +9,10 @@ mod finish;
 pub(super) mod gathered;
 mod inside;
 mod look;
+mod many;
 mod outbox;
 mod push;
+mod search;
 pub(super) mod signals;
 mod take;
 mod types;
@@ -24,7 +26,7 @@ use self::signals::Listening;
 use super::PostgresStore;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use crate::store::{
-    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSignals, Events, Expired, Finish, Finished,
+    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignals, Events, EventsChange, EventsChanged, EventsFound, Expired, Finish, Finished,
     HandledEvent, PushOutcome, Reaped, StoreError,
 };
 
@@ -111,6 +113,10 @@ impl Events for PostgresStore {
         self.page_events(query).await
     }
 
+    async fn events_search(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
+        self.search_events(search).await
+    }
+
     async fn events_counts(&self) -> Result<Vec<EventCount>, StoreError> {
         self.count_events().await
     }
@@ -121,6 +127,12 @@ impl Events for PostgresStore {
             self.notifier.pushed(std::iter::once(&event.event_type));
         }
         Ok(acted)
+    }
+
+    async fn events_change(&self, change: &EventsChange) -> Result<EventsChanged, StoreError> {
+        let changed = insisting!(self.change_events(change))?;
+        self.notifier.anything();
+        Ok(changed)
     }
 
     async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError> {

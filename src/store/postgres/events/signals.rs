@@ -61,6 +61,11 @@ impl Notifier {
         self.note([OUTBOX].into_iter());
     }
 
+    /// Anything may be due.
+    pub(super) fn anything(&self) {
+        self.note([""].into_iter());
+    }
+
     fn note<'a>(&self, names: impl Iterator<Item = &'a str>) {
         let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {

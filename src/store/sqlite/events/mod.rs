@@ -4,8 +4,10 @@ mod claims;
 mod finish;
 mod inside;
 mod look;
+mod many;
 mod outbox;
 mod push;
+mod search;
 mod take;
 mod types;
 
@@ -17,7 +19,7 @@ use tokio::sync::watch;
 use super::SqliteStore;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use crate::store::{
-    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSignal, EventSignals, Events, Expired, Finish,
+    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignal, EventSignals, Events, EventsChange, EventsChanged, EventsFound, Expired, Finish,
     Finished, HandledEvent, PushOutcome, Reaped, StoreError,
 };
 
@@ -85,12 +87,20 @@ impl Events for SqliteStore {
         self.page_events(query).await
     }
 
+    async fn events_search(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
+        self.search_events(search).await
+    }
+
     async fn events_counts(&self) -> Result<Vec<EventCount>, StoreError> {
         self.count_events().await
     }
 
     async fn event_act(&self, id: i64, revision: i64, act: EventAct) -> Result<Acted, StoreError> {
         self.act_on_event(id, revision, act).await
+    }
+
+    async fn events_change(&self, change: &EventsChange) -> Result<EventsChanged, StoreError> {
+        self.change_events(change).await
     }
 
     async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError> {
