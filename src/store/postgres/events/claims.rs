@@ -29,7 +29,7 @@ const PICK: &str = concat!(
     " FROM redrive.events e WHERE e.state = 0 AND e.type = $1 AND e.nbf <= $2 \
         AND (e.expires_at IS NULL OR e.expires_at > $2) \
         AND (NOT e.keyed OR NOT EXISTS (SELECT 1 FROM redrive.events s WHERE s.state = 1 AND s.keyed \
-            AND s.type = e.type AND s.reference = e.reference)) \
+            AND s.type = e.type AND s.reference = e.reference OFFSET 0)) \
      ORDER BY e.nbf, e.id LIMIT $3 FOR UPDATE OF e SKIP LOCKED"
 );
 const MOVE: &str = "UPDATE redrive.events SET origin = type, type = $2, keyed = false, \

@@ -3,7 +3,7 @@
 
 use sqlx::{PgConnection, Postgres, QueryBuilder};
 
-use crate::domain::event::{Event, EventState, EventType, Reference};
+use crate::domain::event::{Event, EventState, Reference};
 use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
 use crate::store::events::search::{AMONG, Way, indexed_parts};
@@ -20,7 +20,7 @@ impl PostgresStore {
     pub(super) async fn search_events(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
         let way = Way::of(search);
         if way == Way::ErrorParts {
-            let newest = self.found(walked(search, IS_ERROR, AMONG_ERRORS)).await?;
+            let newest = self.found(walked(search, way, AMONG_ERRORS)).await?;
             if newest.len() >= limit(search) {
                 return Ok(page(newest, search, None));
             }
@@ -29,13 +29,12 @@ impl PostgresStore {
             let found = self.found(led(search, way)).await?;
             return Ok(page(found, search, None));
         }
-        let of_way = on_the_way(way);
-        let found = self.found(walked(search, of_way, AMONG)).await?;
+        let found = self.found(walked(search, way, AMONG)).await?;
         if found.len() >= limit(search) {
             return Ok(page(found, search, None));
         }
         let mut reached = QueryBuilder::new("SELECT id FROM redrive.events WHERE true");
-        way_of(&mut reached, search, of_way);
+        way_of(&mut reached, search, way);
         reached.push(" ORDER BY id DESC OFFSET ").push_bind(AMONG - 1).push(" LIMIT 1");
         let reached = self
             .call("looking for events", async |connection: &mut PgConnection| {
@@ -69,56 +68,44 @@ const fn on_the_way(way: Way) -> &'static str {
     match way {
         Way::DeadLetters => " AND (state = 2 OR origin IS NOT NULL)",
         Way::Attempts => " AND attempts > 0",
-        Way::Reference | Way::ErrorParts | Way::Leases | Way::Type | Way::Everything => "",
+        Way::ErrorParts => IS_ERROR,
+        Way::Reference | Way::Leases | Way::Type | Way::Everything => "",
     }
 }
 
 /// The newest `among` rows of a way, and what of them is looked for.
-fn walked(search: &EventSearch, of_way: &'static str, among: i64) -> QueryBuilder<Postgres> {
+fn walked(search: &EventSearch, way: Way, among: i64) -> QueryBuilder<Postgres> {
     let mut query = QueryBuilder::new(COLUMNS);
     query.push("(SELECT * FROM redrive.events WHERE true");
-    way_of(&mut query, search, of_way);
+    way_of(&mut query, search, way);
     query.push(" ORDER BY id DESC LIMIT ").push_bind(among).push(") AS walked WHERE true");
     conditions(&mut query, search);
     query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(search.limit));
     query
 }
 
-fn way_of(query: &mut QueryBuilder<Postgres>, search: &EventSearch, of_way: &'static str) {
-    query.push(of_way);
-    if let Some(name) = &search.event_type {
-        of_type(query, search, name);
+fn way_of(query: &mut QueryBuilder<Postgres>, search: &EventSearch, way: Way) {
+    query.push(on_the_way(way));
+    if let (Way::Type, Some(name)) = (way, &search.event_type) {
+        query.push(" AND type = ").push_bind(name.as_str().to_owned());
     }
     query.push(" AND id < ").push_bind(search.before.unwrap_or(i64::MAX));
 }
 
-/// A dead letter that claims moved is one of the type that it was moved from, too.
-fn of_type(query: &mut QueryBuilder<Postgres>, search: &EventSearch, name: &EventType) {
-    query.push(" AND (type = ").push_bind(name.as_str().to_owned());
-    if search.dead_letters {
-        query.push(" OR origin = ").push_bind(name.as_str().to_owned());
-    }
-    query.push(")");
-}
-
-/// Everything that a way leads to: it is gathered first, so that nothing else is looked through.
+/// Everything that a way leads to. The order is one that no index has, so that none of them is walked for it.
 fn led(search: &EventSearch, way: Way) -> QueryBuilder<Postgres> {
-    let mut query = QueryBuilder::new("WITH led AS MATERIALIZED (");
+    let mut query = QueryBuilder::new(COLUMNS);
+    query.push("(");
     match way {
         Way::Reference => of_reference(&mut query, search),
         Way::ErrorParts => of_parts(&mut query, search),
         Way::Leases | Way::DeadLetters | Way::Attempts | Way::Type | Way::Everything => {
-            query.push("SELECT id FROM redrive.events WHERE state = 1");
+            query.push("SELECT * FROM redrive.events WHERE state = 1");
         }
     }
-    query.push(") ").push(COLUMNS);
-    query.push("redrive.events WHERE id IN (SELECT id FROM led) AND id < ");
-    query.push_bind(search.before.unwrap_or(i64::MAX));
-    if let Some(name) = &search.event_type {
-        of_type(&mut query, search, name);
-    }
+    query.push(") AS led WHERE id < ").push_bind(search.before.unwrap_or(i64::MAX));
     conditions(&mut query, search);
-    query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(search.limit));
+    query.push(" ORDER BY id + 0 DESC LIMIT ").push_bind(i64::from(search.limit));
     query
 }
 
@@ -126,21 +113,29 @@ fn of_reference(query: &mut QueryBuilder<Postgres>, search: &EventSearch) {
     let reference = search.reference.as_ref().map_or("", Reference::as_str);
     for (union, keyed) in [("", "e.keyed"), (" UNION ALL ", "NOT e.keyed")] {
         query.push(union);
-        query.push("SELECT e.id FROM redrive.event_types t JOIN redrive.events e ON e.type = t.name AND ");
+        query.push("SELECT e.* FROM redrive.event_types t JOIN redrive.events e ON e.type = t.name AND ");
         query.push(keyed).push(" AND e.reference = ").push_bind(reference.to_owned());
     }
 }
 
 fn of_parts(query: &mut QueryBuilder<Postgres>, search: &EventSearch) {
-    query.push("SELECT id FROM redrive.events WHERE state <> 1").push(IS_ERROR);
+    query.push("SELECT * FROM redrive.events WHERE state <> 1").push(IS_ERROR);
     for part in indexed_parts(search) {
         query.push(" AND redrive.text_parts(reason) @> redrive.text_parts(");
         query.push_bind(storable(part)).push(")");
     }
-    query.push(" UNION ALL SELECT id FROM redrive.events WHERE state = 1").push(IS_ERROR);
+    query.push(" UNION ALL SELECT * FROM redrive.events WHERE state = 1").push(IS_ERROR);
 }
 
 fn conditions(query: &mut QueryBuilder<Postgres>, search: &EventSearch) {
+    if let Some(name) = &search.event_type {
+        // A dead letter that claims moved is one of the type that it was moved from, too.
+        query.push(" AND (type = ").push_bind(name.as_str().to_owned());
+        if search.dead_letters {
+            query.push(" OR origin = ").push_bind(name.as_str().to_owned());
+        }
+        query.push(")");
+    }
     if let Some(reference) = &search.reference {
         query.push(" AND reference = ").push_bind(reference.as_str().to_owned());
     }

@@ -2,7 +2,7 @@
 
 use sqlx::{QueryBuilder, Sqlite};
 
-use crate::domain::event::{Event, EventState, EventType, Reference};
+use crate::domain::event::{Event, EventState, Reference};
 use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
 use crate::store::events::search::{AMONG, Way, indexed_parts};
@@ -66,21 +66,10 @@ fn way_of(query: &mut QueryBuilder<Sqlite>, search: &EventSearch, way: Way) {
         Way::Attempts => " AND attempts > 0",
         Way::Reference | Way::ErrorParts | Way::Leases | Way::Type | Way::Everything => "",
     });
-    if let Some(name) = &search.event_type {
-        // Where another index leads, the type is only compared.
-        let compared = if way == Way::Type { "type" } else { "+type" };
-        of_type(query, search, (compared, name));
+    if let (Way::Type, Some(name)) = (way, &search.event_type) {
+        query.push(" AND type = ").push_bind(name.as_str().to_owned());
     }
     query.push(" AND id < ").push_bind(search.before.unwrap_or(i64::MAX));
-}
-
-/// A dead letter that claims moved is one of the type that it was moved from, too.
-fn of_type(query: &mut QueryBuilder<Sqlite>, search: &EventSearch, (column, name): (&'static str, &EventType)) {
-    query.push(" AND (").push(column).push(" = ").push_bind(name.as_str().to_owned());
-    if search.dead_letters {
-        query.push(" OR +origin = ").push_bind(name.as_str().to_owned());
-    }
-    query.push(")");
 }
 
 /// Everything that a way leads to.
@@ -95,9 +84,6 @@ fn led(search: &EventSearch, way: Way) -> QueryBuilder<Sqlite> {
         }
     }
     query.push(")");
-    if let Some(name) = &search.event_type {
-        of_type(&mut query, search, ("+type", name));
-    }
     conditions(&mut query, search);
     query.push(" AND +id < ").push_bind(search.before.unwrap_or(i64::MAX));
     query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(search.limit));
@@ -108,7 +94,8 @@ fn of_reference(query: &mut QueryBuilder<Sqlite>, search: &EventSearch) {
     let reference = search.reference.as_ref().map_or("", Reference::as_str);
     for (union, keyed) in [("", "e.keyed"), (" UNION ALL ", "NOT e.keyed")] {
         query.push(union);
-        query.push("SELECT e.id FROM event_types AS t JOIN events AS e ON e.type = t.name AND ");
+        // Not the other way round: there are few types.
+        query.push("SELECT e.id FROM event_types AS t CROSS JOIN events AS e ON e.type = t.name AND ");
         query.push(keyed).push(" AND e.reference = ").push_bind(reference.to_owned());
     }
 }
@@ -138,7 +125,16 @@ fn is_only_parts(search: &EventSearch) -> bool {
     rest == *search && indexed_parts(search).count() == search.error_parts.len()
 }
 
+/// What an index leads to is only compared here: `+` keeps every other index out.
 fn conditions(query: &mut QueryBuilder<Sqlite>, search: &EventSearch) {
+    if let Some(name) = &search.event_type {
+        // A dead letter that claims moved is one of the type that it was moved from, too.
+        query.push(" AND (+type = ").push_bind(name.as_str().to_owned());
+        if search.dead_letters {
+            query.push(" OR +origin = ").push_bind(name.as_str().to_owned());
+        }
+        query.push(")");
+    }
     if let Some(reference) = &search.reference {
         query.push(" AND +reference = ").push_bind(reference.as_str().to_owned());
     }

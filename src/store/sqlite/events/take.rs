@@ -35,7 +35,7 @@ const LOST: &str = "SELECT e.id, e.type, e.attempts, e.lease_token, e.lease_revi
     ORDER BY e.lease_until LIMIT $2";
 const RULES: &str = "SELECT cutoff, backoff_base, backoff_cap FROM event_types WHERE name = $1";
 const GIVE_UP: &str = "UPDATE events SET state = 2, last_failed_at = COALESCE(last_failed_at, $3) \
-    WHERE state = 0 AND type = $1 AND attempts >= $2";
+    WHERE +state = 0 AND +type = $1 AND attempts > 0 AND attempts >= $2";
 const EXPIRE: &str = "DELETE FROM events WHERE id IN \
     (SELECT id FROM events WHERE expires_at <= $2 AND state <> 1 ORDER BY expires_at LIMIT $1)";
 const FORGET: &str = "DELETE FROM event_history WHERE position IN \
