@@ -55,7 +55,14 @@ macro_rules! many {
             let selection = many.selection()?;
             let command: fn(EventSelection, &Many) -> Result<EventCommand, Problem> = $command;
             let command = command(selection, &many)?;
-            act(&shared, &caller, options, Command::Events(command), Asked::Several).await
+            act(
+                &shared,
+                &caller,
+                options,
+                Command::Events(command),
+                Asked::Several,
+            )
+            .await
         }
     };
 }

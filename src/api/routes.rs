@@ -9,8 +9,8 @@ use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
 use super::{
-    Shared, dead, endpoints, events, events_many, expiring, guard, health, notifications, policies, problem, queues, records, runs,
-    types,
+    Shared, dead, endpoints, events, events_many, expiring, guard, health, notifications, policies, problem, queues,
+    records, runs, types,
 };
 
 /// All routes behind their guard.

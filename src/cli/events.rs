@@ -250,10 +250,9 @@ async fn act(
     let asked = match &selection {
         EventSelection::Ids(ids) if ids.len() == 1 => Asked::One,
         EventSelection::Reference(..) => Asked::One,
-        EventSelection::Ids(_)
-        | EventSelection::Rows(_)
-        | EventSelection::Filter(_)
-        | EventSelection::Paced(..) => Asked::Several,
+        EventSelection::Ids(_) | EventSelection::Rows(_) | EventSelection::Filter(_) | EventSelection::Paced(..) => {
+            Asked::Several
+        }
     };
     let Some(done) = session.act(Command::Events(command(selection))).await? else {
         return Ok(Exit::Done);

@@ -205,7 +205,9 @@ impl Writer {
             }
             self.turn_since = self.clock.uptime();
             let watched = self.is_watched();
-            let left = self.pace().saturating_sub(self.turn_since.saturating_sub(self.looked_at));
+            let left = self
+                .pace()
+                .saturating_sub(self.turn_since.saturating_sub(self.looked_at));
             tokio::select! {
                 message = self.messages.recv() => return message.and_then(|message| self.job(message)),
                 // What was written before somebody watched counts too.
@@ -295,11 +297,7 @@ impl Writer {
     }
 
     /// A statement that fails is undone by SQLite itself, unless the whole transaction is (no room on the disk).
-    async fn one_statement(
-        &mut self,
-        mut job: Box<dyn Job>,
-        done: &mut Vec<Box<dyn Job>>,
-    ) -> Result<(), SqliteError> {
+    async fn one_statement(&mut self, mut job: Box<dyn Job>, done: &mut Vec<Box<dyn Job>>) -> Result<(), SqliteError> {
         match AssertUnwindSafe(job.run(&mut self.connection)).catch_unwind().await {
             Ok(Ok(())) => done.push(job),
             Ok(Err(error)) if undoes_itself(&error) => job.answer(Err(SqliteError::Statement(Arc::new(error)))),
@@ -317,7 +315,11 @@ impl Writer {
     }
 
     /// One write behind its savepoint. An error means that the whole transaction is lost.
-    async fn behind_savepoint(&mut self, mut job: Box<dyn Job>, done: &mut Vec<Box<dyn Job>>) -> Result<(), SqliteError> {
+    async fn behind_savepoint(
+        &mut self,
+        mut job: Box<dyn Job>,
+        done: &mut Vec<Box<dyn Job>>,
+    ) -> Result<(), SqliteError> {
         if let Err(lost) = self.savepoint("SAVEPOINT one").await {
             job.answer(Err(lost.clone()));
             return Err(lost);
@@ -438,9 +440,7 @@ fn undoes_itself(error: &sqlx::Error) -> bool {
         .as_database_error()
         .and_then(sqlx::error::DatabaseError::code)
         .and_then(|code| code.parse::<u32>().ok())
-        .is_some_and(|code| {
-            [SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH].contains(&(code & 0xff))
-        })
+        .is_some_and(|code| [SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH].contains(&(code & 0xff)))
 }
 
 async fn read_data_version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {

@@ -345,7 +345,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "EventsOrder",
         "Any",
     ),
-    post("/v1/events/cancel", "Remove events, as for retry.", "EventsOrder", "Any"),
+    post(
+        "/v1/events/cancel",
+        "Remove events, as for retry.",
+        "EventsOrder",
+        "Any",
+    ),
     get("/v1/types", "Event types.", "EventTypeList"),
     Operation {
         failures: &[404],

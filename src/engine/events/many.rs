@@ -88,9 +88,8 @@ impl Gathered {
         let item = NewItem {
             ordinal: self.total,
             letter: format!("{}.{}", event.id, event.revision),
-            source: QueueName::parse(event.event_type.as_str()).map_err(|error| EngineError::Refused {
-                why: error.to_string(),
-            })?,
+            source: QueueName::parse(event.event_type.as_str())
+                .map_err(|error| EngineError::Refused { why: error.to_string() })?,
             target: None,
             bytes: event.payload.as_ref().map_or(0, |payload| payload.len() as u64),
             state: ItemState::Planned,
@@ -100,7 +99,10 @@ impl Gathered {
         self.bytes += item.bytes;
         self.oldest = self.oldest.into_iter().chain([event.created_at]).min();
         self.newest = self.newest.into_iter().chain([event.created_at]).max();
-        *self.kinds.entry((event.shown_type(), event.state.as_str())).or_default() += 1;
+        *self
+            .kinds
+            .entry((event.shown_type(), event.state.as_str()))
+            .or_default() += 1;
         if self.samples.len() < SAMPLES_MAX {
             self.samples.push(format!("{}: {}", event.id, event.reference.as_str()));
         }
@@ -156,7 +158,9 @@ impl Inner {
         Ok(Plan {
             title,
             lines: lines.collect(),
-            warnings: vec!["what is pushed anew, or taken to be handled, before its turn comes is left alone".to_owned()],
+            warnings: vec![
+                "what is pushed anew, or taken to be handled, before its turn comes is left alone".to_owned(),
+            ],
             messages: Some(gathered.total),
             danger: if act == Act::Cancel {
                 Danger::Destroys
@@ -223,7 +227,11 @@ impl Inner {
         let ended = self.work_on_events(run, document.events, stop).await;
         self.wakes.wake_all();
         let stopped = match ended {
-            Ok(Some(stop)) => self.store.run_stop(&run.id, run.epoch, &stop).await.map(|held| (held, stop)),
+            Ok(Some(stop)) => self
+                .store
+                .run_stop(&run.id, run.epoch, &stop)
+                .await
+                .map(|held| (held, stop)),
             Ok(None) | Err(StoreError::Unreachable { .. }) => {
                 let _ = self.store.run_free(&run.id, run.epoch).await;
                 return true;
@@ -235,7 +243,10 @@ impl Inner {
                     counts,
                     note: Some(chain(&error)),
                 };
-                self.store.run_stop(&run.id, run.epoch, &stop).await.map(|held| (held, stop))
+                self.store
+                    .run_stop(&run.id, run.epoch, &stop)
+                    .await
+                    .map(|held| (held, stop))
             }
         };
         match stopped {

@@ -283,12 +283,7 @@ impl Processor {
         !busy
     }
 
-    async fn take(
-        &self,
-        places: &Semaphore,
-        hands: &Hands,
-        taking: &mut Taking,
-    ) -> Result<Vec<Event>, EngineError> {
+    async fn take(&self, places: &Semaphore, hands: &Hands, taking: &mut Taking) -> Result<Vec<Event>, EngineError> {
         let settings = &self.engine.settings.events;
         let ahead = match self.action {
             Action::Webhook => BATCH,

@@ -21,7 +21,11 @@ async fn one_at_a_time(place: &Place) {
     for _ in 0..rounds() {
         ours.push(drained(place, 10, 0).await);
         peers.extend(peer(place, 10, "default").await);
-        aside(&format!("one at a time: {:.0}/s, peer {:.0?}/s", ours.last().unwrap(), peers.last()));
+        aside(&format!(
+            "one at a time: {:.0}/s, peer {:.0?}/s",
+            ours.last().unwrap(),
+            peers.last()
+        ));
     }
     show("20,000 events, one at a time, 10 at once", &ours, &peers, "1.20");
 }
@@ -53,7 +57,11 @@ async fn sqlite() {
         let place = Place::sqlite();
         ours.push(drained(&place, 24, AHEAD_MS).await);
     }
-    row("20,000 events in batches, SQLite", &format!("{}/s", Spread::of(&ours)), "");
+    row(
+        "20,000 events in batches, SQLite",
+        &format!("{}/s", Spread::of(&ours)),
+        "",
+    );
 }
 
 fn show(what: &str, ours: &[f64], peers: &[f64], goal: &str) {
@@ -118,7 +126,11 @@ async fn peer(place: &Place, at_once: usize, mode: &str) -> Option<f64> {
         .await
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let line: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
     line["per_second"].as_f64()
 }

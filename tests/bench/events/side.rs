@@ -63,7 +63,13 @@ pub async fn engine(store: &str, workers: usize, ahead_ms: u64, scratch: &std::p
         endpoints: std::collections::HashMap::new(),
     };
     let sender = HttpSender::new(sender, Clock::system()).unwrap();
-    Engine::new(ground::open_store(store).await, broker, sender, settings, Clock::system())
+    Engine::new(
+        ground::open_store(store).await,
+        broker,
+        sender,
+        settings,
+        Clock::system(),
+    )
 }
 
 pub async fn run(arguments: &[String]) {
@@ -72,7 +78,13 @@ pub async fn run(arguments: &[String]) {
     };
     let _metrics = redrive::telemetry::Metrics::install(None).unwrap();
     let scratch = scratch_directory();
-    let engine = engine(store, workers.parse().unwrap(), ahead_ms.parse().unwrap(), scratch.path()).await;
+    let engine = engine(
+        store,
+        workers.parse().unwrap(),
+        ahead_ms.parse().unwrap(),
+        scratch.path(),
+    )
+    .await;
     let stamps = Arc::new(Stamps::default());
     engine.handle_events(event_type(), Arc::<Stamps>::clone(&stamps));
     let stop = CancellationToken::new();

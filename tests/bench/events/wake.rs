@@ -28,7 +28,11 @@ pub async fn run() {
             within.push(p50_p99_ms(&latencies(&mut side, &begun).await));
             let begun = side::push_slowly(&pusher, EVENTS, EVERY_MS).await;
             across.push(p50_p99_ms(&latencies(&mut side, &begun).await));
-            aside(&format!("{name}: within {:.2?} ms, across {:.2?} ms", within.last().unwrap(), across.last().unwrap()));
+            aside(&format!(
+                "{name}: within {:.2?} ms, across {:.2?} ms",
+                within.last().unwrap(),
+                across.last().unwrap()
+            ));
         }
         show(&format!("push to start of handler, {name}, p50 (p99) ms"), &within);
         show(&format!("the same across processes, {name}, p50 (p99) ms"), &across);
@@ -40,7 +44,11 @@ pub async fn run() {
 
 fn show(what: &str, rounds: &[(f64, f64)]) {
     let of = |pick: fn(&(f64, f64)) -> f64| Spread::of(&rounds.iter().map(pick).collect::<Vec<_>>());
-    row(what, &format!("{} ({})", of(|(p50, _)| *p50), of(|(_, p99)| *p99)), "5 ms");
+    row(
+        what,
+        &format!("{} ({})", of(|(p50, _)| *p50), of(|(_, p99)| *p99)),
+        "5 ms",
+    );
 }
 
 async fn latencies(side: &mut Side, begun: &str) -> Vec<u64> {

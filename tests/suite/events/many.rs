@@ -46,7 +46,10 @@ async fn what_a_filter_finds_beyond_one_plan_is_rescheduled_by_a_run_and_cancell
     fill(&daemon).await;
     let order = json!({"filter": "type = t", "at": "2101-01-01T00:00:00Z"});
     let plan = daemon.post("/v1/events/reschedule?dry_run=true", &order).await.json();
-    assert_eq!((&plan["command"], &plan["run"]["total"]), (&json!("event reschedule"), &json!(EVENTS)));
+    assert_eq!(
+        (&plan["command"], &plan["run"]["total"]),
+        (&json!("event reschedule"), &json!(EVENTS))
+    );
     let run = daemon.post("/v1/events/reschedule", &order).await.json();
     let run = ended(&daemon, &run["id"]).await;
     assert_eq!((&run["done"], &run["skipped"]), (&json!(EVENTS), &json!(0)));
@@ -54,10 +57,16 @@ async fn what_a_filter_finds_beyond_one_plan_is_rescheduled_by_a_run_and_cancell
     assert_eq!(moved["items"][0]["nbf"], "2101-01-01T00:00:00Z");
     let cancel = ["--json", "event", "cancel", "--filter", "type = t", "--yes"];
     let cancelled = installation.run(&cancel).await.expect_code(0).json();
-    assert_eq!((&cancelled["state"], &cancelled["done"]), (&json!("done"), &json!(EVENTS)));
+    assert_eq!(
+        (&cancelled["state"], &cancelled["done"]),
+        (&json!("done"), &json!(EVENTS))
+    );
     assert_eq!(count(&daemon, "ready").await, 0);
     let audit = installation.run(&["--json", "audit"]).await.json().to_string();
-    assert!(audit.contains("event cancel") && audit.contains("2500 of 2500 done"), "{audit}");
+    assert!(
+        audit.contains("event cancel") && audit.contains("2500 of 2500 done"),
+        "{audit}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,7 +40,9 @@ async fn pushes_ends_and_what_waits_are_counted_by_type() {
     installation.set("metrics", "statsd", statsd.local_addr().unwrap().to_string());
     let daemon = installation.daemon().await;
     for reference in ["good-1", "good-2", "bad"] {
-        let pushed = daemon.post("/v1/types/hr/events", &json!({"reference": reference})).await;
+        let pushed = daemon
+            .post("/v1/types/hr/events", &json!({"reference": reference}))
+            .await;
         assert_eq!(pushed.status, 201);
     }
     for _ in 0..2 {

@@ -21,7 +21,11 @@ async fn found(store: &dyn Store, search: EventSearch) -> Vec<String> {
     let search = EventSearch { limit: 100, ..search };
     let found = store.events_search(&search).await.unwrap();
     assert_eq!(found.reached, None, "so few are looked through at once");
-    let mut names: Vec<String> = found.events.iter().map(|event| event.reference.as_str().to_owned()).collect();
+    let mut names: Vec<String> = found
+        .events
+        .iter()
+        .map(|event| event.reference.as_str().to_owned())
+        .collect();
     assert!(found.events.is_sorted_by_key(|event| std::cmp::Reverse(event.id)));
     names.sort();
     names
@@ -50,7 +54,10 @@ async fn failed_with(store: &dyn Store, errors: &[(&str, &str)]) {
             delay: HOUR,
             reason: format!("retry: failed_at=now error={error}"),
         };
-        assert_eq!(finish(store, taken.lease_key().unwrap(), verdict).await, Finished::Retried);
+        assert_eq!(
+            finish(store, taken.lease_key().unwrap(), verdict).await,
+            Finished::Retried
+        );
     }
 }
 
@@ -81,7 +88,11 @@ pub(super) async fn an_error_is_found_by_any_part_of_its_text_in_any_letter_case
 
 pub(super) async fn an_error_that_is_no_longer_there_is_not_found(place: &Place) {
     let store = &*place.store;
-    failed_with(store, &[("a", "no luck"), ("b", "no luck"), ("c", "no luck"), ("d", "no luck")]).await;
+    failed_with(
+        store,
+        &[("a", "no luck"), ("b", "no luck"), ("c", "no luck"), ("d", "no luck")],
+    )
+    .await;
     push(store, "a", "again").await;
     let owner = living(store).await;
     let cancelled = one(store, "b").await;
@@ -111,7 +122,11 @@ pub(super) async fn conditions_hold_together(place: &Place) {
         nbf: Some(Timestamp::from_seconds(4_000_000_000)),
         ..new_event("t", "new-1", "later")
     };
-    let events = vec![dated, new_event("u", "new-1", "PAYload"), new_event("t", "new-2", "other")];
+    let events = vec![
+        dated,
+        new_event("u", "new-1", "PAYload"),
+        new_event("t", "new-2", "other"),
+    ];
     pushed_all(store, events).await;
     let now = store.now().await.unwrap();
     let search = EventSearch::default;
@@ -186,7 +201,10 @@ pub(super) async fn conditions_hold_together(place: &Place) {
 pub(super) async fn pages_of_a_search_have_no_gaps(place: &Place) {
     let store = &*place.store;
     let errors: Vec<(String, String)> = (0..25).map(|n| (format!("r{n}"), format!("no luck {n}"))).collect();
-    let errors: Vec<(&str, &str)> = errors.iter().map(|(about, error)| (about.as_str(), error.as_str())).collect();
+    let errors: Vec<(&str, &str)> = errors
+        .iter()
+        .map(|(about, error)| (about.as_str(), error.as_str()))
+        .collect();
     failed_with(store, &errors).await;
     for error_parts in [vec![], vec!["luck".to_owned()]] {
         let mut search = EventSearch {
@@ -257,7 +275,11 @@ pub(super) async fn pushes_at_once_are_all_answered_and_counted(place: &Place) {
     let store = &*place.store;
     let other = place.another().await.unwrap();
     let pushes = (0..60).map(|number: usize| {
-        let about = if number.is_multiple_of(2) { "same".to_owned() } else { format!("r{number}") };
+        let about = if number.is_multiple_of(2) {
+            "same".to_owned()
+        } else {
+            format!("r{number}")
+        };
         let store = if number.is_multiple_of(3) { &*other } else { store };
         async move { (number, push(store, &about, &number.to_string()).await) }
     });
@@ -341,15 +363,24 @@ pub(super) async fn a_window_of_a_run_changes_its_events_and_journals_each(place
         events.push(one(store, name).await);
     }
     push(store, "pushed-anew", "newer").await;
-    store.event_act(events[2].id, events[2].revision, EventAct::Retry).await.unwrap();
+    store
+        .event_act(events[2].id, events[2].revision, EventAct::Retry)
+        .await
+        .unwrap();
     let owner = living(store).await;
     let held = take(store, owner, 10).await;
     for event in held.iter().filter(|event| event.reference.as_str() == "pushed-anew") {
         finish(store, event.lease_key().unwrap(), Verdict::Release).await;
     }
-    store.event_act(events[3].id, events[3].revision, EventAct::Cancel).await.unwrap();
+    store
+        .event_act(events[3].id, events[3].revision, EventAct::Cancel)
+        .await
+        .unwrap();
     let run = started(store, &events).await;
-    let changed = store.events_change(&window(&run, &events, EventAct::Retry)).await.unwrap();
+    let changed = store
+        .events_change(&window(&run, &events, EventAct::Retry))
+        .await
+        .unwrap();
     let counts = RunCounts {
         done: 2,
         failed: 0,
@@ -393,7 +424,10 @@ pub(super) async fn a_window_under_a_lost_or_stopped_run_changes_nothing(place: 
         .await
         .unwrap();
     assert!(paused);
-    let asked = store.events_change(&window(&run, &events, EventAct::Cancel)).await.unwrap();
+    let asked = store
+        .events_change(&window(&run, &events, EventAct::Cancel))
+        .await
+        .unwrap();
     assert_eq!(asked, EventsChanged::Asked(RunState::Paused));
     assert_eq!(one(store, "a").await, events[0]);
     assert_eq!(store.run_counts("run-1").await.unwrap(), RunCounts::default());

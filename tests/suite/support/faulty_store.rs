@@ -19,13 +19,14 @@ use redrive::store::{
     Acted, Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Claim, ClaimOutcome, ClaimSpan,
     DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries,
     EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
-    EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange, EventsChanged, EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
-    Guarded, HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
-    KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation,
-    NewItem, NewPause, NewPolicy, NewRun, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged,
-    PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped,
-    Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store, StoreError,
-    StoreHandle, Subscription, Success, Tally, TypePut, WaitingHead, WaitingQuery,
+    EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange, EventsChanged, EventsFound, Evidence,
+    Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded, HandledEvent, HeadMove, HeadScope, HeldLease,
+    Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome,
+    NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun,
+    NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, ProbeNext,
+    ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped, Records, RescuedMessage, RunBounds,
+    RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, Store, StoreError, StoreHandle, Subscription, Success,
+    Tally, TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;

@@ -26,8 +26,8 @@ use self::signals::Listening;
 use super::PostgresStore;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use crate::store::{
-    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignals, Events, EventsChange, EventsChanged, EventsFound, Expired, Finish, Finished,
-    HandledEvent, PushOutcome, Reaped, StoreError,
+    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignals, Events, EventsChange,
+    EventsChanged, EventsFound, Expired, Finish, Finished, HandledEvent, PushOutcome, Reaped, StoreError,
 };
 
 /// How often a statement that met another one is tried again.

@@ -35,7 +35,10 @@ impl PostgresStore {
         }
         let mut reached = QueryBuilder::new("SELECT id FROM redrive.events WHERE true");
         way_of(&mut reached, search, way);
-        reached.push(" ORDER BY id DESC OFFSET ").push_bind(AMONG - 1).push(" LIMIT 1");
+        reached
+            .push(" ORDER BY id DESC OFFSET ")
+            .push_bind(AMONG - 1)
+            .push(" LIMIT 1");
         let reached = self
             .call("looking for events", async |connection: &mut PgConnection| {
                 reached.build_query_scalar().fetch_optional(connection).await
@@ -78,9 +81,14 @@ fn walked(search: &EventSearch, way: Way, among: i64) -> QueryBuilder<Postgres> 
     let mut query = QueryBuilder::new(COLUMNS);
     query.push("(SELECT * FROM redrive.events WHERE true");
     way_of(&mut query, search, way);
-    query.push(" ORDER BY id DESC LIMIT ").push_bind(among).push(") AS walked WHERE true");
+    query
+        .push(" ORDER BY id DESC LIMIT ")
+        .push_bind(among)
+        .push(") AS walked WHERE true");
     conditions(&mut query, search);
-    query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(search.limit));
+    query
+        .push(" ORDER BY id DESC LIMIT ")
+        .push_bind(i64::from(search.limit));
     query
 }
 
@@ -103,9 +111,13 @@ fn led(search: &EventSearch, way: Way) -> QueryBuilder<Postgres> {
             query.push("SELECT * FROM redrive.events WHERE state = 1");
         }
     }
-    query.push(") AS led WHERE id < ").push_bind(search.before.unwrap_or(i64::MAX));
+    query
+        .push(") AS led WHERE id < ")
+        .push_bind(search.before.unwrap_or(i64::MAX));
     conditions(&mut query, search);
-    query.push(" ORDER BY id + 0 DESC LIMIT ").push_bind(i64::from(search.limit));
+    query
+        .push(" ORDER BY id + 0 DESC LIMIT ")
+        .push_bind(i64::from(search.limit));
     query
 }
 
@@ -114,17 +126,24 @@ fn of_reference(query: &mut QueryBuilder<Postgres>, search: &EventSearch) {
     for (union, keyed) in [("", "e.keyed"), (" UNION ALL ", "NOT e.keyed")] {
         query.push(union);
         query.push("SELECT e.* FROM redrive.event_types t JOIN redrive.events e ON e.type = t.name AND ");
-        query.push(keyed).push(" AND e.reference = ").push_bind(reference.to_owned());
+        query
+            .push(keyed)
+            .push(" AND e.reference = ")
+            .push_bind(reference.to_owned());
     }
 }
 
 fn of_parts(query: &mut QueryBuilder<Postgres>, search: &EventSearch) {
-    query.push("SELECT * FROM redrive.events WHERE state <> 1").push(IS_ERROR);
+    query
+        .push("SELECT * FROM redrive.events WHERE state <> 1")
+        .push(IS_ERROR);
     for part in indexed_parts(search) {
         query.push(" AND redrive.text_parts(reason) @> redrive.text_parts(");
         query.push_bind(storable(part)).push(")");
     }
-    query.push(" UNION ALL SELECT * FROM redrive.events WHERE state = 1").push(IS_ERROR);
+    query
+        .push(" UNION ALL SELECT * FROM redrive.events WHERE state = 1")
+        .push(IS_ERROR);
 }
 
 fn conditions(query: &mut QueryBuilder<Postgres>, search: &EventSearch) {
@@ -159,9 +178,14 @@ fn conditions(query: &mut QueryBuilder<Postgres>, search: &EventSearch) {
         query.push(" IN redrive.lowered(payload)) > 0");
     }
     if search.attempts_min > 0 {
-        query.push(" AND attempts >= ").push_bind(i64::from(search.attempts_min));
+        query
+            .push(" AND attempts >= ")
+            .push_bind(i64::from(search.attempts_min));
     }
-    for (column, before) in [(" AND nbf <= ", search.due_before), (" AND created_at <= ", search.created_before)] {
+    for (column, before) in [
+        (" AND nbf <= ", search.due_before),
+        (" AND created_at <= ", search.created_before),
+    ] {
         if let Some(before) = before {
             query.push(column).push_bind(Timestamp::micros(before));
         }

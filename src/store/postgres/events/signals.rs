@@ -44,10 +44,7 @@ impl Notifier {
             more: Notify::new(),
             telling: AsyncMutex::default(),
         });
-        ambient::spawn(
-            "event notifier",
-            tell(Arc::downgrade(&notifier), Arc::clone(sessions)),
-        );
+        ambient::spawn("event notifier", tell(Arc::downgrade(&notifier), Arc::clone(sessions)));
         notifier
     }
 

@@ -19,8 +19,8 @@ use tokio::sync::watch;
 use super::SqliteStore;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use crate::store::{
-    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignal, EventSignals, Events, EventsChange, EventsChanged, EventsFound, Expired, Finish,
-    Finished, HandledEvent, PushOutcome, Reaped, StoreError,
+    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignal, EventSignals, Events,
+    EventsChange, EventsChanged, EventsFound, Expired, Finish, Finished, HandledEvent, PushOutcome, Reaped, StoreError,
 };
 
 /// Any commit of another process may be a push.

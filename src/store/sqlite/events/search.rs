@@ -54,9 +54,14 @@ fn walked(search: &EventSearch, way: Way) -> QueryBuilder<Sqlite> {
     let mut query = QueryBuilder::new(COLUMNS);
     query.push("(SELECT * FROM events WHERE true");
     way_of(&mut query, search, way);
-    query.push(" ORDER BY id DESC LIMIT ").push_bind(AMONG).push(") WHERE true");
+    query
+        .push(" ORDER BY id DESC LIMIT ")
+        .push_bind(AMONG)
+        .push(") WHERE true");
     conditions(&mut query, search);
-    query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(search.limit));
+    query
+        .push(" ORDER BY id DESC LIMIT ")
+        .push_bind(i64::from(search.limit));
     query
 }
 
@@ -86,7 +91,9 @@ fn led(search: &EventSearch, way: Way) -> QueryBuilder<Sqlite> {
     query.push(")");
     conditions(&mut query, search);
     query.push(" AND +id < ").push_bind(search.before.unwrap_or(i64::MAX));
-    query.push(" ORDER BY id DESC LIMIT ").push_bind(i64::from(search.limit));
+    query
+        .push(" ORDER BY id DESC LIMIT ")
+        .push_bind(i64::from(search.limit));
     query
 }
 
@@ -96,7 +103,10 @@ fn of_reference(query: &mut QueryBuilder<Sqlite>, search: &EventSearch) {
         query.push(union);
         // Not the other way round: there are few types.
         query.push("SELECT e.id FROM event_types AS t CROSS JOIN events AS e ON e.type = t.name AND ");
-        query.push(keyed).push(" AND e.reference = ").push_bind(reference.to_owned());
+        query
+            .push(keyed)
+            .push(" AND e.reference = ")
+            .push_bind(reference.to_owned());
     }
 }
 
@@ -136,7 +146,9 @@ fn conditions(query: &mut QueryBuilder<Sqlite>, search: &EventSearch) {
         query.push(")");
     }
     if let Some(reference) = &search.reference {
-        query.push(" AND +reference = ").push_bind(reference.as_str().to_owned());
+        query
+            .push(" AND +reference = ")
+            .push_bind(reference.as_str().to_owned());
     }
     if let Some(state) = search.state {
         query.push(" AND +state = ").push_bind(EventState::number(state));
@@ -147,15 +159,30 @@ fn conditions(query: &mut QueryBuilder<Sqlite>, search: &EventSearch) {
     let reasons = search.error_parts.iter().chain(&search.reason_part);
     for (column, part) in reasons
         .map(|part| (" AND instr(lower(reason), ", part))
-        .chain(search.reference_part.iter().map(|part| (" AND instr(lower(reference), ", part)))
-        .chain(search.payload_part.iter().map(|part| (" AND instr(lower(CAST(payload AS TEXT)), ", part)))
+        .chain(
+            search
+                .reference_part
+                .iter()
+                .map(|part| (" AND instr(lower(reference), ", part)),
+        )
+        .chain(
+            search
+                .payload_part
+                .iter()
+                .map(|part| (" AND instr(lower(CAST(payload AS TEXT)), ", part)),
+        )
     {
         query.push(column).push_bind(part.clone()).push(") > 0");
     }
     if search.attempts_min > 0 {
-        query.push(" AND +attempts >= ").push_bind(i64::from(search.attempts_min));
+        query
+            .push(" AND +attempts >= ")
+            .push_bind(i64::from(search.attempts_min));
     }
-    for (column, before) in [(" AND +nbf <= ", search.due_before), (" AND +created_at <= ", search.created_before)] {
+    for (column, before) in [
+        (" AND +nbf <= ", search.due_before),
+        (" AND +created_at <= ", search.created_before),
+    ] {
         if let Some(before) = before {
             query.push(column).push_bind(Timestamp::micros(before));
         }
