@@ -228,6 +228,7 @@ fn events(config: &Config) -> EventSettings {
         },
         lease: config.events.lease,
         workers: config.events.workers,
+        ahead: crate::engine::events::AHEAD,
         handlers: config.handlers.iter().map(handler).collect(),
         consumers: config.consumers.iter().map(consumer).collect(),
     }

@@ -42,7 +42,7 @@ pub(super) async fn start(session: &Session<'_>, order: Order, detach: bool) -> 
     }
 }
 
-async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -> Result<Exit, Failure> {
+pub(super) async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -> Result<Exit, Failure> {
     let id = run.record.id.clone();
     if detach && session.engine.others_deliver().await {
         print(session, run)?;

@@ -8,8 +8,8 @@ use crate::domain::run::RunWish;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
-use super::expiring::{ExpiringOrder, ExpiringOutcome};
 use super::events::EventCommand;
+use super::expiring::{ExpiringOrder, ExpiringOutcome};
 use super::policies::{PolicyAct, PolicyEdit, PolicyView};
 use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};

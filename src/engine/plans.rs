@@ -73,7 +73,9 @@ impl Inner {
             Command::DisableEndpoint(url) => self.plan_disable(url).await?,
             Command::Events(events) => {
                 let mut draft = self.plan_events(events).await?;
-                draft.hash = hash(&draft);
+                if draft.run.is_none() {
+                    draft.hash = hash(&draft);
+                }
                 return self.with_policy(draft, events).await;
             }
             Command::Run(order) => return self.plan_run(order).await,

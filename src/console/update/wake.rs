@@ -96,7 +96,9 @@ impl State {
             }),
             View::Endpoints => !self.endpoints.order.is_empty(),
             View::Retries => !self.retries.order.is_empty(),
-            View::Dead | View::Policies | View::Runs | View::Events | View::Expiring => self.list().is_some_and(|list| !list.is_empty()),
+            View::Dead | View::Policies | View::Runs | View::Events | View::Expiring => {
+                self.list().is_some_and(|list| !list.is_empty())
+            }
             View::Audit => !self.is_fed(),
             View::Log => false,
         }

@@ -72,7 +72,14 @@ impl Inner {
         effect: &str,
         named: impl Fn(EventSelection) -> EventCommand,
     ) -> Result<Plan, EngineError> {
-        let (events, more) = self.selected(selection).await?;
+        let (events, more) = match selection {
+            EventSelection::Paced(_, 0) => return Err(EventError::of("rate", "must be 1 or more a second").into()),
+            EventSelection::Paced(..) => (Vec::new(), true),
+            _ => self.selected(selection).await?,
+        };
+        if more && let Some(many) = selection.many() {
+            return self.plan_many((verb, effect), many, named(selection.clone())).await;
+        }
         let rows = events.iter().map(|event| (event.id, event.revision)).collect();
         let plural = if events.len() == 1 { "" } else { "s" };
         let mut plan = simple(
@@ -81,10 +88,6 @@ impl Inner {
             String::new(),
         );
         plan.lines = events.iter().map(|event| line(event, effect)).collect();
-        if more {
-            plan.warnings
-                .push(format!("more match: the newest {EVENTS_MAX} are in this plan"));
-        }
         plan.command = Command::Events(named(EventSelection::Rows(rows)));
         Ok(plan)
     }
@@ -96,7 +99,7 @@ impl Inner {
             EventSelection::Reference(event_type, reference) => {
                 return Ok((self.events_of(event_type, reference).await?, false));
             }
-            EventSelection::Filter(filter) => return self.matching(filter).await,
+            EventSelection::Filter(filter) | EventSelection::Paced(filter, _) => return self.matching(filter).await,
         };
         if ids.len() > EVENTS_MAX {
             return Err(EventError::of("ids", "must be at most 1,000").into());
@@ -226,7 +229,7 @@ impl Inner {
             };
             skipped.push((*id, why.to_owned()));
         }
-        self.events_pushed.notify_waiters();
+        self.wakes.wake(events.iter().map(|event| &event.event_type));
         match skipped.as_slice() {
             [(id, why)] if events.is_empty() => Err(EngineError::Refused {
                 why: format!("event {id}: {why}"),

@@ -5,6 +5,7 @@
 //! its id and revision, so that what was pushed since the plan is not touched by it.
 
 mod act;
+mod census;
 mod documents;
 mod fields;
 mod groups;
@@ -12,12 +13,15 @@ mod handler;
 mod intake;
 mod json;
 mod look;
+mod many;
+mod meters;
 mod outbox;
 mod policy;
 mod processor;
 mod running;
 mod secrets;
 mod service;
+mod wakes;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -36,10 +40,15 @@ pub use documents::{check_metadata, check_options};
 pub use fields::EVENT_FIELDS;
 pub use groups::{EventGroup, EventGroups};
 pub use handler::{EventHandler, Handled};
+pub(super) use meters::EventMeters;
 pub use processor::Processed;
 pub(super) use running::Embedded;
 pub(super) use secrets::Secrets;
 pub use secrets::shown_options;
+pub(super) use wakes::Wakes;
+
+/// So much work is taken ahead for a handler in this process, when nobody says otherwise.
+pub const AHEAD: Duration = Duration::from_millis(100);
 
 /// What the engine has to know of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +59,8 @@ pub struct EventSettings {
     pub lease: Duration,
     /// Events handled at once.
     pub workers: usize,
+    /// How much work is taken ahead for a handler in this process; nothing is, for programs.
+    pub ahead: Duration,
     /// What is done with the events of a type.
     pub handlers: Vec<HandlerSettings>,
     /// The intake queues.
@@ -62,6 +73,7 @@ impl Default for EventSettings {
             rules: HandlingRules::default(),
             lease: Duration::from_mins(5),
             workers: 8,
+            ahead: AHEAD,
             handlers: Vec::new(),
             consumers: Vec::new(),
         }
@@ -183,8 +195,10 @@ pub enum EventSelection {
     Rows(Vec<(i64, i64)>),
     /// All of a reference.
     Reference(EventType, Reference),
-    /// All that a filter finds.
+    /// All that a filter finds; more than a plan can name become a run.
     Filter(String),
+    /// All that a filter finds, so many a second at most: a run.
+    Paced(String, u32),
 }
 
 /// What came of a command about events.

@@ -178,6 +178,9 @@ impl Inner {
 
     async fn drive_taken(self: &Arc<Self>, run: RunRecord, me: IncarnationId, name: &str, stop: &CancellationToken) {
         tracing::info!(run = ?run.id, command = ?run.command, "working on a run");
+        if self.drive_events(&run, stop).await {
+            return;
+        }
         let document = match Document::read(&run.plan) {
             Ok(document) => document,
             Err(reason) => {

@@ -5,5 +5,7 @@ mod faults;
 mod hall;
 mod intake;
 mod intake_faults;
+mod many;
+mod numbers;
 mod processing;
 mod routes;

@@ -55,12 +55,22 @@ impl PostgresStore {
             .await?;
             self.known_types.learn(missing);
         }
-        insisting!(self.push_known(batch))
+        let outcome = match batch.events.as_slice() {
+            [one] if batch.is_plain() => {
+                let pushed = self.pushes.push(one.clone()).await?;
+                PushOutcome::Pushed(vec![pushed])
+            }
+            _ => insisting!(self.push_known(batch))?,
+        };
+        if outcome != PushOutcome::Fenced {
+            self.notifier.pushed(batch.events.iter().map(|event| &event.event_type));
+        }
+        Ok(outcome)
     }
 
     async fn push_known(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         let operation = "pushing events";
-        if batch.guard.is_none() && batch.undecodable.is_empty() {
+        if batch.is_plain() {
             return self
                 .call(operation, async |connection: &mut PgConnection| {
                     push(connection, &batch.events).await.map(PushOutcome::Pushed)
@@ -92,7 +102,7 @@ pub(super) async fn is_held(connection: &mut PgConnection, guard: &NamedLease) -
     Ok(row.is_some())
 }
 
-async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> Result<Vec<Pushed>, sqlx::Error> {
+pub(super) async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> Result<Vec<Pushed>, sqlx::Error> {
     if events.is_empty() {
         return Ok(Vec::new());
     }

@@ -7,6 +7,7 @@ use crate::domain::time::Timestamp;
 use crate::store::columns::{integer, micros};
 use crate::store::events::columns::coalesced;
 use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::error::unwritten;
 use crate::store::{EventBatch, NamedLease, PushOutcome, Pushed, PushedHow, StoreError, Undecodable};
 
 const TYPE_MAKE: &str = "INSERT INTO event_types (name, created_at, updated_at) VALUES ($1, $2, $2) \
@@ -35,6 +36,9 @@ impl SqliteStore {
         let names = batch.events.iter().map(|event| event.event_type.as_str());
         let undecodable = batch.undecodable.iter().map(|message| message.event_type.as_str());
         let missing = self.known_types.missing(names.chain(undecodable));
+        if let ([one], [], true) = (batch.events.as_slice(), missing.as_slice(), batch.is_plain()) {
+            return self.push_one(one.clone()).await;
+        }
         let (new_types, batch, now) = (missing.clone(), batch.clone(), self.clock.now());
         let outcome = self
             .write("pushing events", move |connection| {
@@ -45,6 +49,17 @@ impl SqliteStore {
             self.known_types.learn(missing);
         }
         Ok(outcome)
+    }
+
+    async fn push_one(&self, event: NewEvent) -> Result<PushOutcome, StoreError> {
+        let now = self.clock.now();
+        let pushing = self.file.write_statement(move |connection| {
+            Box::pin(async move { push(connection, &event, now).await.map(|pushed| vec![pushed]) })
+        });
+        pushing
+            .await
+            .map(PushOutcome::Pushed)
+            .map_err(unwritten("pushing events"))
     }
 }
 
