@@ -131,7 +131,7 @@ impl SqliteFile {
         &self.0.readers
     }
 
-    /// Raised after each commit of this process, and within some 50 ms of one by another.
+    /// Raised after each commit of this process, and within some 5 ms of one by another.
     #[must_use]
     pub fn changed(&self) -> watch::Receiver<u64> {
         let receiver = self.0.changes.any.subscribe();
@@ -139,7 +139,7 @@ impl SqliteFile {
         receiver
     }
 
-    /// Raised within some 50 ms of a commit by another handle or process, never by an own one.
+    /// Raised within some 5 ms of a commit by another handle or process, never by an own one.
     #[must_use]
     pub fn changed_elsewhere(&self) -> watch::Receiver<u64> {
         let receiver = self.0.changes.elsewhere.subscribe();

@@ -35,7 +35,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(1);
 const TURN: Duration = Duration::from_millis(100);
 const TURN_PAUSE: Duration = Duration::from_millis(3);
 /// How often commits of other processes are looked for, at most, while somebody watches and the log stirs.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(5);
 /// How often right after the log stirred, and how many times: it is written before its commit is there.
 const LOOK_EAGERLY: Duration = Duration::from_millis(1);
 const EAGER_LOOKS: u32 = 8;
