@@ -10,6 +10,9 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unread;
 use crate::store::{EventSearch, EventsFound, StoreError};
 
+/// Rows that are looked through first: all that are read are sorted, however few are wanted.
+const AMONG_FIRST: i64 = 1_000;
+
 const OPERATION: &str = "looking for events";
 const COLUMNS: &str = concat!("SELECT ", event_columns!(), " FROM ");
 
@@ -19,7 +22,7 @@ impl SqliteStore {
         let found = if way.is_direct() {
             self.found(led(search, way)).await?
         } else {
-            self.found(walked(search, way)).await?
+            self.newest(search, way).await?
         };
         let is_full = found.len() >= usize::try_from(search.limit).unwrap_or(usize::MAX);
         let reached = if is_full {
@@ -36,6 +39,15 @@ impl SqliteStore {
         Ok(EventsFound { events: found, reached })
     }
 
+    /// Most pages are full after a few rows; only where they are not, more are looked through.
+    async fn newest(&self, search: &EventSearch, way: Way) -> Result<Vec<Event>, StoreError> {
+        let few = self.found(walked(search, way, AMONG_FIRST)).await?;
+        if few.len() >= usize::try_from(search.limit).unwrap_or(usize::MAX) {
+            return Ok(few);
+        }
+        self.found(walked(search, way, AMONG)).await
+    }
+
     async fn found(&self, mut query: QueryBuilder<Sqlite>) -> Result<Vec<Event>, StoreError> {
         let rows = query
             .build()
@@ -49,8 +61,8 @@ impl SqliteStore {
     }
 }
 
-/// The newest rows of a way, and what of them is looked for.
-fn walked(search: &EventSearch, way: Way) -> QueryBuilder<Sqlite> {
+/// The newest `among` rows of a way, and what of them is looked for.
+fn walked(search: &EventSearch, way: Way, among: i64) -> QueryBuilder<Sqlite> {
     let mut query = QueryBuilder::new(COLUMNS);
     query.push("(SELECT * FROM events WHERE true");
     way_of(&mut query, search, way);
