@@ -235,7 +235,7 @@ pub(super) async fn what_cannot_be_extended_or_saved_says_why(stage: &mut Stage)
     assert!(error.contains("fixed when it was declared"), "{error}");
     let shown = listed(stage).await.into_iter().find(|one| one.name == queue).unwrap();
     assert_eq!(shown.extends, Extends::Redeclare);
-    let delivery = stage.queue("an execution", "a");
+    let delivery = stage.queue("an-execution", "/a");
     stage.broker.create(&delivery).await.unwrap();
     let error = refused(ExpiringOrder::Save(these(&delivery)))
         .await

@@ -90,9 +90,9 @@ fn message(number: u32) -> Message {
         app_id: Some("an application".to_owned()),
         timestamp_s: Some(1_700_000_000 + u64::from(number)),
         headers: vec![
-            ("text".to_owned(), HeaderValue::text("value")),
-            ("number".to_owned(), HeaderValue::Integer(i64::from(number))),
             ("flag".to_owned(), HeaderValue::Bool(true)),
+            ("number".to_owned(), HeaderValue::Integer(i64::from(number))),
+            ("text".to_owned(), HeaderValue::text("value")),
         ],
         body: Bytes::from(format!("body {number} \u{0}\u{1}")),
         ..Message::default()
