@@ -38,6 +38,13 @@ impl Clock {
         }
     }
 
+    /// Steps a manual clock to a time, back too; the machine's clock is not touched.
+    pub fn set(&self, now: Timestamp) {
+        if let Some(micros) = &self.0 {
+            micros.store(now.micros(), Ordering::SeqCst);
+        }
+    }
+
     /// The time of day.
     #[must_use]
     pub fn now(&self) -> Timestamp {

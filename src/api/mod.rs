@@ -12,6 +12,7 @@ mod act;
 mod dead;
 mod endpoints;
 mod events;
+mod events_many;
 mod expiring;
 mod extract;
 mod guard;

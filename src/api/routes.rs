@@ -9,8 +9,8 @@ use axum::routing::{MethodFilter, on};
 
 use super::extract::BODY_BYTES_MAX;
 use super::{
-    Shared, dead, endpoints, events, expiring, guard, health, notifications, policies, problem, queues, records, runs,
-    types,
+    Shared, dead, endpoints, events, events_many, expiring, guard, health, notifications, policies, problem, queues,
+    records, runs, types,
 };
 
 /// All routes behind their guard.
@@ -97,6 +97,9 @@ fn served() -> Served {
     )
     .route("get", "/v1/events", events::search)
     .route("get", "/v1/events/counts", events::counts)
+    .route("post", "/v1/events/retry", events_many::retry)
+    .route("post", "/v1/events/reschedule", events_many::reschedule)
+    .route("post", "/v1/events/cancel", events_many::cancel)
     .route("get", "/v1/types", types::list)
     .route("get", "/v1/types/{type}", types::show)
     .route("put", "/v1/types/{type}", types::set)

@@ -13,7 +13,7 @@ use crate::cli::{Exit, Failure};
 use crate::config::{self, BrokerKind, Config, StoreConfig};
 use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings};
 use crate::domain::egress::AddressRules;
-use crate::domain::event::{Backoff, EventType, HandlingRules};
+use crate::domain::event::{Backoff, HandlingRules};
 use crate::domain::naming::Naming;
 use crate::engine::events::{EventSettings, HandlerAction, HandlerSettings, IntakeSettings};
 use crate::engine::{Access, Engine, EngineError, EngineSettings};
@@ -196,26 +196,27 @@ fn settings(config: &Config) -> EngineSettings {
 }
 
 fn events(config: &Config) -> EventSettings {
-    let handler = |handler: &config::HandlerConfig| {
-        Some(HandlerSettings {
-            event_type: EventType::parse(&handler.event_type).ok()?,
-            action: match &handler.action {
-                config::HandlerAction::Command(command) => HandlerAction::Command(command.clone()),
-                config::HandlerAction::Webhook => HandlerAction::Webhook,
+    let handler = |handler: &config::HandlerConfig| HandlerSettings {
+        event_type: handler.event_type.clone(),
+        action: match &handler.action {
+            config::HandlerAction::Command { command, directory } => HandlerAction::Command {
+                command: command.clone(),
+                directory: directory.clone(),
             },
-        })
+            config::HandlerAction::Webhook => HandlerAction::Webhook,
+        },
     };
-    let consumer = |consumer: &config::ConsumerConfig| {
-        Some(IntakeSettings {
-            name: consumer.name.clone(),
-            vhost: consumer.vhost.clone(),
-            queue: consumer.queue.clone(),
-            exchange: consumer.exchange.clone(),
-            bindings: consumer.bindings.clone(),
-            event_type: EventType::parse(&consumer.event_type).ok()?,
-            reference: consumer.reference.clone(),
-            nbf: consumer.nbf.clone(),
-        })
+    let consumer = |consumer: &config::ConsumerConfig| IntakeSettings {
+        name: consumer.name.clone(),
+        vhost: consumer.vhost.clone(),
+        queue: consumer.queue.clone(),
+        exchange: consumer.exchange.clone(),
+        bindings: consumer.bindings.clone(),
+        event_type: consumer.event_type.clone(),
+        types: consumer.types.clone(),
+        reference: consumer.reference.clone(),
+        nbf: consumer.nbf.clone(),
+        payload: consumer.payload.clone(),
     };
     EventSettings {
         rules: HandlingRules {
@@ -227,8 +228,9 @@ fn events(config: &Config) -> EventSettings {
         },
         lease: config.events.lease,
         workers: config.events.workers,
-        handlers: config.handlers.iter().filter_map(handler).collect(),
-        consumers: config.consumers.iter().filter_map(consumer).collect(),
+        ahead: crate::engine::events::AHEAD,
+        handlers: config.handlers.iter().map(handler).collect(),
+        consumers: config.consumers.iter().map(consumer).collect(),
     }
 }
 

@@ -2,18 +2,23 @@
 //!
 //! Its screen is all that is written: a log only where `REDRIVE_LOG` asks for one, and then to a file.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{self, Cli, Exit, Failure};
+use crate::cli::{self, Cli, Exit, Failure, ThemeFound, ThemesAsked};
 use crate::config::{BrokerKind, Config, Environment, SecretUrl, StoreConfig};
+use crate::console::settings::{OtherProfile, Profiles};
 use crate::console::state::Place;
+use crate::console::theme::Sources;
 use crate::console::{self, Connect, ConnectProblem, ConsoleError, ConsoleSettings, Deliver};
 use crate::domain::text;
 use crate::engine::{Access, EngineError};
@@ -29,8 +34,8 @@ const PLACE_WIDTH_MAX: usize = 120;
 /// Between two looks of the demo's console: things happen fast there.
 const DEMO_REFRESH: Duration = Duration::from_secs(1);
 
-/// Shows the console until the operator leaves.
-pub(super) async fn run(config: Config, settings: ConsoleSettings) -> Result<Exit, Failure> {
+/// Shows the console until the operator leaves; answers the profile to go on with, where he chose one.
+pub(super) async fn run(config: Config, settings: ConsoleSettings) -> Result<Option<String>, Failure> {
     let config = Arc::new(config);
     let failed = Arc::new(Mutex::new(None));
     let connect = Connect::new({
@@ -45,13 +50,49 @@ pub(super) async fn run(config: Config, settings: ConsoleSettings) -> Result<Exi
 /// Whether the configured theme and keys can be used.
 pub(super) fn check(config: &Config) -> Result<(), Failure> {
     let checked = console::check(config.console.theme.as_deref(), &config.console.keys);
-    ended(checked, None).map(|_| ())
+    ended(checked, None)
+}
+
+/// Themes, as far as they are asked for, and what is wrong with them.
+pub(super) fn themes(asked: &ThemesAsked) -> Vec<ThemeFound> {
+    let mut sources = Sources::of_user();
+    let mut names = match asked {
+        ThemesAsked::List => sources.names(),
+        ThemesAsked::Check(names) if names.is_empty() => sources.names(),
+        ThemesAsked::Check(names) => names.clone(),
+    };
+    for name in &mut names {
+        if let Some(theme) = sources.add_file(Path::new(name.as_str())) {
+            *name = theme;
+        }
+    }
+    let found = names.iter().map(|name| match sources.find(name) {
+        Ok(theme) => (
+            Some(if theme.needs_more_than_16() {
+                "true colour"
+            } else {
+                "16"
+            }),
+            None,
+        ),
+        Err(error) => (None, Some(error.to_string())),
+    });
+    let found: Vec<_> = found.collect();
+    let named = names.into_iter().zip(found);
+    named
+        .map(|(name, (colours, problem))| ThemeFound {
+            source: sources.origin(&name),
+            name,
+            colours,
+            problem,
+        })
+        .collect()
 }
 
 /// How the console ended; `failed` is why store and broker could not be opened the last time.
-pub(super) fn ended(result: Result<(), ConsoleError>, failed: Option<Failure>) -> Result<Exit, Failure> {
+pub(super) fn ended<T>(result: Result<T, ConsoleError>, failed: Option<Failure>) -> Result<T, Failure> {
     match result {
-        Ok(()) => Ok(Exit::Done),
+        Ok(done) => Ok(done),
         Err(error @ ConsoleError::Connect(_)) => Err(failed.unwrap_or_else(|| Failure::of(Exit::Failed, &error))),
         // What the store refuses at the begin (other settings, a newer minimum) is the configuration's matter.
         Err(ConsoleError::Engine(error @ EngineError::Refused { .. })) => Err(Failure::of(Exit::Configuration, &error)),
@@ -97,6 +138,7 @@ pub(super) fn settings(cli: &Cli, config: &Config) -> Result<ConsoleSettings, Fa
         reason: cli.reason().map(str::to_owned),
         deliver: deliver(cli.works(), &config.broker.kind, read_only.is_some()),
         place: place(config, read_only),
+        profiles: profiles(cli, config),
     })
 }
 
@@ -118,7 +160,52 @@ pub(super) fn settings_of_demo(cli: &Cli) -> ConsoleSettings {
             store: "sqlite in a scratch directory".to_owned(),
             read_only,
         },
+        profiles: Profiles::default(),
     }
+}
+
+/// A protected profile gives the right to change something for a time, unless nobody may.
+fn profiles(cli: &Cli, config: &Config) -> Profiles {
+    let only_looks = cli.access(Access::Operator) == Access::ReadOnly || config.profile.read_only;
+    let others = config.profile.others.iter();
+    Profiles {
+        current: config.profile.name.clone(),
+        protected: config.profile.protected,
+        window: config.profile.protected && !only_looks,
+        others: others
+            .map(|other| OtherProfile {
+                name: other.name.clone(),
+                says: text::show(&other.says(), LABEL_WIDTH_MAX),
+            })
+            .collect(),
+    }
+}
+
+/// Goes on with another profile: the program begins anew, so that nothing of this one is left over. Returns only
+/// when that is not possible.
+pub(super) fn go_on_with(profile: &str) -> Failure {
+    let arguments = with_profile(std::env::args_os().skip(1), profile);
+    let begun = std::env::current_exe().map(|program| Command::new(program).args(arguments).exec());
+    let error = begun.unwrap_or_else(|error| error);
+    Failure::new(
+        Exit::Failed,
+        format!("cannot go on with the profile {profile:?}: {error}"),
+    )
+}
+
+/// The same arguments with this profile.
+fn with_profile(arguments: impl Iterator<Item = OsString>, profile: &str) -> Vec<OsString> {
+    let mut kept = Vec::new();
+    let mut skips = false;
+    for argument in arguments {
+        let is_value = std::mem::replace(&mut skips, argument == "--profile");
+        let is_joined = argument.to_str().is_some_and(|text| text.starts_with("--profile="));
+        if !is_value && !is_joined && !skips {
+            kept.push(argument);
+        }
+    }
+    kept.extend(["--profile".into(), profile.into()]);
+    kept
 }
 
 const fn access(read_only: Option<&str>) -> Access {
@@ -276,6 +363,40 @@ mod tests {
         assert_eq!(deliver("redrive --work", ""), Ok(Deliver::Always));
         assert_eq!(deliver("redrive --read-only", ""), Ok(Deliver::Never));
         assert_eq!(deliver("redrive --work --read-only", ""), Err(Exit::Refused));
+    }
+
+    #[test]
+    fn another_profile_takes_the_place_of_the_one_that_was_typed() {
+        let with = |line: &str| {
+            let words = with_profile(line.split_whitespace().map(OsString::from), "live");
+            words
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(with(""), "--profile live");
+        assert_eq!(
+            with("--profile staging --config a.toml"),
+            "--config a.toml --profile live"
+        );
+        assert_eq!(with("--read-only --profile=staging"), "--read-only --profile live");
+    }
+
+    #[test]
+    fn a_protected_profile_can_be_written_for_a_time_unless_nobody_may() {
+        for (line, profile, window) in [
+            ("redrive", Some("live"), true),
+            ("redrive --read-only", Some("live"), false),
+            ("redrive", Some("audit"), false),
+            ("redrive", None, false),
+        ] {
+            let profiles = settings_for(line, SERVERS, profile).unwrap().profiles;
+            assert_eq!(profiles.window, window, "{line} {profile:?}");
+        }
+        let profiles = settings_for("redrive", SERVERS, Some("live")).unwrap().profiles;
+        assert_eq!(profiles.others.len(), 1);
+        assert_eq!(profiles.others[0].name, "audit");
     }
 
     #[test]

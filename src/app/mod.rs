@@ -33,9 +33,15 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             let config = load(cli, &environment)?;
             let settings = console::settings(cli, &config)?;
             console::log(&environment)?;
-            block_on(|| console::run(config, settings))
+            match block_on(|| console::run(config, settings))? {
+                None => Ok(Exit::Done),
+                Some(profile) => Err(console::go_on_with(&profile)),
+            }
         }
         Mode::Offline => {
+            if let Some(asked) = cli.themes() {
+                return cli::print_themes(cli, &console::themes(&asked));
+            }
             if cli.checks_configuration() {
                 console::check(&load(cli, &environment)?)?;
             }
@@ -107,7 +113,7 @@ fn log_to(environment: &Environment, target: LogTarget, filter: Option<&str>) ->
 }
 
 /// Runs on a thread of its own, whose stack is as large as that of all others: the main thread's is not.
-fn block_on<F: Future<Output = Result<Exit, Failure>>>(begin: impl FnOnce() -> F + Send) -> Result<Exit, Failure> {
+fn block_on<T: Send, F: Future<Output = Result<T, Failure>>>(begin: impl FnOnce() -> F + Send) -> Result<T, Failure> {
     let work = || {
         tokio::runtime::Builder::new_multi_thread()
             .enable_all()

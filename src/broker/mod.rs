@@ -205,6 +205,13 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// not; it is only gone after [`Rescued::settle`]. The caller holds the lease.
     async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
 
+    /// Makes an intake queue, its exchange (topic) and its bindings as far as they are missing, and consumes it
+    /// with this prefetch, on a connection of its own. What exists is taken as it is.
+    async fn intake(&self, queue: &IntakeQueue, prefetch: u16) -> Result<Box<dyn Intake>, BrokerError>;
+
+    /// [`Broker::rescue`] of an intake queue; nobody consumes it meanwhile.
+    async fn intake_rescue(&self, queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
+
     /// A page of queues with counts as the broker's statistics have them (they lag some seconds).
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError>;
 
@@ -258,6 +265,20 @@ pub trait Attached: Send {
     }
 
     /// Closes the channel and waits until the broker has it: everything not acked is back in its place.
+    async fn close(self: Box<Self>);
+}
+
+/// An intake queue that this process consumes. Dropping it closes its connection: what is not settled comes again.
+#[async_trait]
+pub trait Intake: Send {
+    /// The next messages, at least one and at most `limit`: waits for the first and takes what is there behind it.
+    /// May be dropped and called again. The error says why there will be none.
+    async fn next(&mut self, limit: usize) -> Result<Vec<Walked>, Lost>;
+
+    /// Settles messages. `Lost` means that they may come again, and that nothing more comes here.
+    async fn settle(&mut self, tags: &[DeliveryTag]) -> Acked;
+
+    /// Ends it and waits until the broker has everything back that is not settled.
     async fn close(self: Box<Self>);
 }
 

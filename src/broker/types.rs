@@ -163,12 +163,12 @@ impl Default for WalkOptions {
     }
 }
 
-/// A message in the hand of a walk.
+/// A message in the hand of a walk, or of an intake.
 #[derive(Clone, Debug)]
 pub struct Walked {
     /// To settle it with.
     pub tag: DeliveryTag,
-    /// 1 for the first of this walk.
+    /// 1 for the first of this walk or intake.
     pub position: u64,
     /// Whether the broker says that somebody had it before.
     pub redelivered: bool,
@@ -178,6 +178,31 @@ pub struct Walked {
     pub routing_key: String,
     /// The message.
     pub message: Message,
+}
+
+/// A queue of others whose messages we take in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IntakeQueue {
+    /// Its vhost (the embedded broker has one).
+    pub vhost: String,
+    /// Its name.
+    pub name: QueueName,
+    /// The exchange that it is bound to.
+    pub exchange: Option<String>,
+    /// The routing keys, or patterns of them, that it is bound with; none: everything.
+    pub bindings: Vec<String>,
+}
+
+impl IntakeQueue {
+    /// The keys that it is bound with.
+    #[must_use]
+    pub fn keys(&self) -> Vec<&str> {
+        if self.bindings.is_empty() {
+            vec!["#"]
+        } else {
+            self.bindings.iter().map(String::as_str).collect()
+        }
+    }
 }
 
 /// An exchange and what is bound to it.

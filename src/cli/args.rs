@@ -139,6 +139,11 @@ pub(super) enum Sub {
     /// Submit a job's queues, follow a job to its result, list jobs.
     #[command(subcommand)]
     Job(JobCommand),
+    /// What the next shift has to know, as Markdown: what is wrong, what runs, what was done.
+    Handover(super::console_args::Handover),
+    /// Themes of the console.
+    #[command(subcommand)]
+    Theme(super::console_args::ThemeCommand),
     /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
     Doctor,
     /// Retry policies.
@@ -522,6 +527,9 @@ pub(super) struct Selected {
     /// Stop after this many and wait for `run resume`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) canary: Option<u64>,
+    /// Watch them for so many seconds, and go on by itself when none died again.
+    #[arg(long, value_name = "S", requires = "canary", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(super) canary_watch: Option<u64>,
     /// Before everything that waits in their delivery queues, instead of behind it.
     #[arg(long)]
     pub(super) head: bool,

@@ -26,17 +26,17 @@ pub(super) enum Event {
     /// How many there are, by type and state.
     Counts,
     /// Make events due now; dead ones get their whole budget back.
-    Retry(Which),
+    Retry(Many),
     /// Make events due at a time.
     Reschedule {
         #[command(flatten)]
-        which: Which,
+        which: Many,
         /// When: RFC 3339, or seconds since 1970.
         #[arg(long, value_name = "TIME")]
         at: String,
     },
     /// Remove events.
-    Cancel(Which),
+    Cancel(Many),
     /// Hand what is due of a type to its handler, and end when nothing is.
     Process {
         /// The event type.
@@ -103,6 +103,19 @@ pub(super) struct Which {
     /// Events that match.
     #[arg(long, value_name = "EXPR", conflicts_with_all = ["ids", "reference"])]
     pub(super) filter: Option<String>,
+}
+
+/// Which events are changed; more than 1000 become a run.
+#[derive(Debug, Args)]
+pub(super) struct Many {
+    #[command(flatten)]
+    pub(super) which: Which,
+    /// Change at most so many a second; always a run.
+    #[arg(long, value_name = "N", requires = "filter", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) rate: Option<u32>,
+    /// Leave a run to the daemon.
+    #[arg(long)]
+    pub(super) detach: bool,
 }
 
 #[derive(Debug, Subcommand)]

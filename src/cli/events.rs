@@ -12,7 +12,7 @@ use crate::engine::{Answer, Command, Done, Query};
 use crate::wire::event::{self as wire, Count, Event as EventShape, Pushed};
 use crate::wire::plan::Asked;
 
-use super::event_args::{Event, Push, Selection, Which};
+use super::event_args::{Event, Many, Push, Selection, Which};
 use super::exit::{Exit, Failure};
 use super::output::{Column, document, or_dash};
 use super::queues::mismatch;
@@ -52,12 +52,12 @@ pub(super) async fn event(session: &Session<'_>, event: &Event) -> Result<Exit, 
         }
         Event::Show(which) => show(session, which).await,
         Event::Counts => counts(session).await,
-        Event::Retry(which) => act(session, which, EventCommand::Retry).await,
-        Event::Reschedule { which, at } => {
+        Event::Retry(many) => act(session, many, EventCommand::Retry).await,
+        Event::Reschedule { which: many, at } => {
             let at = wire::due(at)?;
-            act(session, which, |events| EventCommand::Reschedule(events, at)).await
+            act(session, many, |events| EventCommand::Reschedule(events, at)).await
         }
-        Event::Cancel(which) => act(session, which, EventCommand::Cancel).await,
+        Event::Cancel(many) => act(session, many, EventCommand::Cancel).await,
         Event::Process { event_type, .. } => process(session, event_type).await,
     }
 }
@@ -240,18 +240,26 @@ async fn counts(session: &Session<'_>) -> Result<Exit, Failure> {
 
 async fn act(
     session: &Session<'_>,
-    which: &Which,
+    many: &Many,
     command: impl FnOnce(EventSelection) -> EventCommand,
 ) -> Result<Exit, Failure> {
-    let selection = selection(which)?;
+    let selection = match (selection(&many.which)?, many.rate) {
+        (EventSelection::Filter(filter), Some(rate)) => EventSelection::Paced(filter, rate),
+        (selection, _) => selection,
+    };
     let asked = match &selection {
         EventSelection::Ids(ids) if ids.len() == 1 => Asked::One,
         EventSelection::Reference(..) => Asked::One,
-        EventSelection::Ids(_) | EventSelection::Rows(_) | EventSelection::Filter(_) => Asked::Several,
+        EventSelection::Ids(_) | EventSelection::Rows(_) | EventSelection::Filter(_) | EventSelection::Paced(..) => {
+            Asked::Several
+        }
     };
     let Some(done) = session.act(Command::Events(command(selection))).await? else {
         return Ok(Exit::Done);
     };
+    if let Done::Run(run) = &done {
+        return super::runs::follow(session, run, many.detach).await;
+    }
     let Done::Events(done) = done else {
         return Err(mismatch());
     };

@@ -6,6 +6,7 @@
 
 mod args;
 mod confirm;
+mod console_args;
 mod dead;
 mod dead_letters;
 mod endpoints;
@@ -13,6 +14,7 @@ mod event_args;
 mod events;
 mod exit;
 mod expiring;
+mod handover;
 mod jobs;
 mod offline;
 mod output;
@@ -21,6 +23,7 @@ mod queues;
 mod records;
 mod runs;
 mod services;
+mod themes;
 mod types;
 mod when;
 
@@ -30,6 +33,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
+pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
 use args::{Endpoint, JobCommand, Policy, Queue, Sub};
 use confirm::Consent;
@@ -107,9 +111,11 @@ impl Cli {
                 "--work is the console's; leave the command out",
             )),
             (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => Ok(Mode::Offline),
-            (false, false, Some(Sub::Config(_) | Sub::Completions { .. } | Sub::Man | Sub::QueueName(_))) => {
-                Ok(Mode::Offline)
-            }
+            (
+                false,
+                false,
+                Some(Sub::Config(_) | Sub::Theme(_) | Sub::Completions { .. } | Sub::Man | Sub::QueueName(_)),
+            ) => Ok(Mode::Offline),
             (false, false, Some(_)) => Ok(Mode::Command),
         }
     }
@@ -202,11 +208,12 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Claim(claim)) => types::claim(&session, claim).await,
         Some(Sub::Expiring(expiring)) => expiring::run(&session, expiring).await,
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
+        Some(Sub::Handover(handover)) => handover::run(&session, handover).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
-        Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Completions { .. } | Sub::Man) | None => {
+        Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Theme(_) | Sub::Completions { .. } | Sub::Man) | None => {
             Err(Failure::new(Exit::Usage, "this command needs no engine"))
         }
     }
@@ -274,6 +281,8 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Attempts(_)
         | Sub::Audit(_)
         | Sub::Doctor
+        | Sub::Handover(_)
+        | Sub::Theme(_)
         | Sub::QueueName(_)
         | Sub::Config(_)
         | Sub::Completions { .. }

@@ -54,6 +54,8 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Expiring(_)
             | Sub::Job(_)
             | Sub::Doctor
+            | Sub::Handover(_)
+            | Sub::Theme(_)
             | Sub::Policy(_),
         )
         | None => Err(Failure::new(Exit::Usage, "this command needs an engine")),

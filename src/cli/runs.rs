@@ -26,6 +26,7 @@ pub(super) async fn order(session: &Session<'_>, kind: OrderKind, selected: &Sel
         rate: selected.rate,
         to: selected.to.clone(),
         canary: selected.canary,
+        canary_watch_s: selected.canary_watch,
         head: selected.head,
         reason: None,
     };
@@ -41,7 +42,7 @@ pub(super) async fn start(session: &Session<'_>, order: Order, detach: bool) -> 
     }
 }
 
-async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -> Result<Exit, Failure> {
+pub(super) async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -> Result<Exit, Failure> {
     let id = run.record.id.clone();
     if detach && session.engine.others_deliver().await {
         print(session, run)?;

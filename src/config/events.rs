@@ -1,7 +1,10 @@
 //! The event table, what feeds it and what handles it: `[events]`, `[[consumer]]`, `[[handler]]`.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::domain::event::EventType;
 
 use super::error::Problem;
 use super::section::Section;
@@ -14,10 +17,13 @@ pub(super) const CONSUMER_KEYS: &[&str] = &[
     "exchange",
     "bindings",
     "type",
+    "types",
     "reference",
     "nbf",
+    "payload",
 ];
-pub(super) const HANDLER_KEYS: &[&str] = &["type", "command", "webhook"];
+pub(super) const TYPES_KEYS: &[&str] = &["key", "type"];
+pub(super) const HANDLER_KEYS: &[&str] = &["type", "command", "directory", "webhook"];
 
 const MONTH_S: f64 = 2_592_000.0;
 
@@ -50,18 +56,22 @@ pub struct ConsumerConfig {
     /// The routing keys that it is bound with.
     pub bindings: Vec<String>,
     /// The type of its events.
-    pub event_type: String,
+    pub event_type: EventType,
+    /// Routing keys, or patterns of them, whose messages have another type; the first that matches counts.
+    pub types: Vec<(String, EventType)>,
     /// JSON pointer to the reference.
     pub reference: String,
     /// JSON pointer to the time before which the event is not due.
     pub nbf: Option<String>,
+    /// JSON pointer to the payload; the whole message without.
+    pub payload: Option<String>,
 }
 
 /// `[[handler]]`: what is done with the events of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerConfig {
     /// The type.
-    pub event_type: String,
+    pub event_type: EventType,
     /// What is done.
     pub action: HandlerAction,
 }
@@ -69,8 +79,13 @@ pub struct HandlerConfig {
 /// What is done with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerAction {
-    /// A program gets it; the first is the program, the others its arguments.
-    Command(Vec<String>),
+    /// A program gets it.
+    Command {
+        /// The program, and its arguments.
+        command: Vec<String>,
+        /// Where it runs; where the daemon does without.
+        directory: Option<PathBuf>,
+    },
     /// The subscribers get it.
     Webhook,
 }
@@ -113,7 +128,7 @@ pub(super) fn consumers(root: Section<'_>) -> Result<Vec<ConsumerConfig>, Proble
 
 fn consumer(section: Section<'_>) -> Result<ConsumerConfig, Problem> {
     let pointer = |key: &str| match section.text(key)? {
-        Some(text) if !text.is_empty() && !text.starts_with('/') => {
+        Some(text) if !is_pointer(text) => {
             let problem = format!("is {text:?}, and must be a JSON pointer such as \"/employee_number\"");
             Err(section.problem(key, problem))
         }
@@ -134,18 +149,40 @@ fn consumer(section: Section<'_>) -> Result<ConsumerConfig, Problem> {
         queue: section.required_text("queue", "\"q_hr\"")?.to_owned(),
         exchange,
         bindings,
-        event_type: section.required_text("type", "\"hr-import\"")?.to_owned(),
+        event_type: event_type(section)?,
+        types: types(section)?,
         reference: pointer("reference")?
             .ok_or_else(|| section.problem("reference", "is missing; write it as \"/employee_number\""))?,
         nbf: pointer("nbf")?,
+        payload: pointer("payload")?,
     })
+}
+
+fn event_type(section: Section<'_>) -> Result<EventType, Problem> {
+    let text = section.required_text("type", "\"hr-import\"")?;
+    EventType::parse(text).map_err(|error| section.problem("type", format!("names no type: {error}")))
+}
+
+fn types(section: Section<'_>) -> Result<Vec<(String, EventType)>, Problem> {
+    let sections = section.sections("types", TYPES_KEYS)?;
+    let routed = |section: Section<'_>| {
+        let key = section.required_text("key", "\"person.#\"")?;
+        Ok((key.to_owned(), event_type(section)?))
+    };
+    sections.into_iter().map(routed).collect()
+}
+
+/// Empty for the whole document; `~` only as `~0` and `~1`.
+fn is_pointer(text: &str) -> bool {
+    let escaped = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    (text.is_empty() || text.starts_with('/')) && escaped
 }
 
 pub(super) fn handlers(root: Section<'_>) -> Result<Vec<HandlerConfig>, Problem> {
     let mut types = HashSet::new();
     let mut handlers = Vec::new();
     for section in root.sections("handler", HANDLER_KEYS)? {
-        let event_type = section.required_text("type", "\"hr-import\"")?.to_owned();
+        let event_type = event_type(section)?;
         if !types.insert(event_type.clone()) {
             return Err(section.problem("type", "has another [[handler]]; one per type is possible"));
         }
@@ -158,7 +195,13 @@ pub(super) fn handlers(root: Section<'_>) -> Result<Vec<HandlerConfig>, Problem>
             command.first().is_some_and(|program| !program.is_empty()),
             section.flag("webhook", false)?,
         ) {
-            (true, false) => HandlerAction::Command(command),
+            (true, false) => HandlerAction::Command {
+                command,
+                directory: directory(section)?,
+            },
+            (false, true) if section.get("directory").is_some() => {
+                return Err(section.problem("directory", "goes with a command; leave it out"));
+            }
             (false, true) => HandlerAction::Webhook,
             (true, true) => return Err(section.problem("webhook", "and command exclude each other; leave one out")),
             (false, false) => {
@@ -171,4 +214,14 @@ pub(super) fn handlers(root: Section<'_>) -> Result<Vec<HandlerConfig>, Problem>
         handlers.push(HandlerConfig { event_type, action });
     }
     Ok(handlers)
+}
+
+/// Absolute: what a relative one means would follow from where the daemon was started.
+fn directory(section: Section<'_>) -> Result<Option<PathBuf>, Problem> {
+    match section.text("directory")?.map(PathBuf::from) {
+        Some(path) if !path.is_absolute() => {
+            Err(section.problem("directory", "must be an absolute path such as \"/var/lib/hr\""))
+        }
+        found => Ok(found),
+    }
 }

@@ -28,7 +28,7 @@ pub use delivery::{DeliveryConfig, EndpointConfig};
 pub use environment::Environment;
 pub use error::{ConfigError, Problem};
 pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig};
-pub use operation::{ConsoleConfig, JanitorConfig, MetricsConfig, ProfileConfig};
+pub use operation::{ConsoleConfig, JanitorConfig, MetricsConfig, OtherProfile, ProfileConfig};
 pub use secret::SecretUrl;
 pub use storage::{BrokerConfig, BrokerKind, StoreConfig};
 pub use template::TEMPLATE;
@@ -103,8 +103,11 @@ impl Config {
     /// The first thing that is wrong, with its field and the mend.
     pub fn resolve(text: &str, profile: Option<&str>, environment: &Environment) -> Result<Self, Problem> {
         let document = Node::parse(text)?;
-        let config = resolve_with(&document, profile, environment)?;
-        for (name, _) in profiles(&document) {
+        let mut config = resolve_with(&document, profile, environment)?;
+        for (name, other) in profiles(&document) {
+            if Some(name.as_str()) != profile {
+                config.profile.others.push(other_profile(name, other));
+            }
             // A mistyped key is found before the day on which the profile is needed; what only this
             // profile's surroundings could tell is not asked for.
             if let Err(problem @ Problem::UnknownKey { .. }) = resolve_with(&document, Some(name), environment) {
@@ -128,10 +131,7 @@ impl Config {
             "broker.url_hash_key is not set: queue names hide URLs behind a key that everybody knows; \
              set it before the first queue exists",
         );
-        let intake = (!self.consumers.is_empty()).then_some(
-            "[[consumer]]: intake queues are not read by this version; push events by command, route or library",
-        );
-        key.into_iter().chain(intake).map(str::to_owned).collect()
+        key.into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -203,6 +203,22 @@ fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) 
 
 fn profiles(document: &Node) -> &[(String, Node)] {
     document.get(PROFILE).map_or(&[], Node::entries)
+}
+
+/// What is shown of a profile that is not in use; what is wrong in it is found when it is.
+fn other_profile(name: &str, profile: &Node) -> OtherProfile {
+    let label = match profile.get("label").map(|node| &node.written) {
+        Some(Written::Text(label)) => Some(label.clone()),
+        Some(_) | None => None,
+    };
+    let protected = profile
+        .get("protected")
+        .is_some_and(|node| matches!(node.written, Written::Bool(true)));
+    OtherProfile {
+        name: name.to_owned(),
+        label,
+        protected,
+    }
 }
 
 fn choose<'a>(document: &'a Node, name: &str) -> Result<&'a Node, Problem> {

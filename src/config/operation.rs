@@ -71,6 +71,29 @@ pub struct ProfileConfig {
     pub protected: bool,
     /// Whether nothing can be changed at all.
     pub read_only: bool,
+    /// The other profiles of the file.
+    pub others: Vec<OtherProfile>,
+}
+
+/// A profile that is not in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherProfile {
+    /// Its name.
+    pub name: String,
+    /// What the console shows instead.
+    pub label: Option<String>,
+    /// Whether the console starts without the right to change anything there.
+    pub protected: bool,
+}
+
+impl OtherProfile {
+    /// What is known of it, for a person.
+    #[must_use]
+    pub fn says(&self) -> String {
+        let label = self.label.as_deref().unwrap_or_default();
+        let protected = if self.protected { "protected" } else { "" };
+        format!("{label} {protected}").trim().to_owned()
+    }
 }
 
 pub(super) fn janitor(section: Section<'_>) -> Result<JanitorConfig, Problem> {
@@ -148,5 +171,6 @@ pub(super) fn profile(name: Option<&str>, section: Section<'_>) -> Result<Profil
         colour: colour.map(str::to_owned),
         protected: section.flag("protected", false)?,
         read_only: section.flag("read_only", false)?,
+        others: Vec::new(),
     })
 }

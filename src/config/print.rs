@@ -162,16 +162,27 @@ fn consumer(page: &mut Page, consumer: &ConsumerConfig) {
     page.text("queue", &consumer.queue);
     page.optional_text("exchange", consumer.exchange.as_deref());
     page.texts("bindings", consumer.bindings.iter().cloned());
-    page.text("type", &consumer.event_type);
+    page.text("type", consumer.event_type.as_str());
+    let types = consumer.types.iter().map(|(key, event_type)| {
+        Toml::Table(vec![
+            ("key".to_owned(), Toml::Text(key.clone())),
+            ("type".to_owned(), Toml::Text(event_type.as_str().to_owned())),
+        ])
+    });
+    page.plain("types", Toml::List(types.collect()));
     page.text("reference", &consumer.reference);
     page.optional_text("nbf", consumer.nbf.as_deref());
+    page.optional_text("payload", consumer.payload.as_deref());
 }
 
 fn handler(page: &mut Page, handler: &HandlerConfig) {
     page.begin("[[handler]]");
-    page.text("type", &handler.event_type);
+    page.text("type", handler.event_type.as_str());
     match &handler.action {
-        HandlerAction::Command(command) => page.texts("command", command.iter().cloned()),
+        HandlerAction::Command { command, directory } => {
+            page.texts("command", command.iter().cloned());
+            page.optional_text("directory", directory.as_ref().and_then(|path| path.to_str()));
+        }
         HandlerAction::Webhook => page.plain("webhook", true),
     }
 }

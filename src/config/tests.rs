@@ -138,14 +138,14 @@ fn the_example_of_the_contract_is_understood() {
         [false, true]
     );
     assert_eq!(config.consumers[0].vhost, "/");
-    assert_eq!(config.handlers[0].action, HandlerAction::Command(vec!["true".into()]));
+    let action = HandlerAction::Command {
+        command: vec!["true".into()],
+        directory: None,
+    };
+    assert_eq!(config.handlers[0].action, action);
     assert_eq!(config.metrics.statsd, Some(("::1".to_owned(), 8125)));
     assert_eq!(config.broker.naming.url_hash_key, "hunter2-key");
-    let warnings = config.warnings();
-    assert!(
-        warnings.len() == 1 && warnings[0].contains("[[consumer]]"),
-        "{warnings:?}"
-    );
+    assert_eq!(config.warnings(), Vec::<String>::new());
     assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
     let printed = config.print();
     assert!(!printed.contains("hunter2") && !printed.contains(SECRET), "{printed}");
@@ -303,6 +303,22 @@ fn an_endpoint_a_token_or_an_event_setting_that_is_not_possible_is_told_what_is(
             &["events.backoff_cap_s", "events.backoff_base_s", "225"],
         ),
         ("[[consumer]]\nname = \"a\"", &["consumer[0].queue", "is missing"]),
+        (
+            "[[consumer]]\nname = \"a\"\nqueue = \"q\"\ntype = \"t\"\nreference = \"/a\"\npayload = \"/~2\"",
+            &["consumer[0].payload", "JSON pointer"],
+        ),
+        (
+            "[[consumer]]\nname = \"a\"\nqueue = \"q\"\ntype = \"t\"\nreference = \"/a\"\ntypes = [{ key = \"a\" }]",
+            &["consumer[0].types[0].type", "is missing"],
+        ),
+        (
+            "[[handler]]\ntype = \"t\"\ncommand = [\"true\"]\ndirectory = \"work\"",
+            &["handler[0].directory", "absolute"],
+        ),
+        (
+            "[[handler]]\ntype = \"\\u0007\"\nwebhook = true",
+            &["handler[0].type", "control"],
+        ),
         ("[[handler]]\ntype = \"a\"", &["handler[0].command", "webhook = true"]),
         (
             "[[handler]]\ntype = \"a\"\nwebhook = true\ncommand = [\"x\"]",

@@ -1,5 +1,6 @@
 //! The detail of a row: why it is not moving, its attempts, the head of the queue, the payload.
 
+use super::export::{self, Record};
 use crate::domain::event::{Event, EventType};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
@@ -10,6 +11,7 @@ use crate::engine::policies::PolicyView;
 use crate::engine::query::{PolicyScope, PolicyVersion};
 use crate::engine::runs::RunDetail;
 use crate::engine::view::{AttemptView, BrowsedMessage, EndpointView, QueueView};
+use crate::wire;
 
 /// What the detail is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -167,6 +169,22 @@ impl Subject {
     }
 }
 
+impl Subject {
+    /// What it is, in a word.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Queue(_) => "queue",
+            Self::Endpoint(_) => "endpoint",
+            Self::Policy(_) => "policy",
+            Self::Run(_) => "run",
+            Self::Letter(_) => "letter",
+            Self::Event(_) => "event",
+            Self::EventType(_) => "type",
+        }
+    }
+}
+
 impl DetailAnswer {
     /// An answer in which nothing was found yet.
     #[must_use]
@@ -179,6 +197,30 @@ impl DetailAnswer {
             attempts: Ok(Vec::new()),
             messages: None,
             about: None,
+        }
+    }
+}
+
+/// How a payload is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PayloadForm {
+    /// JSON set out, text as lines, anything else as bytes.
+    #[default]
+    SetOut,
+    /// As it came.
+    AsIs,
+    /// Its bytes.
+    Bytes,
+}
+
+impl PayloadForm {
+    /// The next one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::SetOut => Self::AsIs,
+            Self::AsIs => Self::Bytes,
+            Self::Bytes => Self::SetOut,
         }
     }
 }
@@ -196,6 +238,8 @@ pub struct Detail {
     pub asked_at: Option<Timestamp>,
     /// Which attempt or message is selected.
     pub selected: usize,
+    /// How payloads are shown.
+    pub form: PayloadForm,
     /// First line of the payload that is shown, and of the text of the tab.
     pub scroll: usize,
 }
@@ -219,6 +263,7 @@ impl Detail {
             answer: None,
             asked_at: Some(asked_at),
             selected: 0,
+            form: PayloadForm::default(),
             scroll: 0,
         }
     }
@@ -237,9 +282,30 @@ impl Detail {
                 let url = self.letter()?.letter.url.as_deref()?;
                 EndpointUrl::parse(url).ok().map(LeadsTo::Endpoint)
             }
-            Subject::EventType(_) => self.selected_subscription().map(|one| LeadsTo::Endpoint(one.url.clone())),
+            Subject::EventType(_) => self
+                .selected_subscription()
+                .map(|one| LeadsTo::Endpoint(one.url.clone())),
             Subject::Run(_) | Subject::Event(_) => None,
         }
+    }
+
+    /// What was found of it, for other programs; `None`: nothing yet.
+    #[must_use]
+    pub fn record(&self) -> Option<Record> {
+        let answer = self.answer.as_ref()?;
+        let mut record = match (&answer.queue, &answer.endpoint, &answer.about) {
+            (Some(Ok(queue)), ..) => export::of(&wire::queue::Queue::from(queue)),
+            (_, Some(Ok(endpoint)), _) => export::of(&wire::endpoint::Endpoint::from(endpoint)),
+            (.., Some(Ok(About::Policy { view, .. }))) => export::of(&wire::policy::Policy::from(&**view)),
+            (.., Some(Ok(About::Run(run)))) => export::of(&wire::run::RunWithItems::from(&**run)),
+            (.., Some(Ok(About::Letter(letter)))) => export::of(&wire::dead::Detail::from(&**letter)),
+            _ => return None,
+        };
+        if let Ok(attempts) = &answer.attempts {
+            let attempts = attempts.iter().map(|one| export::of(&wire::record::Attempt::from(one)));
+            record.insert("attempts_made".to_owned(), attempts.collect());
+        }
+        Some(record)
     }
 
     /// What was found of it, when that is neither queue nor endpoint.

@@ -19,6 +19,8 @@ pub const COMMANDS_MAX: usize = 1_000;
 pub const ARMED_AFTER: Duration = Duration::from_millis(400);
 /// From this many targets on, their number has to be typed.
 pub const TYPED_FROM: usize = 11;
+/// The same in a protected profile.
+pub const TYPED_FROM_PROTECTED: usize = 2;
 
 /// What the operator pointed at when he pressed the key, frozen into ids.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,6 +180,13 @@ pub struct Task {
     pub report: Report,
 }
 
+/// What was done last, with what would undo it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Last {
+    /// The commands that take it back, or why there are none.
+    pub back: Result<Vec<Command>, &'static str>,
+}
+
 /// What came of the commands of a task.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -197,6 +206,10 @@ pub struct Report {
     pub left_because: Option<String>,
     /// What the last command answered, where that is worth saying (safe to show).
     pub last: Option<String>,
+    /// The queue that was emptied (safe to show), and how many messages were in it.
+    pub purged: Option<(String, u64)>,
+    /// Which commands ended well.
+    pub done: Vec<usize>,
     /// Why the first that was refused was (safe to show).
     pub refused_because: Option<String>,
 }

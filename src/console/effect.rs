@@ -1,10 +1,16 @@
 //! Everything the console can ask of the world, as data. Only the runtime carries it out.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::detail::DetailQuery;
+use super::export::{Form, Records};
 use super::feed::FeedQuery;
+use super::palette::FindJob;
 use super::table::ArrangeJob;
+use crate::domain::time::Timestamp;
 use crate::engine::{Command, Plan};
 
 /// The payload of a dead letter, to be written in an editor.
@@ -16,6 +22,44 @@ pub struct EditJob {
     pub body: Bytes,
     /// What the file's name ends with, so that the editor knows the form.
     pub suffix: &'static str,
+}
+
+/// A file to write: a new one, for its owner alone.
+#[derive(Clone, Debug)]
+pub struct SaveJob {
+    /// Where; against the working directory.
+    pub path: PathBuf,
+    /// What.
+    pub content: Content,
+}
+
+/// What is written into a file.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// A text as it is.
+    Text(String),
+    /// Things, in this form; made into text beside the screen's task.
+    Records(Arc<dyn Records>, Form),
+}
+
+/// How a screen is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picture {
+    /// Its characters.
+    Text,
+    /// Its cells, with their colours.
+    Svg,
+}
+
+impl Picture {
+    /// What the name of a file ends with.
+    #[must_use]
+    pub const fn suffix(self) -> &'static str {
+        match self {
+            Self::Text => "txt",
+            Self::Svg => "svg",
+        }
+    }
 }
 
 /// Something to do. None of them waits: what comes of it comes back as an [`super::Event`].
@@ -45,6 +89,23 @@ pub enum Effect {
     },
     /// Put a text, already made safe to show, on the clipboard (OSC 52).
     Copy(String),
+    /// Look for names among very many, beside the screen's task. A newer search replaces an older one.
+    Find(FindJob),
+    /// Write a file.
+    Save(SaveJob),
+    /// Write what the screen shows into a file.
+    Screen {
+        /// How.
+        picture: Picture,
+        /// Where.
+        path: PathBuf,
+    },
+    /// Use the theme of that name.
+    Theme(String),
+    /// Leave, and go on with the profile of that name.
+    Profile(String),
+    /// Changes are possible until then, for that reason; `None`: not any more.
+    Window(Option<(Timestamp, String)>),
     /// Give the terminal to an editor for this.
     Edit(EditJob),
     /// Give the terminal back and stop until the shell continues us.

@@ -7,6 +7,7 @@ use crossterm::event::KeyEvent;
 
 use super::detail::DetailAnswer;
 use super::feed::Fed;
+use super::palette::FoundObjects;
 use super::table::Arranged;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::Snapshot;
@@ -49,6 +50,12 @@ pub enum Event {
     Engine(engine::Event),
     /// A large list was sorted and filtered.
     Arranged(Arranged),
+    /// Names were looked for.
+    Found(FoundObjects),
+    /// A file was written: its path, or why it was not (both safe to show).
+    Saved(Result<String, String>),
+    /// Another theme is used, or why not.
+    Themed(Result<String, String>),
     /// A detail that was asked for.
     Detail(Box<DetailAnswer>),
     /// The rows of a list that were asked for.

@@ -260,13 +260,13 @@ mod tests {
     #[test]
     fn an_action_has_the_keys_that_it_is_given_and_no_others() {
         let keymap = configured(&[
-            ("redeliver", "X, F5"),
+            ("redeliver", "W, F5"),
             ("unmark", ""),
             ("refresh", "g r"),
             ("first", "Home"),
         ])
         .unwrap();
-        assert_eq!(keymap.labels(ActionId::Redeliver).collect::<Vec<_>>(), ["X", "F5"]);
+        assert_eq!(keymap.labels(ActionId::Redeliver).collect::<Vec<_>>(), ["W", "F5"]);
         assert_eq!(keymap.label(ActionId::Unmark), None);
         assert_eq!(
             press(&keymap, "R", View::Queues),
@@ -318,6 +318,6 @@ mod tests {
 
     #[test]
     fn two_actions_that_never_meet_may_share_a_key() {
-        assert!(configured(&[("disable", "X"), ("pause", "X")]).is_ok());
+        assert!(configured(&[("disable", "W"), ("pause", "W")]).is_ok());
     }
 }

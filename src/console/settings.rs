@@ -28,6 +28,30 @@ pub struct ConsoleSettings {
     pub reason: Option<String>,
     /// Whether this process delivers.
     pub deliver: Deliver,
+    /// The profile in use, and the others.
+    pub profiles: Profiles,
+}
+
+/// The profile in use, and the others of the configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profiles {
+    /// The one in use; `None`: none is.
+    pub current: Option<String>,
+    /// Its friction is greater, and it starts without the right to change anything.
+    pub protected: bool,
+    /// Whether that right can be asked for, for a time and with a reason.
+    pub window: bool,
+    /// The others.
+    pub others: Vec<OtherProfile>,
+}
+
+/// A profile that can be switched to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherProfile {
+    /// As the configuration calls it.
+    pub name: String,
+    /// Its label and whether it is protected; safe to show.
+    pub says: String,
 }
 
 /// When the process of a console delivers.

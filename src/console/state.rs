@@ -6,16 +6,18 @@ use std::time::Duration;
 use tui_input::Input;
 
 use super::detail::{Detail, Subject};
-use super::dialog::{Dialog, Task};
+use super::dialog::{Dialog, Last, Task};
 use super::document_form::DocumentForm;
 use super::events::EventsView;
 use super::feed::{FedList, Feed, FeedQuery};
 use super::history::History;
 use super::journal::{Journal, Toast};
 use super::keymap::Keymap;
+use super::palette::{Lines, Palette};
 use super::policy_form::PolicyForm;
-use super::settings::{ConsoleSettings, Deliver};
+use super::settings::{ConsoleSettings, Deliver, Profiles};
 use super::table::{List, Table};
+use super::trail::Trail;
 use super::when_form::WhenForm;
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::time::Timestamp;
@@ -130,6 +132,10 @@ pub enum Mode {
     When(Box<WhenForm>),
     /// A confirmation.
     Dialog(Box<Dialog>),
+    /// The line behind `:`.
+    Palette(Box<Palette>),
+    /// The columns of the list in front; which of them is chosen.
+    Columns(usize),
     /// The list of keys.
     Help {
         /// First line that is shown.
@@ -264,6 +270,31 @@ pub struct State {
     pub attempts: Attempts,
     /// Leaving was asked for while something ran; asked again until then, it is done.
     pub leaving_until: Option<Timestamp>,
+    /// Where the operator was.
+    pub trail: Trail,
+    /// He moves along it: what is left is noted already.
+    pub trail_moved: bool,
+    /// Lines of the palette.
+    pub lines: Lines,
+    /// The profile in use, and the others.
+    pub profiles: Profiles,
+    /// The time in which a protected profile can be changed.
+    pub window: Window,
+    /// What was done last, and what would undo it.
+    pub last: Option<Last>,
+    /// Names of the themes that there are.
+    pub themes: Vec<String>,
+    /// Which of the worst is selected in the overview.
+    pub worst_selected: usize,
+}
+
+/// The time in which a protected profile can be changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// It is open until then.
+    pub until: Option<Timestamp>,
+    /// Why nothing can be changed before and after.
+    pub closed_because: Option<String>,
 }
 
 /// Attempts that were counted as they happened.
@@ -333,6 +364,14 @@ impl State {
             burst: 0,
             attempts: Attempts::default(),
             leaving_until: None,
+            trail: Trail::default(),
+            trail_moved: false,
+            lines: Lines::default(),
+            profiles: settings.profiles.clone(),
+            window: Window::default(),
+            last: None,
+            themes: Vec::new(),
+            worst_selected: 0,
         };
         state.resize(SIZE_AT_FIRST);
         state
@@ -482,6 +521,26 @@ impl State {
         self.events.events.table.set_page(page);
         self.expiring.table.set_page(page);
         self.saves.table.set_page(page);
+    }
+
+    /// What to look at first, the worst in front: endpoints, then queues that stand still by themselves.
+    #[must_use]
+    pub fn worst_of_all(&self) -> Vec<Subject> {
+        let Some(snapshot) = &self.snapshot else {
+            return Vec::new();
+        };
+        let endpoints = snapshot.worst.endpoints.iter();
+        let endpoints = endpoints.map(|row| Subject::Endpoint(row.endpoint.url.clone()));
+        let queues = snapshot.worst.queues.iter().map(|row| Subject::Queue(row.name.clone()));
+        endpoints.chain(queues).collect()
+    }
+
+    /// The one of them that is selected.
+    #[must_use]
+    pub fn worst(&self) -> Option<Subject> {
+        let mut worst = self.worst_of_all();
+        let place = self.worst_selected.min(worst.len().checked_sub(1)?);
+        Some(worst.swap_remove(place))
     }
 
     /// The newest snapshot, shown or held back.

@@ -104,7 +104,12 @@ impl HttpSender {
     fn prepare(&self, request: Request) -> Result<(reqwest::Request, Arc<Target>), Failed> {
         let target = self.targets.get(&request.url)?;
         let method = method_of(&request.method)?;
-        let headers = headers_of(&request, &target.own.headers, &target.own.secrets, self.clock.now())?;
+        let secrets = if request.secrets.is_empty() {
+            &target.own.secrets
+        } else {
+            &request.secrets
+        };
+        let headers = headers_of(&request, &target.own.headers, secrets, self.clock.now())?;
         let mut http = reqwest::Request::new(method, target.url.clone());
         *http.headers_mut() = headers;
         if !request.body.is_empty() {

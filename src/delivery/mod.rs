@@ -20,6 +20,7 @@ use bytes::Bytes;
 
 use crate::domain::id::{Epoch, NotificationId, QueueName};
 use crate::domain::outcome::Outcome;
+use crate::domain::signature::SigningSecret;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
@@ -41,6 +42,8 @@ pub struct Request {
     pub id: NotificationId,
     /// `Redrive-Queue`, `Redrive-Epoch`, `Redrive-Sequence`; absent for a test.
     pub origin: Option<Origin>,
+    /// What signs it in the place of the endpoint's own secrets; none: those do.
+    pub secrets: Vec<SigningSecret>,
     /// How.
     pub method: Method,
 }

@@ -5,8 +5,11 @@
 //! over queue, properties, headers and body, with an ordinal for equals; what looks and returns change is
 //! left out of it. Copies of one of our own collapse by their decision (PROTOCOLS.md 17).
 
+mod event;
+
 use std::fmt;
 
+pub use event::{EVENT_TABLE, of_event};
 use sha2::{Digest, Sha256};
 
 use super::death::{self, COUNTING_HEADERS, DeathHistory, NoOrigin};

@@ -19,6 +19,7 @@ pub mod notification;
 pub mod outcome;
 pub mod policy;
 pub mod queue;
+pub mod routing;
 pub mod run;
 pub mod signature;
 pub mod text;

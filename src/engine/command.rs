@@ -8,6 +8,7 @@ use crate::domain::run::RunWish;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+use super::events::EventCommand;
 use super::expiring::{ExpiringOrder, ExpiringOutcome};
 use super::policies::{PolicyAct, PolicyEdit, PolicyView};
 use super::runs::{Edit, EditedLetter, Order, RunView};
@@ -38,7 +39,7 @@ pub enum Command {
     /// Send nothing to a URL until somebody redelivers.
     DisableEndpoint(EndpointUrl),
     /// Events, their types and subscriptions.
-    Events(super::events::EventCommand),
+    Events(EventCommand),
     /// A long operation over many messages.
     Run(Order),
     /// Send something else instead of a dead letter when it is redriven.
@@ -89,6 +90,15 @@ impl Command {
                 PolicyAct::Restore(_) => "policy restore",
             },
         }
+    }
+
+    /// Whether it changes one thing, whatever follows from it for others: the first line of its plan.
+    #[must_use]
+    pub const fn is_about_one(&self) -> bool {
+        matches!(
+            self,
+            Self::Policy(_) | Self::Events(EventCommand::SetType { .. } | EventCommand::Subscribe { .. })
+        )
     }
 }
 
@@ -170,6 +180,7 @@ pub struct PlanLine {
 pub struct WriteGrant {
     actor: String,
     reason: Option<String>,
+    until: Option<Timestamp>,
 }
 
 /// Whether this process may change anything.
@@ -179,6 +190,8 @@ pub enum Access {
     Operator,
     /// It may only look.
     ReadOnly,
+    /// It may until then, and only look after.
+    Until(Timestamp),
 }
 
 impl Access {
@@ -189,6 +202,12 @@ impl Access {
             Self::Operator => Some(WriteGrant {
                 actor: actor.to_owned(),
                 reason,
+                until: None,
+            }),
+            Self::Until(until) => Some(WriteGrant {
+                actor: actor.to_owned(),
+                reason,
+                until: Some(until),
             }),
             Self::ReadOnly => None,
         }
@@ -200,6 +219,12 @@ impl WriteGrant {
     #[must_use]
     pub fn actor(&self) -> &str {
         &self.actor
+    }
+
+    /// Whether its time is not over.
+    #[must_use]
+    pub fn holds_at(&self, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until)
     }
 
     /// Why.

@@ -6,12 +6,15 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+/// How long a worker waits for the turn of its URL while others wait for a worker.
+pub(super) const NEAR: Duration = Duration::from_millis(250);
 /// Endpoints kept beyond those in use, at most.
 const IDLE_MAX: usize = 20_000;
 
@@ -118,15 +121,27 @@ impl LiveEndpoint {
         self.rate.is_some()
     }
 
-    /// How long to wait before the next request, by the endpoint's rate; the turn is taken by asking.
-    pub(super) fn turn(&self, now: Timestamp) -> Option<std::time::Duration> {
-        let pace = self.rate.as_ref()?;
-        let now = now.micros();
-        let turn = pace.next_us.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |next| {
-            Some(next.max(now) + pace.interval_us())
+    /// Takes the turn of the next request, by the endpoint's rate; `Err`: it comes after so long. A turn that is
+    /// taken late makes the next one no later, as far as that is less than a turn.
+    pub(super) fn take_turn(&self, now: Timestamp) -> Result<(), Duration> {
+        let Some(pace) = &self.rate else { return Ok(()) };
+        let (now, interval) = (now.micros(), pace.interval_us());
+        let taken = pace.next_us.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |next| {
+            let from = if now - next < interval { next } else { now };
+            (next <= now).then_some(from + interval)
         });
-        let turn = turn.unwrap_or(now).max(now);
-        (turn > now).then(|| std::time::Duration::from_micros(u64::try_from(turn - now).unwrap_or(0)))
+        match taken {
+            Ok(_) => Ok(()),
+            Err(next) => Err(Duration::from_micros(u64::try_from(next - now).unwrap_or(0))),
+        }
+    }
+
+    /// Whether its turn is so near that a worker may wait for it (PROTOCOLS.md 16).
+    pub(super) fn turn_is_near(&self, now: Timestamp) -> bool {
+        self.rate.as_ref().is_none_or(|pace| {
+            let near = i64::try_from(NEAR.as_micros()).unwrap_or(i64::MAX);
+            pace.next_us.load(Ordering::Relaxed) - now.micros() <= near
+        })
     }
 }
 
@@ -224,8 +239,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn paced(per_second: u32) -> (EndpointTable, Arc<LiveEndpoint>) {
@@ -235,33 +248,54 @@ mod tests {
         (table, live)
     }
 
-    /// How long the turns asked for at `now` wait, in milliseconds.
-    fn waits(live: &LiveEndpoint, now: i64, count: usize) -> Vec<u128> {
-        let now = Timestamp::from_micros(now);
-        let wait = |_| live.turn(now).unwrap_or(Duration::ZERO).as_millis();
-        (0..count).map(wait).collect()
+    /// When turns are taken by one who waits for each and comes so much late, in milliseconds from `begin` on.
+    fn turns(live: &LiveEndpoint, begin: i64, late: i64, count: usize) -> Vec<i64> {
+        let mut now = begin;
+        let take = |_| {
+            while let Err(wait) = live.take_turn(Timestamp::from_micros(now)) {
+                now += i64::try_from(wait.as_micros()).unwrap() + late;
+            }
+            (now - begin) / 1_000
+        };
+        (0..count).map(take).collect()
     }
 
     #[test]
     fn turns_are_spaced_evenly_and_none_are_saved_up() {
         let (_, live) = paced(10);
-        assert_eq!(waits(&live, 1_000_000, 4), [0, 100, 200, 300]);
-        assert_eq!(waits(&live, 60_000_000, 3), [0, 100, 200], "a rest earns no burst");
+        assert_eq!(turns(&live, 1_000_000, 0, 4), [0, 100, 200, 300]);
+        assert_eq!(turns(&live, 60_000_000, 0, 3), [0, 100, 200], "a rest earns no burst");
+    }
+
+    #[test]
+    fn who_comes_a_little_late_keeps_the_rate() {
+        let (_, live) = paced(10);
+        assert_eq!(turns(&live, 1_000_000, 5_000, 4), [0, 105, 205, 305]);
     }
 
     #[test]
     fn a_rate_is_divided_by_the_daemons_that_deliver() {
         let (table, live) = paced(10);
         table.share(4);
-        assert_eq!(waits(&live, 1_000_000, 3), [0, 400, 800]);
+        assert_eq!(turns(&live, 1_000_000, 0, 3), [0, 400, 800]);
         table.share(0);
-        assert_eq!(waits(&live, 60_000_000, 3), [0, 100, 200]);
+        assert_eq!(turns(&live, 60_000_000, 0, 3), [0, 100, 200]);
+    }
+
+    #[test]
+    fn a_turn_that_is_far_is_waited_for_without_a_worker() {
+        let (_, live) = paced(1);
+        let at = |millis: i64| Timestamp::from_micros(1_000_000 + millis * 1_000);
+        assert!(live.turn_is_near(at(0)));
+        assert_eq!(live.take_turn(at(0)), Ok(()));
+        assert_eq!(live.take_turn(at(100)), Err(Duration::from_millis(900)));
+        assert!(!live.turn_is_near(at(100)) && live.turn_is_near(at(800)));
     }
 
     #[test]
     fn a_url_without_a_rate_waits_for_nothing() {
         let live = EndpointTable::default().get(&EndpointUrl::parse("http://example.com/").unwrap());
         assert!(!live.is_paced());
-        assert_eq!(waits(&live, 1, 3), [0, 0, 0]);
+        assert_eq!(turns(&live, 1, 0, 3), [0, 0, 0]);
     }
 }

@@ -211,12 +211,16 @@ struct Inner {
     policies_moved: Notify,
     /// The broker came back: list at once.
     sweep_now: Notify,
-    /// Something was pushed into the event table, or made due.
-    events_pushed: Notify,
+    /// Who waits for events that are due.
+    wakes: events::Wakes,
+    /// The numbers of the event table.
+    event_meters: events::EventMeters,
     /// A notification waits in the outbox.
     outbox_filled: Notify,
     /// Handlers of the embedding program.
     event_handlers: EventHandlers,
+    /// What notifications of subscriptions are signed with.
+    secrets: events::Secrets,
 }
 
 impl Engine {
@@ -247,9 +251,11 @@ impl Engine {
             endpoints_moved: Notify::new(),
             policies_moved: Notify::new(),
             sweep_now: Notify::new(),
-            events_pushed: Notify::new(),
+            wakes: events::Wakes::default(),
+            event_meters: events::EventMeters::default(),
             outbox_filled: Notify::new(),
             event_handlers: EventHandlers::default(),
+            secrets: events::Secrets::default(),
             store,
             broker,
             sender,

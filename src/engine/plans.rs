@@ -73,8 +73,10 @@ impl Inner {
             Command::DisableEndpoint(url) => self.plan_disable(url).await?,
             Command::Events(events) => {
                 let mut draft = self.plan_events(events).await?;
-                draft.hash = hash(&draft);
-                return Ok(draft);
+                if draft.run.is_none() {
+                    draft.hash = hash(&draft);
+                }
+                return self.with_policy(draft, events).await;
             }
             Command::Run(order) => return self.plan_run(order).await,
             Command::ChangeRun { id, wish } => self.plan_run_change(id, *wish).await?,
@@ -199,6 +201,11 @@ impl Inner {
 
     /// Does it, if it would still be planned the same.
     pub(super) async fn carry_out_plan(self: &Arc<Self>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        if !grant.holds_at(self.clock.now()) {
+            return Err(EngineError::Refused {
+                why: "the time in which changes are allowed is over".to_owned(),
+            });
+        }
         if let Some(planned) = &plan.run {
             return self.execute_run(plan, planned, grant).await;
         }
@@ -224,7 +231,7 @@ impl Inner {
     async fn audit(&self, plan: &Plan, grant: &WriteGrant, result: &str, detail: &str) -> Result<(), EngineError> {
         let target = match plan.lines.as_slice() {
             [one] => one.target.clone(),
-            [first, ..] if matches!(plan.command, Command::Policy(_)) => first.target.clone(),
+            [first, ..] if plan.command.is_about_one() => first.target.clone(),
             many => format!("{} targets", many.len()),
         };
         let entry = NewAudit {
@@ -438,6 +445,7 @@ impl Inner {
             body: bytes::Bytes::new(),
             id,
             origin: None,
+            secrets: Vec::new(),
             method: if method == "HEAD" {
                 Method::Head
             } else {

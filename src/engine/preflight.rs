@@ -57,21 +57,41 @@ impl Inner {
     /// What the queues of a listing are judged by.
     pub(super) async fn preflight(&self, listed: &[ListedQueue]) -> Arc<Preflight> {
         let now = self.clock.uptime();
-        let last = self.preflight.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((at, last)) = &last
-            && now.saturating_sub(*at) < GOOD
-        {
-            return Arc::clone(last);
-        }
+        let last = match self.preflight_known() {
+            Ok(good) => return good,
+            Err(old) => old,
+        };
         let read = match self.read_preflight(listed).await {
             Ok(read) => Arc::new(read),
             Err(error) => {
                 tracing::debug!(error = ?error, "queues are judged by what was read last");
-                last.map(|(_, last)| last).unwrap_or_default()
+                last.unwrap_or_default()
             }
         };
         *self.preflight.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&read)));
         read
+    }
+
+    /// What one queue alone will surprise with; as the last listing was judged, where that is not old.
+    pub(super) async fn findings_of(&self, listed: &ListedQueue) -> Vec<Finding> {
+        let preflight = match self.preflight_known() {
+            Ok(good) => good,
+            Err(old) => {
+                let read = self.read_preflight(std::slice::from_ref(listed)).await;
+                read.map(Arc::new).unwrap_or_else(|_| old.unwrap_or_default())
+            }
+        };
+        preflight.findings(self.kind_of(&listed.name), listed)
+    }
+
+    /// The last one: good still, or old.
+    fn preflight_known(&self) -> Result<Arc<Preflight>, Option<Arc<Preflight>>> {
+        let now = self.clock.uptime();
+        match self.preflight.0.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            Some((at, last)) if now.saturating_sub(at) < GOOD => Ok(last),
+            Some((_, last)) => Err(Some(last)),
+            None => Err(None),
+        }
     }
 
     async fn read_preflight(&self, listed: &[ListedQueue]) -> Result<Preflight, BrokerError> {

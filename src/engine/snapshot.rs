@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::query::Incarnation;
+use super::runs::RunView;
 use super::view::Retry;
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::queue::QueueState;
@@ -35,6 +36,8 @@ pub struct Snapshot {
     pub endpoints: Arc<Vec<Arc<EndpointRow>>>,
     /// What is tried when, soonest first; those that wait for a person last. At most 1,000.
     pub retries: Arc<Vec<Arc<Retry>>>,
+    /// Runs that are not over, of the newest 100; without their plans.
+    pub runs: Arc<Vec<RunView>>,
     /// Processes that take messages.
     pub incarnations: Arc<Vec<Incarnation>>,
     /// Sums over the rows.

@@ -36,6 +36,9 @@ const TURN: Duration = Duration::from_millis(100);
 const TURN_PAUSE: Duration = Duration::from_millis(3);
 /// How often commits of other processes are looked for, at most, while somebody watches and the log stirs.
 const LOOK: Duration = Duration::from_millis(50);
+/// How often right after the log stirred, and how many times: it is written before its commit is there.
+const LOOK_EAGERLY: Duration = Duration::from_millis(1);
+const EAGER_LOOKS: u32 = 8;
 /// And while nothing is heard of the log.
 const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 
@@ -45,8 +48,18 @@ pub(super) enum Message {
     Close(oneshot::Sender<()>),
 }
 
+/// What a write consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// One statement, whose answer is read without a mistake: it happens wholly or not at all.
+    OneStatement,
+    /// Several, which are undone together.
+    Statements,
+}
+
 /// A write without its type.
 pub(super) trait Job: Send {
+    fn extent(&self) -> Extent;
     /// Does the work and keeps its value.
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), sqlx::Error>>;
     /// Answers the caller: with the value when `outcome` is good.
@@ -57,14 +70,16 @@ pub(super) trait Job: Send {
 pub(super) struct Write<T, F> {
     work: Option<F>,
     value: Option<T>,
+    extent: Extent,
     reply: oneshot::Sender<Result<T, SqliteError>>,
 }
 
 impl<T, F> Write<T, F> {
-    pub(super) fn new(work: F, reply: oneshot::Sender<Result<T, SqliteError>>) -> Self {
+    pub(super) fn new(work: F, extent: Extent, reply: oneshot::Sender<Result<T, SqliteError>>) -> Self {
         Self {
             work: Some(work),
             value: None,
+            extent,
             reply,
         }
     }
@@ -75,6 +90,10 @@ where
     T: Send + 'static,
     F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
 {
+    fn extent(&self) -> Extent {
+        self.extent
+    }
+
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), sqlx::Error>> {
         Box::pin(async move {
             if let Some(work) = self.work.take() {
@@ -130,6 +149,8 @@ pub(super) struct Writer {
     stir: Stir,
     /// Something was written to the log since `looked_at`, by this process or another.
     stirred: bool,
+    /// Looks that are left of those right after a stir.
+    eager: u32,
 }
 
 impl Writer {
@@ -156,6 +177,7 @@ impl Writer {
             data_version,
             stir: Stir::of_database(path),
             stirred: true,
+            eager: 0,
         }
     }
 
@@ -183,15 +205,33 @@ impl Writer {
             }
             self.turn_since = self.clock.uptime();
             let watched = self.is_watched();
-            let pause = if self.stirred { LOOK } else { LOOK_ANYWAY };
-            let left = pause.saturating_sub(self.turn_since.saturating_sub(self.looked_at));
+            let left = self
+                .pace()
+                .saturating_sub(self.turn_since.saturating_sub(self.looked_at));
             tokio::select! {
                 message = self.messages.recv() => return message.and_then(|message| self.job(message)),
                 // What was written before somebody watched counts too.
                 () = self.changes.watched.notified() => self.stirred = true,
-                () = self.stir.next(), if watched && !self.stirred => self.stirred = true,
+                () = self.stir.next(), if watched && !self.stirred => self.heard_of_log(),
                 () = sleep(left), if watched => self.look_elsewhere().await,
             }
+        }
+    }
+
+    /// Between two looks.
+    fn pace(&self) -> Duration {
+        match (self.stirred, self.eager) {
+            (_, 1..) => LOOK_EAGERLY,
+            (true, 0) => LOOK,
+            (false, 0) => LOOK_ANYWAY,
+        }
+    }
+
+    /// After a pause, somebody may be waiting for just this; in a stream of commits the common pace is enough.
+    fn heard_of_log(&mut self) {
+        self.stirred = true;
+        if self.clock.uptime().saturating_sub(self.looked_at) >= LOOK {
+            self.eager = EAGER_LOOKS;
         }
     }
 
@@ -248,8 +288,38 @@ impl Writer {
         }
     }
 
+    /// One write. An error means that the whole transaction is lost.
+    async fn one(&mut self, job: Box<dyn Job>, done: &mut Vec<Box<dyn Job>>) -> Result<(), SqliteError> {
+        match job.extent() {
+            Extent::OneStatement => self.one_statement(job, done).await,
+            Extent::Statements => self.behind_savepoint(job, done).await,
+        }
+    }
+
+    /// A statement that fails is undone by SQLite itself, unless the whole transaction is (no room on the disk).
+    async fn one_statement(&mut self, mut job: Box<dyn Job>, done: &mut Vec<Box<dyn Job>>) -> Result<(), SqliteError> {
+        match AssertUnwindSafe(job.run(&mut self.connection)).catch_unwind().await {
+            Ok(Ok(())) => done.push(job),
+            Ok(Err(error)) if undoes_itself(&error) => job.answer(Err(SqliteError::Statement(Arc::new(error)))),
+            Ok(Err(error)) => {
+                let lost = SqliteError::RolledBack(Arc::new(error));
+                job.answer(Err(lost.clone()));
+                return Err(lost);
+            }
+            Err(_) => {
+                job.answer(Err(SqliteError::Panicked));
+                return Err(SqliteError::Panicked);
+            }
+        }
+        Ok(())
+    }
+
     /// One write behind its savepoint. An error means that the whole transaction is lost.
-    async fn one(&mut self, mut job: Box<dyn Job>, done: &mut Vec<Box<dyn Job>>) -> Result<(), SqliteError> {
+    async fn behind_savepoint(
+        &mut self,
+        mut job: Box<dyn Job>,
+        done: &mut Vec<Box<dyn Job>>,
+    ) -> Result<(), SqliteError> {
         if let Err(lost) = self.savepoint("SAVEPOINT one").await {
             job.answer(Err(lost.clone()));
             return Err(lost);
@@ -329,14 +399,19 @@ impl Writer {
     /// Raises the signs when another connection committed; `data_version` does not move by own commits.
     async fn look_elsewhere(&mut self) {
         let now = self.clock.uptime();
-        if now.saturating_sub(self.looked_at) < LOOK || !self.is_watched() {
+        let pace = self.pace().min(LOOK);
+        if now.saturating_sub(self.looked_at) < pace || !self.is_watched() {
             return;
         }
         self.looked_at = now;
-        self.stirred = false;
+        // A slow disk: once more at the common pace.
+        self.stirred = self.eager == 1;
+        self.eager = self.eager.saturating_sub(1);
         match read_data_version(&mut self.connection).await {
             Ok(version) if version != self.data_version => {
                 self.data_version = version;
+                self.eager = 0;
+                self.stirred = false;
                 self.changes.any.send_modify(|count| *count += 1);
                 self.changes.elsewhere.send_modify(|count| *count += 1);
             }
@@ -352,6 +427,20 @@ impl Writer {
             self.turn_since = self.clock.uptime();
         }
     }
+}
+
+/// Whether only the statement is undone: a constraint, or something that is wrong with the statement itself. What
+/// else may go wrong (no room, no memory, input and output) may take the transaction with it.
+fn undoes_itself(error: &sqlx::Error) -> bool {
+    const SQLITE_ERROR: u32 = 1;
+    const SQLITE_TOOBIG: u32 = 18;
+    const SQLITE_CONSTRAINT: u32 = 19;
+    const SQLITE_MISMATCH: u32 = 20;
+    error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code)
+        .and_then(|code| code.parse::<u32>().ok())
+        .is_some_and(|code| [SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH].contains(&(code & 0xff)))
 }
 
 async fn read_data_version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {

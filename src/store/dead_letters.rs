@@ -166,7 +166,8 @@ pub struct DeadGroupQuery {
 /// Dead letters and the looks at their queues.
 #[async_trait]
 pub trait DeadLetters: Send + Sync {
-    /// Claims a queue for `hold`, when nobody has it; makes its row where it is missing.
+    /// Claims a queue for `hold`, when nobody else has it; makes its row where it is missing. What the same one
+    /// claimed before is lost to it.
     async fn dead_claim(
         &self,
         queue: &QueueName,

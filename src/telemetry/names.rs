@@ -1,7 +1,7 @@
 //! Every number that is kept, with its name, kind, unit and meaning. Only these are recorded.
 //!
 //! Names follow Prometheus: base units, `_total` for what only grows. Labels have few values by
-//! construction (a class, a state), never a URL, a queue or an id.
+//! construction (a class, a state, one of the first event types), never a URL, a queue or an id.
 
 /// Attempts, by `class`.
 pub const ATTEMPTS: &str = "redrive_attempts_total";
@@ -35,13 +35,21 @@ pub const LISTING_SHARE: &str = "redrive_listing_share_ratio";
 pub const BROKER_CONNECTIONS_LOST: &str = "redrive_broker_connections_lost_total";
 /// Whether the broker blocks publishing.
 pub const BROKER_BLOCKED: &str = "redrive_broker_blocked";
-/// Events pushed.
+/// Events pushed, by `type`.
 pub const EVENTS_PUSHED: &str = "redrive_events_pushed_total";
 /// Pushes that replaced what waited under their key, or revived it.
 pub const EVENTS_COALESCED: &str = "redrive_events_coalesced_total";
-/// Ends of handling, by `how`.
+/// Ends of handling, by `type` and `how`.
 pub const EVENTS_HANDLED: &str = "redrive_events_handled_total";
-/// Events that were claimed too often and moved.
+/// Leases that ended before their handler did, by `type`.
+pub const EVENTS_LOST: &str = "redrive_events_lost_total";
+/// Events in the table, by `type` and `state`.
+pub const EVENTS: &str = "redrive_events";
+/// Events that could be handled now, by `type`.
+pub const EVENTS_DUE: &str = "redrive_events_due";
+/// How long the longest waiting event could have been handled, by `type`.
+pub const EVENTS_OVERDUE: &str = "redrive_events_overdue_seconds";
+/// Events that were claimed too often and moved, by `type`.
 pub const EVENTS_MOVED: &str = "redrive_events_moved_total";
 /// Events whose own lifetime was over.
 pub const EVENTS_EXPIRED: &str = "redrive_events_expired_total";
@@ -61,8 +69,10 @@ pub const MESSAGES_SAVED: &str = "redrive_saved_messages_total";
 pub const MESSAGES_RESTORED: &str = "redrive_restored_messages_total";
 /// Queues purged, by what became of their `messages`.
 pub const QUEUES_PURGED: &str = "redrive_purged_queues_total";
-/// Share of the time that the janitor spends listing.
-pub const JANITOR_SHARE: &str = "redrive_janitor_share_ratio";
+/// How long the janitor listed in one sweep.
+pub const JANITOR_DURATION: &str = "redrive_janitor_listing_duration_seconds";
+/// Messages of intake queues, by `result`.
+pub const INTAKE_MESSAGES: &str = "redrive_intake_messages_total";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
@@ -153,20 +163,29 @@ pub const METRICS: &[Metric] = &[
         BROKER_BLOCKED,
         "1 while the broker takes no publishes because of an alarm.",
     ),
-    counter(EVENTS_PUSHED, "Events pushed into the event table."),
+    counter(EVENTS_PUSHED, "Events pushed into the event table, by type."),
     counter(
         EVENTS_COALESCED,
-        "Pushes that replaced what waited under their key, or revived it.",
+        "Pushes that replaced what waited under their key, or revived it, by type.",
     ),
     counter(
         EVENTS_HANDLED,
-        "Ends of handling: done, requeued, retried, dead, released, superseded, gone, stale.",
+        "Ends of handling, by type and how: done, requeued, retried (failed), dead, released, superseded, gone, stale.",
     ),
-    counter(EVENTS_MOVED, "Events that were claimed too often and moved."),
+    counter(EVENTS_LOST, "Leases that ended before their handler did, by type."),
+    gauge(EVENTS, "Events in the table, by type and state, counted now and then."),
+    gauge(EVENTS_DUE, "Events that could be handled now, by type."),
+    Metric {
+        name: EVENTS_OVERDUE,
+        kind: MetricKind::Gauge,
+        unit: metrics::Unit::Seconds,
+        help: "How long the longest waiting event could have been handled, by type.",
+    },
+    counter(EVENTS_MOVED, "Events that were claimed too often and moved, by type."),
     counter(EVENTS_EXPIRED, "Events that ended by their own lifetime."),
     duration(
         EVENT_LAG,
-        "From the time at which an event was due to the start of its handling.",
+        "From the time at which an event was due to the start of its handling, by type.",
     ),
     gauge(EXPIRING_QUEUES, "Queues with a lifetime, and leftovers."),
     gauge(
@@ -190,7 +209,9 @@ pub const METRICS: &[Metric] = &[
         QUEUES_PURGED,
         "Queues purged, by what became of their messages: saved, dropped, none.",
     ),
-    gauge(JANITOR_SHARE, "Share of the time that the janitor spends listing, 0 to 1."),
+    duration(JANITOR_DURATION, "How long the janitor listed queues in one sweep."),
+    INTAKE_MESSAGES,
+    "Messages of intake queues that were committed, by result: event, coalesced (with a later one of its batch), undecodable.",
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

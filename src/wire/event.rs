@@ -10,7 +10,7 @@ use crate::domain::event::{Event as EventRow, EventError, EventType, NewEvent, R
 use crate::domain::time::Timestamp;
 use crate::engine::events::{
     Claim as ClaimRow, EventCount, EventTypeRecord, EventsDone, HandledEvent, Processed, Pushed as PushedRow,
-    Subscription as SubscriptionRow,
+    Subscription as SubscriptionRow, shown_options,
 };
 
 use super::plan::Asked;
@@ -199,7 +199,7 @@ impl From<&SubscriptionRow> for Subscription {
             id: row.id,
             r#type: row.event_type.as_str().to_owned(),
             url: row.url.as_str().to_owned(),
-            options: value_or_text(&row.options),
+            options: value_or_text(&shown_options(&row.options)),
             created_at: time(row.created_at),
         }
     }

@@ -1,6 +1,7 @@
 //! Runs, and what selects the messages of one.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -234,6 +235,8 @@ pub struct OrderInput {
     pub to: Option<String>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,
+    /// Watch them for so many seconds, and go on when none died again, instead of asking.
+    pub canary_watch_s: Option<u64>,
     /// Before everything that waits in their delivery queues.
     #[serde(default)]
     pub head: bool,
@@ -262,6 +265,7 @@ impl OrderInput {
             to,
             rate: self.rate,
             canary: self.canary,
+            canary_watch: self.canary_watch_s.map(Duration::from_secs),
             head: self.head,
             ..Order::new(kind, selection)
         })

@@ -232,6 +232,7 @@ fn settings() -> ConsoleSettings {
         actor: "bench".to_owned(),
         reason: None,
         deliver: Deliver::Never,
+        profiles: redrive::console::settings::Profiles::default(),
     }
 }
 

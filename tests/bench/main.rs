@@ -1,9 +1,10 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `console`. Each side
-//! (receiver, bare loop, engine) is a process of its own, started by this one from its own program; both
-//! sides of a ratio do the same work on the same broker with the same receiver, by turns. What a number
-//! means, and from when to when it is taken, stands in the module of its section.
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `dead`,
+//! `expiring`, `intake`, `events` (or one part of it: `events:drain`, `events:push`, `events:wake`, `events:search`),
+//! `console`. Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own
+//! program; both sides of a ratio do the same work on the same broker with the same receiver, by turns. What a
+//! number means, and from when to when it is taken, stands in the module of its section.
 //!
 //! Prints the rows of the README's table; single rounds go to the standard error stream.
 //! `REDRIVE_BENCH_ROUNDS` sets how often each side runs (5).
@@ -28,7 +29,10 @@ mod bare;
 mod console;
 mod dead;
 mod delivering;
+mod events;
+mod expiring;
 mod ground;
+mod intake;
 mod isolation;
 mod latency;
 mod numbers;
@@ -38,7 +42,22 @@ mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 6] = ["throughput", "one", "latency", "isolation", "redrive", "console"];
+const SECTIONS: [&str; 14] = [
+    "throughput",
+    "one",
+    "latency",
+    "isolation",
+    "redrive",
+    "dead",
+    "expiring",
+    "intake",
+    "events",
+    "events:drain",
+    "events:push",
+    "events:wake",
+    "events:search",
+    "console",
+];
 
 fn main() {
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -74,11 +93,24 @@ fn main() {
         if wanted("redrive") {
             redrive::run().await;
         }
-        if wanted("console") {
-            console::run().await;
-        }
         if wanted("dead") {
             dead::run().await;
+        }
+        if wanted("expiring") {
+            expiring::run().await;
+        }
+        if wanted("intake") {
+            intake::run().await;
+        }
+        let parts: Vec<String> = arguments
+            .iter()
+            .filter_map(|argument| argument.strip_prefix("events:").map(str::to_owned))
+            .collect();
+        if wanted("events") || !parts.is_empty() {
+            events::run(&parts).await;
+        }
+        if wanted("console") {
+            console::run().await;
         }
     });
 }
@@ -88,6 +120,7 @@ fn run_side(side: &str, arguments: &[String]) {
         "receiver" => receiver::run(),
         "console" => runtime().block_on(console::hold_rows()),
         "bare" => runtime().block_on(bare::run(arguments)),
+        "events" => runtime().block_on(events::run_side(arguments)),
         "engine" => runtime().block_on(delivering::run(arguments)),
         other => panic!("no side {other:?}"),
     }

@@ -4,6 +4,8 @@
 //! journal in a SQLite file; its time is from its execution to its end, the plan apart. The shovel moves the same
 //! number between two queues (`on-confirm`, prefetch 1000); its time is from the first message that it moved to the
 //! last one, as far as the queue's depth shows.
+//!
+//! Then a paced run: 3,000 at 100 a second, from its execution to its end.
 
 use std::time::{Duration, Instant};
 
@@ -27,6 +29,9 @@ use crate::numbers::{Spread, rounds, row};
 use crate::support::servers::scratch_directory;
 
 const MESSAGES: u32 = 50_000;
+/// Of the paced run: its rate for 30 s.
+const PACED: u32 = 3_000;
+const RATE: u32 = 100;
 const DEAD: &str = "bench.dead";
 const ORIGIN: &str = "bench.origin";
 const MOVED: &str = "bench.moved";
@@ -41,7 +46,7 @@ pub async fn run() {
     let (mut redrives, mut shovels) = (Vec::new(), Vec::new());
     for round in 0..rounds() {
         shovels.push(shovel(&ground, &channel).await);
-        redrives.push(redrive(&ground, &channel).await);
+        redrives.push(f64::from(MESSAGES) / redrive(&ground, &channel, MESSAGES, None).await.as_secs_f64());
         eprintln!(
             "round {round}: redrive {:.0}/s, shovel {:.0}/s",
             redrives[redrives.len() - 1],
@@ -55,18 +60,21 @@ pub async fn run() {
         "0.8",
     );
     row("redriven a second", &Spread::of(&redrives).to_string(), "");
+    let took = redrive(&ground, &channel, PACED, Some(RATE)).await;
+    let held = f64::from(PACED) / took.as_secs_f64();
+    row(
+        "a rate of 100 a second, over 30 s",
+        &format!("{held:.1}/s"),
+        "95 to 100/s",
+    );
 }
 
-/// Messages a second.
-fn rate(took: Duration) -> f64 {
-    f64::from(MESSAGES) / took.as_secs_f64()
-}
-
-async fn redrive(ground: &Ground, channel: &Channel) -> f64 {
+/// From the execution of a run over `count` dead letters to its end.
+async fn redrive(ground: &Ground, channel: &Channel, count: u32, rate: Option<u32>) -> Duration {
     declare(channel, DEAD, None).await;
     declare(channel, ORIGIN, Some(DEAD)).await;
-    fill(channel, ORIGIN).await;
-    die(channel).await;
+    fill(channel, ORIGIN, count).await;
+    die(channel, count).await;
     let directory = scratch_directory();
     let store = ground::open_store(directory.path().join("redrive.db").to_str().unwrap()).await;
     let sender = SenderSettings {
@@ -79,7 +87,10 @@ async fn redrive(ground: &Ground, channel: &Channel) -> f64 {
     let settings = ground::engine_settings(ground.naming.clone(), 1);
     let broker = ground::broker(&ground.naming);
     let engine = Engine::new(store, broker, sender, settings, Clock::system());
-    let order = Order::new(OrderKind::Redrive, Selection::All);
+    let order = Order {
+        rate,
+        ..Order::new(OrderKind::Redrive, Selection::All)
+    };
     let began = Instant::now();
     let plan = engine.plan(Command::Run(order)).await.unwrap();
     eprintln!("planned in {:.1} s", began.elapsed().as_secs_f64());
@@ -92,19 +103,20 @@ async fn redrive(ground: &Ground, channel: &Channel) -> f64 {
     let took = began.elapsed();
     assert_eq!(
         (ended.state(), ended.counts().done),
-        (RunState::Done, u64::from(MESSAGES)),
+        (RunState::Done, u64::from(count)),
         "{ended:?}"
     );
-    assert_eq!(depth(channel, ORIGIN).await, MESSAGES);
+    assert_eq!(depth(channel, ORIGIN).await, count);
     engine.close().await;
     delete(channel, &[DEAD, ORIGIN]).await;
-    rate(took)
+    took
 }
 
+/// Messages a second.
 async fn shovel(ground: &Ground, channel: &Channel) -> f64 {
     declare(channel, ORIGIN, None).await;
     declare(channel, MOVED, None).await;
-    fill(channel, ORIGIN).await;
+    fill(channel, ORIGIN, MESSAGES).await;
     let uri = ground.vhost.amqp();
     let value = json!({"value": {
         "src-protocol": "amqp091", "src-uri": uri, "src-queue": ORIGIN,
@@ -135,7 +147,7 @@ async fn shovel(ground: &Ground, channel: &Channel) -> f64 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     delete(channel, &[ORIGIN, MOVED]).await;
-    rate(took)
+    f64::from(MESSAGES) / took.as_secs_f64()
 }
 
 async fn declare(channel: &Channel, name: &str, dead: Option<&str>) {
@@ -155,10 +167,10 @@ async fn declare(channel: &Channel, name: &str, dead: Option<&str>) {
         .unwrap();
 }
 
-async fn fill(channel: &Channel, queue: &str) {
+async fn fill(channel: &Channel, queue: &str, count: u32) {
     let body = [b'x'; ground::BODY_BYTES];
     let mut confirms = Vec::new();
-    for number in 0..MESSAGES {
+    for number in 0..count {
         let properties = BasicProperties::default()
             .with_delivery_mode(2)
             .with_message_id(format!("m-{number}").into());
@@ -176,14 +188,14 @@ async fn fill(channel: &Channel, queue: &str) {
     }
 }
 
-async fn die(channel: &Channel) {
+async fn die(channel: &Channel, count: u32) {
     channel.basic_qos(1_000, BasicQosOptions::default()).await.unwrap();
     let options = BasicConsumeOptions::default();
     let consuming = channel.basic_consume(ORIGIN.into(), "dies".into(), options, FieldTable::default());
     let mut consumer = consuming.await.unwrap();
-    for number in 1..=MESSAGES {
+    for number in 1..=count {
         let delivery = consumer.next().await.unwrap().unwrap();
-        if number % 500 == 0 {
+        if number % 500 == 0 || number == count {
             let nack = BasicNackOptions {
                 multiple: true,
                 requeue: false,
@@ -195,7 +207,7 @@ async fn die(channel: &Channel) {
         .basic_cancel("dies".into(), lapin::options::BasicCancelOptions::default())
         .await
         .unwrap();
-    while depth(channel, DEAD).await < MESSAGES {
+    while depth(channel, DEAD).await < count {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

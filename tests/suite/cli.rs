@@ -245,7 +245,7 @@ fn a_read_only_process_changes_nothing_and_says_so_before_anything_is_opened() {
 }
 
 /// An installation whose names exist, as after the first start of a daemon, and nobody who delivers.
-async fn prepared() -> Installation {
+pub async fn prepared() -> Installation {
     let installation = Installation::embedded();
     let mut daemon = installation.daemon().await;
     wait_until("a daemon that delivers", Duration::from_mins(1), async || {

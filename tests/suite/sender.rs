@@ -200,6 +200,7 @@ fn request(url: &str) -> Request {
         body: Bytes::from_static(b"{}"),
         id: NotificationId::parse("n-1").unwrap(),
         origin: None,
+        secrets: Vec::new(),
         method: Method::Post,
     }
 }

@@ -368,6 +368,24 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "How many events there are, by type and state.",
         "EventCountList",
     ),
+    post(
+        "/v1/events/retry",
+        "Make events due now: by ids, or all that a filter finds. More than 1000, or with a rate, become a run.",
+        "EventsOrder",
+        "Any",
+    ),
+    post(
+        "/v1/events/reschedule",
+        "Make events due at a time, as for retry.",
+        "EventsOrder",
+        "Any",
+    ),
+    post(
+        "/v1/events/cancel",
+        "Remove events, as for retry.",
+        "EventsOrder",
+        "Any",
+    ),
     get("/v1/types", "Event types.", "EventTypeList"),
     Operation {
         failures: &[404],

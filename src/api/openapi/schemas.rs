@@ -231,8 +231,12 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ("Move", "to:string* rate:integer reason:string"),
     ("Skip", "to:string reason:string"),
     (
+        "EventsOrder",
+        "ids:[integer] filter:string rate:integer at:string reason:string",
+    ),
+    (
         "Order",
-        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer head:boolean reason:string",
+        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer canary_watch_s:integer head:boolean reason:string",
     ),
     (
         "Run",

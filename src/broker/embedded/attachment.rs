@@ -104,7 +104,7 @@ impl Attachment {
             // Asked at the first message, when earlier attachments have ended.
             self.handed_before = self.shared.handed_before(self.queue);
         }
-        let Stored { id, message } = stored;
+        let Stored { id, message, .. } = stored;
         self.handed_to = id;
         self.unsettled.insert(id);
         self.slot.in_hand.store(self.unsettled.len() as u64, Ordering::Release);

@@ -13,6 +13,7 @@
 mod attachment;
 mod expiry;
 mod failure;
+mod intake;
 mod registry;
 mod rescued;
 mod shared;
@@ -28,8 +29,8 @@ use async_trait::async_trait;
 use crate::ambient::{self, Clock};
 use crate::broker::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, ListedQueue, Look, Outgoing, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal, Walk,
-    WalkOptions,
+    ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Outgoing, PageRequest, Published, QueuePage, QueuePart,
+    Rescued, Signal, Walk, WalkOptions,
 };
 use crate::domain::id::QueueName;
 use crate::domain::job::Lifetime;
@@ -115,9 +116,12 @@ impl Broker for Embedded {
 
     async fn publish_many(&self, window: &[Outgoing]) -> Vec<Result<Published, BrokerError>> {
         let each = window.iter().map(|one| async {
+            if !one.exchange.is_empty() {
+                return intake::publish(&self.0, one).await;
+            }
             match QueueName::parse(&one.routing_key) {
-                Ok(queue) if one.exchange.is_empty() => self.publish(&queue, &one.message).await,
-                Ok(_) | Err(_) => Ok(Published::Returned),
+                Ok(queue) => self.publish(&queue, &one.message).await,
+                Err(_) => Ok(Published::Returned),
             }
         });
         futures_util::future::join_all(each).await
@@ -269,6 +273,14 @@ impl Broker for Embedded {
         let (id, stored) = self.0.first_messages("rescue", queue, 1).await?;
         let first = stored.into_iter().next();
         Ok(first.map(|stored| -> Box<dyn Rescued> { Box::new(RescuedRow::new(self.0.file.clone(), id, stored)) }))
+    }
+
+    async fn intake(&self, queue: &IntakeQueue, prefetch: u16) -> Result<Box<dyn Intake>, BrokerError> {
+        intake::open(&self.0, queue, prefetch).await
+    }
+
+    async fn intake_rescue(&self, queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
+        self.rescue(&queue.name).await
     }
 
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {

@@ -11,6 +11,7 @@ use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
 use crate::broker::PageRequest;
 use crate::domain::message::{self, Message};
+use crate::domain::routing::topic_matches;
 use crate::domain::time::Timestamp;
 
 /// Versions of the tables.
@@ -49,6 +50,17 @@ pub(super) const MIGRATIONS: &[(i64, &str)] = &[
         3,
         "ALTER TABLE broker_queue ADD COLUMN expires_ms INTEGER CHECK (expires_ms > 0);
      CREATE INDEX broker_queue_expiring ON broker_queue (id) WHERE expires_ms IS NOT NULL;",
+    ),
+    (
+        6,
+        "CREATE TABLE broker_binding (
+         exchange TEXT NOT NULL CHECK (exchange <> ''),
+         routing_key TEXT NOT NULL,
+         queue TEXT NOT NULL,
+         PRIMARY KEY (exchange, routing_key, queue)
+     ) STRICT, WITHOUT ROWID;
+     ALTER TABLE broker_message ADD COLUMN exchange TEXT;
+     ALTER TABLE broker_message ADD COLUMN routing_key TEXT;",
     ),
 ];
 
@@ -97,12 +109,16 @@ const DELETIONS_SINCE: &str =
     "SELECT id, queue, name, deleted_by FROM broker_deletion WHERE id > ? ORDER BY id LIMIT 1000";
 const DELETIONS_KEPT: i64 = 1000;
 const MESSAGE_INSERT: &str = "INSERT INTO broker_message
-        (queue, size, published_at, content_type, message_id, kind, timestamp_s, properties, headers, body)
-    SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM broker_queue WHERE name = ?1 AND bound = 1
+        (queue, size, published_at, content_type, message_id, kind, timestamp_s, properties, headers, body,
+        exchange, routing_key)
+    SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM broker_queue WHERE name = ?1 AND bound = 1
     RETURNING queue";
+const BIND: &str = "INSERT INTO broker_binding (exchange, routing_key, queue) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+const BINDINGS: &str = "SELECT DISTINCT routing_key, queue FROM broker_binding WHERE exchange = ? ORDER BY queue";
 const MESSAGE_DELETE: &str = "DELETE FROM broker_message WHERE id = ?1 AND queue = ?2";
 const MESSAGE_SIZES: &str = "SELECT id, size FROM broker_message WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
-const MESSAGES: &str = "SELECT id, content_type, message_id, kind, timestamp_s, properties, headers, body
+const MESSAGES: &str = "SELECT id, content_type, message_id, kind, timestamp_s, properties, headers, body, exchange,
+        routing_key
     FROM broker_message WHERE queue = ?1 AND id > ?2 AND id <= ?3 ORDER BY id";
 const LAST_MESSAGE: &str = "SELECT coalesce(max(id), 0) FROM broker_message";
 const LAST_QUEUE: &str = "SELECT coalesce(max(id), 0) FROM broker_queue";
@@ -123,7 +139,16 @@ type Sql<T> = Result<T, sqlx::Error>;
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) id: i64,
+    /// The exchange that it came through, and its routing key there; empty for what was published to its queue.
+    pub(super) route: Route,
     pub(super) message: Message,
+}
+
+/// An exchange and a routing key.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Route {
+    pub(super) exchange: String,
+    pub(super) routing_key: String,
 }
 
 /// A queue with its counts.
@@ -350,6 +375,36 @@ async fn queue_is_empty(connection: &mut SqliteConnection, id: i64) -> Sql<bool>
     sqlx::query_scalar(QUEUE_EMPTY).bind(id).fetch_one(connection).await
 }
 
+/// Binds a queue to an exchange of others.
+pub(super) async fn bind_key(connection: &mut SqliteConnection, queue: &str, exchange: &str, key: &str) -> Sql<()> {
+    let query = sqlx::query(BIND).bind(exchange).bind(key).bind(queue);
+    query.execute(connection).await.map(|_| ())
+}
+
+/// Appends to every queue that is bound to an exchange with a pattern that matches; answers their ids.
+pub(super) async fn message_route(
+    connection: &mut SqliteConnection,
+    route: &Route,
+    message: &Message,
+    now: Timestamp,
+) -> Sql<Vec<i64>> {
+    let bound: Vec<(String, String)> = sqlx::query_as(BINDINGS)
+        .bind(&route.exchange)
+        .fetch_all(&mut *connection)
+        .await?;
+    let mut queues: Vec<&str> = bound
+        .iter()
+        .filter(|(pattern, _)| topic_matches(pattern, &route.routing_key))
+        .map(|(_, queue)| queue.as_str())
+        .collect();
+    queues.dedup();
+    let mut grown = Vec::new();
+    for queue in queues {
+        grown.extend(message_insert_from(&mut *connection, queue, message.clone(), route, now).await?);
+    }
+    Ok(grown)
+}
+
 /// Appends to a bound queue; answers its id, or `None` when no bound queue has that name.
 pub(super) async fn message_insert(
     connection: &mut SqliteConnection,
@@ -357,6 +412,17 @@ pub(super) async fn message_insert(
     message: Message,
     now: Timestamp,
 ) -> Sql<Option<i64>> {
+    message_insert_from(connection, queue, message, &Route::default(), now).await
+}
+
+async fn message_insert_from(
+    connection: &mut SqliteConnection,
+    queue: &str,
+    message: Message,
+    route: &Route,
+    now: Timestamp,
+) -> Sql<Option<i64>> {
+    let routed = !route.exchange.is_empty();
     let too_long = || sqlx::Error::Encode("a header is longer than 4 GiB".into());
     let headers = message::encode_headers(&message.headers).ok_or_else(too_long)?;
     let properties = rare_properties(&message).map(|rare| message::encode_properties(&rare).ok_or_else(too_long));
@@ -374,6 +440,8 @@ pub(super) async fn message_insert(
         .bind(properties)
         .bind(headers)
         .bind(Vec::from(message.body))
+        .bind(routed.then_some(&route.exchange))
+        .bind(routed.then_some(&route.routing_key))
         .fetch_optional(connection)
         .await
 }
@@ -463,8 +531,14 @@ fn stored(row: &SqliteRow) -> Sql<Stored> {
     if let Some(properties) = properties {
         message::decode_properties(properties, &mut message).ok_or_else(damaged)?;
     }
+    let exchange: Option<String> = row.try_get("exchange")?;
+    let routing_key: Option<String> = row.try_get("routing_key")?;
     Ok(Stored {
         id: row.try_get("id")?,
+        route: Route {
+            exchange: exchange.unwrap_or_default(),
+            routing_key: routing_key.unwrap_or_default(),
+        },
         message,
     })
 }

@@ -50,8 +50,8 @@ impl Walk for Rows {
                 tag: DeliveryTag(stored.id.unsigned_abs()),
                 position: self.position,
                 redelivered: stored.id <= self.handed_before,
-                exchange: String::new(),
-                routing_key: String::new(),
+                exchange: stored.route.exchange,
+                routing_key: stored.route.routing_key,
                 message: stored.message,
             }
         });

@@ -296,7 +296,7 @@ pub(super) async fn on_channel<T>(
 }
 
 /// An exact look.
-async fn passive(line: &Line, queue: &ShortString) -> Result<Look, CallError> {
+pub(super) async fn passive(line: &Line, queue: &ShortString) -> Result<Look, CallError> {
     let options = QueueDeclareOptions {
         passive: true,
         ..QueueDeclareOptions::default()

@@ -42,6 +42,11 @@ impl Dialer {
         }
     }
 
+    /// The same broker's other vhost.
+    pub(super) fn to(&self, vhost: &str) -> Self {
+        Self::new(self.address.clone(), vhost.to_owned(), self.name())
+    }
+
     /// The name that this process's connections begin with.
     pub(super) fn name(&self) -> String {
         self.name.read().unwrap_or_else(PoisonError::into_inner).clone()

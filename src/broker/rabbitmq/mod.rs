@@ -15,6 +15,7 @@ mod failure;
 mod frames;
 mod health;
 mod held;
+mod intake;
 mod line;
 mod listen;
 mod management;
@@ -49,8 +50,8 @@ use self::prepare::short;
 use self::publish::{Alarm, Publisher};
 use super::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, ListedQueue, Look, Outgoing, PageRequest, Published, QueuePage, QueuePart, Rescued, Signal, Walk,
-    WalkOptions,
+    ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Outgoing, PageRequest, Published, QueuePage, QueuePart,
+    Rescued, Signal, Walk, WalkOptions,
 };
 use crate::ambient::{self, Clock};
 use crate::domain::id::QueueName;
@@ -353,6 +354,14 @@ impl Broker for RabbitMq {
 
     async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
         rescue::rescue(&self.dialer, queue.as_str()).await
+    }
+
+    async fn intake(&self, queue: &IntakeQueue, prefetch: u16) -> Result<Box<dyn Intake>, BrokerError> {
+        intake::intake(&self.dialer, self.settings.naming.queue_type, queue, prefetch).await
+    }
+
+    async fn intake_rescue(&self, queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
+        rescue::rescue(&self.dialer.to(&queue.vhost), queue.name.as_str()).await
     }
 
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{ACTIONS, ActionId, ActionSpec, Context};
 use crate::console::keymap::Keymap;
+use crate::console::verb::VERBS;
 
 /// Actions that belong together.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,12 @@ const SECTIONS: &[HelpSection] = &[
         ActionId::Redeliver,
         ActionId::RestoreSaved,
     ),
-    HelpSection::new("Look", ActionId::SavedMessages, ActionId::Browse),
+    HelpSection::new("Look", ActionId::SavedMessages, ActionId::PayloadForm),
+    HelpSection::new(
+        "Go to what belongs to it",
+        ActionId::RelatedQueues,
+        ActionId::RelatedAudit,
+    ),
     HelpSection::new("Lists", ActionId::Filter, ActionId::Copy),
     HelpSection::new("Data", ActionId::Freeze, ActionId::Refresh),
     HelpSection::new("Go", ActionId::Overview, ActionId::PreviousView),
@@ -74,6 +80,11 @@ pub fn key_documentation() -> String {
             );
         }
     }
+    page.push_str(COMMANDS);
+    for verb in VERBS {
+        let line = format!("{} {}", verb.name, verb.takes.replace('|', "\\|"));
+        let _ = writeln!(page, "| `:{}` | {} |", line.trim_end(), verb.help);
+    }
     page.push_str(IN_A_DIALOG);
     page
 }
@@ -98,6 +109,15 @@ const INTRODUCTION: &str = "\
 
 Made from the table of actions. The names in the second column are those of `[console.keys]` in the
 configuration: `redeliver = \"X\"`, several keys as `\"x, F5\"`, a sequence as `\"g r\"`, none as `\"\"`.
+";
+
+const COMMANDS: &str = "
+## Commands
+
+Typed behind `:`, where every action, queue, endpoint and run is found by its name as well.
+
+| command | what it does |
+|---|---|
 ";
 
 const IN_A_DIALOG: &str = "

@@ -1,11 +1,10 @@
 //! Whether an action is possible now, or why not. Asked with every frame: none looks at more than a row.
 
 use super::{ActionId, Reason};
-use crate::console::detail::Subject;
+use crate::console::detail::{DetailTab, Subject};
 use crate::console::state::{Link, State, View};
 use crate::console::table::List;
-use crate::console::detail::DetailTab;
-use crate::console::update::{dead, events, expiring, scope};
+use crate::console::update::{dead, events, expiring, relatives, scope, undo as undoing};
 
 type Possible = Result<(), Reason>;
 
@@ -39,9 +38,89 @@ pub(super) fn open(state: &State) -> Possible {
             Err("it leads nowhere: Tab shows its subscriptions".into())
         }
         Some(detail) => require(detail.leads_to().is_some(), "its endpoint is not known"),
+        None if state.view == View::Overview => require(state.worst().is_some(), "nothing is wrong"),
+        None if state.view == View::Audit => {
+            selected(state)?;
+            require(
+                relatives::of_audit(state).is_some(),
+                "it is about nothing that can be opened",
+            )
+        }
         None if state.view == View::Expiring && state.shows_saves => Err("R puts it back".into()),
         None => selected(state),
     }
+}
+
+pub(super) fn payload_form(state: &State) -> Possible {
+    let tab = state.details.last().map(|detail| detail.tab);
+    let shows = matches!(tab, Some(DetailTab::Messages | DetailTab::Payload));
+    require(shows, "no payload is open")
+}
+
+pub(super) fn related_queues(state: &State) -> Possible {
+    relatives::possible(state, ActionId::RelatedQueues)
+}
+
+pub(super) fn related_endpoint(state: &State) -> Possible {
+    relatives::possible(state, ActionId::RelatedEndpoint)
+}
+
+pub(super) fn related_attempts(state: &State) -> Possible {
+    relatives::possible(state, ActionId::RelatedAttempts)
+}
+
+pub(super) fn related_dead(state: &State) -> Possible {
+    relatives::possible(state, ActionId::RelatedDead)
+}
+
+pub(super) fn related_policy(state: &State) -> Possible {
+    relatives::possible(state, ActionId::RelatedPolicy)
+}
+
+pub(super) fn related_run(state: &State) -> Possible {
+    relatives::possible(state, ActionId::RelatedRun)
+}
+
+pub(super) fn related_audit(state: &State) -> Possible {
+    relatives::possible(state, ActionId::RelatedAudit)
+}
+
+pub(super) fn go_back(state: &State) -> Possible {
+    require(state.trail.has_behind(), "there is no place before this one")
+}
+
+pub(super) fn go_forward(state: &State) -> Possible {
+    require(state.trail.has_ahead(), "there is no place after this one")
+}
+
+pub(super) fn copy_command(state: &State) -> Possible {
+    require(crate::console::link::command(state).is_some(), "no command prints this")
+}
+
+pub(super) fn undo(state: &State) -> Possible {
+    writable(state)?;
+    undoing::possible(state)
+}
+
+/// What cannot be undone is not done on old numbers.
+pub(super) fn purge(state: &State) -> Possible {
+    mutate(state, ActionId::Purge)?;
+    fresh(state)
+}
+
+fn fresh(state: &State) -> Possible {
+    if let Some(at) = state.frozen_at {
+        let span = state.now.since(at).as_secs();
+        return Err(format!("what is shown is frozen since {span} s: look at it live first").into());
+    }
+    let broken = state
+        .snapshot
+        .as_ref()
+        .is_none_or(|snapshot| snapshot.broker.problem.is_some() || snapshot.store.problem.is_some());
+    if broken || !state.is_live() {
+        return Err("what is shown is old: messages are not removed on old numbers".into());
+    }
+    Ok(())
 }
 
 pub(super) fn back(state: &State) -> Possible {

@@ -13,6 +13,7 @@ mod tests;
 use std::borrow::Cow;
 
 pub use self::documentation::{HelpSection, help_sections, key_documentation};
+pub(super) use self::enabled::no_list;
 pub use self::specs::ACTIONS;
 use super::state::{State, View};
 
@@ -130,6 +131,36 @@ pub enum ActionId {
     CancelRun,
     /// Put back what a run discarded.
     RestoreLetters,
+    /// The line that finds and does anything by its name.
+    Palette,
+    /// Where the operator was before.
+    GoBack,
+    /// Forward again.
+    GoForward,
+    /// The queues of what is in front.
+    RelatedQueues,
+    /// Its endpoint.
+    RelatedEndpoint,
+    /// Its attempts.
+    RelatedAttempts,
+    /// Its dead letters.
+    RelatedDead,
+    /// Its retry policy.
+    RelatedPolicy,
+    /// Its run.
+    RelatedRun,
+    /// What the audit says of it.
+    RelatedAudit,
+    /// The command that prints the same.
+    CopyCommand,
+    /// Choose, order and sort columns.
+    Columns,
+    /// How payloads are shown.
+    PayloadForm,
+    /// Remove every message of a queue.
+    Purge,
+    /// Undo what was done last.
+    Undo,
     /// Make events due now; dead ones get their whole budget back.
     RetryEvents,
     /// The same for everything that the filter matches.

@@ -19,6 +19,8 @@ const DEAD: Context = Context::Views(&[View::Dead]);
 const RUNS: Context = Context::Views(&[View::Runs]);
 const DELIVERY: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
 const OPENED: Context = Context::Views(&[
+    View::Overview,
+    View::Audit,
     View::Queues,
     View::Endpoints,
     View::Retries,
@@ -33,6 +35,7 @@ const EVENTS: Context = Context::Views(&[View::Events]);
 const POLICIES: Context = Context::Views(&[View::Policies]);
 const POLICY_OF: Context = Context::Views(&[View::Policies, View::Endpoints]);
 const QUEUES: Context = Context::Views(&[View::Queues, View::Retries]);
+const PAYLOADS: Context = Context::Views(&[View::Queues, View::Dead]);
 const ENDPOINTS: Context = Context::Views(&[View::Endpoints]);
 
 /// Every action, once.
@@ -62,6 +65,12 @@ pub const ACTIONS: &[ActionSpec] = &[
         .help("Send nothing to the selected or marked endpoints until somebody redelivers.")
         .mutates_in(ENDPOINTS, may::disable)
         .hinted(),
+    ActionSpec::new(ActionId::Purge, "purge", "purge", &["X"])
+        .help("Remove every message of the selected queue; they are lost. Its name is typed to confirm, and old numbers are not enough.")
+        .destroys_in(QUEUES, may::purge),
+    ActionSpec::new(ActionId::Undo, "undo", "undo", &["Z"])
+        .help("Undo what was done last here, where that is possible; else say why it is not.")
+        .mutates_in(Context::Everywhere, may::undo),
     ActionSpec::new(ActionId::EditPolicy, "edit_policy", "edit policy", &["E"])
         .help("Write the retry policy of the selected row or endpoint: checked and drawn as it is typed, and what it does to what waits is shown before it is saved.")
         .mutates_in(POLICY_OF, may::edit_policy)
@@ -182,6 +191,31 @@ pub const ACTIONS: &[ActionSpec] = &[
         .help("Look at the first messages of the open queue. They are given back in place, and the broker notes that they were looked at.")
         .offered(QUEUES, may::browse)
         .hinted(),
+    ActionSpec::new(ActionId::PayloadForm, "payload_form", "as text, bytes", &["x"])
+        .help("Show payloads set out, as they came, or as bytes.")
+        .offered(PAYLOADS, may::payload_form)
+        .hinted(),
+    ActionSpec::new(ActionId::RelatedQueues, "related_queues", "its queues", &["o q"])
+        .help("Go to the queues of the endpoint of what is in front.")
+        .when(may::related_queues),
+    ActionSpec::new(ActionId::RelatedEndpoint, "related_endpoint", "its endpoint", &["o e"])
+        .help("Open the endpoint of what is in front.")
+        .when(may::related_endpoint),
+    ActionSpec::new(ActionId::RelatedAttempts, "related_attempts", "its attempts", &["o a"])
+        .help("Open the attempts of what is in front.")
+        .when(may::related_attempts),
+    ActionSpec::new(ActionId::RelatedDead, "related_dead", "its dead letters", &["o d"])
+        .help("Go to the dead letters of what is in front.")
+        .when(may::related_dead),
+    ActionSpec::new(ActionId::RelatedPolicy, "related_policy", "its policy", &["o p"])
+        .help("Open the retry policy of what is in front.")
+        .when(may::related_policy),
+    ActionSpec::new(ActionId::RelatedRun, "related_run", "its run", &["o r"])
+        .help("Open the run that the line of the audit is about.")
+        .when(may::related_run),
+    ActionSpec::new(ActionId::RelatedAudit, "related_audit", "its audit", &["o h"])
+        .help("Go to what was done with what is in front, by whom and why.")
+        .when(may::related_audit),
     ActionSpec::new(ActionId::Filter, "filter", "filter", &["/"])
         .help("Type a filter, such as: depth > 100 and state = parked. A single word is looked for in the names.")
         .offered(LISTS, may::list)
@@ -207,6 +241,12 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::SortReverse, "sort_reverse", "reverse", &["S"])
         .help("Turn the order round.")
         .offered(LISTS, may::list),
+    ActionSpec::new(ActionId::Columns, "columns", "columns", &["t"])
+        .help("Choose which columns are shown, in which order, and by which of them the list is sorted.")
+        .offered(LISTS, may::list),
+    ActionSpec::new(ActionId::CopyCommand, "copy_command", "copy command", &["C"])
+        .help("Copy the command that prints what is in front, for a shell, a ticket or a runbook.")
+        .when(may::copy_command),
     ActionSpec::new(ActionId::Copy, "copy", "copy", &["c"])
         .help("Copy what the selected row is about to the clipboard: the name of the queue, the URL of the endpoint.")
         .offered(LISTS, may::copy)
@@ -233,6 +273,15 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::Audit, "audit", "audit", &["8"])
         .help("Go to the audit: who did what, why, and with what result."),
     ActionSpec::new(ActionId::Log, "log", "log", &["9"]).help("Go to what was done here and what happened."),
+    ActionSpec::new(ActionId::Palette, "palette", "go to, do", &[":"])
+        .help("Find and do anything by its name: actions, views, queues, endpoints, runs; and commands such as write, profile, theme, export.")
+        .hinted(),
+    ActionSpec::new(ActionId::GoBack, "go_back", "back there", &["[", "Alt+Left"])
+        .help("Go back to where you were.")
+        .when(may::go_back),
+    ActionSpec::new(ActionId::GoForward, "go_forward", "forward", &["]", "Alt+Right"])
+        .help("Go forward again.")
+        .when(may::go_forward),
     ActionSpec::new(ActionId::Events, "events", "events", &["0"])
         .help("Go to the event table: types with what is dead and due, why events are there, events."),
     ActionSpec::new(ActionId::Expiring, "expiring", "expiring", &["-"])

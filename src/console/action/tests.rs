@@ -52,6 +52,8 @@ fn what_changes_something_is_on_a_capital_letter_that_means_nothing_elsewhere() 
         ActionId::Resume,
         ActionId::Test,
         ActionId::Disable,
+        ActionId::Purge,
+        ActionId::Undo,
         ActionId::EditPolicy,
         ActionId::UnsetPolicy,
         ActionId::RestorePolicy,

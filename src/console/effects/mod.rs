@@ -8,6 +8,7 @@ mod arrange;
 mod events;
 mod feed;
 mod look;
+mod save;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use self::arrange::Arranger;
 use super::runtime::Input;
 use super::{Effect, Event};
 use crate::ambient::{self, Clock};
+use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
 use crate::engine::{Access, Answer, Command, Done, Engine, Plan, Query};
@@ -50,6 +52,24 @@ pub struct Actor {
     pub name: String,
     /// Why.
     pub reason: Option<String>,
+    /// Whether a time for changes can be opened.
+    pub window: bool,
+}
+
+impl Actor {
+    /// Opens the time for changes, where that is possible, or closes it.
+    fn open(&mut self, window: Option<(Timestamp, String)>) {
+        if !self.window {
+            return;
+        }
+        match window {
+            Some((until, reason)) => {
+                self.access = Access::Until(until);
+                self.reason = Some(reason);
+            }
+            None => self.access = Access::ReadOnly,
+        }
+    }
 }
 
 /// Carries effects out.
@@ -110,9 +130,24 @@ impl Executor {
                     older.abort();
                 }
             }
+            Effect::Find(job) => {
+                let inputs = self.inputs.clone();
+                tokio::task::spawn_blocking(move || inputs.blocking_send(Event::Found(job.run()).into()));
+            }
+            Effect::Save(job) => {
+                let inputs = self.inputs.clone();
+                tokio::task::spawn_blocking(move || inputs.blocking_send(Event::Saved(save::write(&job)).into()));
+            }
+            Effect::Window(window) => self.actor.open(window),
             Effect::Plan { request, commands } => self.plan(request, commands),
             Effect::Execute { request, plans } => self.execute(request, plans),
-            Effect::Copy(_) | Effect::Edit(_) | Effect::Suspend | Effect::Quit => {}
+            Effect::Copy(_)
+            | Effect::Screen { .. }
+            | Effect::Theme(_)
+            | Effect::Profile(_)
+            | Effect::Edit(_)
+            | Effect::Suspend
+            | Effect::Quit => {}
         }
     }
 
@@ -237,6 +272,7 @@ mod tests {
             access,
             name: "test".to_owned(),
             reason: None,
+            window: false,
         };
         (Executor::new(Arc::default(), actor, inputs, Clock::system()), receiver)
     }

@@ -90,8 +90,13 @@ pub fn check(theme: Option<&str>, keys: &BTreeMap<String, String>) -> Result<(),
     Ok(())
 }
 
-/// Shows the console until the operator leaves, a signal ends it, or `stop`.
-pub async fn run(connect: Connect, settings: ConsoleSettings, stop: CancellationToken) -> Result<(), ConsoleError> {
+/// Shows the console until the operator leaves, a signal ends it, or `stop`. Answers the profile to go on with,
+/// where another one was asked for.
+pub async fn run(
+    connect: Connect,
+    settings: ConsoleSettings,
+    stop: CancellationToken,
+) -> Result<Option<String>, ConsoleError> {
     run_with_view(view, connect, settings, stop).await
 }
 
@@ -101,10 +106,11 @@ pub async fn run_with_view(
     connect: Connect,
     settings: ConsoleSettings,
     stop: CancellationToken,
-) -> Result<(), ConsoleError> {
+) -> Result<Option<String>, ConsoleError> {
     let clock = Clock::system();
     let choice = theme(&settings)?;
     let mut state = first_state(&settings, terminal::size(), &clock)?;
+    state.themes = Sources::of_user().names();
     if let Some(notice) = choice.notice {
         say(&mut state, notice);
     }
@@ -157,6 +163,7 @@ impl Session {
             access: settings.access,
             name: settings.actor.clone(),
             reason: settings.reason.clone(),
+            window: settings.profiles.window,
         };
         let executor = Executor::new(Arc::clone(&link), actor, inputs, clock);
         Ok(Self {
@@ -178,7 +185,7 @@ impl Session {
         screen: Screen<std::fs::File>,
         terminal: Terminal,
         stop: CancellationToken,
-    ) -> Result<(), ConsoleError> {
+    ) -> Result<Option<String>, ConsoleError> {
         let mut shown = Shown::on_thread(screen, terminal, self.executor, self.end.clone())?;
         let (mut screen_ended, mut link_ended) = (None, None);
         tokio::select! {
@@ -210,8 +217,8 @@ impl Session {
         };
         match screen_ended {
             Some(Err(panic)) => std::panic::resume_unwind(panic),
-            Some(Ok(shown)) => shown.and(finished),
-            None => finished,
+            Some(Ok(shown)) => finished.and(shown),
+            None => finished.map(|()| None),
         }
     }
 }
@@ -293,7 +300,10 @@ fn first_state(settings: &ConsoleSettings, (columns, rows): (u16, u16), clock: &
 /// The theme that was asked for, as far as the terminal can show it.
 fn theme(settings: &ConsoleSettings) -> Result<Choice, ConsoleError> {
     let depth = Depth::detect(&io::stdout());
-    Ok(theme::choose(&Sources::of_user(), settings.theme.as_deref(), depth)?)
+    let ground = std::env::var("COLORFGBG").ok();
+    let is_light = depth > Depth::Ansi16 && theme::has_light_ground(ground.as_deref());
+    let name = settings.theme.as_deref().or(is_light.then_some("light"));
+    Ok(theme::choose(&Sources::of_user(), name, depth)?)
 }
 
 /// Something to know from the start.

@@ -10,13 +10,15 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Position;
+use ratatui::layout::{Position, Rect};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::Clock;
-use crate::console::effect::EditJob;
+use crate::console::effect::{Content, EditJob, Picture, SaveJob};
 use crate::console::painter::Painter;
+use crate::console::picture;
+use crate::console::theme::{Depth, Sources, choose};
 use crate::console::{Effect, Event, State, Theme, clipboard, update};
 
 /// The least time between two frames.
@@ -76,6 +78,8 @@ pub struct Screen<W> {
     pub state: State,
     /// What an editor is wanted for.
     pub editing: Option<EditJob>,
+    /// The profile to go on with when the screen has ended.
+    pub next_profile: Option<String>,
     theme: Theme,
     view: ViewFunction,
     painter: Painter<W>,
@@ -106,6 +110,7 @@ impl<W: Write> Screen<W> {
         Self {
             state,
             editing: None,
+            next_profile: None,
             theme,
             view,
             painter: Painter::new(out),
@@ -262,6 +267,33 @@ impl<W: Write> Screen<W> {
         }
     }
 
+    /// What the screen shows, as a text that can be kept.
+    fn picture(&self, how: Picture) -> String {
+        let (width, height) = self.state.size;
+        let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+        let _ = (self.view)(&self.state, &self.theme, &mut buffer);
+        match how {
+            Picture::Text => picture::text(&buffer),
+            Picture::Svg => picture::svg(&buffer, "redrive"),
+        }
+    }
+
+    /// Uses another theme, as far as the terminal can show it.
+    fn retheme(&mut self, name: &str) {
+        let result = match choose(&Sources::of_user(), Some(name), Depth::detect(&io::stdout())) {
+            Ok(choice) => {
+                let said = choice
+                    .notice
+                    .unwrap_or_else(|| format!("theme {}", choice.theme.name()));
+                self.theme = choice.theme;
+                Ok(said)
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        let _ = update(&mut self.state, self.clock.now(), Event::Themed(result));
+        self.dirty = Dirty::Yes;
+    }
+
     fn happen(&mut self, event: Event, carry_out: &mut (dyn FnMut(Effect) + Send)) -> io::Result<Option<Pause>> {
         let dirty = if matches!(event, Event::Engine(_)) {
             Dirty::Background
@@ -279,10 +311,22 @@ impl<W: Write> Screen<W> {
                     pause = Some(Pause::Edit);
                 }
                 Effect::Quit => return Ok(Some(Pause::Quit)),
+                Effect::Profile(name) => {
+                    self.next_profile = Some(name);
+                    return Ok(Some(Pause::Quit));
+                }
+                Effect::Theme(name) => self.retheme(&name),
+                Effect::Screen { picture, path } => {
+                    let content = Content::Text(self.picture(picture));
+                    carry_out(Effect::Save(SaveJob { path, content }));
+                }
                 Effect::Refresh
                 | Effect::Arrange(_)
                 | Effect::Look(_)
                 | Effect::Feed(_)
+                | Effect::Find(_)
+                | Effect::Save(_)
+                | Effect::Window(_)
                 | Effect::Plan { .. }
                 | Effect::Execute { .. } => carry_out(effect),
             }

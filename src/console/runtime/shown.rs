@@ -20,9 +20,12 @@ const FOREGROUND_LOOK: Duration = Duration::from_millis(500);
 /// Told where a suspended console would stay suspended.
 const NO_SHELL: &str = "not suspended: no shell with job control started this, so nobody would continue it";
 
+/// The profile to go on with.
+type Next = Option<String>;
+
 /// The loop on its thread.
 pub(super) struct Shown {
-    result: oneshot::Receiver<Result<(), ConsoleError>>,
+    result: oneshot::Receiver<Result<Next, ConsoleError>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -49,13 +52,13 @@ impl Shown {
     }
 
     /// How it ended; `Err`: with this panic.
-    pub(super) async fn ended(&mut self) -> thread::Result<Result<(), ConsoleError>> {
+    pub(super) async fn ended(&mut self) -> thread::Result<Result<Next, ConsoleError>> {
         if let Ok(result) = (&mut self.result).await {
             return Ok(result);
         }
         match self.thread.take().map(thread::JoinHandle::join) {
             Some(Err(panic)) => Err(panic),
-            Some(Ok(())) | None => Ok(Ok(())),
+            Some(Ok(())) | None => Ok(Ok(None)),
         }
     }
 }
@@ -66,12 +69,12 @@ async fn drive(
     mut terminal: Terminal,
     mut executor: Executor,
     end: CancellationToken,
-) -> Result<(), ConsoleError> {
+) -> Result<Next, ConsoleError> {
     let mut carry_out = |effect| executor.carry_out(effect);
     loop {
         let paused = screen.run(&end, &mut carry_out).await;
         let done = match paused {
-            Ok(Pause::Quit | Pause::Stopped) => return Ok(()),
+            Ok(Pause::Quit | Pause::Stopped) => return Ok(screen.next_profile.take()),
             Ok(Pause::KeyCodes) => terminal.use_key_codes(),
             Ok(Pause::Suspend) if terminal::can_suspend() => {
                 terminal::give_back();
@@ -91,7 +94,7 @@ async fn drive(
         };
         match done {
             Ok(()) => {}
-            Err(error) if is_gone(&error) => return Ok(()),
+            Err(error) if is_gone(&error) => return Ok(None),
             Err(error) => return Err(ConsoleError::Terminal(error)),
         }
     }

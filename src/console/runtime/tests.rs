@@ -56,6 +56,7 @@ impl Rig {
             actor: "test".to_owned(),
             reason: None,
             deliver: Deliver::Never,
+            profiles: crate::console::settings::Profiles::default(),
         };
         let clock = Clock::system();
         let state = first_state(&settings, (80, 24), &clock).unwrap();

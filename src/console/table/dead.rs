@@ -6,11 +6,13 @@ use std::cmp::Ordering;
 use super::ColumnWidth::Fixed;
 use super::columns::{count, fill, text, time};
 use super::{ArrangeJob, Column, Job, Row};
+use crate::console::export::{self, Record};
 use crate::domain::dead_letter::{DeadLetter, DeadLetterId};
 use crate::domain::filter::{Field, FieldValue};
 use crate::domain::time::Timestamp;
 use crate::engine::dead::DeadGroup;
 use crate::engine::snapshot::DEAD_FIELDS;
+use crate::wire;
 
 impl Row for DeadGroup {
     type Id = String;
@@ -47,6 +49,10 @@ impl Row for DeadGroup {
     /// The engine filters them.
     fn field(&self, _: &str, _: Timestamp) -> FieldValue<'_> {
         FieldValue::Missing
+    }
+
+    fn record(&self, _: Timestamp) -> Record {
+        export::of(&wire::dead::Group::from(self))
     }
 }
 
@@ -95,5 +101,9 @@ impl Row for DeadLetter {
     /// The engine filters them.
     fn field(&self, _: &str, _: Timestamp) -> FieldValue<'_> {
         FieldValue::Missing
+    }
+
+    fn record(&self, _: Timestamp) -> Record {
+        export::of(&wire::dead::DeadLetter::from(self))
     }
 }

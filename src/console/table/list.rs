@@ -1,13 +1,21 @@
 //! Moving in a list: what every list does, whatever its rows.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{BeforeFilter, INLINE_MAX, Job, ListFilter, MarkCounts, Order, Row, Sort, Table, arrange};
+use super::{
+    BeforeFilter, ColumnChoice, ColumnInfo, Completion, INLINE_MAX, Job, ListFilter, MarkCounts, Order, Row, Sort,
+    Table, arrange, complete,
+};
 use crate::console::Effect;
+use crate::console::export::{Records, Shown};
+use crate::domain::filter::FieldValue;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::Snapshot;
+
+/// More different values than this are no help.
+const VALUES_MAX: usize = 40;
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +56,22 @@ pub trait List {
     fn sort_next(&mut self);
     /// Turns the order round.
     fn sort_reverse(&mut self);
+    /// Every column in its place.
+    fn columns(&self) -> Vec<ColumnInfo>;
+    /// Shows or hides the column at a place.
+    fn column_toggle(&mut self, place: usize);
+    /// Moves the column at a place; answers where it is then.
+    fn column_move(&mut self, place: usize, by: isize) -> usize;
+    /// Every column, as the list opens with them.
+    fn columns_reset(&mut self);
+    /// Sorts by the column of that name, in its own direction or the other way; false: there is none.
+    fn sort_by(&mut self, name: &str, other_way: bool) -> bool;
+    /// The column that is sorted by, and whether the greatest comes first; `None`: as the list opens.
+    fn sorted_by(&self) -> Option<(&'static str, bool)>;
+    /// What the filter line could go on with where its cursor is.
+    fn completion(&self, text: &str, cursor: usize, now: Timestamp) -> Completion;
+    /// The rows that are shown, for a file.
+    fn records(&self, now: Timestamp) -> Arc<dyn Records>;
     /// Marks or unmarks the selected row.
     fn mark(&mut self);
     /// Marks from the last mark to the selected row.
@@ -84,6 +108,7 @@ impl<R: Row> Default for Table<R> {
             cursor: 0,
             offset: 0,
             page: 1,
+            columns: ColumnChoice::all(R::COLUMNS.len()),
             column_offset: 0,
             moved: false,
             marks: HashSet::new(),
@@ -154,6 +179,22 @@ impl<R: Row> Table<R> {
 
     pub(super) fn position(&self, id: &R::Id) -> Option<usize> {
         self.shown_rows().position(|row| row.id() == *id)
+    }
+
+    /// The values that a field of text has, where they are few.
+    fn values(&self, field: &str, now: Timestamp) -> Vec<String> {
+        let mut values: BTreeSet<String> = BTreeSet::new();
+        for row in self.rows.iter().take(INLINE_MAX) {
+            match row.field(field, now) {
+                FieldValue::Text(text) => values.insert(text.into_owned()),
+                FieldValue::Words(words) => values.insert(words.first().copied().unwrap_or_default().to_owned()),
+                FieldValue::Missing | FieldValue::Number(_) | FieldValue::Duration(_) | FieldValue::Bool(_) => false,
+            };
+            if values.len() > VALUES_MAX {
+                return Vec::new();
+            }
+        }
+        values.into_iter().collect()
     }
 
     fn select(&mut self, position: usize) {
@@ -232,7 +273,7 @@ impl<R: Row> List for Table<R> {
     }
 
     fn shift(&mut self, by: isize) {
-        let movable = R::COLUMNS.iter().filter(|column| column.drop_rank > 0).count();
+        let movable = self.columns.shown().count();
         self.column_offset = self
             .column_offset
             .saturating_add_signed(by)
@@ -247,6 +288,62 @@ impl<R: Row> List for Table<R> {
 
     fn sort_reverse(&mut self) {
         self.sort.descending = !self.sort.descending;
+    }
+
+    fn columns(&self) -> Vec<ColumnInfo> {
+        let info = |(index, shown): (usize, bool)| {
+            let column = R::COLUMNS.get(index)?;
+            let sorted = (self.sort.column == index).then_some(self.sort.descending == column.greatest_first);
+            Some(ColumnInfo {
+                name: column.name,
+                title: column.title,
+                shown,
+                sorted,
+            })
+        };
+        self.columns.iter().filter_map(info).collect()
+    }
+
+    fn column_toggle(&mut self, place: usize) {
+        self.columns.toggle(place);
+    }
+
+    fn column_move(&mut self, place: usize, by: isize) -> usize {
+        self.columns.move_by(place, by)
+    }
+
+    fn columns_reset(&mut self) {
+        self.columns = ColumnChoice::all(R::COLUMNS.len());
+    }
+
+    fn sort_by(&mut self, name: &str, other_way: bool) -> bool {
+        let found = R::COLUMNS.iter().position(|column| column.name == name);
+        if let Some(column) = found {
+            let greatest_first = R::COLUMNS.get(column).is_some_and(|column| column.greatest_first);
+            self.sort = Sort {
+                column,
+                descending: greatest_first != other_way,
+            };
+        }
+        found.is_some()
+    }
+
+    fn sorted_by(&self) -> Option<(&'static str, bool)> {
+        let opens_with = Self::default().sort;
+        let column = R::COLUMNS.get(self.sort.column).filter(|_| self.sort != opens_with)?;
+        Some((column.name, self.sort.descending))
+    }
+
+    fn completion(&self, text: &str, cursor: usize, now: Timestamp) -> Completion {
+        complete(text, cursor, R::FIELDS, |field| self.values(field, now))
+    }
+
+    fn records(&self, now: Timestamp) -> Arc<dyn Records> {
+        Arc::new(Shown {
+            rows: Arc::clone(&self.rows),
+            order: Arc::clone(&self.order),
+            now,
+        })
     }
 
     fn mark(&mut self) {

@@ -7,7 +7,9 @@
 
 mod arrange;
 mod audit;
+mod choice;
 mod columns;
+mod complete;
 mod dead;
 mod events;
 mod expiring;
@@ -27,11 +29,14 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 pub use self::arrange::arrange;
+pub use self::choice::{ColumnChoice, ColumnInfo};
+pub use self::complete::{Completion, complete};
 pub(super) use self::events::due;
 pub use self::filter::ListFilter;
 pub use self::list::{End, List};
 pub use self::marks::{MarkCounts, Marked};
 use super::events::{GroupRow, TypeRow};
+use super::export::{self, Record};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::event::Event;
 use crate::domain::filter::{Field, FieldValue, Filter};
@@ -83,6 +88,12 @@ pub trait Row: Debug + Send + Sync + Sized + 'static {
 
     /// The value of a field at this time; anything unknown is missing.
     fn field(&self, name: &str, now: Timestamp) -> FieldValue<'_>;
+
+    /// What is known of it, for other programs.
+    #[must_use]
+    fn record(&self, now: Timestamp) -> Record {
+        export::by_fields(self, now)
+    }
 }
 
 /// A column of a list.
@@ -161,6 +172,8 @@ pub struct Table<R: Row> {
     pub offset: usize,
     /// Rows on the screen when it was last laid out.
     pub page: usize,
+    /// Which columns are shown, in which order.
+    pub columns: ColumnChoice,
     /// First column on the screen behind those that always stay.
     pub column_offset: usize,
     /// Marked rows.

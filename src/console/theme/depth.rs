@@ -42,6 +42,13 @@ impl Depth {
     }
 }
 
+/// Whether the terminal says by `COLORFGBG` (foreground;background) that its ground is light.
+#[must_use]
+pub fn has_light_ground(variable: Option<&str>) -> bool {
+    let ground = variable.and_then(|text| text.rsplit(';').next()?.parse::<u8>().ok());
+    matches!(ground, Some(7 | 9..=15))
+}
+
 /// A theme that the terminal can show.
 #[derive(Clone, Debug)]
 pub struct Choice {

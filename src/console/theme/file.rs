@@ -58,6 +58,8 @@ const MODIFIERS: &[(&str, Modifier)] = &[
 pub(super) struct ThemeFile {
     /// The theme that says what this one leaves out.
     pub(super) inherits: Option<String>,
+    /// Whether only characters that every terminal has are shown.
+    pub(super) ascii: Option<bool>,
     /// The roles that it sets.
     pub(super) styles: BTreeMap<Role, Style>,
 }
@@ -74,7 +76,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<ThemeFile, ThemeError> {
             format!("line {line} is no TOML: {}", show(error.message(), SHOWN_MAX)),
         )
     })?;
-    reader.known_keys(&table, "", &["inherits", "palette", "roles"])?;
+    reader.known_keys(&table, "", &["inherits", "palette", "roles", "ascii"])?;
     let palette = reader.palette(table.get("palette"))?;
     Ok(ThemeFile {
         inherits: table
@@ -82,6 +84,10 @@ pub(super) fn parse(file: &str, text: &str) -> Result<ThemeFile, ThemeError> {
             .map(|value| reader.text(value, "inherits"))
             .transpose()?
             .map(str::to_owned),
+        ascii: table
+            .get("ascii")
+            .map(|value| reader.flag(value, "ascii"))
+            .transpose()?,
         styles: reader.roles(table.get("roles"), &palette)?,
     })
 }

@@ -13,7 +13,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
-pub use depth::{Choice, Depth, choose};
+pub use depth::{Choice, Depth, choose, has_light_ground};
 pub use error::ThemeError;
 pub use role::Role;
 pub use sources::{FILE_BYTES_MAX, Sources};
@@ -25,6 +25,7 @@ use ratatui::style::{Color, Modifier, Style};
 pub struct Theme {
     name: String,
     depth: Depth,
+    ascii: bool,
     styles: Vec<Style>,
 }
 
@@ -33,6 +34,7 @@ impl Theme {
         Self {
             name: name.to_owned(),
             depth: Depth::TrueColour,
+            ascii: false,
             styles: Role::ALL.iter().map(|role| style(*role)).collect(),
         }
     }
@@ -49,6 +51,12 @@ impl Theme {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether only characters that every terminal has are shown.
+    #[must_use]
+    pub const fn is_ascii(&self) -> bool {
+        self.ascii
     }
 
     /// How something of this meaning looks.
@@ -83,6 +91,7 @@ impl Theme {
         };
         Self {
             depth: Depth::NoColour,
+            ascii: self.ascii,
             ..Self::new(&self.name, plain)
         }
     }
@@ -100,7 +109,9 @@ impl Theme {
         self.with_depth(depth)
     }
 
-    fn needs_more_than_16(&self) -> bool {
+    /// Whether it has colours that a terminal of sixteen cannot show.
+    #[must_use]
+    pub fn needs_more_than_16(&self) -> bool {
         let more = |colour: Option<Color>| matches!(colour, Some(Color::Rgb(..) | Color::Indexed(_)));
         self.styles.iter().any(|style| more(style.fg) || more(style.bg))
     }

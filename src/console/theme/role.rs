@@ -49,6 +49,12 @@ roles! {
     TextMuted = "text.muted", DIM;
     /// A number that is older than it should be.
     TextStale = "text.stale", DIM;
+    /// A name in a payload.
+    TextKey = "text.key", BOLD;
+    /// A text in a payload.
+    TextString = "text.string", PLAIN;
+    /// A number or a word in a payload.
+    TextNumber = "text.number", PLAIN;
     /// What a part of the screen is called, and the sentence that matters.
     Title = "title", BOLD;
     /// The line that says where this is.

@@ -26,8 +26,16 @@ const SHOWN_MAX: usize = 80;
 /// The program's own, by name.
 const BUILTIN: &[(&str, &str)] = &[
     ("ansi16", include_str!("../../../themes/ansi16.toml")),
+    ("ascii", include_str!("../../../themes/ascii.toml")),
+    ("colour_blind", include_str!("../../../themes/colour_blind.toml")),
     ("dark", include_str!("../../../themes/dark.toml")),
+    ("dracula", include_str!("../../../themes/dracula.toml")),
+    ("gruvbox", include_str!("../../../themes/gruvbox.toml")),
+    ("high_contrast", include_str!("../../../themes/high_contrast.toml")),
     ("light", include_str!("../../../themes/light.toml")),
+    ("nord", include_str!("../../../themes/nord.toml")),
+    ("solarized_dark", include_str!("../../../themes/solarized_dark.toml")),
+    ("solarized_light", include_str!("../../../themes/solarized_light.toml")),
 ];
 
 /// The texts of all themes.
@@ -74,12 +82,38 @@ impl Sources {
         sources
     }
 
+    /// Adds a file that is named by its path, under the name that it would have; `None`: it is no such path.
+    pub fn add_file(&mut self, path: &Path) -> Option<String> {
+        let is_path = path.extension().is_some_and(|extension| extension == "toml");
+        let name = path.file_stem().filter(|_| is_path)?.to_str()?.to_owned();
+        self.add(&name, &path.to_string_lossy(), read_bounded(path));
+        Some(name)
+    }
+
+    /// Where the theme of that name comes from: the program, or a file; safe to show.
+    #[must_use]
+    pub fn origin(&self, name: &str) -> String {
+        match self.files.get(name) {
+            Some((file, _)) => show(file, SHOWN_MAX),
+            None => "redrive".to_owned(),
+        }
+    }
+
+    /// The name of each.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let own = self.files.keys().map(String::as_str);
+        let names: BTreeSet<&str> = BUILTIN.iter().map(|(name, _)| *name).chain(own).collect();
+        names.into_iter().map(|name| show(name, SHOWN_MAX)).collect()
+    }
+
     /// The theme of that name, with everything that it inherits.
     ///
     /// # Errors
     /// No such theme, with the nearest name; or what is wrong with its file, or with one it inherits from.
     pub fn find(&self, name: &str) -> Result<Theme, ThemeError> {
         let mut styles = BTreeMap::new();
+        let mut ascii = None;
         let mut seen = BTreeSet::new();
         let mut next = Some((name.to_owned(), None));
         while let Some((name, heir)) = next {
@@ -99,12 +133,16 @@ impl Sources {
                     "inherits from itself; let it inherit from dark".to_owned(),
                 ));
             }
+            ascii = ascii.or(parsed.ascii);
             for (role, style) in parsed.styles {
                 styles.entry(role).or_insert(style);
             }
             next = parsed.inherits.map(|parent| (parent, Some(file)));
         }
-        Ok(Theme::new(name, |role| look_up(&styles, role)))
+        Ok(Theme {
+            ascii: ascii.unwrap_or(false),
+            ..Theme::new(name, |role| look_up(&styles, role))
+        })
     }
 
     fn parse(&self, name: &str, own: bool, heir: Option<&str>) -> Result<(String, ThemeFile), ThemeError> {

@@ -4,7 +4,21 @@ use ratatui::style::{Color, Modifier, Style};
 
 use super::{Depth, FILE_BYTES_MAX, Role, Sources, Theme, choose};
 
-const OWN: [&str; 3] = ["dark", "light", "ansi16"];
+const OWN: [&str; 10] = [
+    "dark",
+    "light",
+    "ansi16",
+    "high_contrast",
+    "colour_blind",
+    "gruvbox",
+    "nord",
+    "dracula",
+    "solarized_dark",
+    "solarized_light",
+];
+/// What has to be read is at least so far from its ground (WCAG AA), and what stands beside it so far.
+const READABLE: f64 = 4.5;
+const SEEN: f64 = 3.0;
 
 fn with(files: &[(&str, &str)]) -> Sources {
     let mut sources = Sources::builtin();
@@ -39,6 +53,54 @@ fn every_theme_of_the_program_gives_every_role_a_look_of_its_own_kind() {
                     .is_some_and(|bg| Some(bg) != theme.style(Role::Screen).bg),
                 "{name}"
             );
+        }
+    }
+}
+
+/// How far two colours are apart to the eye, from 1 to 21.
+fn contrast(one: Color, other: Color) -> f64 {
+    let channel = |value: u8| {
+        let value = f64::from(value) / 255.0;
+        if value <= 0.039_28 {
+            value / 12.92
+        } else {
+            ((value + 0.055) / 1.055).powf(2.4)
+        }
+    };
+    let brightness = |colour| match colour {
+        Color::Rgb(r, g, b) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b),
+        other => panic!("{other} has no brightness of its own"),
+    };
+    let (a, b) = (brightness(one), brightness(other));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[test]
+fn every_theme_of_its_own_colours_can_be_read_on_its_ground() {
+    for name in OWN.into_iter().filter(|name| *name != "ansi16") {
+        let theme = Theme::builtin(name).unwrap();
+        let ground = theme.style(Role::Screen).bg.unwrap();
+        for role in Role::ALL.iter().copied() {
+            let style = theme.style(role);
+            let Some(ink) = style.fg else { continue };
+            let least = match role {
+                Role::Text
+                | Role::TextMuted
+                | Role::Title
+                | Role::Good
+                | Role::Warning
+                | Role::Bad
+                | Role::Critical => READABLE,
+                _ => SEEN,
+            };
+            let found = contrast(ink, style.bg.unwrap_or(ground));
+            assert!(found >= least, "{name}: {} has {found:.1}", role.name());
+        }
+        let selected = theme.style(Role::Selection).bg.unwrap();
+        for role in [Role::Text, Role::Good, Role::Warning, Role::Bad, Role::Critical] {
+            let ink = theme.style(Role::Selection).fg.or(theme.style(role).fg).unwrap();
+            let found = contrast(ink, selected);
+            assert!(found >= SEEN, "{name}: {} selected has {found:.1}", role.name());
         }
     }
 }
@@ -107,7 +169,7 @@ fn what_is_wrong_is_named_with_file_field_and_nearest_name() {
     refused("roles = 5", "roles is an integer, and must be a table");
     refused(
         "inherit = \"dark\"",
-        "inherit is unknown; possible are inherits, palette, roles (did you mean \"inherits\"?)",
+        "inherit is unknown; possible are inherits, palette, roles, ascii (did you mean \"inherits\"?)",
     );
     refused(
         "inherits = \"drak\"",
@@ -126,8 +188,19 @@ fn an_unknown_name_is_refused_with_the_nearest() {
     let error = with(&[("night", "")]).find("nigth").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is no theme \"nigth\" (did you mean \"night\"?); themes are ansi16, dark, light, night"
+        "there is no theme \"nigth\" (did you mean \"night\"?); themes are ansi16, ascii, colour_blind, dark, dracula, gruvbox, high_contrast, light, night, nord, solarized_dark, solarized_light"
     );
+}
+
+#[test]
+fn a_theme_for_terminals_without_signs_says_so_and_keeps_it_without_colour() {
+    let theme = Theme::builtin("ascii").unwrap();
+    assert!(theme.is_ascii() && !theme.needs_more_than_16() && theme.without_colour().is_ascii());
+    let own = with(&[("mine", "inherits = \"ascii\"\nascii = false")])
+        .find("mine")
+        .unwrap();
+    assert!(!own.is_ascii());
+    refused("ascii = 1", "ascii is an integer, and must be true or false");
 }
 
 #[test]
@@ -176,6 +249,17 @@ fn files_are_read_bounded_and_only_files() {
     assert!(sources.find("folder").unwrap_err().to_string().ends_with("is no file"));
     assert!(sources.find("note").is_err());
     assert!(Sources::read(&directory.path().join("gone")).find("dark").is_ok());
+}
+
+#[test]
+fn a_light_ground_is_believed_where_the_terminal_names_it() {
+    use super::has_light_ground;
+    for light in ["0;15", "0;default;15", "0;7"] {
+        assert!(has_light_ground(Some(light)), "{light}");
+    }
+    for dark in [Some("15;0"), Some("7;8"), Some("15;default"), Some(""), None] {
+        assert!(!has_light_ground(dark), "{dark:?}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::details;
 use super::say::{self, counted};
-use super::{State, events, expiring, feeds, filter, policy, snapshots};
+use super::{State, columns, events, expiring, feeds, filter, palette, policy, relatives, snapshots, trail, verbs};
 use crate::console::Effect;
 use crate::console::action::{ActionId, help_sections};
 use crate::console::detail::Subject;
@@ -51,6 +51,19 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         ActionId::MarkRange => with_list(state, |list| list.mark_range()),
         ActionId::MarkShown => with_list(state, |list| list.mark_shown()),
         ActionId::Unmark => with_list(state, |list| list.unmark()),
+        ActionId::Palette => return palette::open(state),
+        ActionId::GoBack => return trail::back(state),
+        ActionId::GoForward => return trail::forward(state),
+        ActionId::RelatedQueues
+        | ActionId::RelatedEndpoint
+        | ActionId::RelatedAttempts
+        | ActionId::RelatedDead
+        | ActionId::RelatedPolicy
+        | ActionId::RelatedRun
+        | ActionId::RelatedAudit => return relatives::go(state, action),
+        ActionId::PayloadForm => details::next_form(state),
+        ActionId::CopyCommand => return verbs::copy_command(state),
+        ActionId::Columns => columns::open(state),
         ActionId::Help => state.mode = Mode::Help { scroll: 0 },
         ActionId::Open => return details::open(state),
         ActionId::Back => return back(state),
@@ -73,6 +86,8 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         | ActionId::Resume
         | ActionId::Test
         | ActionId::Disable
+        | ActionId::Purge
+        | ActionId::Undo
         | ActionId::EditPolicy
         | ActionId::UnsetPolicy
         | ActionId::RestorePolicy
@@ -153,6 +168,9 @@ fn step(state: &mut State, by: isize) {
     } else if state.view == View::Log {
         let last = state.journal.len().saturating_sub(1);
         state.log_scroll = state.log_scroll.saturating_add_signed(by).min(last);
+    } else {
+        let last = state.worst_of_all().len().saturating_sub(1);
+        state.worst_selected = state.worst_selected.min(last).saturating_add_signed(by).min(last);
     }
 }
 

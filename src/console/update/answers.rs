@@ -1,7 +1,7 @@
 //! What came of a confirmed action: counted as it goes, said once at the end.
 
 use super::say::{self, counted};
-use super::{State, feeds};
+use super::{State, feeds, undo};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Report, Task};
@@ -27,6 +27,7 @@ pub(super) fn executed(state: &mut State, request: u64, item: usize, result: Res
     match result {
         Ok(done) => {
             *well += 1;
+            task.report.done.push(item);
             note(&mut task.report, *done);
         }
         Err(why) => {
@@ -49,6 +50,7 @@ fn finish(state: &mut State, place: usize) -> Vec<Effect> {
     }
     let task = state.tasks.remove(place);
     feeds::hurry(state);
+    undo::note(state, &task);
     let (tone, text) = sentence(&task);
     say::toast(state, tone, &text);
     say::did(state, tone, &text);
@@ -72,7 +74,11 @@ fn note(report: &mut Report, done: Done) {
         Done::Run(run) => report.last = Some(say::name(&run.record.id)),
         Done::Endpoint(view) => report.last = Some(say::url(&view.endpoint.url)),
         Done::Policy(view) => report.last = Some(policy_of(&view.scope)),
-        Done::Purged { queue, .. } | Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
+        Done::Purged { queue, messages } => {
+            report.last = Some(say::name(queue.as_str()));
+            report.purged = Some((say::name(queue.as_str()), messages));
+        }
+        Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
             report.last = Some(say::name(queue.as_str()));
         }
     }
@@ -183,6 +189,14 @@ fn sentence(task: &Task) -> (Tone, String) {
     let many = u64::try_from(well).unwrap_or(u64::MAX);
     let last = report.last.as_deref().filter(|_| well == 1);
     let named = |what: &str| last.map_or_else(|| counted(many, what), str::to_owned);
+    if task.action == ActionId::Purge
+        && let Some((queue, messages)) = &report.purged
+    {
+        return (
+            Tone::Good,
+            format!("purged {queue}: {} removed", counted(*messages, "message")),
+        );
+    }
     let changed = [
         (ActionId::Pause, "paused", "queue"),
         (ActionId::Resume, "resumed", "queue"),
@@ -198,6 +212,8 @@ fn sentence(task: &Task) -> (Tone, String) {
         (ActionId::PauseRun, "paused", "run"),
         (ActionId::ResumeRun, "resumed", "run"),
         (ActionId::CancelRun, "cancelled", "run"),
+        (ActionId::Purge, "purged", "queue"),
+        (ActionId::Undo, "undone:", "action"),
         (ActionId::EventPolicy, "saved", "policy"),
         (ActionId::EditType, "saved", "document"),
         (ActionId::Subscribe, "subscribed", "endpoint"),

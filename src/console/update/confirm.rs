@@ -6,10 +6,10 @@ use crossterm::event::{KeyCode, KeyEventKind, KeyModifiers};
 
 use super::keys::Press;
 use super::scope::{self, Asked};
-use super::{State, edit, events, pace, policy, say};
+use super::{State, edit, events, pace, policy, say, undo};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
-use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, TYPED_FROM, Task};
+use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, TYPED_FROM, TYPED_FROM_PROTECTED, Task};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
 use crate::engine::Plan;
@@ -26,6 +26,9 @@ pub(super) fn ask(state: &mut State, action: ActionId, trigger: KeyCode) -> Vec<
     }
     if action == ActionId::EditLetter {
         return edit::begin(state);
+    }
+    if action == ActionId::Undo {
+        return undo::begin(state, trigger);
     }
     if action == ActionId::RescheduleEvents {
         return events::ask_when(state);
@@ -86,6 +89,7 @@ pub(super) fn close(state: &mut State) {
 /// The plans came, or why there are none. What was closed meanwhile is forgotten.
 pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>, String>) {
     let now = state.now;
+    let protected = state.profiles.protected;
     let Mode::Dialog(dialog) = &mut state.mode else {
         return;
     };
@@ -96,7 +100,7 @@ pub(super) fn planned(state: &mut State, request: u64, result: Result<Vec<Plan>,
         Ok(plans) => {
             dialog.plans = Some(plans);
             dialog.ready_at = Some(now);
-            dialog.friction = friction(dialog);
+            dialog.friction = friction(dialog, protected);
         }
         Err(why) => {
             let text = format!("{}: {why}", spec(dialog.action).title);
@@ -193,7 +197,7 @@ fn is_free_to_answer(state: &State, press: Press) -> bool {
 
 /// Friction grows with what can be lost, then with how much is touched.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other action is about endpoints")]
-fn friction(dialog: &Dialog) -> Friction {
+fn friction(dialog: &Dialog, protected: bool) -> Friction {
     let targets = dialog.targets();
     if dialog.action.is_about_events() {
         return about_events(dialog);
@@ -222,7 +226,8 @@ fn friction(dialog: &Dialog) -> Friction {
         ActionId::PauseRun | ActionId::ResumeRun | ActionId::CancelRun => (targets, "number of runs"),
         _ => (targets, "number of endpoints"),
     };
-    if number >= TYPED_FROM {
+    let from = if protected { TYPED_FROM_PROTECTED } else { TYPED_FROM };
+    if number >= from {
         return Friction::Type {
             what,
             word: number.to_string(),

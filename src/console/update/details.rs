@@ -1,17 +1,21 @@
 //! Open details: looked up when opened, again with every snapshot, closed from the inside out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{State, act, events, snapshots};
+use super::{State, act, events, relatives};
 use crate::console::Effect;
 use crate::console::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
 use crate::console::feed::FedList;
 use crate::console::state::{Mode, View};
 use crate::console::table::{End, List};
 use crate::domain::url::EndpointUrl;
+use crate::engine::dead::DeadGroup;
 
 /// A query that has not answered for so long is asked again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// Details inside each other, at most.
+const DETAILS_MAX: usize = 6;
 /// Lines of the explanation, at most; a text's own lines are counted.
 const LINES_OF_WHY_MAX: usize = 200;
 /// Lines beside the body of a message or an answer.
@@ -55,13 +59,15 @@ pub(super) fn open(state: &mut State) -> Vec<Effect> {
             let row = state.dead_letters.table.selected_row();
             row.map(|row| Subject::Letter(row.id.as_str().to_owned()))
         }
+        View::Overview => state.worst(),
+        View::Audit => relatives::of_audit(state),
         View::Events => events::open(state),
         View::Expiring if state.shows_saves => None,
         View::Expiring => {
             let row = state.expiring.table.selected_row();
             row.map(|row| Subject::Queue(row.name.clone()))
         }
-        View::Overview | View::Audit | View::Log => None,
+        View::Log => None,
     };
     match subject {
         Some(subject) => push(state, subject),
@@ -91,12 +97,32 @@ pub(super) fn close(state: &mut State) -> Vec<Effect> {
 
 /// Shows the letters of the selected group.
 fn open_group(state: &mut State) {
-    let Some(group) = state.dead_groups.table.selected_row().cloned() else {
-        return;
-    };
-    state.dead_letters = FedList::default();
-    state.dead_letters.table.set_page(state.page());
-    state.dead_group = Some(group);
+    let group = state.dead_groups.table.selected_row().cloned();
+    if group.is_some() {
+        set_group(state, group);
+    }
+}
+
+/// Shows the letters of this group, or all groups; the letters of another one are forgotten.
+pub(super) fn set_group(state: &mut State, group: Option<Arc<DeadGroup>>) {
+    let fingerprint = |group: &Option<Arc<DeadGroup>>| group.as_ref().map(|group| group.fingerprint.clone());
+    if fingerprint(&group) != fingerprint(&state.dead_group) && group.is_some() {
+        state.dead_letters = FedList::default();
+        state.dead_letters.table.set_page(state.page());
+    }
+    state.dead_group = group;
+}
+
+/// Goes to the letters of this group.
+pub(super) fn show_group(state: &mut State, group: Arc<DeadGroup>) -> Vec<Effect> {
+    act::go(state, View::Dead);
+    set_group(state, Some(group));
+    Vec::new()
+}
+
+/// Opens a detail, on its view where no other detail is open.
+pub(super) fn open_subject(state: &mut State, subject: Subject) -> Vec<Effect> {
+    push(state, subject)
 }
 
 /// Whether it stays as it was read: looking again would take the message into hand once more.
@@ -191,6 +217,14 @@ pub(super) fn jump(state: &mut State, to: End) {
     step(state, far);
 }
 
+/// Shows payloads in the next form.
+pub(super) fn next_form(state: &mut State) {
+    if let Some(detail) = state.details.last_mut() {
+        detail.form = detail.form.next();
+        detail.scroll = 0;
+    }
+}
+
 /// Opens a detail at one of its parts.
 pub(super) fn open_at(state: &mut State, subject: Subject, tab: DetailTab) -> Vec<Effect> {
     let effects = push(state, subject);
@@ -205,7 +239,14 @@ pub(super) fn show_part(state: &mut State, tab: DetailTab) {
     }
 }
 
+/// What is open already comes to the front again; of very many the outermost goes.
 fn push(state: &mut State, subject: Subject) -> Vec<Effect> {
+    if let Some(place) = state.details.iter().position(|open| open.subject == subject) {
+        state.details.truncate(place);
+    }
+    if state.details.len() >= DETAILS_MAX {
+        state.details.remove(0);
+    }
     let detail = Detail::new(subject, state.now);
     let effects = look(&detail, false);
     state.details.push(detail);
@@ -227,10 +268,8 @@ fn turn_to(detail: &mut Detail, tab: DetailTab) {
 
 /// The queues that deliver to an endpoint, as a filter that can be seen and changed.
 fn queues_of(state: &mut State, url: &EndpointUrl) -> Vec<Effect> {
-    act::go(state, View::Queues);
-    let quoted = url.as_str().replace('\\', "\\\\").replace('"', "\\\"");
-    state.queues.filter_write(&format!("endpoint = \"{quoted}\""));
-    snapshots::arrange_front(state)
+    let expression = format!("endpoint = {}", relatives::quoted(url.as_str()));
+    relatives::filtered(state, View::Queues, &expression)
 }
 
 /// No text has more lines than this; the exact number depends on how it is laid out.

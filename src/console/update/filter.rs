@@ -23,6 +23,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     match (press.key.code, control) {
         (KeyCode::Enter, _) => keep(state),
         (KeyCode::Esc, _) | (KeyCode::Char('c'), true) => restore(state),
+        (KeyCode::Tab, _) => complete(state),
         (code, _) => match request(code, press.key.modifiers) {
             Some(request) => edit(state, &[request]),
             None => Vec::new(),
@@ -57,6 +58,29 @@ fn edit(state: &mut State, requests: &[InputRequest]) -> Vec<Effect> {
         return Vec::new();
     }
     write(state, &text)
+}
+
+/// The word at the cursor becomes the first that it could be.
+fn complete(state: &mut State) -> Vec<Effect> {
+    let now = state.now;
+    let Mode::Filter(input) = &state.mode else {
+        return Vec::new();
+    };
+    let (text, cursor) = (input.value().to_owned(), input.cursor());
+    let found = state
+        .list()
+        .map(|list| list.completion(&text, cursor, now))
+        .unwrap_or_default();
+    let Some(word) = found.words.first() else {
+        return Vec::new();
+    };
+    let back = cursor.saturating_sub(found.from);
+    let typed = std::iter::repeat_n(InputRequest::DeletePrevChar, back);
+    let requests: Vec<InputRequest> = typed
+        .chain(word.chars().map(InputRequest::InsertChar))
+        .chain([InputRequest::InsertChar(' ')])
+        .collect();
+    edit(state, &requests)
 }
 
 fn write(state: &mut State, text: &str) -> Vec<Effect> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossterm::event::{KeyEvent, KeyEventKind};
 use keybinds::{Key, KeyInput};
 
-use super::{State, act, confirm, events, filter, forms, policy, say};
+use super::{State, act, columns, confirm, events, filter, forms, palette, policy, say};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::journal::Tone;
@@ -20,7 +20,7 @@ const BURST_GAP: Duration = Duration::from_millis(20);
 /// So many of them in a row are a burst.
 const BURST_KEYS: u32 = 5;
 /// A sequence that was begun is forgotten after this.
-const SEQUENCE_WITHIN: Duration = Duration::from_secs(2);
+pub(super) const SEQUENCE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A key, and whether it may change something.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,19 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
         Mode::Document(_) => forms::key(state, press),
         Mode::When(_) => events::when_key(state, press),
         Mode::Dialog(_) => confirm::key(state, press),
+        Mode::Palette(_) => palette::key(state, press),
+        Mode::Columns(_) => columns::key(state, press),
         Mode::Help { .. } => help(state, press),
+    }
+}
+
+/// A sequence that was begun does not wait for ever.
+pub(super) fn forget_sequence(state: &mut State) {
+    let old = state
+        .last_key_at
+        .is_some_and(|at| state.now.since(at) >= SEQUENCE_WITHIN);
+    if old {
+        state.pending_keys.clear();
     }
 }
 
@@ -53,6 +65,7 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
 pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
     match state.mode {
         Mode::Filter(_) => filter::paste(state, text),
+        Mode::Palette(_) => palette::paste(state, text),
         Mode::Policy(_) => {
             policy::paste(state, text);
             Vec::new()
@@ -69,7 +82,7 @@ pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
             say::toast(state, Tone::Warning, "pasted text is not taken here: type it");
             Vec::new()
         }
-        Mode::Browse | Mode::Help { .. } => {
+        Mode::Browse | Mode::Columns(_) | Mode::Help { .. } => {
             say::toast(
                 state,
                 Tone::Warning,
@@ -86,9 +99,6 @@ fn pace(state: &mut State, key: KeyEvent) -> Press {
         Some(gap) if gap < BURST_GAP => state.burst.saturating_add(1),
         _ => 1,
     };
-    if gap.is_some_and(|gap| gap > SEQUENCE_WITHIN) {
-        state.pending_keys.clear();
-    }
     state.last_key_at = Some(state.now);
     Press {
         key,
@@ -123,7 +133,8 @@ fn browse(state: &mut State, press: Press) -> Vec<Effect> {
     }
 }
 
-fn try_action(state: &mut State, action: ActionId, press: Press) -> Vec<Effect> {
+/// Does the action, asks for what changes something, or says why it is not possible.
+pub(super) fn try_action(state: &mut State, action: ActionId, press: Press) -> Vec<Effect> {
     let spec = spec(action);
     if spec.mutates() && !press.deliberate {
         return Vec::new();

@@ -12,11 +12,15 @@
 //! | `pace.rs` | how fast a run that is confirmed goes |
 //! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
 //! | `feeds.rs` | the lists that are asked for while they are in front |
+//! | `palette.rs`, `verbs.rs` | the line behind `:`, and the commands in it |
+//! | `trail.rs`, `relatives.rs` | back and forward, and from anything to what belongs to it |
+//! | `window.rs`, `undo.rs` | the time for changes of a protected profile, what takes the last action back |
 //! | `say.rs` | toasts and the action log |
 //! | `wake.rs` | when something changes by time alone |
 
 mod act;
 mod answers;
+mod columns;
 mod confirm;
 pub(in crate::console) mod dead;
 mod details;
@@ -29,17 +33,24 @@ mod filter;
 mod forms;
 mod keys;
 mod pace;
+mod palette;
 mod policy;
+pub(in crate::console) mod relatives;
 mod say;
 pub(in crate::console) mod scope;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod trail;
+pub(in crate::console) mod undo;
+mod verbs;
 mod wake;
+mod window;
 
 use super::journal::Tone;
 use super::state::{Link, Mode, Work};
 use super::table::Arranged;
+use super::trail::Spot;
 use super::{Effect, Event, State};
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::text::show;
@@ -54,14 +65,24 @@ const PROBLEM_WIDTH_MAX: usize = 400;
 pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
     state.now = now;
     say::expire(state);
-    let mut effects = happen(state, event);
+    let mut effects = window::expire(state);
+    keys::forget_sequence(state);
+    effects.extend(happen(state, event));
     effects.extend(feeds::ask(state));
     effects
 }
 
 fn happen(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
-        Event::Key(key) => return keys::key(state, key),
+        Event::Key(key) => {
+            let before = Spot::of(state);
+            let effects = keys::key(state, key);
+            if !state.trail_moved {
+                trail::note(state, before);
+            }
+            state.trail_moved = false;
+            return effects;
+        }
         Event::Paste(text) => return keys::paste(state, &text),
         Event::Snapshot(snapshot) => return snapshots::receive(state, snapshot),
         Event::Planned { request, result } => confirm::planned(state, request, result),
@@ -80,6 +101,9 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Detail(answer) => details::answered(state, *answer),
         Event::Fed(fed) => return feeds::answered(state, fed),
         Event::Edited { id, result } => return edit::edited(state, id, result),
+        Event::Found(found) => palette::found(state, found),
+        Event::Saved(result) => verbs::saved(state, result),
+        Event::Themed(result) => verbs::themed(state, result),
         Event::Tick => {}
     }
     Vec::new()
@@ -145,7 +169,11 @@ fn engine_event(state: &mut State, event: engine::Event) {
         } => {
             let lost = messages.unwrap_or(0);
             if lost > 0 {
-                let text = format!("{} is gone ({}) with {lost} messages", say::name(queue.as_str()), how.as_str());
+                let text = format!(
+                    "{} is gone ({}) with {lost} messages",
+                    say::name(queue.as_str()),
+                    how.as_str()
+                );
                 say::happened(state, Tone::Warning, &text);
             }
         }

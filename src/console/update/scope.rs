@@ -57,6 +57,7 @@ enum Target {
 /// Whether the action is possible where the operator is; looks at one row at most.
 pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<(), Reason> {
     match kind(state, action) {
+        ScopeKind::Marked if action == ActionId::Purge => Err("one queue at a time: u takes the marks away".into()),
         ScopeKind::One => target(action, selected(state).ok_or("nothing is selected")?).map(drop),
         ScopeKind::Marked => Ok(()),
         ScopeKind::Filtered if !state.details.is_empty() => Err("a detail is open: Esc closes it".into()),
@@ -194,10 +195,7 @@ fn kind(state: &State, action: ActionId) -> ScopeKind {
 
 fn note(action: ActionId, first: Option<&Pointed<'_>>) -> Option<&'static str> {
     let redelivers = matches!(action, ActionId::Redeliver | ActionId::RedeliverShown);
-    let through_queue = matches!(
-        first,
-        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_))
-    );
+    let through_queue = matches!(first, Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_)));
     (redelivers && through_queue).then_some("acts on the endpoint: all queues of the URL go on")
 }
 
@@ -211,6 +209,7 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
     }
     let command = |target| match target {
         Target::Queue(queue) if action == ActionId::Pause => Command::PauseQueue(queue),
+        Target::Queue(queue) if action == ActionId::Purge => Command::PurgeQueue(queue),
         Target::Queue(queue) => Command::ResumeQueue(queue),
         Target::Endpoint(url) if action == ActionId::Disable => Command::DisableEndpoint(url),
         Target::Endpoint(url) => Command::TestEndpoint { url, method: None },
@@ -228,6 +227,9 @@ fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
 fn target(action: ActionId, row: Pointed<'_>) -> Result<Target, Reason> {
     if matches!(action, ActionId::Pause | ActionId::Resume) {
         return queue(row, action == ActionId::Resume).map(Target::Queue);
+    }
+    if action == ActionId::Purge {
+        return emptied(row).map(Target::Queue);
     }
     if action == ActionId::UnsetPolicy {
         return set_policy(row).map(Target::Policy);
@@ -285,6 +287,19 @@ fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
     }
 }
 
+/// A queue whose messages can be removed.
+fn emptied(row: Pointed<'_>) -> Result<QueueName, Reason> {
+    match row {
+        Pointed::Queue(row) | Pointed::Opened(row, _) if row.depth() == Some(0) => Err("this queue is empty".into()),
+        Pointed::Queue(row) | Pointed::Opened(row, _) => Ok(row.name.clone()),
+        Pointed::Retry(Retry { queue: Some(name), .. }) | Pointed::Subject(Subject::Queue(name)) => Ok(name.clone()),
+        Pointed::Retry(_) => Err("its queue is not known".into()),
+        Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => {
+            Err("only a queue has messages".into())
+        }
+    }
+}
+
 /// The policy in front, or that of the endpoint in front: what can be written.
 pub(in crate::console) fn policy(state: &State) -> Result<PolicyScope, Reason> {
     let of_url = |url: &EndpointUrl| PolicyScope {
@@ -296,7 +311,8 @@ pub(in crate::console) fn policy(state: &State) -> Result<PolicyScope, Reason> {
         Some(Pointed::Subject(Subject::Policy(scope))) => scope.clone(),
         Some(Pointed::Endpoint(row)) => of_url(&row.endpoint.url),
         Some(Pointed::Subject(Subject::Endpoint(url))) => of_url(url),
-        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_)) | None => {
+        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_))
+        | None => {
             return Err("nothing is selected".into());
         }
     };
@@ -320,9 +336,7 @@ fn set_policy(row: Pointed<'_>) -> Result<PolicyScope, Reason> {
         | Pointed::Endpoint(_)
         | Pointed::Retry(_)
         | Pointed::Run(_)
-        | Pointed::Subject(_) => {
-            Err("this is no policy".into())
-        }
+        | Pointed::Subject(_) => Err("this is no policy".into()),
     }
 }
 
@@ -353,9 +367,7 @@ fn run(row: Pointed<'_>, wish: RunWish) -> Result<String, Reason> {
         | Pointed::Endpoint(_)
         | Pointed::Retry(_)
         | Pointed::Policy(_)
-        | Pointed::Subject(_) => {
-            Err("this is no run".into())
-        }
+        | Pointed::Subject(_) => Err("this is no run".into()),
     }
 }
 
@@ -385,11 +397,7 @@ fn stuck(row: Pointed<'_>) -> Result<(), Reason> {
             None | Some(QueueState::Delivering | QueueState::Empty | QueueState::Ended | QueueState::RateLimited)
         ),
         Pointed::Endpoint(row) => row.endpoint.state == EndpointState::Available,
-        Pointed::Opened(..)
-        | Pointed::Retry(_)
-        | Pointed::Policy(_)
-        | Pointed::Run(_)
-        | Pointed::Subject(_) => false,
+        Pointed::Opened(..) | Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => false,
     };
     if moves { Err("it is not stuck".into()) } else { Ok(()) }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::keys::SEQUENCE_WITHIN;
 use super::{State, feeds};
 use crate::console::dialog::ARMED_AFTER;
 use crate::console::state::{Link, Mode, View};
@@ -32,7 +33,8 @@ impl State {
         let (feed, live_for) = (self.feed(), self.live_for());
         feed.is_none_or(|feed| {
             let at = feed.answered.as_ref().map(|(_, at)| *at);
-            feed.problem.is_none() && at.is_none_or(|at| self.now.since(at) < live_for + feed.took + feed.pause(self.refresh))
+            feed.problem.is_none()
+                && at.is_none_or(|at| self.now.since(at) < live_for + feed.took + feed.pause(self.refresh))
         })
     }
 
@@ -44,6 +46,8 @@ impl State {
             Mode::Browse
             | Mode::Filter(_)
             | Mode::Policy(_)
+            | Mode::Palette(_)
+            | Mode::Columns(_)
             | Mode::Document(_)
             | Mode::When(_)
             | Mode::Help { .. } => None,
@@ -57,7 +61,13 @@ impl State {
             .then(|| Timestamp::from_seconds(self.now.seconds().saturating_add(1)));
         let toasts = self.toasts.iter().map(|toast| toast.until);
         let fed = feeds::due_at(self);
-        let moments = toasts.chain([armed, stale, second, fed].into_iter().flatten());
+        let begun = self.last_key_at.filter(|_| !self.pending_keys.is_empty());
+        let begun = begun.map(|at| at.plus(SEQUENCE_WITHIN));
+        let moments = toasts.chain(
+            [armed, stale, second, fed, begun, self.window.until]
+                .into_iter()
+                .flatten(),
+        );
         moments.filter(|at| *at > self.now).min()
     }
 
@@ -66,6 +76,9 @@ impl State {
         let Some(snapshot) = &self.snapshot else {
             return matches!(self.link, Link::Connecting { .. });
         };
+        if self.window.until.is_some() {
+            return true;
+        }
         let unreachable = snapshot.broker.problem.is_some() || snapshot.store.problem.is_some();
         unreachable || !self.is_live() || !self.details.is_empty() || self.list_shows_an_age()
     }
@@ -84,7 +97,9 @@ impl State {
             }),
             View::Endpoints => !self.endpoints.order.is_empty(),
             View::Retries => !self.retries.order.is_empty(),
-            View::Dead | View::Policies | View::Runs | View::Events | View::Expiring => self.list().is_some_and(|list| !list.is_empty()),
+            View::Dead | View::Policies | View::Runs | View::Events | View::Expiring => {
+                self.list().is_some_and(|list| !list.is_empty())
+            }
             View::Audit => !self.is_fed(),
             View::Log => false,
         }

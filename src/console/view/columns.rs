@@ -3,7 +3,7 @@
 //! Those with the lowest rank stay longest; columns of rank 0 always stay and shrink where even they
 //! have no room. What is left over goes to those that can fill.
 
-use super::super::table::{Column, ColumnWidth};
+use super::super::table::{Column, ColumnChoice, ColumnWidth};
 
 /// Cells between two columns.
 const GAP: u16 = 2;
@@ -21,11 +21,18 @@ pub(super) struct Placed {
 }
 
 /// The columns that have room in `width`, behind the first `offset` of those that may go.
-pub(super) fn place<R>(columns: &[Column<R>], width: u16, offset: usize) -> Vec<Placed> {
+pub(super) fn place<R>(columns: &[Column<R>], choice: &ColumnChoice, width: u16, offset: usize) -> Vec<Placed> {
+    let shown: Vec<usize> = choice.shown().collect();
+    // Where somebody chose an order, that says what goes first where there is little room.
+    let place_of = |index: usize| shown.iter().position(|other| *other == index).unwrap_or(0);
+    let rank = |index: usize| match choice.is_chosen() {
+        true => u8::try_from(place_of(index)).unwrap_or(u8::MAX),
+        false => rank(columns, index),
+    };
     let mut movable = 0;
     let mut candidates: Vec<usize> = Vec::with_capacity(columns.len());
-    for (index, column) in columns.iter().enumerate() {
-        let stays = column.drop_rank == 0;
+    for index in shown.iter().copied() {
+        let stays = rank(index) == 0;
         if !stays {
             movable += 1;
         }
@@ -34,18 +41,18 @@ pub(super) fn place<R>(columns: &[Column<R>], width: u16, offset: usize) -> Vec<
         }
     }
     let mut by_rank = candidates.clone();
-    by_rank.sort_by_key(|index| rank(columns, *index));
+    by_rank.sort_by_key(|index| rank(*index));
     let mut used = 0_u16;
     let mut chosen = Vec::with_capacity(by_rank.len());
     for index in by_rank {
         let needs = least(columns, index).saturating_add(if chosen.is_empty() { 0 } else { GAP });
-        if rank(columns, index) > 0 && used.saturating_add(needs) > width {
+        if rank(index) > 0 && used.saturating_add(needs) > width {
             break;
         }
         used = used.saturating_add(needs);
         chosen.push(index);
     }
-    chosen.sort_unstable();
+    chosen.sort_unstable_by_key(|index| place_of(*index));
     lay_out(columns, &chosen, width, used)
 }
 
@@ -104,7 +111,7 @@ mod tests {
     use crate::engine::view::Retry;
 
     fn names<R: Row>(width: u16, offset: usize) -> Vec<&'static str> {
-        place(R::COLUMNS, width, offset)
+        place(R::COLUMNS, &ColumnChoice::all(R::COLUMNS.len()), width, offset)
             .iter()
             .map(|placed| R::COLUMNS[placed.index].name)
             .collect()
@@ -123,7 +130,7 @@ mod tests {
 
     fn check<R: Row>(width: u16, offset: usize) -> Result<(), TestCaseError> {
         let mut end = 0;
-        for placed in place(R::COLUMNS, width, offset) {
+        for placed in place(R::COLUMNS, &ColumnChoice::all(R::COLUMNS.len()), width, offset) {
             prop_assert!(placed.x >= end && placed.width > 0);
             end = placed.x + placed.width;
         }

@@ -18,12 +18,18 @@ use super::canvas::{Canvas, behind, cells, row};
 use super::list::OUTSIDE_MAX;
 use super::words::{ago, clock, count, plural_of, span};
 use crate::domain::event::EventState;
+use crate::domain::run::RunState;
 use crate::domain::text::{show, width};
+use crate::engine::runs::RunView;
 use crate::engine::snapshot::{Part, Snapshot};
 
 /// From this height on the hint bar may have two lines, where the width needs them.
 const TALL: u16 = 24;
 const WIDE: u16 = 150;
+/// From this height on runs have a line.
+const LOW: u16 = 14;
+/// Cells of a command's and a person's name.
+const NAME_MAX: usize = 24;
 
 /// The parts of the screen.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +38,7 @@ pub(super) struct Frame {
     tabs: Rect,
     banner: Rect,
     pub(super) body: Rect,
+    tasks: Rect,
     pub(super) hints: Rect,
 }
 
@@ -40,7 +47,8 @@ impl Frame {
     pub(super) fn split(area: Rect, state: &State) -> Self {
         let banners = cells(problems(state).len());
         let hints = if area.height >= TALL && area.width < WIDE { 2 } else { 1 };
-        let body = area.height.saturating_sub(2 + banners + hints);
+        let tasks = u16::from(area.height >= LOW && !open_runs(state).is_empty());
+        let body = area.height.saturating_sub(2 + banners + hints + tasks);
         let part = |y: u16, height: u16| Rect {
             y: area.y + y,
             height,
@@ -51,7 +59,8 @@ impl Frame {
             tabs: part(1, 1),
             banner: part(2, banners),
             body: part(2 + banners, body),
-            hints: part(2 + banners + body, hints),
+            tasks: part(2 + banners + body, tasks),
+            hints: part(2 + banners + body + tasks, hints),
         }
     }
 }
@@ -60,6 +69,7 @@ impl Frame {
 pub(super) fn paint(canvas: &mut Canvas<'_>, frame: &Frame, state: &State) {
     header(canvas, frame.header, state);
     tabs(canvas, frame.tabs, state);
+    task_bar(canvas, frame.tasks, state);
     for (line, problem) in (0..).zip(problems(state)) {
         let area = row(frame.banner, line);
         canvas.clear(area, Role::Alarm);
@@ -82,6 +92,11 @@ fn header(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     if !state.place.label.is_empty() {
         let style = canvas.theme.profile(state.place.colour.as_deref());
         let taken = canvas.styled(left, &format!(" {} ", state.place.label), style);
+        left = behind(left, taken);
+    }
+    if let Some(until) = state.window.until {
+        let text = format!(" CHANGES ALLOWED {} ", span(until.since(state.now)));
+        let taken = canvas.text(left, &text, Role::Alarm);
         left = behind(left, taken);
     }
     if state.place.read_only.is_some() {
@@ -180,6 +195,71 @@ fn problems(state: &State) -> Vec<String> {
     problems
 }
 
+/// Runs that are not over, as the snapshot has them.
+fn open_runs(state: &State) -> &[RunView] {
+    state.snapshot.as_ref().map_or(&[], |snapshot| snapshot.runs.as_slice())
+}
+
+/// Whatever is being done with many messages, by whomever: how far it is, and where it is paused or cancelled.
+fn task_bar(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
+    let runs = open_runs(state);
+    if area.height == 0 || runs.is_empty() {
+        return;
+    }
+    canvas.clear(area, Role::Toast);
+    let number = View::ALL
+        .iter()
+        .position(|view| *view == View::Runs)
+        .map_or(0, |place| place + 1);
+    let key = format!(" {number} shows them ");
+    let mut rest = Rect {
+        width: area.width.saturating_sub(cells(width(&key))),
+        ..area
+    };
+    canvas.text(behind(area, rest.width), &key, Role::Toast);
+    for run in runs {
+        let text = format!(" {} ", one_run(run));
+        if cells(width(&text)) > rest.width {
+            canvas.text(rest, "…", Role::Toast);
+            return;
+        }
+        let role = match run.record.state {
+            RunState::Canary | RunState::Paused | RunState::Failed => Role::ToastWarning,
+            RunState::Planned | RunState::Running | RunState::Done | RunState::Cancelled => Role::Toast,
+        };
+        let taken = canvas.text(rest, &text, role);
+        rest = behind(rest, taken);
+    }
+}
+
+fn one_run(run: &RunView) -> String {
+    let record = &run.record;
+    let sign = match record.state {
+        RunState::Running | RunState::Planned => '▶',
+        RunState::Canary => '?',
+        RunState::Paused => '◆',
+        RunState::Failed => '×',
+        RunState::Done | RunState::Cancelled => '✓',
+    };
+    let command = show(&record.command, NAME_MAX);
+    let by = show(&record.actor, NAME_MAX);
+    let failed = match record.counts.failed {
+        0 => String::new(),
+        failed => format!(", {} failed", count(failed)),
+    };
+    let what = match record.state {
+        RunState::Running | RunState::Planned => {
+            run.eta.map_or_else(String::new, |eta| format!(", {} left", span(eta)))
+        }
+        other => format!(", {}", other.as_str()),
+    };
+    format!(
+        "{sign} {command} {} of {}{failed}{what} by {by}",
+        count(record.counts.settled()),
+        count(record.total)
+    )
+}
+
 fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     canvas.clear(area, Role::Tab);
     let mut rest = area;
@@ -209,7 +289,11 @@ fn tab_texts(state: &State, columns: usize) -> Vec<String> {
         texts(View::short_title, badge, ""),
         texts(View::short_title, alarm, ""),
         texts(|view| view.title().get(..3).unwrap_or_default(), alarm, ""),
-        texts(|view| view.title().get(..3).unwrap_or_default(), |_, _| String::new(), ""),
+        texts(
+            |view| view.title().get(..3).unwrap_or_default(),
+            |_, _| String::new(),
+            "",
+        ),
     ];
     let fits = |texts: &Vec<String>| texts.iter().map(|text| width(text)).sum::<usize>() <= columns;
     let only_the_one_in_front = || {
@@ -238,7 +322,10 @@ fn key_of(state: &State, view: View) -> String {
         View::Events => ActionId::Events,
         View::Expiring => ActionId::Expiring,
     };
-    state.keymap.label(action).map_or_else(String::new, |key| format!("{key} "))
+    state
+        .keymap
+        .label(action)
+        .map_or_else(String::new, |key| format!("{key} "))
 }
 
 /// How many need a look.
@@ -247,13 +334,9 @@ fn alarm(state: &State, view: View) -> String {
     match view {
         View::Endpoints => badge.find('▼').map_or_else(String::new, |at| badge[at..].to_owned()),
         View::Dead | View::Events | View::Expiring => badge.trim_start().to_owned(),
-        View::Overview
-        | View::Queues
-        | View::Retries
-        | View::Policies
-        | View::Runs
-        | View::Audit
-        | View::Log => String::new(),
+        View::Overview | View::Queues | View::Retries | View::Policies | View::Runs | View::Audit | View::Log => {
+            String::new()
+        }
     }
 }
 
@@ -265,7 +348,11 @@ fn badge(state: &State, view: View) -> String {
     let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
     let of = |number: usize| format!(" {}", count(u64::try_from(number).unwrap_or(u64::MAX)));
     match view {
-        View::Overview | View::Policies | View::Runs | View::Audit => String::new(),
+        View::Overview | View::Policies | View::Audit => String::new(),
+        View::Runs => match snapshot.runs.len() {
+            0 => String::new(),
+            open => of(open),
+        },
         View::Events => state.events.types.table.rows.first().map_or_else(String::new, |every| {
             match every.in_state(EventState::Dead) {
                 0 => String::new(),

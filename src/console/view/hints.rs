@@ -20,7 +20,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         Mode::Filter(_) => fixed(
             canvas,
             area,
-            &[("Enter", "keep the filter"), ("Esc", "as it was before")],
+            &[
+                ("Enter", "keep the filter"),
+                ("Tab", "complete"),
+                ("Esc", "as it was before"),
+            ],
         ),
         Mode::Policy(_) => fixed(
             canvas,
@@ -42,6 +46,22 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         ),
         Mode::When(_) => fixed(canvas, area, &[("Enter", "what it would do"), ("Esc", "cancel")]),
         Mode::Dialog(_) => fixed(canvas, area, &[("Esc", "cancel"), ("↑↓", "look through the targets")]),
+        Mode::Palette(_) => fixed(
+            canvas,
+            area,
+            &[("Enter", "do it"), ("Tab", "complete"), ("Esc", "back")],
+        ),
+        Mode::Columns(_) => fixed(
+            canvas,
+            area,
+            &[
+                ("Space", "show or hide"),
+                ("Enter", "sort by it, again: the other way"),
+                ("J K", "move it"),
+                ("0", "as at first"),
+                ("Esc", "back"),
+            ],
+        ),
         Mode::Help { .. } => fixed(canvas, area, &[("Esc", "back"), ("↑↓", "scroll")]),
     }
 }

@@ -15,7 +15,7 @@ use std::ops::Range;
 use ratatui::layout::{Position, Rect};
 
 use super::super::state::{Mode, State};
-use super::super::table::{Row, Table};
+use super::super::table::{List as _, Row, Table};
 use super::super::theme::Role;
 use super::canvas::{Canvas, behind, below, cells, row};
 use super::columns::{Placed, place};
@@ -89,7 +89,8 @@ pub(super) fn paint<R: Listed>(
         height: area.height.saturating_sub(1 + says_lines + 1),
         ..below(area, 1)
     };
-    let placed = place(R::COLUMNS, area.width.saturating_sub(GUTTER + 1), table.column_offset);
+    let room = area.width.saturating_sub(GUTTER + 1);
+    let placed = place(R::COLUMNS, &table.columns, room, table.column_offset);
     head(canvas, row(area, 0), table, &placed);
     let window = table.window(rows.height.into());
     if window.is_empty() {
@@ -177,6 +178,15 @@ fn inside(area: Rect, column: &Placed) -> Rect {
 /// Why the filter cannot be read; else the sentence of the selected row, unless all of it is on the screen.
 fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>, placed: &[Placed]) {
     let place = behind(area, 1);
+    if let Mode::Filter(input) = &state.mode
+        && let Some(line) = completions(state, table, input)
+    {
+        canvas.pieces(row(place, 0), &[("Tab ", Role::HintKey), (line.as_str(), Role::Info)]);
+        if let Some(error) = &table.filter.error {
+            canvas.wrapped(below(place, 1), &format!("! {error}"), Role::Error);
+        }
+        return;
+    }
     if let (Mode::Filter(_), Some(error)) = (&state.mode, &table.filter.error) {
         canvas.wrapped(place, &format!("! {error}"), Role::Error);
         return;
@@ -188,6 +198,13 @@ fn says<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &T
     if text.len() > room {
         canvas.wrapped(place, &text, Role::Info);
     }
+}
+
+/// What the filter line could go on with; `None`: nothing is begun.
+fn completions<R: Listed>(state: &State, table: &Table<R>, input: &tui_input::Input) -> Option<String> {
+    let found = table.completion(input.value(), input.cursor(), state.now);
+    let words: Vec<&str> = found.words.iter().map(String::as_str).collect();
+    (!words.is_empty()).then(|| words.join("  "))
 }
 
 /// Where in the list this is, what is marked, what is filtered.

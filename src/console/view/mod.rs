@@ -3,8 +3,10 @@
 //! Only rows that are on the screen are made into text; sums come ready from the snapshot. Styles are
 //! roles of the theme, and every text passes the canvas, which makes it safe and cuts it to its place.
 
+mod ascii;
 mod audit;
 mod canvas;
+mod column_choice;
 mod columns;
 mod connecting;
 mod dead;
@@ -21,7 +23,9 @@ mod hints;
 mod list;
 mod log;
 mod overview;
+mod palette;
 mod payload;
+mod pending;
 mod policies;
 mod policy_form;
 mod queues;
@@ -45,6 +49,14 @@ use super::theme::{Role, Theme};
 /// Paints the whole screen into `buffer`, whose area is the terminal's; answers where the cursor
 /// stands when something is typed.
 pub fn view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
+    let cursor = screen(state, theme, buffer);
+    if theme.is_ascii() {
+        ascii::flatten(buffer);
+    }
+    cursor
+}
+
+fn screen(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
     let area = buffer.area;
     let mut canvas = Canvas::new(buffer, theme, state.now);
     canvas.clear(area, Role::Screen);
@@ -58,7 +70,16 @@ pub fn view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Positio
     let cursor = body(&mut canvas, frame.body, state);
     toasts::paint(&mut canvas, frame.body, state);
     match &state.mode {
-        Mode::Browse | Mode::Filter(_) => cursor,
+        Mode::Browse => {
+            pending::paint(&mut canvas, frame.body, state);
+            cursor
+        }
+        Mode::Filter(_) => cursor,
+        Mode::Palette(open) => palette::paint(&mut canvas, frame.body, state, open),
+        Mode::Columns(chosen) => {
+            column_choice::paint(&mut canvas, frame.body, state, *chosen);
+            None
+        }
         Mode::Policy(form) => policy_form::paint(&mut canvas, frame.body, form),
         Mode::Document(form) => document_form::paint(&mut canvas, frame.body, form),
         Mode::When(form) => when::paint(&mut canvas, frame.body, form),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{Backoff, EventError, EventType, HandlingRules, LIFETIME_S};
 use crate::domain::nearest::nearest;
 use crate::domain::policy::{PolicyOwner, RetryPolicy};
+use crate::domain::signature::SigningSecret;
 use crate::domain::value::Value;
 
 const MAX_CLAIM_COUNT: &str = "_max_claim_count";
@@ -134,13 +135,18 @@ impl Metadata {
 }
 
 /// What a subscription may say.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct SubscriptionOptions {
     /// The policy of its notifications.
     pub retry_policy: Option<RetryPolicy>,
     /// Headers of its requests.
     pub headers: Vec<(String, String)>,
+    /// What its requests are signed with; several while they are being changed.
+    pub secrets: Vec<SigningSecret>,
 }
+
+/// The option whose value is never shown.
+pub const SECRET: &str = "secret";
 
 impl SubscriptionOptions {
     /// Reads options as they were written.
@@ -163,16 +169,11 @@ impl SubscriptionOptions {
             match key.as_str() {
                 RETRY_POLICY => options.retry_policy = policy(value, PolicyOwner::Subscription)?,
                 "headers" => options.headers = headers(value)?,
-                "secret" => {
-                    return Err(EventError::of(
-                        "secret",
-                        "is not kept with a subscription: set it in the configuration, in an [[endpoint]] of this url",
-                    ));
-                }
+                SECRET => options.secrets = secrets(value)?,
                 unknown => {
                     return Err(EventError {
                         field: unknown.to_owned(),
-                        nearest: nearest(unknown, [RETRY_POLICY, "headers"]).map(str::to_owned),
+                        nearest: nearest(unknown, [RETRY_POLICY, "headers", SECRET]).map(str::to_owned),
                         message: format!("{unknown} is not an option of a subscription"),
                     });
                 }
@@ -180,6 +181,25 @@ impl SubscriptionOptions {
         }
         Ok(options)
     }
+}
+
+/// One, or a list of up to four.
+fn secrets(value: &Value) -> Result<Vec<SigningSecret>, EventError> {
+    let values = match value {
+        Value::Null => return Ok(Vec::new()),
+        Value::List(values) if (1..=4).contains(&values.len()) => values.as_slice(),
+        Value::Bool(_) | Value::Integer(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Table(_) => {
+            std::slice::from_ref(value)
+        }
+    };
+    let secret = |value: &Value| match value {
+        Value::Text(text) => SigningSecret::parse(text).map_err(|error| EventError::of(SECRET, &error.to_string())),
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Number(_) | Value::List(_) | Value::Table(_) => {
+            let problem = format!("must be a string or a list of 1 to 4, not {}", value.kind());
+            Err(EventError::of(SECRET, &problem))
+        }
+    };
+    values.iter().map(secret).collect()
 }
 
 fn headers(value: &Value) -> Result<Vec<(String, String)>, EventError> {
@@ -274,6 +294,30 @@ mod tests {
     fn check(document: &serde_json::Value) -> Result<Metadata, String> {
         let owner = EventType::parse("t").unwrap();
         Metadata::from_value(&from_json(document), &owner).map_err(|error| error.field)
+    }
+
+    #[test]
+    fn a_subscription_may_have_secrets_and_an_error_does_not_repeat_them() {
+        let check = |document: &serde_json::Value| {
+            SubscriptionOptions::from_value(&from_json(document)).map(|options| options.secrets.len())
+        };
+        let good = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        assert_eq!(check(&serde_json::json!({"secret": good})), Ok(1));
+        assert_eq!(check(&serde_json::json!({"secret": [good, good]})), Ok(2));
+        assert_eq!(check(&serde_json::json!({"secret": null})), Ok(0));
+        for wrong in [
+            serde_json::json!("hunter2"),
+            serde_json::json!("whsec_aHVudGVyMg=="),
+            serde_json::json!([]),
+            serde_json::json!([good, good, good, good, good]),
+            serde_json::json!(2),
+        ] {
+            let error = check(&serde_json::json!({"secret": wrong})).unwrap_err();
+            assert!(
+                error.field == "secret" && !error.message.contains("hunter2"),
+                "{error:?}"
+            );
+        }
     }
 
     #[test]

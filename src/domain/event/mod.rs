@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::id::IncarnationId;
 use super::time::Timestamp;
 
-pub use metadata::{Coalescing, DeadLettering, Metadata, SubscriptionOptions};
+pub use metadata::{Coalescing, DeadLettering, Metadata, SECRET, SubscriptionOptions};
 pub use reason::{due_time, message_reason, next_change_reason, retry_reason, rfc3339};
 
 /// A payload has at most this many bytes.

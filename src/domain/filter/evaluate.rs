@@ -71,6 +71,12 @@ impl Comparison {
             (Operator::Equal, Literal::Text(text)) => Some(Condition::Is(self.field, text)),
             (Operator::Contains, Literal::Part(part)) => Some(Condition::Contains(self.field, part)),
             (Operator::Equal, Literal::Bool(true)) => Some(Condition::Holds(self.field)),
+            (Operator::Equal | Operator::Greater | Operator::GreaterOrEqual, Literal::Number(number)) => {
+                Some(Condition::AtLeast(self.field, *number))
+            }
+            (Operator::Greater | Operator::GreaterOrEqual, Literal::Duration(span)) => {
+                Some(Condition::Longer(self.field, *span))
+            }
             _ => None,
         }
     }

@@ -126,7 +126,7 @@ impl Filter {
 }
 
 /// A plain condition of a filter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Condition<'a> {
     /// A text field is exactly this.
     Is(&'static str, &'a str),
@@ -134,6 +134,10 @@ pub enum Condition<'a> {
     Contains(&'static str, &'a str),
     /// A truth value is true.
     Holds(&'static str),
+    /// A number is this or more.
+    AtLeast(&'static str, f64),
+    /// A span is this or longer.
+    Longer(&'static str, Duration),
 }
 
 /// Two filters are the same when they were written alike.

@@ -56,8 +56,7 @@ impl Inner {
         let record = self.store.queue_get(name).await?;
         let mut seen = match self.broker.queue_detail(name).await {
             Ok(Some(listed)) => {
-                let preflight = self.preflight(std::slice::from_ref(&listed)).await;
-                let findings = preflight.findings(self.kind_of(name), &listed);
+                let findings = self.findings_of(&listed).await;
                 Some(Seen {
                     findings,
                     ..Seen::from(listed)

@@ -166,9 +166,20 @@ impl Inner {
             QueueKind::Wake
         } else if name.starts_with(job::PREFIX) {
             QueueKind::Job
+        } else if self.is_intake(name) {
+            QueueKind::Intake
         } else {
             QueueKind::Foreign
         }
+    }
+
+    /// Whether an intake queue is on the vhost that is looked at; the embedded broker has only one.
+    fn is_intake(&self, name: &str) -> bool {
+        let consumers = &self.settings.events.consumers;
+        let here = |vhost: &str| vhost == self.settings.naming.vhost || self.broker.kind() == "embedded";
+        consumers
+            .iter()
+            .any(|consumer| consumer.queue == name && here(&consumer.vhost))
     }
 }
 

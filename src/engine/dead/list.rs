@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::events;
 use super::look::Reader;
 use super::{DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueView, DeadSelection, DeadSort, DeadTarget};
 use crate::ambient;
-use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId};
+use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, EVENT_TABLE, Home};
 use crate::domain::death;
 use crate::domain::filter::Filter;
 use crate::domain::message::{self, Message};
@@ -153,6 +154,9 @@ impl Inner {
             row = self.store.dead_letter(&parsed).await?;
         }
         let row = row.ok_or_else(unknown)?;
+        if row.letter.home == Home::Event {
+            return self.dead_event(row.letter).await?.ok_or_else(unknown);
+        }
         let message = match row.copy.as_deref().and_then(message::decode) {
             Some(message) => message,
             None => self.dead_message(&row.letter).await?.ok_or_else(unknown)?,
@@ -192,10 +196,15 @@ impl Inner {
                 looks.push(ambient::spawn("look at dead letters", look));
             }
         }
-        for gone in known
-            .iter()
-            .filter(|known| !targets.iter().any(|target| target.name == known.name))
-        {
+        let table = known.iter().find(|known| known.name.as_str() == EVENT_TABLE);
+        if events::is_due(table, now) {
+            let look = Arc::clone(self).look_at_events();
+            looks.push(ambient::spawn("look at dead events", look));
+        }
+        let is_gone = |known: &&DeadQueue| {
+            known.name.as_str() != EVENT_TABLE && !targets.iter().any(|target| target.name == known.name)
+        };
+        for gone in known.iter().filter(is_gone) {
             self.store.dead_queue_forget(&gone.name).await?;
         }
         let waiting = async {
@@ -207,7 +216,7 @@ impl Inner {
         let _ = tokio::time::timeout(patience, waiting).await;
         let known = self.store.dead_queues().await?;
         let view = |target: &DeadTarget| queue_view(target, known.iter().find(|known| known.name == target.name));
-        Ok(targets.iter().map(view).collect())
+        Ok(targets.iter().map(view).chain(events::view(&known)).collect())
     }
 
     /// Sends every selected dead letter with its message, queue by queue in order, until the receiver goes.
@@ -257,7 +266,7 @@ impl Inner {
             }
             walk.close().await?;
         }
-        Ok(())
+        self.export_events(selection, filter, sender).await
     }
 
     /// From the store, where a look would cost.
@@ -294,7 +303,7 @@ impl Inner {
         }
     }
 
-    fn is_selected(&self, letter: &DeadLetter, selection: &DeadSelection, filter: Option<&Filter>) -> bool {
+    pub(super) fn is_selected(&self, letter: &DeadLetter, selection: &DeadSelection, filter: Option<&Filter>) -> bool {
         let fields = DeadFields {
             letter,
             now: self.clock.now(),

@@ -13,14 +13,14 @@ use crate::engine::{EngineError, Inner};
 use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow};
 
 /// A look that writes nothing for so long has lost its claim.
-const HOLD: Duration = Duration::from_secs(15);
+pub(super) const HOLD: Duration = Duration::from_secs(15);
 /// Messages of one write.
 const BATCH: usize = 2000;
 /// A queue whose number of messages did not change is looked at again after this time, and longer ones
 /// more rarely: a thousand messages for each second.
 const AGAIN: Duration = Duration::from_secs(30);
 /// Between two looks at a queue that changes.
-const SOON: Duration = Duration::from_secs(2);
+pub(super) const SOON: Duration = Duration::from_secs(2);
 
 impl DeadTarget {
     /// Why it is not looked at, whatever happened in it.
@@ -108,7 +108,7 @@ impl Inner {
         self.moved.send_replace(());
     }
 
-    async fn look_claimed(&self, target: &DeadTarget) -> Result<(), EngineError> {
+    pub(super) async fn look_claimed(&self, target: &DeadTarget) -> Result<(), EngineError> {
         let who = format!("look-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let claim = self.store.dead_claim(&target.name, &who, target.ready, HOLD).await?;
         let DeadClaim::Claimed(generation) = claim else {
@@ -235,6 +235,22 @@ impl Inner {
             tracing::debug!(error = ?error, "a walk was not closed in order: the broker gives everything back");
         }
         found
+    }
+}
+
+impl Inner {
+    /// Has the index know a queue that counts looks, with one look at most; answers how many there were.
+    pub(in crate::engine) async fn indexed(&self, target: &DeadTarget) -> Result<u64, EngineError> {
+        let known = self.store.dead_queues().await?;
+        let known = known.iter().find(|known| known.name == target.name);
+        let is_whole = known.is_some_and(|known| known.messages.is_some() && known.messages == target.ready);
+        if is_whole || target.out_of_bounds(known).is_some() {
+            return Ok(known.map_or(0, |known| known.looks));
+        }
+        self.look_claimed(target).await?;
+        let known = self.store.dead_queues().await?;
+        let known = known.iter().find(|known| known.name == target.name);
+        Ok(known.map_or(0, |known| known.looks))
     }
 }
 

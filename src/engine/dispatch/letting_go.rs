@@ -47,6 +47,10 @@ impl Dispatcher {
                 self.wake_in(queue, delay);
                 self.release(asked, epoch, Release::Wait);
             }
+            End::Paced(delay) => {
+                self.wake_in(queue, delay);
+                self.release(asked, epoch, Release::More);
+            }
             End::EndpointClosed => {
                 self.again.insert(queue);
                 self.release(asked, epoch, Release::Wait);

@@ -412,7 +412,7 @@ impl Dispatcher {
 /// Whether one more worker may be on a queue of `url`.
 fn has_slot(engine: &Inner, holdings: &Holdings, troubled: usize, url: &EndpointUrl) -> bool {
     let live = engine.endpoints.get(url);
-    if !live.is_available() {
+    if !live.is_available() || !live.turn_is_near(engine.clock.now()) {
         return false;
     }
     let used = holdings.slots(url);

@@ -3,6 +3,7 @@
 
 use super::json::from_json;
 use super::look::parse;
+use super::secrets::shown_options;
 use super::service::unknown_type;
 use super::{EventCommand, EventSelection, EventsDone, EventsQuery, Subscription, SubscriptionChoice};
 use crate::domain::event::{Event, EventError, EventType, Metadata, SubscriptionOptions, check_due, rfc3339};
@@ -10,7 +11,7 @@ use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::engine::plans::simple;
 use crate::engine::{Command, Danger, EngineError, Inner, Plan, PlanLine, WriteGrant};
-use crate::store::{Acted, EventAct, NewEventType, NewPolicy, NewSubscription, PolicyScope, TypePut};
+use crate::store::{Acted, EventAct, NewEventType, NewSubscription, TypePut};
 
 /// Events of one plan.
 const EVENTS_MAX: usize = 1_000;
@@ -71,7 +72,14 @@ impl Inner {
         effect: &str,
         named: impl Fn(EventSelection) -> EventCommand,
     ) -> Result<Plan, EngineError> {
-        let (events, more) = self.selected(selection).await?;
+        let (events, more) = match selection {
+            EventSelection::Paced(_, 0) => return Err(EventError::of("rate", "must be 1 or more a second").into()),
+            EventSelection::Paced(..) => (Vec::new(), true),
+            _ => self.selected(selection).await?,
+        };
+        if more && let Some(many) = selection.many() {
+            return self.plan_many((verb, effect), many, named(selection.clone())).await;
+        }
         let rows = events.iter().map(|event| (event.id, event.revision)).collect();
         let plural = if events.len() == 1 { "" } else { "s" };
         let mut plan = simple(
@@ -80,10 +88,6 @@ impl Inner {
             String::new(),
         );
         plan.lines = events.iter().map(|event| line(event, effect)).collect();
-        if more {
-            plan.warnings
-                .push(format!("more match: the newest {EVENTS_MAX} are in this plan"));
-        }
         plan.command = Command::Events(named(EventSelection::Rows(rows)));
         Ok(plan)
     }
@@ -95,7 +99,7 @@ impl Inner {
             EventSelection::Reference(event_type, reference) => {
                 return Ok((self.events_of(event_type, reference).await?, false));
             }
-            EventSelection::Filter(filter) => return self.matching(filter).await,
+            EventSelection::Filter(filter) | EventSelection::Paced(filter, _) => return self.matching(filter).await,
         };
         if ids.len() > EVENTS_MAX {
             return Err(EventError::of("ids", "must be at most 1,000").into());
@@ -156,7 +160,7 @@ impl Inner {
         let mut plan = simple(title, url.redacted(), "gets every event of the type".to_owned());
         let before = self.store.subscriptions(event_type).await?;
         let found = before.iter().find(|subscription| subscription.url == *url);
-        plan.lines[0].now = found.map_or_else(|| "not subscribed".to_owned(), |found| found.options.clone());
+        plan.lines[0].now = found.map_or_else(|| "not subscribed".to_owned(), |found| shown_options(&found.options));
         plan.command = Command::Events(command.clone());
         Ok(plan)
     }
@@ -181,12 +185,22 @@ impl Inner {
             EventCommand::Retry(selection) => self.change(selection, EventAct::Retry).await,
             EventCommand::Reschedule(selection, at) => self.change(selection, EventAct::Reschedule(*at)).await,
             EventCommand::Cancel(selection) => self.change(selection, EventAct::Cancel).await,
-            EventCommand::SetType { event_type, document } => self.set_type(event_type, document, grant).await,
+            EventCommand::SetType { event_type, document } => {
+                let policy = self.written_policy(command).await?;
+                let done = self.set_type(event_type, document).await?;
+                self.save_policy(policy, grant).await?;
+                Ok(done)
+            }
             EventCommand::Subscribe {
                 event_type,
                 url,
                 options,
-            } => self.subscribe(event_type, url, options, grant).await,
+            } => {
+                let policy = self.written_policy(command).await?;
+                let done = self.subscribe(event_type, url, options).await?;
+                self.save_policy(policy, grant).await?;
+                Ok(done)
+            }
             EventCommand::Unsubscribe { event_type, which } => {
                 let found = self.chosen(event_type, which).await?;
                 self.store.subscription_remove(event_type, found.id).await?;
@@ -215,7 +229,7 @@ impl Inner {
             };
             skipped.push((*id, why.to_owned()));
         }
-        self.events_pushed.notify_waiters();
+        self.wakes.wake(events.iter().map(|event| &event.event_type));
         match skipped.as_slice() {
             [(id, why)] if events.is_empty() => Err(EngineError::Refused {
                 why: format!("event {id}: {why}"),
@@ -224,27 +238,15 @@ impl Inner {
         }
     }
 
-    async fn set_type(
-        &self,
-        event_type: &EventType,
-        document: &str,
-        grant: &WriteGrant,
-    ) -> Result<EventsDone, EngineError> {
-        let (metadata, json) = metadata(event_type, document)?;
-        let has_policy = metadata.retry_policy.is_some();
+    async fn set_type(&self, event_type: &EventType, document: &str) -> Result<EventsDone, EngineError> {
+        let metadata = metadata(event_type, document)?;
         let new = NewEventType {
             name: event_type.clone(),
             document: document.to_owned(),
             metadata,
         };
         match self.store.event_type_put(&new).await? {
-            TypePut::Saved(record) => {
-                if has_policy {
-                    self.save_policy(event_type, None, &json["_retry_policy"], grant)
-                        .await?;
-                }
-                Ok(EventsDone::Type(record))
-            }
+            TypePut::Saved(record) => Ok(EventsDone::Type(record)),
             TypePut::MissingTarget(target) => {
                 let problem = format!("names {:?}, which does not exist", target.as_str());
                 Err(EventError::of("_dead_letter_queue", &problem).into())
@@ -263,7 +265,6 @@ impl Inner {
         event_type: &EventType,
         url: &EndpointUrl,
         options: &str,
-        grant: &WriteGrant,
     ) -> Result<EventsDone, EngineError> {
         let new = NewSubscription {
             event_type: event_type.clone(),
@@ -272,32 +273,8 @@ impl Inner {
         };
         let saved = self.store.subscription_put(&new).await?;
         let saved = saved.ok_or_else(|| unknown_type(event_type))?;
-        let json = json("options", options)?;
-        if let Some(policy) = json.get("_retry_policy").filter(|policy| !policy.is_null()) {
-            self.save_policy(event_type, Some(url), policy, grant).await?;
-        }
+        self.secrets.forget();
         Ok(EventsDone::Subscribed(saved))
-    }
-
-    /// The policy of a type or a subscription is looked up at each attempt, where every other policy is.
-    async fn save_policy(
-        &self,
-        event_type: &EventType,
-        url: Option<&EndpointUrl>,
-        policy: &serde_json::Value,
-        grant: &WriteGrant,
-    ) -> Result<(), EngineError> {
-        let new = NewPolicy {
-            scope: PolicyScope {
-                event_type: Some(event_type.as_str().to_owned()),
-                url: url.cloned(),
-            },
-            document: Some(policy.to_string()),
-            author: grant.actor().to_owned(),
-        };
-        self.store.policy_put(&new).await?;
-        self.reapply(&new.scope).await?;
-        Ok(())
     }
 }
 
@@ -314,17 +291,13 @@ fn line(event: &Event, effect: &str) -> PlanLine {
     }
 }
 
-fn metadata(event_type: &EventType, document: &str) -> Result<(Metadata, serde_json::Value), EngineError> {
-    let json = json("metadata", document)?;
-    Ok((Metadata::from_value(&from_json(&json), event_type)?, json))
+fn metadata(event_type: &EventType, document: &str) -> Result<Metadata, EngineError> {
+    Ok(Metadata::from_value(&value("metadata", document)?, event_type)?)
 }
 
 fn value(field: &str, document: &str) -> Result<Value, EngineError> {
-    json(field, document).map(|json| from_json(&json))
-}
-
-fn json(field: &str, document: &str) -> Result<serde_json::Value, EngineError> {
-    serde_json::from_str(document).map_err(|error| EngineError::Invalid {
+    let json: Result<serde_json::Value, _> = serde_json::from_str(document);
+    json.map(|json| from_json(&json)).map_err(|error| EngineError::Invalid {
         field: field.to_owned(),
         message: format!("{field} is not JSON: {error}"),
     })

@@ -1,6 +1,7 @@
 //! Handlers: what is done with one event, and what that means for it. The meaning of a program's end is one pure
 //! function.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,16 +46,28 @@ pub enum Handled {
 /// What is done with the events of a type.
 #[derive(Clone)]
 pub(super) enum Action {
-    Command(Vec<String>),
+    Command(Arc<HandlerProgram>),
     Webhook,
     Embedded(Arc<dyn EventHandler>),
 }
 
+/// A handler's program.
+#[derive(Debug)]
+pub(super) struct HandlerProgram {
+    pub(super) command: Vec<String>,
+    pub(super) directory: Option<PathBuf>,
+}
+
 /// Runs a program on an event.
-pub(super) async fn run_command(command: &[String], event: &Event, time: Duration, stop: &CancellationToken) -> Ran {
+pub(super) async fn run_command(
+    handler: &HandlerProgram,
+    event: &Event,
+    time: Duration,
+    stop: &CancellationToken,
+) -> Ran {
     let program = Program {
-        command: command.to_vec(),
-        directory: None,
+        command: handler.command.clone(),
+        directory: handler.directory.clone(),
         variables: vec![
             ("REDRIVE_EVENT_ID".to_owned(), event.id.to_string()),
             ("REDRIVE_EVENT_TYPE".to_owned(), event.event_type.as_str().to_owned()),

@@ -1,6 +1,5 @@
-//! Questions about events. A list reads the table by id, newest first; what of a filter the store can look up
-//! itself it is given, the rest is compared row by row within bounds, so that a page is answered in time however
-//! rare a find is.
+//! Questions about events. A list is by id, newest first; what of a filter the store can look up itself it is given,
+//! the rest is compared row by row within bounds, so that a page is answered in time however rare a find is.
 
 use std::time::Duration;
 
@@ -9,9 +8,10 @@ use super::service::unknown_type;
 use super::{EventAnswer, EventQuestion, EventsQuery};
 use crate::domain::event::{Event, EventState, EventType, Reference};
 use crate::domain::filter::{Condition, Filter};
+use crate::domain::time::Timestamp;
 use crate::engine::view::Page;
 use crate::engine::{EngineError, Inner};
-use crate::store::EventQuery;
+use crate::store::EventSearch;
 
 /// Rows read at once.
 const ROWS: u32 = 500;
@@ -81,7 +81,8 @@ impl Inner {
         {
             return Err(unknown_type(name));
         }
-        let mut asked = pushed_down(query, filter.as_ref());
+        let now = self.store.now().await?;
+        let mut asked = pushed_down(query, filter.as_ref(), now);
         asked.before = query.cursor.as_deref().map(cursor).transpose()?;
         let limit = usize::try_from(query.limit.clamp(1, 1000)).unwrap_or(1000);
         asked.limit = if filter.is_none() {
@@ -89,34 +90,26 @@ impl Inner {
         } else {
             ROWS
         };
-        let now = self.store.now().await?;
         let started = self.clock.uptime();
         let mut items = Vec::new();
-        let more = loop {
-            let rows = self.store.events_page(&asked).await?;
-            let full = rows.len() == usize::try_from(asked.limit).unwrap_or(0);
-            for event in rows {
-                asked.before = Some(event.id);
-                let found = filter
-                    .as_ref()
-                    .is_none_or(|filter| filter.matches(&AtMoment { event: &event, now }));
-                if found {
-                    items.push(event);
-                }
-                if items.len() == limit {
-                    break;
-                }
+        let next = loop {
+            let found = self.store.events_search(&asked).await?;
+            asked.before = found.reached;
+            let matching = found.events.into_iter().filter(|event| {
+                let row = AtMoment { event, now };
+                filter.as_ref().is_none_or(|filter| filter.matches(&row))
+            });
+            items.extend(matching.take(limit - items.len()));
+            if items.len() == limit {
+                break items.last().map(|event: &Event| event.id);
             }
-            if items.len() == limit || !full {
-                break full || items.len() == limit;
-            }
-            if self.clock.uptime().saturating_sub(started) > LOOK {
-                break true;
+            if asked.before.is_none() || self.clock.uptime().saturating_sub(started) > LOOK {
+                break asked.before;
             }
         };
         Ok(Page {
             items,
-            next_cursor: asked.before.filter(|_| more).map(|id| id.to_string()),
+            next_cursor: next.map(|id| id.to_string()),
             taken_at: now,
         })
     }
@@ -133,10 +126,10 @@ pub(super) fn parse(source: &str) -> Result<Filter, EngineError> {
 }
 
 /// What the store looks up itself; the filter is asked all the same.
-fn pushed_down(query: &EventsQuery, filter: Option<&Filter>) -> EventQuery {
-    let mut asked = EventQuery {
+fn pushed_down(query: &EventsQuery, filter: Option<&Filter>, now: Timestamp) -> EventSearch {
+    let mut asked = EventSearch {
         event_type: query.event_type.clone(),
-        ..EventQuery::default()
+        ..EventSearch::default()
     };
     for condition in filter.map(Filter::conditions).unwrap_or_default() {
         match condition {
@@ -144,14 +137,32 @@ fn pushed_down(query: &EventsQuery, filter: Option<&Filter>) -> EventQuery {
             Condition::Is("reference", name) => asked.reference = Reference::parse(name).ok(),
             Condition::Is("state", name) => asked.state = EventState::from_name(name),
             // A store folds only ASCII letters alike everywhere.
-            Condition::Contains("reason" | "error", part) if part.is_ascii() => {
-                asked.reason_part = Some(part.to_owned());
-            }
+            Condition::Contains("error", part) if part.is_ascii() => asked.error_parts.push(part.to_owned()),
+            Condition::Contains("reason", part) if part.is_ascii() => asked.reason_part = Some(part.to_owned()),
+            Condition::Contains("reference", part) if part.is_ascii() => asked.reference_part = Some(part.to_owned()),
+            Condition::Contains("payload", part) if part.is_ascii() => asked.payload_part = Some(part.to_owned()),
             Condition::Holds("dead") => asked.dead_letters = true,
-            Condition::Is(..) | Condition::Contains(..) | Condition::Holds(_) => {}
+            Condition::AtLeast("attempts", count) => asked.attempts_min = asked.attempts_min.max(whole(count)),
+            Condition::Longer("overdue", span) => asked.due_before = Some(now.minus(span)),
+            Condition::Longer("age", span) => asked.created_before = Some(now.minus(span)),
+            Condition::Is(..)
+            | Condition::Contains(..)
+            | Condition::Holds(_)
+            | Condition::AtLeast(..)
+            | Condition::Longer(..) => {}
         }
     }
     asked
+}
+
+/// The largest count that is not above `number`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast of a number saturates at the bounds of a count"
+)]
+fn whole(number: f64) -> u32 {
+    number as u32
 }
 
 fn cursor(text: &str) -> Result<i64, EngineError> {

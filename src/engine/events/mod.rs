@@ -5,17 +5,25 @@
 //! its id and revision, so that what was pushed since the plan is not touched by it.
 
 mod act;
+mod census;
 mod documents;
 mod fields;
 mod groups;
 mod handler;
+mod intake;
 mod json;
 mod look;
+mod many;
+mod meters;
 mod outbox;
+mod policy;
 mod processor;
 mod running;
+mod secrets;
 mod service;
+mod wakes;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::event::{Event, EventError, EventType, HandlingRules, Reference};
@@ -32,8 +40,15 @@ pub use documents::{check_metadata, check_options};
 pub use fields::EVENT_FIELDS;
 pub use groups::{EventGroup, EventGroups};
 pub use handler::{EventHandler, Handled};
+pub(super) use meters::EventMeters;
 pub use processor::Processed;
 pub(super) use running::Embedded;
+pub(super) use secrets::Secrets;
+pub use secrets::shown_options;
+pub(super) use wakes::Wakes;
+
+/// So much work is taken ahead for a handler in this process, when nobody says otherwise.
+pub const AHEAD: Duration = Duration::from_millis(100);
 
 /// What the engine has to know of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +59,8 @@ pub struct EventSettings {
     pub lease: Duration,
     /// Events handled at once.
     pub workers: usize,
+    /// How much work is taken ahead for a handler in this process; nothing is, for programs.
+    pub ahead: Duration,
     /// What is done with the events of a type.
     pub handlers: Vec<HandlerSettings>,
     /// The intake queues.
@@ -56,6 +73,7 @@ impl Default for EventSettings {
             rules: HandlingRules::default(),
             lease: Duration::from_mins(5),
             workers: 8,
+            ahead: AHEAD,
             handlers: Vec::new(),
             consumers: Vec::new(),
         }
@@ -74,8 +92,13 @@ pub struct HandlerSettings {
 /// What is done with an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HandlerAction {
-    /// A program gets it; the first is the program, the others its arguments.
-    Command(Vec<String>),
+    /// A program gets it.
+    Command {
+        /// The program, and its arguments.
+        command: Vec<String>,
+        /// Where it runs; where this process does without.
+        directory: Option<PathBuf>,
+    },
     /// The subscribers of its type get it.
     Webhook,
 }
@@ -95,10 +118,14 @@ pub struct IntakeSettings {
     pub bindings: Vec<String>,
     /// The type of its events.
     pub event_type: EventType,
+    /// Routing keys, or patterns of them, whose messages have another type; the first that matches counts.
+    pub types: Vec<(String, EventType)>,
     /// JSON pointer to the reference.
     pub reference: String,
     /// JSON pointer to the time before which the event is not due.
     pub nbf: Option<String>,
+    /// JSON pointer to the payload; the whole message without.
+    pub payload: Option<String>,
 }
 
 /// What an operator wants done with events.
@@ -168,8 +195,10 @@ pub enum EventSelection {
     Rows(Vec<(i64, i64)>),
     /// All of a reference.
     Reference(EventType, Reference),
-    /// All that a filter finds.
+    /// All that a filter finds; more than a plan can name become a run.
     Filter(String),
+    /// All that a filter finds, so many a second at most: a run.
+    Paced(String, u32),
 }
 
 /// What came of a command about events.

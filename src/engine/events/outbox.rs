@@ -26,6 +26,8 @@ const PUMP: &str = "outbox";
 const ROWS: u32 = 200;
 /// Between two looks when nothing was said.
 const IDLE: Duration = Duration::from_secs(1);
+/// The same in a process that stores none itself.
+const IDLE_ELSEWHERE: Duration = Duration::from_secs(15);
 /// The longest wait of a delivery queue.
 const WAIT_MAX: Duration = Duration::from_mins(5);
 
@@ -127,9 +129,10 @@ impl Inner {
     }
 
     async fn wait_for_rows(&self, stop: &CancellationToken) {
+        let idle = if self.notifies() { IDLE } else { IDLE_ELSEWHERE };
         tokio::select! {
             () = self.outbox_filled.notified() => {}
-            () = tokio::time::sleep(IDLE) => {}
+            () = tokio::time::sleep(idle) => {}
             () = stop.cancelled() => {}
         }
     }

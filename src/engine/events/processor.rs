@@ -1,33 +1,42 @@
 //! The processor: takes events of a type that are due and hands them to their handler, under leases that are
 //! prolonged while it works and lost when this process is.
 //!
-//! In the daemon it runs until the incarnation ends; `process --once` runs it until nothing is due.
+//! In the daemon it runs until the incarnation ends; `process --once` runs it until nothing is due. It sleeps until
+//! something is pushed, here or by another process, or until the next event is due.
+//!
+//! Taking, handling and finishing go on side by side. A program is only given what it can begin at once; for a
+//! handler in this process some more is taken ahead, as much as it handles in a short time, so that a fast one does
+//! not wait for the database with every event.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use metrics::{counter, histogram};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::handler::{Action, failed, run_command, verdict_of, verdict_of_handled};
+use super::meters::TypeMeters;
 use crate::ambient;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey};
 use crate::domain::id::IncarnationId;
+use crate::domain::time::Timestamp;
 use crate::engine::{EngineError, Inner};
 use crate::store::{EventClaim, Finish, Finished, Verdict};
-use crate::telemetry::names;
 
 /// How long a lease holds without being prolonged; a handler may take longer.
 const LEASE: Duration = Duration::from_secs(60);
 /// Between two prolongations.
 const RENEW: Duration = Duration::from_secs(15);
-/// Between two looks at a table in which nothing was pushed by this process.
-const IDLE: Duration = Duration::from_millis(500);
+/// Between two looks at events that are due and cannot be taken: others of their reference are in hand.
+const BLOCKED: Duration = Duration::from_millis(500);
+/// The longest sleep: what others said may have been lost.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+/// How long taking goes on behind what was taken last, at most.
+const MARK_FOR: Duration = Duration::from_secs(1);
 /// Events without a program of their own that are taken at once.
-const BATCH: usize = 200;
+const BATCH: usize = 500;
 /// Finishes in one call of the store.
 const FINISHES: usize = 500;
 /// How long the rules of a type are used before they are read again.
@@ -53,10 +62,12 @@ pub(super) struct Processor {
 }
 
 /// What is in hand.
-#[derive(Default)]
 struct Hands {
     leases: Mutex<HashMap<LeaseKey, CancellationToken>>,
     tally: [AtomicU64; 8],
+    meters: Arc<TypeMeters>,
+    /// How long a handler takes, in microseconds, the last ones counting most; zero when nobody knows.
+    handling: AtomicU64,
 }
 
 const HOWS: [Finished; 8] = [
@@ -71,6 +82,39 @@ const HOWS: [Finished; 8] = [
 ];
 
 impl Hands {
+    fn new(meters: Arc<TypeMeters>) -> Self {
+        Self {
+            leases: Mutex::default(),
+            tally: Default::default(),
+            meters,
+            handling: AtomicU64::new(0),
+        }
+    }
+
+    /// A handler took so long.
+    fn took(&self, span: Duration) {
+        let span = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
+        let before = self.handling.load(Ordering::Relaxed);
+        let average = if before == 0 {
+            span
+        } else {
+            (before.saturating_mul(7).saturating_add(span) / 8).max(1)
+        };
+        self.handling.store(average, Ordering::Relaxed);
+    }
+
+    /// How many events `workers` handle in `span`; none when nobody knows.
+    fn ahead(&self, span: Duration, workers: usize) -> usize {
+        let each = u128::from(self.handling.load(Ordering::Relaxed));
+        if each == 0 {
+            return 0;
+        }
+        usize::try_from(span.as_micros() / each)
+            .unwrap_or(BATCH)
+            .saturating_mul(workers)
+            .min(BATCH)
+    }
+
     fn take(&self, key: LeaseKey, stop: &CancellationToken) -> CancellationToken {
         let lost = stop.child_token();
         self.locked().insert(key, lost.clone());
@@ -96,7 +140,7 @@ impl Hands {
     }
 
     fn count(&self, how: Finished) {
-        counter!(names::EVENTS_HANDLED, "how" => how.as_str()).increment(1);
+        self.meters.ended(how);
         for (known, count) in HOWS.iter().zip(&self.tally) {
             if *known == how {
                 count.fetch_add(1, Ordering::Relaxed);
@@ -117,11 +161,33 @@ impl Hands {
     }
 }
 
+/// How events are taken at present.
+struct Taking {
+    rules: HandlingRules,
+    /// When they were read (uptime).
+    rules_at: Duration,
+    /// What was taken last, while there is plenty: the next ones come after it.
+    mark: Option<(Timestamp, i64)>,
+    /// Since when it is used (uptime).
+    mark_at: Duration,
+}
+
+impl Taking {
+    const fn with(rules: HandlingRules, now: Duration) -> Self {
+        Self {
+            rules,
+            rules_at: now,
+            mark: None,
+            mark_at: now,
+        }
+    }
+}
+
 impl Processor {
     /// Runs until it is stopped, or until nothing is due.
     pub(super) async fn run(self) -> Result<Processed, EngineError> {
         let me = Arc::new(self);
-        let hands = Arc::new(Hands::default());
+        let hands = Arc::new(Hands::new(me.engine.event_meters.of(&me.event_type)));
         let (report, finishes) = mpsc::channel(FINISHES);
         let ended = CancellationToken::new();
         let renewing = ambient::spawn("event leases", Arc::clone(&me).renew(Arc::clone(&hands), ended.clone()));
@@ -138,46 +204,73 @@ impl Processor {
         hands: &Arc<Hands>,
         finished: mpsc::Sender<Finish>,
     ) -> Result<(), EngineError> {
-        let workers = u32::try_from(self.engine.settings.events.workers).unwrap_or(1).max(1);
-        let places = Arc::new(Semaphore::new(workers as usize));
-        let mut rules = self.rules().await?;
-        let mut rules_at = self.engine.clock.uptime();
-        self.engine.store.events_give_up(&self.event_type, rules.cutoff).await?;
+        let workers = self.engine.settings.events.workers.max(1);
+        let all = u32::try_from(workers).unwrap_or(u32::MAX);
+        let places = Arc::new(Semaphore::new(workers));
+        let wake = self.engine.wakes.of(&self.event_type);
+        let mut taking = Taking::with(self.rules().await?, self.engine.clock.uptime());
+        self.engine
+            .store
+            .events_give_up(&self.event_type, taking.rules.cutoff)
+            .await?;
         while !self.stop.is_cancelled() {
-            if self.engine.clock.uptime().saturating_sub(rules_at) > RULES_FOR {
-                rules = self.rules().await.unwrap_or(rules);
-                rules_at = self.engine.clock.uptime();
-            }
-            let pushed = self.engine.events_pushed.notified();
-            tokio::pin!(pushed);
-            pushed.as_mut().enable();
-            let taken = self.take(&places, &rules).await;
-            let idle = match taken {
-                Ok(events) if events.is_empty() => true,
-                Ok(events) => {
-                    self.hand_out(events, hands, &places, rules, &finished).await;
-                    false
+            self.refresh(&mut taking).await;
+            let woken = wake.notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            match self.take(&places, hands, &mut taking).await {
+                Ok(events) if !events.is_empty() => {
+                    self.hand_out(events, hands, &places, taking.rules, &finished).await;
+                    continue;
                 }
+                // What came before the mark may be due by now.
+                Ok(_) if taking.mark.take().is_some() => continue,
+                Ok(_) => {}
                 Err(error) if self.once => return Err(error),
                 Err(error) => {
                     tracing::warn!(error = ?error, event_type = ?self.event_type, "events wait for the store");
-                    true
                 }
-            };
-            if idle && self.once && self.is_over(&places, workers, &finished).await {
-                break;
             }
-            if idle && !self.once {
-                tokio::select! {
-                    () = pushed => {}
-                    () = tokio::time::sleep(IDLE) => {}
-                    () = self.stop.cancelled() => {}
+            if self.once {
+                if self.is_over(&places, all, &finished).await {
+                    break;
                 }
+                continue;
+            }
+            let sleep = self.until_due().await;
+            tokio::select! {
+                () = woken => {}
+                () = tokio::time::sleep(sleep) => {}
+                () = self.stop.cancelled() => {}
             }
         }
         // Handlers in hand end, or are ended with the stop.
-        let _ = places.acquire_many(workers).await;
+        let _ = places.acquire_many(all).await;
         Ok(())
+    }
+
+    /// How long nothing is due, as far as one can tell.
+    async fn until_due(&self) -> Duration {
+        match self.engine.store.events_next_due(&self.event_type).await {
+            Ok(None) => IDLE_MAX,
+            Ok(Some(left)) if left.is_zero() => BLOCKED,
+            // A moment more: no clock is asked twice for the same instant.
+            Ok(Some(left)) => (left + Duration::from_millis(1)).min(IDLE_MAX),
+            Err(_) => BLOCKED,
+        }
+    }
+
+    /// What is used for a while only.
+    async fn refresh(&self, taking: &mut Taking) {
+        let now = self.engine.clock.uptime();
+        if now.saturating_sub(taking.rules_at) > RULES_FOR {
+            taking.rules = self.rules().await.unwrap_or(taking.rules);
+            taking.rules_at = now;
+        }
+        if now.saturating_sub(taking.mark_at) > MARK_FOR {
+            taking.mark = None;
+            taking.mark_at = now;
+        }
     }
 
     /// Nothing was due; what was in hand may have made something due meanwhile.
@@ -190,27 +283,33 @@ impl Processor {
         !busy
     }
 
-    async fn take(&self, places: &Semaphore, rules: &HandlingRules) -> Result<Vec<Event>, EngineError> {
-        let limit = match self.action {
+    async fn take(&self, places: &Semaphore, hands: &Hands, taking: &mut Taking) -> Result<Vec<Event>, EngineError> {
+        let settings = &self.engine.settings.events;
+        let ahead = match self.action {
             Action::Webhook => BATCH,
-            Action::Command(_) | Action::Embedded(_) => {
-                // Waits until there is a place at all.
-                drop(places.acquire().await);
-                places.available_permits().min(BATCH)
-            }
+            Action::Command(_) => 0,
+            Action::Embedded(_) => hands.ahead(settings.ahead, settings.workers.max(1)),
         };
+        if !matches!(self.action, Action::Webhook) {
+            // Waits until there is a place at all.
+            drop(places.acquire().await);
+        }
+        let limit = places.available_permits().max(ahead).clamp(1, BATCH);
         if !self.once && !self.engine.fence.permits(self.incarnation) {
             return Ok(Vec::new());
         }
         let claim = EventClaim {
             event_type: self.event_type.clone(),
-            limit: u32::try_from(limit).unwrap_or(1).max(1),
-            cutoff: rules.cutoff,
+            limit: u32::try_from(limit).unwrap_or(1),
+            cutoff: taking.rules.cutoff,
             owner: self.incarnation,
             span: LEASE,
-            after: None,
+            after: taking.mark,
         };
-        Ok(self.engine.store.events_claim(&claim).await?)
+        let events = self.engine.store.events_claim(&claim).await?;
+        let last = events.last().map(|event| (event.nbf, event.id));
+        taking.mark = last.filter(|_| events.len() == limit);
+        Ok(events)
     }
 
     async fn hand_out(
@@ -223,21 +322,26 @@ impl Processor {
     ) {
         let now = self.engine.clock.now();
         for event in &events {
-            histogram!(names::EVENT_LAG).record(now.since(event.nbf).as_secs_f64());
+            hands.meters.begun(now.since(event.nbf));
         }
         if let Action::Webhook = self.action {
             self.notify(events, &rules, finished).await;
             return;
         }
-        for event in events {
+        // All of them are prolonged from now on, those that wait for a place too.
+        let held = events
+            .into_iter()
+            .filter_map(|event| event.lease_key().map(|lease| (event, lease)))
+            .map(|(event, lease)| (event, lease, hands.take(lease, &self.stop)));
+        for (event, lease, lost) in held.collect::<Vec<_>>() {
             let Ok(place) = Arc::clone(places).acquire_owned().await else {
                 return;
             };
-            let Some(lease) = event.lease_key() else { continue };
-            let lost = hands.take(lease, &self.stop);
             let (me, hands, finished) = (Arc::clone(self), Arc::clone(hands), finished.clone());
             ambient::spawn("event handler", async move {
+                let begun = me.engine.clock.uptime();
                 let verdict = me.handle(&event, &rules, &lost).await;
+                hands.took(me.engine.clock.uptime().saturating_sub(begun));
                 hands.put_down(lease);
                 let _ = finished.send(Finish { lease, verdict }).await;
                 drop(place);
@@ -246,6 +350,9 @@ impl Processor {
     }
 
     async fn handle(&self, event: &Event, rules: &HandlingRules, lost: &CancellationToken) -> Verdict {
+        if lost.is_cancelled() {
+            return Verdict::Release;
+        }
         let time = self.engine.settings.events.lease;
         match &self.action {
             Action::Command(command) => {
@@ -318,8 +425,14 @@ impl Processor {
                 group.clear();
                 continue;
             };
+            let again = ends
+                .iter()
+                .any(|how| matches!(how, Finished::Superseded | Finished::Released));
             for how in ends {
                 hands.count(how);
+            }
+            if again {
+                self.engine.wakes.wake(std::iter::once(&self.event_type));
             }
             let notifies = group
                 .iter()

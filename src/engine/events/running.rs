@@ -1,5 +1,5 @@
-//! The event table in a daemon: a processor for each type with a handler, the keeper, the pump; and one run of a
-//! processor for a command.
+//! The event table in a daemon: a consumer for each intake queue, a processor for each type with a handler, the
+//! keeper, the pump; and one run of a processor for a command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::HandlerAction;
-use super::handler::{Action, EventHandler};
+use super::handler::{Action, EventHandler, HandlerProgram};
 use super::json::from_json;
 use super::processor::{Processed, Processor};
 use crate::ambient;
@@ -23,6 +23,8 @@ use crate::telemetry::names;
 const KEEP: Duration = Duration::from_secs(5);
 /// Rows of one of its rounds.
 const ROWS: u32 = 1_000;
+/// Calls of the store in which one round removes what has outlived itself.
+const ROUNDS_MAX: u32 = 200;
 /// Between two tries of a processor that ended with an error.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -65,13 +67,28 @@ impl Inner {
         let me = || Arc::clone(self);
         let mut tasks = vec![
             ambient::spawn("event keeper", me().keep_events(generation.clone())),
+            ambient::spawn("event census", me().take_census(generation.clone())),
             ambient::spawn("event outbox", me().pump(id, generation.clone())),
         ];
-        for (event_type, action) in self.actions() {
+        for settings in &self.settings.events.consumers {
+            let taking = me().take_in(id, settings.clone(), generation.clone());
+            tasks.push(ambient::spawn("intake", taking));
+        }
+        let actions = self.actions();
+        if !actions.is_empty() {
+            tasks.push(ambient::spawn("event signals", me().hear_of_events(generation.clone())));
+        }
+        for (event_type, action) in actions {
             let processing = me().process(id, event_type, action, generation.clone());
             tasks.push(ambient::spawn("event processor", processing));
         }
         tasks
+    }
+
+    /// Whether this process makes notifications of events.
+    pub(super) fn notifies(&self) -> bool {
+        let handlers = &self.settings.events.handlers;
+        handlers.iter().any(|handler| handler.action == HandlerAction::Webhook)
     }
 
     /// What is done with each type; the embedding program's word counts.
@@ -90,7 +107,10 @@ impl Inner {
                 continue;
             }
             let action = match &configured.action {
-                HandlerAction::Command(command) => Action::Command(command.clone()),
+                HandlerAction::Command { command, directory } => Action::Command(Arc::new(HandlerProgram {
+                    command: command.clone(),
+                    directory: directory.clone(),
+                })),
                 HandlerAction::Webhook => Action::Webhook,
             };
             actions.push((configured.event_type.clone(), action));
@@ -144,15 +164,21 @@ impl Inner {
                 event = lost.id, event_type = ?lost.event_type, attempts = lost.attempts, how = lost.how.as_str(),
                 "the lease on an event ended before its handler did"
             );
-            counter!(names::EVENTS_HANDLED, "how" => "lost").increment(1);
+            let label = self.event_meters.label(&lost.event_type);
+            counter!(names::EVENTS_LOST, "type" => label).increment(1);
         }
-        if !reaped.is_empty() {
-            self.events_pushed.notify_waiters();
+        self.wakes.wake(reaped.iter().map(|lost| &lost.event_type));
+        let mut ended = 0;
+        for _ in 0..ROUNDS_MAX {
+            let expired = self.store.events_expire(ROWS).await?;
+            ended += expired.events;
+            if expired.events.max(expired.history) < u64::from(ROWS) {
+                break;
+            }
         }
-        let expired = self.store.events_expire(ROWS).await?;
-        if expired.events > 0 {
-            tracing::warn!(events = expired.events, "events ended by their own lifetime");
-            counter!(names::EVENTS_EXPIRED).increment(expired.events);
+        if ended > 0 {
+            tracing::warn!(events = ended, "events ended by their own lifetime");
+            counter!(names::EVENTS_EXPIRED).increment(ended);
         }
         Ok(())
     }

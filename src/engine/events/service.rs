@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::counter;
 
-use super::{Claim, ClaimRequest, ClaimSpan, Finished, Pushed, PushedHow};
+use super::{Claim, ClaimRequest, ClaimSpan, Finished, Pushed};
 use crate::ambient;
 use crate::domain::event::{CLAIM_EVENTS, CLAIM_S, EventError, EventType, NewEvent, Reference, check_batch};
 use crate::engine::{Engine, EngineError, Inner};
@@ -55,7 +55,8 @@ impl Engine {
             ClaimOutcome::Claimed { claim, moved } => {
                 if moved > 0 {
                     tracing::info!(event_type = ?request.event_type, moved, "events were claimed too often and moved");
-                    counter!(names::EVENTS_MOVED).increment(moved);
+                    let label = self.0.event_meters.label(&request.event_type);
+                    counter!(names::EVENTS_MOVED, "type" => label).increment(moved);
                 }
                 Ok(claim)
             }
@@ -90,7 +91,10 @@ impl Engine {
         self.known_type(event_type).await?;
         match self.0.store.claim_release(event_type, claim).await? {
             0 => Err(no_claim(claim)),
-            released => Ok(released),
+            released => {
+                self.0.wakes.wake(std::iter::once(event_type));
+                Ok(released)
+            }
         }
     }
 
@@ -118,7 +122,7 @@ impl Engine {
             | Finished::Dead
             | Finished::Released
             | Finished::Superseded) => {
-                counter!(names::EVENTS_HANDLED, "how" => finished.as_str()).increment(1);
+                self.0.event_meters.of(event_type).ended(finished);
                 Ok(finished)
             }
         }
@@ -139,7 +143,7 @@ impl Inner {
         };
         match self.store.events_push(&batch).await? {
             PushOutcome::Pushed(pushed) => {
-                self.note_pushed(&pushed);
+                self.note_pushed(&batch.events, &pushed);
                 Ok(pushed)
             }
             PushOutcome::Fenced => Err(EngineError::Refused {
@@ -148,12 +152,10 @@ impl Inner {
         }
     }
 
-    /// Counts what was pushed, and wakes the processor.
-    pub(super) fn note_pushed(&self, pushed: &[Pushed]) {
-        let coalesced = pushed.iter().filter(|pushed| pushed.how != PushedHow::New).count();
-        counter!(names::EVENTS_PUSHED).increment(pushed.len() as u64);
-        counter!(names::EVENTS_COALESCED).increment(coalesced as u64);
-        self.events_pushed.notify_waiters();
+    /// Counts what was pushed, and wakes whoever handles it here.
+    pub(super) fn note_pushed(&self, events: &[NewEvent], pushed: &[Pushed]) {
+        self.event_meters.pushed(events, pushed);
+        self.wakes.wake(events.iter().map(|event| &event.event_type));
     }
 }
 

@@ -59,7 +59,7 @@ impl Inner {
         {
             return Ok(Err((record.queue, chain(&error))));
         }
-        match self.store.save_take(save, me).await? {
+        match self.take_save(me, save).await? {
             SaveTaken::Taken(record) => Ok(Ok(*record)),
             SaveTaken::Busy => Ok(Err((record.queue, "another process works on it".to_owned()))),
             SaveTaken::Missing => Err(missing()),
@@ -75,7 +75,10 @@ impl Inner {
         let target = to.unwrap_or(&record.queue);
         if self.broker.queue_detail(target).await?.is_none() {
             if to.is_some() {
-                return Ok(ExpiringOutcome::left(&record.queue, format!("there is no queue {:?}", target.as_str())));
+                return Ok(ExpiringOutcome::left(
+                    &record.queue,
+                    format!("there is no queue {:?}", target.as_str()),
+                ));
             }
             self.broker.declare_again(target, &arguments(&record.arguments)).await?;
         }
@@ -136,7 +139,9 @@ impl Inner {
         }
         let dropped: Vec<u64> = done.iter().map(|(place, _)| *place).collect();
         if !self.store.saved_drop(save, me, &dropped).await? {
-            return Ok(Some("this process was taken for dead: run the command again".to_owned()));
+            return Ok(Some(
+                "this process was taken for dead: run the command again".to_owned(),
+            ));
         }
         outcome.messages += done.len() as u64;
         outcome.bytes += done.iter().map(|(_, bytes)| bytes).sum::<u64>();

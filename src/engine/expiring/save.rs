@@ -5,6 +5,8 @@
 //! goes on compares those with the head of the queue and settles what is equal, so that nothing is there twice. Only
 //! where several messages are equal in every byte nobody can tell: then a window stays in both.
 
+use std::time::Duration;
+
 use super::act::Who;
 use super::order::{ExpiringOutcome, ExpiringResult};
 use crate::ambient;
@@ -12,6 +14,7 @@ use crate::broker::{BrokerError, DeliveryTag, ListedQueue, Look, Walk, WalkOptio
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::message::{Message, decode, encode};
 use crate::engine::error::chain;
+use crate::engine::incarnation::Watched;
 use crate::engine::{EngineError, Inner};
 use crate::store::{NewSave, SaveBegun, SaveTaken, SaveWindow, SavedMessage};
 use crate::telemetry::names;
@@ -22,6 +25,26 @@ const WINDOW: usize = 1_000;
 const WINDOW_BYTES: usize = 8 << 20;
 /// Headers that count how often a message was handed out: no two looks see the same.
 const COUNTED: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
+
+/// How long a save that another holds is waited for: longer than it takes to find that one dead.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Waiting for somebody who may be dead.
+struct Patience {
+    since: Duration,
+    watched: Watched,
+}
+
+impl Patience {
+    fn new(since: Duration) -> Self {
+        Self {
+            since,
+            watched: Watched::default(),
+        }
+    }
+}
 
 /// What was taken out of a queue.
 #[derive(Debug, Default)]
@@ -98,14 +121,38 @@ impl Inner {
             keep_for: self.settings.discard_keep,
             owner: me,
         };
-        for _ in 0..2 {
+        let mut patience = Patience::new(self.clock.uptime());
+        loop {
             match self.store.save_begin(&new).await? {
                 SaveBegun::Begun => return Ok(Ok(new.id)),
-                SaveBegun::Busy => break,
                 SaveBegun::Left(left) => self.end_left_save(me, &left).await?,
+                SaveBegun::Busy if self.is_patient(me, &mut patience).await? => {}
+                SaveBegun::Busy => return Ok(Err("somebody else takes its messages at present".to_owned())),
             }
         }
-        Ok(Err("somebody else takes its messages at present".to_owned()))
+    }
+
+    /// Takes a save; one who died with it is found dead meanwhile.
+    pub(super) async fn take_save(&self, me: IncarnationId, save: &str) -> Result<SaveTaken, EngineError> {
+        let mut patience = Patience::new(self.clock.uptime());
+        loop {
+            match self.store.save_take(save, me).await? {
+                SaveTaken::Busy if self.is_patient(me, &mut patience).await? => {}
+                taken => return Ok(taken),
+            }
+        }
+    }
+
+    /// Waits a moment and looks who is dead; false when it waited for long enough to know.
+    async fn is_patient(&self, me: IncarnationId, patience: &mut Patience) -> Result<bool, EngineError> {
+        if self.clock.uptime().saturating_sub(patience.since) > PATIENCE {
+            return Ok(false);
+        }
+        let all = self.store.incarnations().await?;
+        if self.find_dead(me, &all, &mut patience.watched).await.is_empty() {
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(true)
     }
 
     async fn take(&self, me: IncarnationId, save: &str, listed: &ListedQueue, limit: u64) -> Taken {
@@ -182,7 +229,7 @@ impl Inner {
     /// Ends what a dead one left in the middle: the messages of its last windows that are still at the head of their
     /// queue are settled there.
     pub(super) async fn end_left_save(&self, me: IncarnationId, save: &str) -> Result<(), EngineError> {
-        let record = match self.store.save_take(save, me).await? {
+        let record = match self.take_save(me, save).await? {
             SaveTaken::Taken(record) => record,
             SaveTaken::Missing => return Ok(()),
             SaveTaken::Busy => {
@@ -252,11 +299,7 @@ impl Inner {
 }
 
 /// The next messages, as many as are kept at once, and why there are no more.
-async fn window(
-    walk: &mut dyn Walk,
-    first: u64,
-    want: usize,
-) -> (Vec<(DeliveryTag, SavedMessage)>, Option<String>) {
+async fn window(walk: &mut dyn Walk, first: u64, want: usize) -> (Vec<(DeliveryTag, SavedMessage)>, Option<String>) {
     let (mut window, mut bytes) = (Vec::new(), 0);
     while window.len() < want && bytes < WINDOW_BYTES {
         let walked = match walk.next(want - window.len()).await {
@@ -301,7 +344,10 @@ fn equal(seen: &[Option<Vec<u8>>], kept: &[(u64, Option<Vec<u8>>)]) -> usize {
         let expected = &kept[from..];
         let alike = expected.len() > 1 && expected.windows(2).all(|two| two[0].1 == two[1].1);
         let same = seen.len() >= expected.len()
-            && expected.iter().zip(seen).all(|((_, kept), seen)| kept.is_some() && kept == seen);
+            && expected
+                .iter()
+                .zip(seen)
+                .all(|((_, kept), seen)| kept.is_some() && kept == seen);
         if same && !alike {
             return expected.len();
         }

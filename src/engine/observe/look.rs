@@ -16,14 +16,18 @@ use crate::engine::answers::retries;
 use crate::engine::answers::world::World;
 use crate::engine::error::chain;
 use crate::engine::row::{QueueFacts, QueueRow};
+use crate::engine::runs::RunView;
 use crate::engine::snapshot::{EndpointRow, Part, Snapshot, Worst};
 use crate::engine::view::Retry;
-use crate::store::{EndpointQuery, Incarnation, StoreError};
+use crate::store::{EndpointQuery, Incarnation, RunQuery, StoreError};
 
 /// Endpoints read at once.
 const ENDPOINTS: u32 = 1_000;
 /// Retries shown at most.
 const RETRIES_MAX: u32 = 1_000;
+
+/// Runs looked through at most, the newest.
+const RUNS_MAX: u32 = 100;
 
 /// Who looks, and what it saw last.
 #[derive(Debug)]
@@ -72,8 +76,9 @@ impl Looker {
     /// The next snapshot.
     pub(super) async fn look(&mut self) -> Arc<Snapshot> {
         let began = self.engine.clock.uptime();
-        let (known, seen, blocked) = tokio::join!(
+        let (known, runs, seen, blocked) = tokio::join!(
             self.known(),
+            self.open_runs(),
             self.engine.seen(Oldest::OnePage),
             self.engine.broker.blocked()
         );
@@ -121,11 +126,26 @@ impl Looker {
             endpoints: content.endpoints,
             retries: content.retries,
             incarnations: content.incarnations,
+            runs: runs.unwrap_or_else(|| Arc::clone(&last.runs)),
             totals,
         });
         drop(last);
         self.texts.forget_unused();
         Arc::clone(&self.last)
+    }
+
+    /// Runs that are not over; `None`: they cannot be read at present.
+    async fn open_runs(&self) -> Option<Arc<Vec<RunView>>> {
+        let query = RunQuery {
+            limit: RUNS_MAX,
+            ..RunQuery::default()
+        };
+        let mut runs = self.engine.run_views(&query).await.ok()?;
+        runs.retain(|run| !run.record.state.is_over());
+        for run in &mut runs {
+            run.record.plan = String::new();
+        }
+        Some(Arc::new(runs))
     }
 
     async fn known(&self) -> Result<Known, StoreError> {

@@ -168,7 +168,10 @@ impl Inner {
         })
     }
 
-    pub(super) async fn newest_policy(&self, scope: &PolicyScope) -> Result<Option<PolicyVersion>, StoreError> {
+    pub(in crate::engine) async fn newest_policy(
+        &self,
+        scope: &PolicyScope,
+    ) -> Result<Option<PolicyVersion>, StoreError> {
         Ok(self.store.policies_newest(std::slice::from_ref(scope)).await?.pop())
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::flight::Flight;
 use super::order::OrderKind;
 use super::plan::Document;
 use crate::ambient;
@@ -20,7 +21,7 @@ use crate::engine::incarnation::Part;
 use crate::engine::{EngineError, Inner};
 use crate::store::{ItemMark, ItemQuery, NewAudit, RunRecord, RunStop, RunTaken, StoreError};
 
-/// Messages of one window where there is no rate.
+/// Messages that are sent together where there is no rate: the bound of what is sent twice after a crash.
 pub(super) const WINDOW: usize = 1000;
 /// Items that are read and recorded at once.
 pub(super) const PAGE: u32 = 5_000;
@@ -139,6 +140,10 @@ pub(super) struct Driver<'a> {
     /// Dead letters that were met of which there may be copies, and the copies that were.
     pub(super) met: HashSet<String>,
     pub(super) copies: Vec<DeliveryTag>,
+    /// Sent and not confirmed yet.
+    pub(super) flight: Option<Flight>,
+    /// The first one of those that were met again after they were journalled.
+    pub(super) met_journalled: Option<u64>,
     /// Outcomes when a window failed last.
     stuck_at: Option<u64>,
     /// One message at a time: a window failed, and nobody knows which of its messages is to blame.
@@ -173,6 +178,9 @@ impl Inner {
 
     async fn drive_taken(self: &Arc<Self>, run: RunRecord, me: IncarnationId, name: &str, stop: &CancellationToken) {
         tracing::info!(run = ?run.id, command = ?run.command, "working on a run");
+        if self.drive_events(&run, stop).await {
+            return;
+        }
         let document = match Document::read(&run.plan) {
             Ok(document) => document,
             Err(reason) => {
@@ -200,6 +208,8 @@ impl Inner {
             edits: false,
             met: HashSet::new(),
             copies: Vec::new(),
+            flight: None,
+            met_journalled: None,
             stuck_at: None,
             careful: 0,
         };
@@ -227,13 +237,14 @@ impl Driver<'_> {
                         return self.give_back().await;
                     }
                 }
-                Halt::Canary => {
-                    let note = format!(
-                        "{} are done: look at them, then `run resume` or `run cancel`",
-                        self.counts.done
-                    );
-                    return self.end(RunState::Canary, Some(note)).await;
-                }
+                Halt::Canary => match self.after_canary().await {
+                    Ok(None) => {}
+                    Ok(Some(note)) => return self.end(RunState::Canary, Some(note)).await,
+                    Err(halt) => {
+                        tracing::debug!(run = ?self.run.id, ?halt, "a run is given back");
+                        return self.give_back().await;
+                    }
+                },
                 Halt::Broken(why) => return self.end(RunState::Failed, Some(why)).await,
                 Halt::Lost | Halt::Asked(_) | Halt::Stopped => return self.give_back().await,
             }
@@ -300,9 +311,13 @@ impl Driver<'_> {
     /// One pass over everything that has no outcome yet.
     async fn work(&mut self) -> Result<(), Halt> {
         self.counts = self.engine.store.run_counts(&self.run.id).await?;
+        if self.is_canary_done() {
+            return Err(Halt::Canary);
+        }
         self.edits = self.has_edits().await?;
         self.met.clear();
         self.copies.clear();
+        self.met_journalled = None;
         for (source, open) in self.open_items().await? {
             if self.document.kind == OrderKind::Restore {
                 self.restore(&source, open).await?;

@@ -53,6 +53,8 @@ pub(super) struct Batch {
     pub(super) letters: Vec<Letter>,
     /// Not selected because they died again after a redrive.
     pub(super) left_out: u64,
+    /// What a person should know of where they are.
+    pub(super) warnings: Vec<String>,
 }
 
 /// What equal messages of a queue have in common.
@@ -158,7 +160,10 @@ impl Letters {
         match &mut self.from {
             From::Read(letters) => {
                 let letters = std::mem::take(letters);
-                Ok((!letters.is_empty()).then_some(Batch { letters, left_out: 0 }))
+                Ok((!letters.is_empty()).then_some(Batch {
+                    letters,
+                    ..Batch::default()
+                }))
             }
             From::Kept { over: true, .. } => Ok(None),
             From::Kept { after, over } => {
@@ -182,7 +187,7 @@ impl Letters {
                 *after = kept.last().map(|kept| kept.letter.clone());
                 Ok(Some(Batch {
                     letters: kept.into_iter().map(discarded).collect(),
-                    left_out: 0,
+                    ..Batch::default()
                 }))
             }
             From::Queues { left, walking } => {
@@ -190,6 +195,12 @@ impl Letters {
                 loop {
                     if walking.is_none() {
                         let Some(queue) = left.pop_front() else { return Ok(None) };
+                        if let Some(limited) = engine.limited_target(&queue).await? {
+                            let batch = engine
+                                .indexed_batch(&limited, &self.selection, self.filter.as_ref())
+                                .await?;
+                            return Ok(Some(batch));
+                        }
                         *walking = begin(engine, queue, self.claims).await?;
                         if walking.is_none() {
                             continue;
@@ -302,13 +313,13 @@ impl Walking {
     }
 }
 
-enum Chosen {
+pub(super) enum Chosen {
     Yes,
     No,
     LeftOut,
 }
 
-fn chosen(selection: &Selection, filter: Option<&Filter>, letter: &DeadLetter, now: Timestamp) -> Chosen {
+pub(super) fn chosen(selection: &Selection, filter: Option<&Filter>, letter: &DeadLetter, now: Timestamp) -> Chosen {
     let yes = match selection {
         Selection::Ids(ids) => ids.iter().any(|id| id == letter.id.as_str()),
         Selection::Group(fingerprint) => *fingerprint == letter.fingerprint,
@@ -319,7 +330,7 @@ fn chosen(selection: &Selection, filter: Option<&Filter>, letter: &DeadLetter, n
     if yes { Chosen::Yes } else { Chosen::No }
 }
 
-fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(&str) -> bool) -> Letter {
+pub(super) fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(&str) -> bool) -> Letter {
     let target = match dead_letter::target(message, is_ours) {
         Ok(dead_letter::Target::Delivery(queue)) => Ok(Target::Queue(queue)),
         Ok(dead_letter::Target::Exchange { exchange, routing_key }) => {

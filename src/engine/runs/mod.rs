@@ -5,11 +5,14 @@
 //! the targets once, record, settle the sources. Each step is recorded before the next one, so that a process that
 //! dies at any point leaves nothing lost, and at most one window twice.
 
+mod canary;
 mod change;
 mod drive;
 mod edit;
+mod flight;
 mod head;
 mod letters;
+mod limited;
 mod order;
 mod outgoing;
 mod plan;

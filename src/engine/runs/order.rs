@@ -1,5 +1,7 @@
 //! What is wanted: which messages, and what becomes of them. Kept with the run as part of its plan.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::domain::id::QueueName;
@@ -76,6 +78,8 @@ pub struct Order {
     pub rate: Option<u32>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,
+    /// After the canary: watch for so long, and go on when none died again, instead of asking at once.
+    pub canary_watch: Option<Duration>,
     /// Before everything that waits in their delivery queues, instead of behind it.
     pub head: bool,
 }
@@ -90,6 +94,7 @@ impl Order {
             to: None,
             rate: None,
             canary: None,
+            canary_watch: None,
             head: false,
         }
     }

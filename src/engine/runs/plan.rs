@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -20,6 +21,8 @@ use crate::store::{Frozen, NewItem, NewRun};
 
 /// Items of one run, at most.
 const ITEMS_MAX: u64 = 1_000_000;
+/// How long a canary is watched, at most.
+const WATCH_MAX: Duration = Duration::from_hours(24);
 /// Lines that a plan shows; the rest is counted.
 const LINES_MAX: usize = 200;
 /// Messages that a plan shows.
@@ -35,6 +38,9 @@ pub(super) struct Document {
     pub(super) kind: OrderKind,
     /// To the head of delivery queues.
     pub(super) head: bool,
+    /// Seconds of watching after the canary.
+    #[serde(default)]
+    pub(super) canary_watch_s: Option<u64>,
     /// The targets, and whether each exists.
     pub(super) targets: BTreeMap<String, bool>,
     pub(super) title: String,
@@ -65,6 +71,8 @@ struct Gathered {
     samples: Vec<String>,
     redriven: u64,
     left_out: u64,
+    /// What a person should know of the queues that they are in.
+    noted: Vec<String>,
     digest: Sha256,
 }
 
@@ -72,6 +80,7 @@ impl Inner {
     /// What the order would do at present; its items are frozen in the store.
     pub(in crate::engine) async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
         check(order)?;
+        self.refuse_events(order).await?;
         let id = ambient::new_id();
         let new = NewRun {
             id: id.clone(),
@@ -92,6 +101,7 @@ impl Inner {
         let document = Document {
             kind: order.kind,
             head: order.head,
+            canary_watch_s: order.canary_watch.map(|watch| watch.as_secs()),
             targets: gathered
                 .targets
                 .iter()
@@ -123,6 +133,7 @@ impl Inner {
         gathered: &mut Gathered,
     ) -> Result<(), EngineError> {
         gathered.left_out += batch.left_out;
+        gathered.noted.extend(batch.warnings);
         let mut items = Vec::with_capacity(batch.letters.len());
         for letter in batch.letters {
             let target = self.target_of(order, &letter, gathered).await?;
@@ -215,9 +226,10 @@ impl Inner {
 
     async fn draft(&self, order: &Order, id: &str, gathered: &Gathered) -> Result<Plan, EngineError> {
         let doable = gathered.ordinal - gathered.counts.failed;
-        let duration = eta(doable, order.rate.or(Some(UNPACED)), 0, std::time::Duration::ZERO);
+        let duration = eta(doable, order.rate.or(Some(UNPACED)), 0, Duration::ZERO);
         let mut warnings = gathered.warnings(order);
         self.warn_of_targets(order, gathered, &mut warnings).await?;
+        warnings.extend(self.warn_of_events(order).await?);
         Ok(Plan {
             command: Command::Run(order.clone()),
             title: title(order, doable),
@@ -319,7 +331,7 @@ impl Gathered {
     }
 
     fn warnings(&self, order: &Order) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.noted.clone();
         if self.counts.failed > 0 {
             warnings.push(format!(
                 "{} cannot go anywhere: they stay where they are",
@@ -369,6 +381,12 @@ fn check(order: &Order) -> Result<(), EngineError> {
     }
     if order.canary == Some(0) {
         return invalid("canary", "canary is 0; possible are 1 and more messages");
+    }
+    if order.canary_watch.is_some() && order.canary.is_none() {
+        return invalid("canary_watch_s", "canary_watch_s needs a canary to be watched");
+    }
+    if order.canary_watch.is_some_and(|watch| watch > WATCH_MAX) {
+        return invalid("canary_watch_s", "canary_watch_s is at most 86400, a day");
     }
     if order.head && order.kind != OrderKind::Redrive {
         return invalid("head", "head is for redrive");

@@ -17,6 +17,9 @@ impl Driver<'_> {
         items.sort_unstable_by_key(|item| item.ordinal);
         let size = self.window().min(500);
         for chunk in items.chunks(size) {
+            if self.stop.is_cancelled() {
+                return Err(Halt::Stopped);
+            }
             self.keep_pace(chunk.len()).await?;
             let query = KeptQuery {
                 kind: KeptKind::Discarded,
@@ -65,7 +68,8 @@ impl Driver<'_> {
         if window.is_empty() {
             return Ok(());
         }
-        let (sent, halt) = self.send(window).await?;
+        let journalled = self.journalled(window).await?;
+        let (sent, halt) = self.send(journalled).await?;
         let forget = sent
             .iter()
             .map(|hand| (hand.letter.clone(), KeptKind::Discarded))

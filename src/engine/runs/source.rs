@@ -6,7 +6,7 @@ use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAUSE, WINDOW};
 use super::letters::CLAIM;
 use super::order::OrderKind;
 use super::window::mark;
-use crate::broker::{DeliveryTag, Walk, WalkOptions};
+use crate::broker::{DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::id::QueueName;
 use crate::domain::run::{ItemState, RunState, Target};
@@ -16,8 +16,12 @@ use crate::store::{DeadClaim, ItemMark, QueueMark, SourceTaken};
 const HOLD: Duration = Duration::from_secs(3);
 /// Messages taken out that the index may still show.
 const TAKEN_OUT: usize = 5_000;
-/// Bytes of one window.
-const WINDOW_BYTES: usize = 8 << 20;
+/// Messages that the broker sends ahead: a window in flight, one that is read, and what comes next.
+const AHEAD: u32 = 4_000;
+/// Bytes of one batch.
+const BATCH_BYTES: usize = 8 << 20;
+/// A paced run is journalled so often, and looks as often whether a person stopped it.
+const BATCHES_A_SECOND: u32 = 4;
 /// A paced walk is begun anew after this time: what it holds would outlive the broker's patience.
 const WALK_MAX: Duration = Duration::from_mins(10);
 
@@ -59,10 +63,12 @@ impl Driver<'_> {
         left
     }
 
-    /// Nobody looks at the queue meanwhile: what is in a hand cannot be seen.
+    /// Nobody looks at the queue meanwhile: what is in a hand cannot be seen. Claimed in the run's name, so that
+    /// whoever takes the run over has what the one before held.
     async fn claim_dead(&mut self, source: &QueueName) -> Result<(), Halt> {
+        let name = format!("run {}", self.run.id);
         loop {
-            match self.engine.store.dead_claim(source, self.name, None, CLAIM).await? {
+            match self.engine.store.dead_claim(source, &name, None, CLAIM).await? {
                 DeadClaim::Claimed(generation) => {
                     self.generation = Some(generation);
                     return Ok(());
@@ -111,7 +117,9 @@ impl Driver<'_> {
     /// Until nothing is left, or two passes in a row met nothing of what is: whoever looked at the queue meanwhile
     /// had it in hand.
     async fn walk(&mut self, source: &QueueName, open: &mut OpenItems) -> Result<(), Halt> {
-        let mut in_vain = 0;
+        let (mut in_vain, limited) = (0, self.engine.limited_target(source).await?.is_some());
+        // Where each pass counts as a delivery, one that finds nothing is enough.
+        let enough = if limited { 1 } else { 2 };
         loop {
             let before = open.len();
             let options = self.walk_options(source).await?;
@@ -119,6 +127,7 @@ impl Driver<'_> {
                 return Ok(());
             };
             let gone = self.go(&mut *walk, source, open).await;
+            let landed = self.land(&mut *walk).await;
             match walk.close().await {
                 Ok(()) => self.flush().await?,
                 Err(error) => {
@@ -128,8 +137,9 @@ impl Driver<'_> {
                 }
             }
             let whole = gone?;
+            landed?;
             in_vain = if open.len() == before { in_vain + 1 } else { 0 };
-            if open.is_empty() || (whole && in_vain == 2) {
+            if open.is_empty() || (whole && in_vain >= enough) {
                 return Ok(());
             }
             if whole {
@@ -148,7 +158,7 @@ impl Driver<'_> {
         let window_messages = self
             .run
             .rate
-            .map_or(2_000, |rate| rate.saturating_mul(30).clamp(1, 2_000));
+            .map_or(AHEAD, |rate| rate.saturating_mul(30).clamp(1, AHEAD));
         Ok(WalkOptions {
             window_messages,
             quorum,
@@ -159,116 +169,137 @@ impl Driver<'_> {
     /// Walks from the head on and takes what is of this run; false when it has to be walked anew.
     async fn go(&mut self, walk: &mut dyn Walk, source: &QueueName, open: &mut OpenItems) -> Result<bool, Halt> {
         let began = self.engine.clock.uptime();
-        let mut window: Vec<InHand> = Vec::new();
+        let mut batch: Vec<InHand> = Vec::new();
         let mut bytes = 0;
         while !open.is_empty() {
             let walked = walk.next(WINDOW).await?;
             if walked.is_empty() {
-                if window.is_empty() && walk.is_cut() {
+                if batch.is_empty() && walk.is_cut() {
                     return Err(Halt::Broken(format!(
                         "queue {:?} has more in front of what is left than can be held without disturbing its order",
                         source.as_str()
                     )));
                 }
-                if window.is_empty() {
+                if batch.is_empty() {
                     return Ok(true);
                 }
-                self.process(walk, std::mem::take(&mut window)).await?;
+                self.process(walk, std::mem::take(&mut batch)).await?;
                 bytes = 0;
                 continue;
             }
             for one in walked {
-                let (key, collapses) = super::letters::identity(source, &one.message);
-                let Some(item) = take_open(open, &key) else {
-                    if collapses && self.met.contains(&key) {
-                        self.copies.push(one.tag);
-                    }
+                let Some(hand) = self.recognise(source, one, open) else {
                     continue;
                 };
-                if collapses {
-                    self.met.insert(key);
-                }
-                bytes += one.message.body.len();
-                window.push(InHand {
-                    ordinal: item.ordinal,
-                    letter: item.letter,
-                    source: source.clone(),
-                    target: item.target.unwrap_or_else(|| Target::Queue(source.clone())),
-                    message: one.message,
-                    tag: one.tag,
-                    state: item.state,
-                });
-                if window.len() >= self.window() || bytes >= WINDOW_BYTES {
-                    self.process(walk, std::mem::take(&mut window)).await?;
+                bytes += hand.message.body.len();
+                batch.push(hand);
+                if batch.len() >= self.batch() || bytes >= BATCH_BYTES {
+                    self.process(walk, std::mem::take(&mut batch)).await?;
                     bytes = 0;
                 }
             }
             if self.engine.clock.uptime().saturating_sub(began) > WALK_MAX {
-                self.process(walk, window).await?;
+                self.process(walk, batch).await?;
                 return Ok(open.is_empty());
             }
         }
-        self.process(walk, window).await?;
+        self.process(walk, batch).await?;
         Ok(true)
     }
 
-    /// Messages of the next window: it is the bound of what is sent twice after a crash.
-    pub(super) fn window(&self) -> usize {
+    /// The item that a message is, if it is one of this run; a further copy of one is to go with it.
+    fn recognise(&mut self, source: &QueueName, one: Walked, open: &mut OpenItems) -> Option<InHand> {
+        let (key, collapses) = super::letters::identity(source, &one.message);
+        let Some(item) = take_open(open, &key) else {
+            if collapses && self.met.contains(&key) {
+                self.copies.push(one.tag);
+            }
+            return None;
+        };
+        if collapses {
+            self.met.insert(key);
+        }
+        if item.state == ItemState::Journalled {
+            let first = self
+                .met_journalled
+                .map_or(item.ordinal, |first| first.min(item.ordinal));
+            self.met_journalled = Some(first);
+        }
+        Some(InHand {
+            ordinal: item.ordinal,
+            letter: item.letter,
+            source: source.clone(),
+            target: item.target.unwrap_or_else(|| Target::Queue(source.clone())),
+            message: one.message,
+            tag: one.tag,
+            state: item.state,
+        })
+    }
+
+    /// Messages of the next batch, which is journalled as one.
+    pub(super) fn batch(&self) -> usize {
         let canary = self.run.canary.map_or(usize::MAX, |canary| {
             usize::try_from(canary.saturating_sub(self.counts.done)).unwrap_or(usize::MAX)
         });
         let size = match self.run.rate {
             _ if self.careful > 0 => 1,
             None => WINDOW,
-            Some(rate) => usize::try_from(rate / 100).unwrap_or(1),
+            Some(rate) => usize::try_from(rate / BATCHES_A_SECOND).unwrap_or(1).min(WINDOW),
         };
         size.min(canary).max(1)
     }
 
-    async fn process(&mut self, walk: &mut dyn Walk, window: Vec<InHand>) -> Result<(), Halt> {
-        if window.is_empty() {
+    async fn process(&mut self, walk: &mut dyn Walk, batch: Vec<InHand>) -> Result<(), Halt> {
+        if batch.is_empty() {
             return Ok(());
         }
-        self.keep_pace(window.len()).await?;
-        self.careful = self.careful.saturating_sub(window.len());
-        let (mut settle, fresh): (Vec<InHand>, Vec<InHand>) =
-            window.into_iter().partition(|hand| hand.state == ItemState::Published);
-        let mut halt = None;
-        if !fresh.is_empty() {
-            let (sent, stopped) = self.send(fresh).await?;
-            settle.extend(sent);
-            halt = stopped;
-        }
-        let mut tags: Vec<DeliveryTag> = settle.iter().map(|hand| hand.tag).collect();
-        tags.append(&mut self.copies);
-        tags.sort_unstable();
-        walk.settle(&tags).await?;
-        self.forget_edits(&settle).await?;
-        let taken_out = settle.iter().filter_map(|hand| DeadLetterId::parse(&hand.letter));
-        self.taken_out.extend(taken_out);
-        if let Some(source) = settle.first().map(|hand| hand.source.clone()) {
-            self.hold_dead(&source, false).await?;
-        }
-        for hand in settle {
-            self.counts.count(ItemState::Settled);
-            self.pending.push(mark(hand.ordinal, ItemState::Settled, None));
-        }
-        match halt {
-            Some(halt) => Err(halt),
-            None if self.run.canary.is_some_and(|canary| self.counts.done >= canary)
-                && self.counts.settled() < self.run.total =>
-            {
-                Err(Halt::Canary)
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Waits until the window is due.
-    pub(super) async fn keep_pace(&mut self, items: usize) -> Result<(), Halt> {
         if self.stop.is_cancelled() {
             return Err(Halt::Stopped);
         }
+        self.careful = self.careful.saturating_sub(batch.len());
+        let (sent, fresh): (Vec<InHand>, Vec<InHand>) =
+            batch.into_iter().partition(|hand| hand.state == ItemState::Published);
+        self.settle(walk, sent).await?;
+        if self.document.kind == OrderKind::Discard {
+            self.keep_pace(fresh.len()).await?;
+            let kept = self.keep(fresh).await?;
+            self.settle(walk, kept).await?;
+        } else if self.may_fly(&fresh) {
+            self.relay(walk, fresh).await?;
+        } else {
+            self.land(walk).await?;
+            self.send_batch(walk, fresh).await?;
+        }
+        if self.is_canary_done() {
+            return Err(Halt::Canary);
+        }
+        Ok(())
+    }
+
+    /// Settles messages at their source, and the copies that were met.
+    pub(super) async fn settle(&mut self, walk: &mut dyn Walk, hands: Vec<InHand>) -> Result<(), Halt> {
+        let mut tags: Vec<DeliveryTag> = hands.iter().map(|hand| hand.tag).collect();
+        tags.append(&mut self.copies);
+        if tags.is_empty() {
+            return Ok(());
+        }
+        tags.sort_unstable();
+        walk.settle(&tags).await?;
+        self.forget_edits(&hands).await?;
+        let taken_out = hands.iter().filter_map(|hand| DeadLetterId::parse(&hand.letter));
+        self.taken_out.extend(taken_out);
+        if let Some(source) = hands.first().map(|hand| hand.source.clone()) {
+            self.hold_dead(&source, false).await?;
+        }
+        for hand in hands {
+            self.counts.count(ItemState::Settled);
+            self.pending.push(mark(hand.ordinal, ItemState::Settled, None));
+        }
+        Ok(())
+    }
+
+    /// Waits until the next items are due.
+    pub(super) async fn keep_pace(&mut self, items: usize) -> Result<(), Halt> {
         let Some(mut pace) = self.pace else { return Ok(()) };
         let mut left = pace.wait(self.engine.clock.uptime());
         while !left.is_zero() {
@@ -311,7 +342,7 @@ impl Driver<'_> {
 
     /// What the whole walk did not meet.
     async fn leave_behind(&mut self, open: OpenItems) -> Result<(), Halt> {
-        let mut marks: Vec<ItemMark> = open.into_values().flatten().map(|item| absent(&item)).collect();
+        let mut marks: Vec<ItemMark> = open.into_values().flatten().map(|item| self.absent(&item)).collect();
         marks.sort_unstable_by_key(|mark| mark.ordinal);
         for chunk in marks.chunks(1_000) {
             for mark in chunk {
@@ -320,6 +351,29 @@ impl Driver<'_> {
             self.advance(chunk.to_vec(), Vec::new(), Vec::new()).await?;
         }
         Ok(())
+    }
+
+    /// The outcome of an item whose message is not there any more. What is paced is settled right after its own
+    /// confirm, and recorded with its batch: of a batch that was cut short, what comes before the first one that
+    /// is still there went its whole way.
+    fn absent(&self, item: &Open) -> ItemMark {
+        let one_by_one = self.run.rate.is_some() && self.met_journalled.is_none_or(|first| item.ordinal < first);
+        let (state, reason) = match item.state {
+            ItemState::Published => (ItemState::Settled, None),
+            ItemState::Journalled if one_by_one => (
+                ItemState::Settled,
+                Some("it was sent and settled, but whoever did so died before that was recorded".to_owned()),
+            ),
+            ItemState::Journalled => (
+                ItemState::Skipped,
+                Some("somebody else took it while it was sent: it may be at its target too".to_owned()),
+            ),
+            ItemState::Planned | ItemState::Settled | ItemState::Failed | ItemState::Skipped | ItemState::Returned => (
+                ItemState::Skipped,
+                Some("gone: somebody else took it, or holds it".to_owned()),
+            ),
+        };
+        mark(item.ordinal, state, reason)
     }
 }
 
@@ -330,20 +384,4 @@ fn take_open(open: &mut OpenItems, key: &str) -> Option<Open> {
         open.remove(key);
     }
     item
-}
-
-/// The outcome of an item whose message is not there any more.
-fn absent(item: &Open) -> ItemMark {
-    let (state, reason) = match item.state {
-        ItemState::Published => (ItemState::Settled, None),
-        ItemState::Journalled => (
-            ItemState::Skipped,
-            Some("somebody else took it while it was sent: it may be at its target too".to_owned()),
-        ),
-        ItemState::Planned | ItemState::Settled | ItemState::Failed | ItemState::Skipped | ItemState::Returned => (
-            ItemState::Skipped,
-            Some("gone: somebody else took it, or holds it".to_owned()),
-        ),
-    };
-    mark(item.ordinal, state, reason)
 }

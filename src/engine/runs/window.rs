@@ -1,14 +1,18 @@
-//! One window of a run: journal, publish, look, record. What settles the sources is the walk's.
+//! One batch of a run, window by window: journal, publish, look, record, settle.
+//!
+//! Without a rate a batch is a window, and that each message was confirmed is recorded before its source is settled.
+//! With one a batch is a quarter of a second: journalled together, sent one by one, recorded together; what a crash
+//! leaves is told apart by what is still at its source.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::drive::{Driver, Halt, InHand};
+use super::drive::{Driver, Halt, InHand, WINDOW};
 use super::order::OrderKind;
 use super::outgoing::{moved_message, redriven_message};
-use crate::broker::{BrokerError, Outgoing, Published};
+use crate::broker::{BrokerError, Outgoing, Published, Walk};
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::message::{Message, encode};
 use crate::domain::queue::Decision;
@@ -20,32 +24,99 @@ use crate::store::{Advance, Guarded, ItemMark, KeptKind, KeptMessage, StoreError
 /// Between two tries to reach the store while messages are in hand.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
 /// Between two looks at what a publish waits for.
-const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// What came of sending.
 pub(super) type Sent = Result<Published, BrokerError>;
 
 impl Driver<'_> {
-    /// Journals and sends what is in hand; answers what may be settled at its source now, and what the run has to
-    /// wait for before it goes on.
-    pub(super) async fn send(&mut self, window: Vec<InHand>) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
-        if self.document.kind == OrderKind::Discard {
-            return self.keep(window).await.map(|kept| (kept, None));
+    /// Journals a batch and sends it window by window, at its pace. Each window is settled at its source before the
+    /// next one is sent, so that a window is all that a crash may repeat.
+    pub(super) async fn send_batch(&mut self, walk: &mut dyn Walk, batch: Vec<InHand>) -> Result<(), Halt> {
+        let mut left: VecDeque<(InHand, Message)> = self.journalled(batch).await?.into();
+        while !left.is_empty() {
+            let size = self.window().min(left.len());
+            let sent = match self.keep_pace(size).await {
+                Ok(()) => {
+                    let window = left.drain(..size).collect();
+                    self.send_settled(walk, window).await
+                }
+                Err(halt) => Err(halt),
+            };
+            if let Err(halt) = sent {
+                self.unsent(&left).await?;
+                return Err(halt);
+            }
         }
-        let mut journal = Vec::with_capacity(window.len());
-        let mut outgoing = Vec::with_capacity(window.len());
-        let edited = self.edited(&window).await?;
-        for hand in &window {
-            let (message, dropped) = self.outgoing(hand, edited.get(&hand.letter));
-            journal.push(ItemMark {
+        if self.run.rate.is_some() && !self.pending.is_empty() {
+            self.advance(Vec::new(), Vec::new(), Vec::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// Messages that are sent together.
+    pub(super) fn window(&self) -> usize {
+        self.run
+            .rate
+            .map_or(WINDOW, |rate| usize::try_from(rate / 100).unwrap_or(1).max(1))
+    }
+
+    async fn send_settled(&mut self, walk: &mut dyn Walk, window: Vec<(InHand, Message)>) -> Result<(), Halt> {
+        let (settle, halt) = self.send(window).await?;
+        self.settle(walk, settle).await?;
+        halt.map_or(Ok(()), Err)
+    }
+
+    /// What was journalled and is not sent after all is as it was.
+    async fn unsent(&mut self, left: &VecDeque<(InHand, Message)>) -> Result<(), Halt> {
+        if left.is_empty() {
+            return Ok(());
+        }
+        let marks = left
+            .iter()
+            .map(|(hand, _)| mark(hand.ordinal, ItemState::Planned, None));
+        self.advance(marks.collect(), Vec::new(), Vec::new()).await.map(drop)
+    }
+
+    /// Records that these may be sent from now on; answers each with what is to be sent.
+    pub(super) async fn journalled(&mut self, batch: Vec<InHand>) -> Result<Vec<(InHand, Message)>, Halt> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (journal, prepared) = self.prepared(batch).await?;
+        self.journal(journal).await?;
+        Ok(prepared)
+    }
+
+    /// What is to be sent, and what is to be journalled before.
+    pub(super) async fn prepared(
+        &mut self,
+        batch: Vec<InHand>,
+    ) -> Result<(Vec<ItemMark>, Vec<(InHand, Message)>), Halt> {
+        let edited = self.edited(&batch).await?;
+        let prepared = batch.into_iter().map(|hand| {
+            let (message, dropped) = self.outgoing(&hand, edited.get(&hand.letter));
+            let mark = ItemMark {
                 ordinal: hand.ordinal,
                 state: ItemState::Journalled,
                 reason: None,
                 dropped,
-            });
-            outgoing.push((hand.target.clone(), message));
-        }
-        self.journal(journal).await?;
+            };
+            (mark, (hand, message))
+        });
+        Ok(prepared.unzip())
+    }
+
+    /// Sends what is journalled; answers what may be settled at its source now, and what the run has to wait for
+    /// before it goes on.
+    pub(super) async fn send(&mut self, window: Vec<(InHand, Message)>) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
+        let (window, outgoing): (Vec<InHand>, Vec<(Target, Message)>) = window
+            .into_iter()
+            .map(|(hand, message)| {
+                let target = hand.target.clone();
+                (hand, (target, message))
+            })
+            .unzip();
         let sent = self.publish(outgoing).await?;
         let gone = self.vanished(&window, &sent).await?;
         self.record(window, sent, &gone).await
@@ -109,7 +180,10 @@ impl Driver<'_> {
     }
 
     /// Discarding: the copies are committed before anything is settled.
-    async fn keep(&mut self, window: Vec<InHand>) -> Result<Vec<InHand>, Halt> {
+    pub(super) async fn keep(&mut self, window: Vec<InHand>) -> Result<Vec<InHand>, Halt> {
+        if window.is_empty() {
+            return Ok(window);
+        }
         let mut marks = Vec::with_capacity(window.len());
         let mut keep = Vec::with_capacity(window.len());
         for hand in &window {
@@ -144,31 +218,38 @@ impl Driver<'_> {
 
     /// Publishes a window; tells meanwhile what it waits for.
     pub(super) async fn publish(&self, outgoing: Vec<(Target, Message)>) -> Result<Vec<Sent>, Halt> {
-        let (run, epoch, counts) = (self.run.id.clone(), self.run.epoch, self.counts);
-        let store = &self.engine.store;
         let publishing = self.publish_window(outgoing);
         let mut publishing = std::pin::pin!(publishing);
         loop {
             tokio::select! {
                 sent = &mut publishing => return Ok(sent),
-                () = tokio::time::sleep(LOOK) => {}
-            }
-            if let Some(reason) = self.engine.broker.blocked().await {
-                let note = Some(format!("the broker takes nothing at present: {reason}"));
-                let waits = Advance {
-                    counts,
-                    note,
-                    ..Advance::default()
-                };
-                if let Err(error) = store.run_advance(&run, epoch, &waits).await {
-                    tracing::debug!(error = ?error, "what a run waits for is not said");
-                }
+                () = tokio::time::sleep(LOOK) => self.say_blocked().await,
             }
         }
     }
 
+    /// Says so where the broker takes nothing.
+    pub(super) async fn say_blocked(&self) {
+        let Some(reason) = self.engine.broker.blocked().await else {
+            return;
+        };
+        let waits = Advance {
+            counts: self.counts,
+            note: Some(format!("the broker takes nothing at present: {reason}")),
+            ..Advance::default()
+        };
+        let said = self
+            .engine
+            .store
+            .run_advance(&self.run.id, self.run.epoch, &waits)
+            .await;
+        if let Err(error) = said {
+            tracing::debug!(error = ?error, "what a run waits for is not said");
+        }
+    }
+
     /// PROTOCOLS.md 12: the targets that are not there any more after the last confirm.
-    async fn vanished(&self, window: &[InHand], sent: &[Sent]) -> Result<BTreeSet<Target>, Halt> {
+    pub(super) async fn vanished(&self, window: &[InHand], sent: &[Sent]) -> Result<BTreeSet<Target>, Halt> {
         let accepted = window
             .iter()
             .zip(sent)
@@ -191,36 +272,34 @@ impl Driver<'_> {
         sent: Vec<Sent>,
         gone: &BTreeSet<Target>,
     ) -> Result<(Vec<InHand>, Option<Halt>), Halt> {
-        let mut marks = Vec::with_capacity(window.len());
-        let mut settle = Vec::with_capacity(window.len());
-        let mut halt = None;
+        let Outcomes { marks, settle, halt } = self.outcomes(window, sent, gone);
+        // What is paced is recorded with its batch, and what is restored when it is forgotten; but for what went wrong.
+        let later = self.run.rate.is_some() || self.document.kind == OrderKind::Restore;
+        let confirmed = marks.iter().all(|mark| mark.state == ItemState::Published);
+        if !(later && confirmed) {
+            self.advance(marks, Vec::new(), Vec::new()).await?;
+        }
+        Ok((settle, halt))
+    }
+
+    /// What came of each, counted.
+    pub(super) fn outcomes(&mut self, window: Vec<InHand>, sent: Vec<Sent>, gone: &BTreeSet<Target>) -> Outcomes {
+        let mut outcomes = Outcomes::default();
         for (hand, sent) in window.into_iter().zip(sent) {
-            let target = &hand.target;
-            let outcome = match sent {
-                Ok(Published::Accepted) if gone.contains(&hand.target) => Some((
-                    ItemState::Failed,
-                    Some(format!("{target} was deleted while it was filled")),
-                )),
-                Ok(Published::Accepted) => Some((ItemState::Published, None)),
-                Ok(Published::Returned) => Some((
-                    ItemState::Returned,
-                    Some(format!("nothing takes it at {target}: the broker returned it")),
-                )),
-                Ok(Published::Refused(reason)) => Some((ItemState::Failed, Some(reason))),
+            let (state, reason) = match outcome(&hand.target, sent, gone) {
+                Ok(outcome) => outcome,
                 Err(error) => {
-                    halt = Some(Halt::from(error));
-                    None
+                    outcomes.halt = Some(Halt::from(error));
+                    continue;
                 }
             };
-            let Some((state, reason)) = outcome else { continue };
             self.counts.count(state);
-            marks.push(mark(hand.ordinal, state, reason));
+            outcomes.marks.push(mark(hand.ordinal, state, reason));
             if state == ItemState::Published {
-                settle.push(hand);
+                outcomes.settle.push(hand);
             }
         }
-        self.advance(marks, Vec::new(), Vec::new()).await?;
-        Ok((settle, halt))
+        outcomes
     }
 
     /// Records marks, those that wait for it too; insists until the store answers. The state as a person left it.
@@ -274,6 +353,32 @@ impl Driver<'_> {
             Ok(Guarded::Lost) | Err(_) => None,
         }
     }
+}
+
+/// What came of a window.
+#[derive(Default)]
+pub(super) struct Outcomes {
+    pub(super) marks: Vec<ItemMark>,
+    /// What may be settled at its source.
+    pub(super) settle: Vec<InHand>,
+    /// What the run has to wait for.
+    pub(super) halt: Option<Halt>,
+}
+
+/// What came of one; an error leaves it open.
+fn outcome(target: &Target, sent: Sent, gone: &BTreeSet<Target>) -> Result<(ItemState, Option<String>), BrokerError> {
+    Ok(match sent? {
+        Published::Accepted if gone.contains(target) => (
+            ItemState::Failed,
+            Some(format!("{target} was deleted while it was filled")),
+        ),
+        Published::Accepted => (ItemState::Published, None),
+        Published::Returned => (
+            ItemState::Returned,
+            Some(format!("nothing takes it at {target}: the broker returned it")),
+        ),
+        Published::Refused(reason) => (ItemState::Failed, Some(reason)),
+    })
 }
 
 pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> ItemMark {

@@ -4,6 +4,7 @@
 //! the request and the ack; a failure is recorded in the store before anything follows from it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{End, Flow, Worker};
 use crate::broker::{Attached, DeliveryTag};
@@ -14,7 +15,8 @@ use crate::domain::id::EndpointEpoch;
 use crate::domain::message::Message;
 use crate::domain::notification::Notification;
 use crate::domain::outcome::{FailureKind, Outcome, OutcomeClass};
-use crate::engine::endpoints::{Answered, LiveEndpoint};
+use crate::domain::signature::SigningSecret;
+use crate::engine::endpoints::{Answered, LiveEndpoint, NEAR};
 use crate::store::{Changed, ProbeNext, Success};
 
 /// Bytes of an error that are kept.
@@ -59,7 +61,12 @@ impl Worker {
             if let Err(end) = self.may_start(&hand).await {
                 return Flow::Stop(end);
             }
-            let Some(tried) = self.attempt(&hand).await else {
+            let engine = Arc::clone(&self.engine);
+            let signing = engine.insist(self.incarnation, || engine.secrets_of(&hand.notification));
+            let Ok(secrets) = signing.await else {
+                return Flow::Stop(End::Fenced);
+            };
+            let Some(tried) = self.attempt(&hand, secrets).await else {
                 return Flow::Stop(End::Stopping);
             };
             let step = match tried.attempt.class {
@@ -79,12 +86,7 @@ impl Worker {
 
     /// Fence, endpoint and rate: everything that may forbid an attempt.
     async fn may_start(&self, hand: &InHand) -> Result<(), End> {
-        if let Some(wait) = hand.endpoint.turn(self.engine.clock.now()) {
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = self.stops.drain.cancelled() => return Err(End::Stopping),
-            }
-        }
+        self.wait_for_turn(&hand.endpoint).await?;
         if self.stops.drain.is_cancelled() {
             return Err(End::Stopping);
         }
@@ -97,8 +99,22 @@ impl Worker {
         Ok(())
     }
 
+    /// By the rate of the URL. A turn that is far is not waited for with a worker that others could use.
+    async fn wait_for_turn(&self, endpoint: &LiveEndpoint) -> Result<(), End> {
+        while let Err(wait) = endpoint.take_turn(self.engine.clock.now()) {
+            if wait > NEAR && self.probe.is_none() && self.control.others_wait.load(Ordering::SeqCst) {
+                return Err(End::Paced(wait));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(wait.min(NEAR)) => {}
+                () = self.stops.drain.cancelled() => return Err(End::Stopping),
+            }
+        }
+        Ok(())
+    }
+
     /// One request; `None` when it was abandoned by a stop before it ended.
-    async fn attempt(&mut self, hand: &InHand) -> Option<Tried> {
+    async fn attempt(&mut self, hand: &InHand, secrets: Vec<SigningSecret>) -> Option<Tried> {
         self.sequence += 1;
         let epoch = hand.endpoint.epoch();
         let number = self.failures_of(hand) + 1;
@@ -113,6 +129,7 @@ impl Worker {
                 epoch: self.epoch,
                 sequence: self.sequence,
             }),
+            secrets,
             method: Method::Post,
         };
         let started_at = self.engine.clock.now();

@@ -98,6 +98,8 @@ pub(super) enum End {
     Yielded,
     /// Its head waits on its own schedule.
     Waits(Duration),
+    /// The turn of its URL comes after this time, and others wait for a worker.
+    Paced(Duration),
     /// Its URL takes nothing at present.
     EndpointClosed,
     /// Its head waits for a person.

@@ -8,6 +8,7 @@
 pub(in crate::store) mod columns;
 pub(in crate::store) mod known;
 mod record;
+pub(in crate::store) mod search;
 pub(in crate::store) mod verdicts;
 
 use std::time::Duration;
@@ -41,6 +42,12 @@ pub trait Events: Send + Sync {
     /// `configured` applies where the type says nothing else.
     async fn events_reap(&self, limit: u32, configured: HandlingRules) -> Result<Vec<Reaped>, StoreError>;
 
+    /// How long until the next waiting event of a type is due, zero when one is; `None` when none waits.
+    async fn events_next_due(&self, event_type: &EventType) -> Result<Option<Duration>, StoreError>;
+
+    /// Hears from now on of what other processes do.
+    fn event_signals(&self) -> Box<dyn EventSignals>;
+
     /// Makes dead letters of events of a type that wait with more failures than are allowed; answers how many.
     async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError>;
 
@@ -56,14 +63,40 @@ pub trait Events: Send + Sync {
     /// Rows by id, newest first, a page.
     async fn events_page(&self, query: &EventQuery) -> Result<Vec<Event>, StoreError>;
 
+    /// Looks for rows, newest first. A search that no index leads looks through some rows and says how far it came;
+    /// its result may be short, or empty, before everything was looked through.
+    async fn events_search(&self, search: &EventSearch) -> Result<EventsFound, StoreError>;
+
     /// How many there are, by type and state.
     async fn events_counts(&self) -> Result<Vec<EventCount>, StoreError>;
 
     /// A person's change of one row, guarded by its revision.
     async fn event_act(&self, id: i64, revision: i64, act: EventAct) -> Result<Acted, StoreError>;
 
+    /// A window of a run: changes its events and records what came of each, in one transaction under the run's lease.
+    async fn events_change(&self, change: &EventsChange) -> Result<EventsChanged, StoreError>;
+
     /// Handled events that are remembered, newest first, at most `limit`.
     async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError>;
+}
+
+/// What other processes say of the event table, for those who wait. Some of it is lost now and then: who waits
+/// looks by itself from time to time.
+#[async_trait]
+pub trait EventSignals: Send {
+    /// Waits for the next; may be dropped and called again.
+    async fn next(&mut self) -> EventSignal;
+}
+
+/// What another process did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventSignal {
+    /// Something of this type may be due.
+    Type(EventType),
+    /// A notification waits in the outbox.
+    Outbox,
+    /// Nobody knows what.
+    Anything,
 }
 
 /// Types, their subscribers, and leases on things that have a name.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::domain::event::{Event, EventState, EventType, LeaseKey, Metadata, NewEvent, Reference};
 use crate::domain::id::{Epoch, IncarnationId};
+use crate::domain::run::{RunCounts, RunState};
 use crate::domain::time::Timestamp;
 
 /// A push.
@@ -17,6 +18,14 @@ pub struct EventBatch {
     pub events: Vec<NewEvent>,
     /// Messages that could not be made into events: kept as dead letters.
     pub undecodable: Vec<Undecodable>,
+}
+
+impl EventBatch {
+    /// Whether it is nothing but events.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        self.guard.is_none() && self.undecodable.is_empty()
+    }
 }
 
 /// A message that is not an event.
@@ -32,6 +41,8 @@ pub struct Undecodable {
     pub payload: Bytes,
     /// Its properties, as JSON.
     pub properties: String,
+    /// It may have been kept already: one of the same reference and body is not kept twice.
+    pub comes_again: bool,
 }
 
 /// A lease on something that has a name, and under which epoch it is held.
@@ -234,6 +245,46 @@ pub struct EventQuery {
     pub limit: u32,
 }
 
+/// What is looked for; conditions hold together. Parts are in lower case, found in any letter case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventSearch {
+    /// Of this type.
+    pub event_type: Option<EventType>,
+    /// About this.
+    pub reference: Option<Reference>,
+    /// In this state.
+    pub state: Option<EventState>,
+    /// Only dead letters: past the cutoff, or moved by claims.
+    pub dead_letters: bool,
+    /// With all of these in the text of its last failure.
+    pub error_parts: Vec<String>,
+    /// With this in the reason.
+    pub reason_part: Option<String>,
+    /// With this in the reference.
+    pub reference_part: Option<String>,
+    /// With this in the payload.
+    pub payload_part: Option<String>,
+    /// With so many failures at least.
+    pub attempts_min: u32,
+    /// Due at this time already.
+    pub due_before: Option<Timestamp>,
+    /// Pushed before this time.
+    pub created_before: Option<Timestamp>,
+    /// Before this id.
+    pub before: Option<i64>,
+    /// At most this many (1 to 1,000).
+    pub limit: u32,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventsFound {
+    /// Newest first.
+    pub events: Vec<Event>,
+    /// What has this id or a higher one was looked through; `None`: everything was.
+    pub reached: Option<i64>,
+}
+
 /// How many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventCount {
@@ -275,6 +326,57 @@ pub enum Acted {
     Newer,
     /// It is not there.
     Gone,
+}
+
+impl Acted {
+    /// Why nothing was done.
+    #[must_use]
+    pub const fn why_not(&self) -> Option<&'static str> {
+        match self {
+            Self::Done(_) => None,
+            Self::Leased => Some("it is being handled"),
+            Self::Changed => Some("it was pushed anew since the plan"),
+            Self::Newer => Some("a newer event of its key waits"),
+            Self::Gone => Some("it is not there any more"),
+        }
+    }
+}
+
+/// A window of a run over events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventsChange {
+    /// The run.
+    pub run: String,
+    /// Of its lease.
+    pub epoch: Epoch,
+    /// Outcomes before.
+    pub counts: RunCounts,
+    /// What is done with each.
+    pub act: EventAct,
+    /// Which.
+    pub items: Vec<EventItem>,
+}
+
+/// An event as it was planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventItem {
+    /// Its place in the run.
+    pub ordinal: u64,
+    /// Its id.
+    pub id: i64,
+    /// Its revision then.
+    pub revision: i64,
+}
+
+/// What came of a window.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventsChanged {
+    /// Each has its outcome; outcomes by now.
+    Changed(RunCounts),
+    /// A person stopped the run: nothing was done.
+    Asked(RunState),
+    /// Somebody else has the run: nothing was done.
+    Lost,
 }
 
 /// A handled event.

@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use super::columns::Lost;
-use super::{Finish, Finished, Inside, NewOutboxRow, Verdict};
+use super::{EventsChange, Finish, Finished, Inside, NewOutboxRow, Verdict};
 use crate::domain::event::{
     AfterFailure, Event, EventState, HandlingRules, LeaseKey, next_change_reason, retry_reason,
 };
+use crate::domain::run::{ItemState, RunCounts};
 use crate::domain::time::Timestamp;
 use crate::store::columns::micros;
+use crate::store::{Advance, ItemMark};
 
 /// A row that stays: what is written when the lease's revision is still the row's; else it is only let go.
 #[derive(Clone, Debug)]
@@ -212,5 +214,56 @@ pub(in crate::store) fn after_inside(
                 }
             }
         }
+    }
+}
+
+/// The journal of a window of a run over events.
+pub(in crate::store) struct Journal {
+    counts: RunCounts,
+    marks: Vec<ItemMark>,
+}
+
+impl Journal {
+    pub(in crate::store) fn of(asked: &EventsChange) -> Self {
+        Self {
+            counts: asked.counts,
+            marks: Vec::with_capacity(asked.items.len()),
+        }
+    }
+
+    /// Nothing is done yet: whether it may be.
+    pub(in crate::store) fn begin(&self) -> Advance {
+        Advance {
+            counts: self.counts,
+            ..Advance::default()
+        }
+    }
+
+    /// What came of an item.
+    pub(in crate::store) fn note(&mut self, ordinal: u64, why_not: Option<&str>) {
+        let state = if why_not.is_none() {
+            ItemState::Settled
+        } else {
+            ItemState::Skipped
+        };
+        self.counts.count(state);
+        self.marks.push(ItemMark {
+            ordinal,
+            state,
+            reason: why_not.map(str::to_owned),
+            dropped: None,
+        });
+    }
+
+    pub(in crate::store) fn end(&self) -> Advance {
+        Advance {
+            counts: self.counts,
+            marks: self.marks.clone(),
+            ..Advance::default()
+        }
+    }
+
+    pub(in crate::store) const fn counts(&self) -> RunCounts {
+        self.counts
     }
 }

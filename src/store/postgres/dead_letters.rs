@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, PgConnection};
 
 use super::{PostgresStore, micros_optional, now, storable};
-use crate::domain::dead_letter::{DeadLetter, DeadLetterId};
+use crate::domain::dead_letter::{DeadLetter, DeadLetterId, EVENT_TABLE};
 use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
 use crate::store::columns::{Columns, micros, stored};
@@ -24,7 +24,8 @@ const CLAIM: &str = "INSERT INTO redrive.dead_queues AS q (name, generation, cla
     VALUES ($1, 1, $2, redrive.store_now() + $3, $4) ON CONFLICT (name) DO UPDATE SET \
     generation = q.generation + 1, claimed_by = excluded.claimed_by, claimed_until = excluded.claimed_until, \
     seen = 0, expected = excluded.expected \
-    WHERE q.claimed_by IS NULL OR q.claimed_until <= redrive.store_now() RETURNING generation";
+    WHERE q.claimed_by IS NULL OR q.claimed_by = excluded.claimed_by OR q.claimed_until <= redrive.store_now() \
+    RETURNING generation";
 const HOLD: &str = "UPDATE redrive.dead_queues SET claimed_until = redrive.store_now() + $3, seen = seen + $4 \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
 const WRITE: &str = concat!(
@@ -39,7 +40,10 @@ const WRITE: &str = concat!(
 const FINISH: &str = "UPDATE redrive.dead_queues SET claimed_by = NULL, claimed_until = NULL, \
     looked_at = redrive.store_now(), looks = looks + 1, problem = $3, messages = COALESCE($4, messages) \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
-const REMOVE_UNSEEN: &str = "DELETE FROM redrive.dead_letters WHERE queue = $1 AND generation < $2";
+const REMOVE_UNSEEN: &str = "DELETE FROM redrive.dead_letters WHERE queue = $1 AND home = 'broker' AND generation < $2";
+/// The event table's rows stand under the names of their types.
+const REMOVE_UNSEEN_EVENTS: &str =
+    "DELETE FROM redrive.dead_letters WHERE home = 'event' AND $1 <> '' AND generation < $2";
 const FREE: &str = "UPDATE redrive.dead_queues SET claimed_by = NULL, claimed_until = NULL \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
 const QUEUE: &str = concat!(
@@ -130,7 +134,7 @@ impl DeadLetters for PostgresStore {
         self.transaction(what, async |connection: &mut PgConnection, _| {
             let finished = finishing.execute(&mut *connection).await?.rows_affected() == 1;
             if finished && looked.whole {
-                let removing = sqlx::query(REMOVE_UNSEEN).bind(&name).bind(generation);
+                let removing = sqlx::query(unseen(queue)).bind(&name).bind(generation);
                 removing.execute(connection).await?;
             }
             Ok(finished)
@@ -223,6 +227,15 @@ impl DeadLetters for PostgresStore {
             Ok(removing.execute(connection).await?.rows_affected())
         })
         .await
+    }
+}
+
+/// What removes the rows that a whole look did not see.
+fn unseen(queue: &QueueName) -> &'static str {
+    if queue.as_str() == EVENT_TABLE {
+        REMOVE_UNSEEN_EVENTS
+    } else {
+        REMOVE_UNSEEN
     }
 }
 

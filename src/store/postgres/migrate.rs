@@ -15,6 +15,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (4, include_str!("migrations/0004.sql")),
     (6, include_str!("migrations/0006.sql")),
     (7, include_str!("migrations/0007.sql")),
+    (8, include_str!("migrations/0008.sql")),
 ];
 
 const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS redrive; \

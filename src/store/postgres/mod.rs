@@ -24,16 +24,19 @@ mod session;
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgRow};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::{PgConnection, Row};
 use tokio::time::timeout;
 
 use self::error::refused_address;
+use self::events::gathered::GatheredPushes;
+use self::events::signals::Notifier;
 use self::incarnations::Living;
+use self::session::Sessions;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
 use super::{Store, StoreError};
@@ -63,7 +66,7 @@ const SESSION: [(&str, &str); 6] = [
 
 /// A connected store.
 pub struct PostgresStore {
-    pool: PgPool,
+    sessions: Arc<Sessions>,
     options: PgConnectOptions,
     /// How long a call may take.
     patience: Duration,
@@ -71,6 +74,10 @@ pub struct PostgresStore {
     /// that is dropped half-way is closed.
     living: Mutex<HashMap<i64, Living>>,
     known_types: KnownTypes,
+    /// Pushes of one event each, on their way into one statement.
+    pushes: GatheredPushes,
+    /// Tells other processes of what was pushed.
+    notifier: Arc<Notifier>,
 }
 
 /// What is done by one session at a time.
@@ -114,8 +121,11 @@ impl PostgresStore {
             .await
             .map_err(error::connecting)?;
         migrate::run(&pool).await?;
+        let sessions = Arc::new(Sessions::of(pool, patience));
         Ok(Self {
-            pool,
+            pushes: GatheredPushes::begin(&sessions),
+            notifier: Notifier::begin(&sessions),
+            sessions,
             options,
             patience,
             living: Mutex::default(),
@@ -155,7 +165,8 @@ impl Store for PostgresStore {
                 // A connection that is lost already has nothing left to say goodbye to.
                 let _ = living.end().await;
             }
-            self.pool.close().await;
+            self.notifier.flush(&self.sessions).await;
+            self.sessions.close().await;
         };
         // What does not close in order ends with the process.
         let _ = timeout(self.patience, closing).await;

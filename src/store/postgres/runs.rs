@@ -395,7 +395,7 @@ async fn take(
     run_record(&row).map(|record| RunTaken::Taken(Box::new(record)))
 }
 
-async fn step(
+pub(super) async fn step(
     connection: &mut PgConnection,
     (run, epoch): (&str, Epoch),
     advance: &Advance,

@@ -6,21 +6,58 @@
 //! session whose call did not come to its end, given up by its deadline or by its caller, is closed at once and
 //! never used again. It may be inside a transaction that the driver does not know of: a cancelled `begin` is.
 //!
+//! A session whose call ended well is kept at hand for the next one. The pool would ask it twice whether it is
+//! still there, once when it is given back and once when it is taken: three ways to the server for one statement.
+//!
 //! Left out on purpose: trying again. Whoever asked knows whether that is safe.
 
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgPool, Postgres};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::error::failed;
-use super::{PostgresStore, now};
-use crate::ambient;
+use super::{CONNECTIONS_MAX, PostgresStore, now};
+use crate::ambient::{self, Clock};
 use crate::domain::time::Timestamp;
 use crate::store::StoreError;
 
-impl PostgresStore {
+/// A session that was used so lately is not asked whether it is still there.
+const FRESH: Duration = Duration::from_millis(50);
+
+/// The sessions of one store.
+pub(super) struct Sessions {
+    pool: PgPool,
+    /// How long a call may take.
+    pub(super) patience: Duration,
+    /// As many as there are connections.
+    places: Semaphore,
+    at_hand: Mutex<Vec<AtHand>>,
+    clock: Clock,
+}
+
+/// A session that waits for the next call.
+struct AtHand {
+    connection: PoolConnection<Postgres>,
+    /// Since when (uptime).
+    since: Duration,
+}
+
+impl Sessions {
+    pub(super) fn of(pool: PgPool, patience: Duration) -> Self {
+        Self {
+            pool,
+            patience,
+            places: Semaphore::new(CONNECTIONS_MAX as usize),
+            at_hand: Mutex::default(),
+            clock: Clock::system(),
+        }
+    }
+
     /// Runs `work` on a session: one statement, or several that need not be one.
     pub(super) async fn call<T>(
         &self,
@@ -30,6 +67,86 @@ impl PostgresStore {
         self.call_within(self.patience, operation, work).await
     }
 
+    async fn call_within<T>(
+        &self,
+        bound: Duration,
+        operation: &'static str,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        within(bound, operation, async {
+            let mut session = self.session().await?;
+            let done = work(session.connection()?).await;
+            session.end = match &done {
+                Ok(_) => End::Well,
+                // The server answered: it is there, and a transaction that is open is rolled back next.
+                Err(error) if error.as_database_error().is_some() => End::Doubtful,
+                Err(_) => End::Broken,
+            };
+            done
+        })
+        .await
+    }
+
+    /// A session: one that was used a moment ago as it is, any other one when it answers.
+    async fn session(&self) -> Result<Session<'_>, sqlx::Error> {
+        let place = self.places.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
+        let mut session = Session {
+            sessions: self,
+            connection: None,
+            end: End::Broken,
+            _place: place,
+        };
+        while let Some(known) = self.take_at_hand() {
+            let is_fresh = self.clock.uptime().saturating_sub(known.since) < FRESH;
+            session.connection = Some(known.connection);
+            if is_fresh || session.connection()?.ping().await.is_ok() {
+                return Ok(session);
+            }
+            session.put_away();
+        }
+        session.connection = Some(self.pool.acquire().await?);
+        Ok(session)
+    }
+
+    fn take_at_hand(&self) -> Option<AtHand> {
+        self.at_hand.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Closes every session.
+    pub(super) async fn close(&self) {
+        let closing = self.pool.close();
+        while let Some(known) = self.take_at_hand() {
+            give_back(known.connection, self.patience);
+        }
+        closing.await;
+    }
+}
+
+/// Where there is no runtime any more, nothing can be said to the server.
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        while let Some(known) = self.take_at_hand() {
+            drop(known.connection.leak());
+        }
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// See [`Sessions::call`].
+    pub(super) async fn call<T>(
+        &self,
+        operation: &'static str,
+        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
+    ) -> Result<T, StoreError> {
+        self.sessions.call(operation, work).await
+    }
+
     /// [`PostgresStore::call`] with another bound.
     pub(super) async fn call_within<T>(
         &self,
@@ -37,17 +154,7 @@ impl PostgresStore {
         operation: &'static str,
         work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
     ) -> Result<T, StoreError> {
-        within(bound, operation, async {
-            let mut session = Session::of(&self.pool, self.patience).await?;
-            let done = work(&mut session.connection).await;
-            session.sound = match &done {
-                Ok(_) => true,
-                // The server answered: it is there, and a transaction that is open is rolled back next.
-                Err(error) => error.as_database_error().is_some(),
-            };
-            done
-        })
-        .await
+        self.sessions.call_within(bound, operation, work).await
     }
 
     /// Runs `work` in a transaction, with the store's clock as it stood at the begin, and commits.
@@ -83,34 +190,60 @@ pub(super) async fn within<T>(
     }
 }
 
+/// How a session's call ended.
+#[derive(Clone, Copy)]
+enum End {
+    /// With an answer, and outside of a transaction.
+    Well,
+    /// With a refusal: a transaction may be open.
+    Doubtful,
+    /// Without an answer.
+    Broken,
+}
+
 /// A connection that is in use.
-struct Session {
-    connection: PoolConnection<Postgres>,
-    /// Its call came to its end.
-    sound: bool,
-    patience: Duration,
+struct Session<'a> {
+    sessions: &'a Sessions,
+    /// There, but for the moment in which it is made.
+    connection: Option<PoolConnection<Postgres>>,
+    end: End,
+    _place: SemaphorePermit<'a>,
 }
 
-impl Session {
-    async fn of(pool: &PgPool, patience: Duration) -> Result<Self, sqlx::Error> {
-        Ok(Self {
-            connection: pool.acquire().await?,
-            sound: false,
-            patience,
-        })
+impl Session<'_> {
+    fn connection(&mut self) -> Result<&mut PoolConnection<Postgres>, sqlx::Error> {
+        self.connection.as_mut().ok_or(sqlx::Error::PoolClosed)
     }
-}
 
-impl Drop for Session {
-    fn drop(&mut self) {
-        if self.sound {
-            // The pool asks a session once more before it takes it back, and would wait for ever.
-            let (back, patience) = (self.connection.return_to_pool(), self.patience);
-            drop(ambient::spawn("session", async move {
-                let _ = timeout(patience, back).await;
-            }));
-        } else {
-            self.connection.close_on_drop();
+    fn put_away(&mut self) {
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
+        match self.end {
+            End::Well if !self.sessions.pool.is_closed() => {
+                let since = self.sessions.clock.uptime();
+                let at_hand = &self.sessions.at_hand;
+                at_hand
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(AtHand { connection, since });
+            }
+            End::Well | End::Doubtful => give_back(connection, self.sessions.patience),
+            End::Broken => connection.close_on_drop(),
         }
     }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        self.put_away();
+    }
+}
+
+/// The pool asks a session once more before it takes it back, and would wait for ever.
+fn give_back(mut connection: PoolConnection<Postgres>, patience: Duration) {
+    let back = connection.return_to_pool();
+    drop(ambient::spawn("session", async move {
+        let _ = timeout(patience, back).await;
+    }));
 }

@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::error::unread;
 use super::{SqliteStore, micros_optional};
-use crate::domain::dead_letter::DeadLetterId;
+use crate::domain::dead_letter::{DeadLetterId, EVENT_TABLE};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::store::columns::{Columns, stored};
@@ -22,7 +22,8 @@ use crate::store::{
 const CLAIM: &str = "INSERT INTO dead_queues (name, generation, claimed_by, claimed_until, expected) \
     VALUES ($1, 1, $2, $3, $4) ON CONFLICT (name) DO UPDATE SET generation = generation + 1, \
     claimed_by = excluded.claimed_by, claimed_until = excluded.claimed_until, seen = 0, expected = excluded.expected \
-    WHERE dead_queues.claimed_by IS NULL OR dead_queues.claimed_until <= $5 RETURNING generation";
+    WHERE dead_queues.claimed_by IS NULL OR dead_queues.claimed_by = excluded.claimed_by \
+    OR dead_queues.claimed_until <= $5 RETURNING generation";
 const HOLD: &str = "UPDATE dead_queues SET claimed_until = $3, seen = seen + $4 \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
 const WRITE: &str = concat!(
@@ -35,7 +36,9 @@ const WRITE: &str = concat!(
 const FINISH: &str = "UPDATE dead_queues SET claimed_by = NULL, claimed_until = NULL, looked_at = $3, \
     looks = looks + 1, problem = $4, messages = COALESCE($5, messages) \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
-const REMOVE_UNSEEN: &str = "DELETE FROM dead_letters WHERE queue = $1 AND generation < $2";
+const REMOVE_UNSEEN: &str = "DELETE FROM dead_letters WHERE queue = $1 AND home = 'broker' AND generation < $2";
+/// The event table's rows stand under the names of their types.
+const REMOVE_UNSEEN_EVENTS: &str = "DELETE FROM dead_letters WHERE home = 'event' AND $1 <> '' AND generation < $2";
 const FREE: &str = "UPDATE dead_queues SET claimed_by = NULL, claimed_until = NULL \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
 const QUEUE: &str = concat!("SELECT ", dead_queue_columns!(), " FROM dead_queues WHERE name = $1");
@@ -117,7 +120,7 @@ impl DeadLetters for SqliteStore {
                     .await?;
                 let finished = finished.rows_affected() == 1;
                 if finished && looked.whole {
-                    let removing = sqlx::query(REMOVE_UNSEEN).bind(queue.as_str()).bind(generation);
+                    let removing = sqlx::query(unseen(&queue)).bind(queue.as_str()).bind(generation);
                     removing.execute(connection).await?;
                 }
                 Ok(finished)
@@ -221,6 +224,15 @@ impl DeadLetters for SqliteStore {
             })
         })
         .await
+    }
+}
+
+/// What removes the rows that a whole look did not see.
+fn unseen(queue: &QueueName) -> &'static str {
+    if queue.as_str() == EVENT_TABLE {
+        REMOVE_UNSEEN_EVENTS
+    } else {
+        REMOVE_UNSEEN
     }
 }
 

@@ -446,7 +446,7 @@ async fn take(
     })
 }
 
-async fn step(
+pub(super) async fn step(
     connection: &mut SqliteConnection,
     (run, epoch): (&str, Epoch),
     advance: &Advance,

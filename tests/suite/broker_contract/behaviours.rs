@@ -10,6 +10,7 @@ use super::bench::{Bench, SOON, full, is_quiet, next, number, numbered, options,
 
 const EMPTY: Look = Look::Present { ready: 0, consumers: 0 };
 
+pub(crate) use super::intakes::*;
 pub(crate) use super::walks::*;
 
 pub(crate) async fn a_missing_queue_is_looked_at_as_missing(bench: &Bench) {

@@ -6,6 +6,7 @@
 
 pub(crate) mod behaviours;
 pub(crate) mod bench;
+pub(crate) mod intakes;
 pub(crate) mod walks;
 
 use bench::Bench;
@@ -55,6 +56,9 @@ macro_rules! broker_contract {
             a_dropped_walk_gives_everything_back
             walking_a_missing_queue_finds_nothing
             a_walked_message_is_as_it_was_published
+            an_intake_gets_what_its_keys_match_with_where_it_came_from
+            what_an_intake_settles_is_gone_and_the_rest_comes_again_in_order
+            an_intake_whose_queue_is_deleted_says_so
             rescue_takes_the_head_out_only_when_settled
             rescue_of_an_empty_queue_finds_nothing
             a_nudge_reaches_who_listens

@@ -47,6 +47,7 @@ async fn a_painter_that_fails_at_a_key_does_so_only_in_a_child() {
         actor: "test".to_owned(),
         reason: None,
         deliver: Deliver::Never,
+        profiles: redrive::console::settings::Profiles::default(),
     };
     let never = Connect::new(pending);
     run_with_view(failing, never, settings, CancellationToken::new())

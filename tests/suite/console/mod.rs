@@ -6,7 +6,6 @@ mod fixture;
 mod hostile;
 mod lifecycle;
 mod operate;
-mod picture;
 mod pictures;
 mod pty;
 mod screens;

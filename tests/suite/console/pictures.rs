@@ -6,9 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use redrive::console::Theme;
+use redrive::console::picture::svg;
 
 use super::fixture::scene;
-use super::picture::svg;
 
 /// A scene with what its picture is called for those who cannot see it.
 const PICTURES: &[(&str, &str)] = &[

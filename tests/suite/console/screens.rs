@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+pub use redrive::console::picture::text;
 use redrive::console::{State, Theme, view};
-use unicode_width::UnicodeWidthStr;
 
 use super::fixture::{Player, SCENES, scene};
 
@@ -46,25 +46,10 @@ const TOUR: &[&str] = &[
     "expiring",
     "expiring_saves",
     "help",
+    "palette",
+    "columns",
+    "pending_keys",
 ];
-
-/// The screen's lines; the second half of a wide character is no character.
-pub fn text(buffer: &Buffer) -> String {
-    let area = buffer.area;
-    let mut screen = String::new();
-    for y in 0..area.height {
-        let mut line = String::new();
-        let mut x = 0;
-        while x < area.width {
-            let symbol = buffer[(x, y)].symbol();
-            line.push_str(symbol);
-            x += u16::try_from(symbol.width().max(1)).unwrap();
-        }
-        screen.push_str(line.trim_end());
-        screen.push('\n');
-    }
-    screen
-}
 
 fn check(name: &str, columns: u16, rows: u16) {
     let player = scene(name).sized(columns, rows);

@@ -1,5 +1,6 @@
 //! Dead letters of any RabbitMQ: found, looked at without a trace but the redelivered flag, listed.
 
+mod events;
 mod shop;
 
 use lapin::types::{AMQPValue, FieldTable};

@@ -117,6 +117,22 @@ async fn a_type_is_set_and_its_events_are_claimed_renewed_released_and_done() {
     let metadata = async |document: &str| installation.run_with_input(&set, document.as_bytes()).await;
     metadata("{\"_max_claim_count\": 0}").await.expect_code(2);
     metadata("{\"_dead_letter_queue\": \"missing\"}").await.expect_code(2);
+    metadata("{\"_dead_letter_queue\": \"t\"}").await.expect_code(2);
+    metadata("{\"_dead_letter_queue_messages_ttl\": 59}")
+        .await
+        .expect_code(2);
+    for (name, code) in [("end", 0), ("middle", 0), ("begin", 5)] {
+        let target = match name {
+            "end" => "{}",
+            "middle" => "{\"_dead_letter_queue\": \"end\"}",
+            _ => "{\"_dead_letter_queue\": \"middle\"}",
+        };
+        let set = ["event-type", "set", name, "--yes", "--metadata", "-"];
+        installation
+            .run_with_input(&set, target.as_bytes())
+            .await
+            .expect_code(code);
+    }
     let saved = metadata("{\"_max_claim_count\": 2, \"owner\": \"us\"}")
         .await
         .expect_code(0)

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use redrive::domain::id::NotificationId;
+use redrive::domain::signature::SigningSecret;
 use serde_json::{Value, json};
 
 use crate::support::daemon::Installation;
@@ -186,4 +188,44 @@ async fn subscribers_get_the_events_of_a_type_in_order_with_their_headers() {
         .map(|request| serde_json::from_slice(&request.body).unwrap())
         .collect();
     assert_eq!(bodies, [json!({"n": 1}), json!({"n": 2}), json!({"n": 3})]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_signs_with_its_own_secret_which_nothing_shows() {
+    let receiver = Receiver::start().await;
+    let mut installation = Installation::embedded();
+    installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
+    let daemon = installation.daemon().await;
+    let set = daemon
+        .request("PUT", "/v1/types/t")
+        .header("content-type", "application/json");
+    assert_eq!(set.body("{}").send().await.status, 200);
+    let path = "/v1/types/t/subscriptions";
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let url = receiver.url("/hook");
+    let wrong = json!({"url": url, "options": {"secret": "hunter2"}});
+    assert_eq!(daemon.post(path, &wrong).await.json()["field"], "secret");
+    let made = daemon
+        .post(path, &json!({"url": url, "options": {"secret": secret}}))
+        .await;
+    assert_eq!((made.status, &made.json()["options"]["secret"]), (200, &json!("***")));
+    assert!(!daemon.get(path).await.text().contains(secret));
+    let again = json!({"url": url, "options": {"secret": secret}});
+    let plan = daemon.post(&format!("{path}?dry_run=true"), &again).await.text();
+    assert!(plan.contains("***") && !plan.contains(secret), "{plan}");
+    let body = json!({"reference": "a", "payload": {"n": 1}});
+    daemon.post("/v1/types/t/events", &body).await;
+    wait_until("a delivery", LONG, async || (receiver.delivered() == 1).then_some(())).await;
+    let attempt = receiver.attempts().remove(0);
+    let header = |name: &str| {
+        let found = attempt.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    let id = NotificationId::parse(&header("webhook-id")).unwrap();
+    let expected = SigningSecret::parse(secret)
+        .unwrap()
+        .sign(&id, &header("webhook-timestamp"), &attempt.body);
+    assert_eq!(header("webhook-signature"), expected);
+    let audit = installation.run(&["audit", "--json"]).await.stdout;
+    assert!(!audit.contains(secret) && !daemon.log().contains(secret), "{audit}");
 }

@@ -31,6 +31,7 @@ async fn events_are_pushed_singly_and_in_batches_wholly_or_not_at_all() {
     assert_eq!(pushed.json()["type"], "hr/import");
     let batch = json!({"events": [{"reference": "8"}, {"reference": "9", "nbf": "2100-01-01T00:00:00Z"}]});
     assert_eq!(daemon.post(path, &batch).await.json()["items"][1]["subtype"], "delayed");
+    let large = "x".repeat(1024 * 1024);
     for (body, wrong) in [
         (json!({"reference": ""}), "reference"),
         (json!({"payload": 1}), "reference"),
@@ -42,8 +43,21 @@ async fn events_are_pushed_singly_and_in_batches_wholly_or_not_at_all() {
             "events[1].nbf",
         ),
         (json!([]), "events"),
+        (json!({"reference": "a", "payload": large}), "payload"),
+        (
+            json!([{"reference": "x"}, {"reference": "y", "payload": large}]),
+            "events[1].payload",
+        ),
+        (json!([{"reference": "x"}, {"reference": ""}]), "events[1].reference"),
+        (json!({"reference": "a", "reason": "r".repeat(4097)}), "reason"),
+        (json!({"reference": "a", "nbf": 99_999_999_999_u64}), "nbf"),
     ] {
-        assert_eq!(field(&daemon, path, body.clone()).await, wrong, "{body}");
+        assert_eq!(
+            field(&daemon, path, body.clone()).await,
+            wrong,
+            "{:.200}",
+            body.to_string()
+        );
     }
     let listed = daemon.get(path).await.json();
     assert_eq!(listed["items"].as_array().unwrap().len(), 3, "{listed}");
@@ -165,4 +179,27 @@ async fn dead_letter_types_that_are_missing_or_make_a_chain_are_refused() {
     assert_eq!(put("b", json!({"_dead_letter_queue": "a"})).await.status, 409);
     assert_eq!(put("c", json!({"_dead_letter_queue": "a"})).await.status, 409);
     assert_eq!(put("a", json!({"_dead_letter_queue": "a"})).await.status, 400);
+    for (body, wrong) in [
+        (json!({"_max_claim_count": 0}), "_max_claim_count"),
+        (
+            json!({"_dead_letter_queue_messages_ttl": 59}),
+            "_dead_letter_queue_messages_ttl",
+        ),
+        (
+            json!({"_dead_letter_queue_messages_ttl": 1_209_601}),
+            "_dead_letter_queue_messages_ttl",
+        ),
+        (
+            json!({"_retry_policy": {"minimum_delay": -1}}),
+            "_retry_policy.minimum_delay",
+        ),
+        (json!({"_max_claims": 1}), "_max_claims"),
+    ] {
+        let refused = put("a", body.clone()).await;
+        assert_eq!(
+            (refused.status, &refused.json()["field"]),
+            (400, &json!(wrong)),
+            "{body}"
+        );
+    }
 }

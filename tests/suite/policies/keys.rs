@@ -125,7 +125,7 @@ fn of_event(stage: &Stage, execution: &str, path: &str, event_type: &str) -> Not
 }
 
 /// A policy whose first failure waits, with so many attempts in all.
-fn of_attempts(attempts: u32) -> Value {
+pub(super) fn of_attempts(attempts: u32) -> Value {
     json!({
         "retries_with_no_delay": 0, "minimum_delay": 600, "maximum_delay": 600, "backoff_retries": 0,
         "minimum_delay_retries": attempts - 1, "maximum_delay_retries": 0,
@@ -133,7 +133,7 @@ fn of_attempts(attempts: u32) -> Value {
 }
 
 /// Publishes one message that fails, and says how many attempts the policy that was looked up allows.
-async fn attempts_allowed(stage: &mut Stage, path: &str, event_type: Option<&str>) -> u32 {
+pub(super) async fn attempts_allowed(stage: &mut Stage, path: &str, event_type: Option<&str>) -> u32 {
     match event_type {
         None => drop(stage.publish("a", path).await),
         Some(event_type) => {

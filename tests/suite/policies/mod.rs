@@ -7,6 +7,7 @@ mod changing;
 mod fronts;
 mod keys;
 mod rates;
+mod written;
 
 use redrive::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
 use redrive::engine::query::PolicyScope;
@@ -49,7 +50,10 @@ deliveries! {
         what_is_exhausted_by_a_changed_policy_becomes_a_dead_letter_and_the_next_one_probes
         of_two_operators_with_a_plan_each_the_second_is_refused;
     rates:
-        a_url_gets_no_more_requests_a_second_than_its_rate;
+        a_url_gets_no_more_requests_a_second_than_its_rate
+        a_url_that_waits_for_its_turn_holds_no_worker;
+    written:
+        a_policy_written_with_a_type_or_a_subscription_is_a_policy_like_any_other;
 }
 
 /// The policy of what is published directly to a path.

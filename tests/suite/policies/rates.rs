@@ -72,6 +72,42 @@ pub(super) async fn a_url_gets_no_more_requests_a_second_than_its_rate(ground: G
     stage.assert_kept();
 }
 
+pub(super) async fn a_url_that_waits_for_its_turn_holds_no_worker(ground: Ground) {
+    let mut stage = Stage::on(ground, |_| {}).await;
+    let url = stage.url("/slow");
+    stage
+        .restart(|settings| {
+            settings.rates.insert(url, 1);
+            settings.workers = 1;
+        })
+        .await;
+    for execution in ["a", "b", "c"] {
+        stage.publish(execution, "/slow").await;
+    }
+    for _ in 0..10 {
+        stage.publish("quick", "/ok").await;
+    }
+    stage.delivered(13).await;
+    let begun = |path: &str, nth: usize| {
+        let mut starts: Vec<Instant> = stage
+            .receiver
+            .attempts_of(path)
+            .iter()
+            .map(|one| one.started_at)
+            .collect();
+        starts.sort_unstable();
+        starts[nth]
+    };
+    assert!(
+        begun("/ok", 9) < begun("/slow", 2),
+        "the only worker waited for the slow ones' turn"
+    );
+    let took = begun("/slow", 2).duration_since(begun("/slow", 0));
+    assert!(took >= Duration::from_millis(1_900), "3 at 1 a second in {took:?}");
+    stage.stop().await;
+    stage.assert_kept();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_daemons_divide_the_rate() {
     let mut stage = paced(Ground::rabbit_postgres().await).await;

@@ -22,6 +22,7 @@
 //! | 21 poison | `rabbitmq::poison` for the driver; the engine: `poison` |
 //! | 23 broker policies | the judgement's table in `domain`; carried out: `rules` |
 //! | 24 release | `release` |
+//! | 25, 26 intake | `events::intake`, `events::intake_faults`; the guard: `store_contract::events::a_batch_under_a_lost_lease_changes_nothing` |
 
 mod answers;
 mod connections;

@@ -41,7 +41,12 @@ fn header(size: usize, flags: u16, properties: &[u8]) -> Vec<u8> {
 
 /// Publishes `body` with `header` to a queue, through the exchange, and waits for the confirm.
 pub(crate) async fn publish(naming: &Naming, queue: &QueueName, header: Vec<u8>, body: &'static [u8]) {
-    let (vhost, exchange, queue) = (naming.vhost.clone(), naming.exchange(), queue.as_str().to_owned());
+    publish_to(&naming.vhost, &naming.exchange(), queue.as_str(), header, body).await;
+}
+
+/// The same to any exchange.
+pub(crate) async fn publish_to(vhost: &str, exchange: &str, key: &str, header: Vec<u8>, body: &'static [u8]) {
+    let (vhost, exchange, queue) = (vhost.to_owned(), exchange.to_owned(), key.to_owned());
     let publishing = tokio::task::spawn_blocking(move || {
         let mut raw = Raw::connect(&vhost);
         raw.method(1, (85, 10), &[0], (85, 11));

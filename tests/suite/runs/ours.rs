@@ -17,16 +17,87 @@ fn delivered(scene: &Scene) -> Vec<String> {
         .collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refused_ones_are_redriven_before_what_waits_when_asked() {
-    let scene = Scene::servers().await;
+/// One test on real servers, and the same on the embedded pair.
+macro_rules! on_both {
+    ($($name:ident)+) => {
+        mod servers {
+            //! RabbitMQ with PostgreSQL.
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::Scene::servers().await).await;
+            })+
+        }
+
+        mod embedded {
+            //! SQLite and the embedded broker.
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                super::$name(super::Scene::embedded().await).await;
+            })+
+        }
+    };
+}
+
+on_both! {
+    refused_ones_are_redriven_discarded_and_restored
+    refused_ones_are_redriven_before_what_waits_when_asked
+    a_head_that_waits_is_skipped_to_the_dead_letters
+}
+
+/// The queue of our own dead letters.
+fn graves(scene: &Scene) -> redrive::domain::id::QueueName {
+    redrive::domain::id::QueueName::parse(&scene.naming().dead_letter_queue()).unwrap()
+}
+
+async fn refused_ones_are_redriven_discarded_and_restored(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    // One of each URL: more refusals in a row would be the URL's fault.
+    for number in 1..=5 {
+        scene.publish("run", &format!("/hook{number}"), number).await;
+    }
+    wait_until("five dead letters", BOUND, async || {
+        (scene.ready(&graves(&scene)).await == 5).then_some(())
+    })
+    .await;
+    let run = async |arguments: &[&str]| scene.installation.run(arguments).await.expect_code(0);
+    let ended = run(&["dead", "discard", "--all", "--yes", "--json"]).await.json();
+    assert_eq!(
+        (&ended["state"], &ended["done"]),
+        (&json!("done"), &json!(5)),
+        "{ended}"
+    );
+    assert_eq!(scene.ready(&graves(&scene)).await, 0);
+    run(&["dead", "restore", "--all", "--yes"]).await;
+    assert_eq!(scene.ready(&graves(&scene)).await, 5);
+    scene.receiver.behave("*", Behaviour::Status(200));
+    let canary = [
+        "dead", "redrive", "--all", "--rate", "200", "--canary", "2", "--yes", "--json",
+    ];
+    let asks = scene.installation.run(&canary).await.expect_code(3).json();
+    assert_eq!((&asks["state"], &asks["done"]), (&json!("canary"), &json!(2)), "{asks}");
+    let id = asks["id"].as_str().unwrap();
+    let ended = run(&["run", "resume", id, "--yes", "--json"]).await.json();
+    assert_eq!(
+        (&ended["state"], &ended["done"]),
+        (&json!("done"), &json!(5)),
+        "{ended}"
+    );
+    scene.delivered(5).await;
+    let mut all = delivered(&scene);
+    all.sort_unstable();
+    assert_eq!(all, ["run-1", "run-2", "run-3", "run-4", "run-5"]);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+async fn refused_ones_are_redriven_before_what_waits_when_asked(scene: Scene) {
     scene.receiver.behave("*", Behaviour::Status(400));
     let mut daemon = scene.installation.daemon().await;
     let queue = scene.queue("run", "/hook");
     for number in 1..=2 {
         scene.publish("run", "/hook", number).await;
     }
-    let dead = redrive::domain::id::QueueName::parse(&scene.naming().dead_letter_queue()).unwrap();
+    let dead = graves(&scene);
     wait_until("two dead letters", BOUND, async || {
         (scene.ready(&dead).await == 2).then_some(())
     })
@@ -77,9 +148,7 @@ async fn refused_ones_are_redriven_before_what_waits_when_asked() {
     assert_eq!(daemon.stop().await, Some(0));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_head_that_waits_is_skipped_to_the_dead_letters() {
-    let mut scene = Scene::servers().await;
+async fn a_head_that_waits_is_skipped_to_the_dead_letters(mut scene: Scene) {
     let patient = json!({
         "retries_with_no_delay": 0, "minimum_delay_retries": 1, "minimum_delay": 600, "maximum_delay": 600,
         "maximum_delay_retries": 1, "backoff_retries": 0
@@ -109,7 +178,6 @@ async fn a_head_that_waits_is_skipped_to_the_dead_letters() {
         .expect_code(0);
     scene.delivered(1).await;
     assert_eq!(delivered(&scene), ["run-2"]);
-    let dead = redrive::domain::id::QueueName::parse(&scene.naming().dead_letter_queue()).unwrap();
-    assert_eq!(scene.ready(&dead).await, 1);
+    assert_eq!(scene.ready(&graves(&scene)).await, 1);
     assert_eq!(daemon.stop().await, Some(0));
 }

@@ -98,6 +98,57 @@ async fn a_canary_stops_and_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_goes_on_by_itself_when_none_died_again() {
+    let scene = Scene::sqlite().await;
+    scene.die(30).await;
+    let watched = [
+        "dead",
+        "redrive",
+        "--all",
+        "--canary",
+        "5",
+        "--canary-watch",
+        "1",
+        "--yes",
+        "--json",
+    ];
+    let run = scene.run(&watched).await.expect_code(0).json();
+    assert_eq!((&run["state"], &run["done"]), (&"done".into(), &30.into()), "{run}");
+    assert_eq!(scene.ready(ORIGIN).await, Some(30));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_that_dies_again_stops_and_asks() {
+    let scene = Scene::sqlite().await;
+    scene.die(30).await;
+    let watched = [
+        "dead",
+        "redrive",
+        "--all",
+        "--canary",
+        "5",
+        "--canary-watch",
+        "60",
+        "--yes",
+        "--json",
+    ];
+    let killing = async {
+        let (_connection, channel) = scene.channel().await;
+        super::scene::reject(&channel, ORIGIN, 1).await;
+    };
+    let (outcome, ()) = tokio::join!(scene.run(&watched), killing);
+    let run = outcome.expect_code(3).json();
+    assert_eq!((&run["state"], &run["done"]), (&"canary".into(), &5.into()), "{run}");
+    assert!(run["note"].as_str().unwrap().contains("died again"), "{run}");
+    let dead = scene.run(&["dead", "list", "--filter", "redriven > 0", "--json"]).await;
+    assert_eq!(dead.expect_code(0).json().as_array().unwrap().len(), 1);
+    scene
+        .run(&["dead", "redrive", "--all", "--canary-watch", "5", "--yes"])
+        .await
+        .expect_code(2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_target_that_is_gone_is_refused_and_another_can_be_named() {
     let scene = Scene::sqlite().await;
     scene.die(4).await;

@@ -115,7 +115,10 @@ pub(super) async fn one_look_at_a_time_and_a_silent_one_is_taken_over(place: &Pl
         .await;
     assert!(!late.unwrap(), "the old look is fenced");
     assert!(!place.store.dead_finish(&queue("dlq"), first, &WHOLE).await.unwrap());
-    assert!(place.store.dead_free(&queue("dlq"), second).await.unwrap());
+    let third = claimed(place, "dlq").await;
+    let held = place.store.dead_write(&queue("dlq"), second, &[], HOLD).await;
+    assert!(!held.unwrap(), "whoever begins anew has it anew");
+    assert!(place.store.dead_free(&queue("dlq"), third).await.unwrap());
     claimed(place, "dlq").await;
 }
 

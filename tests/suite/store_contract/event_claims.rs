@@ -87,6 +87,18 @@ pub(super) async fn a_claimed_event_is_done_only_by_its_claim(place: &Place) {
     assert_eq!(one(store, "a").await.state, EventState::Ready);
 }
 
+pub(super) async fn what_a_claim_finished_is_remembered_where_the_type_says_so(place: &Place) {
+    let store = &*place.store;
+    put_type(store, "t", &[("_history_ttl", Value::Integer(3600))]).await;
+    let pushed = push(store, "a", "x").await;
+    claim(store, "t", "one").await;
+    let done = store.claim_done(&kind("t"), &reference("a"), "one").await.unwrap();
+    assert_eq!(done, Finished::Done);
+    let history = store.event_history(&kind("t"), 10).await.unwrap();
+    assert_eq!((history.len(), history[0].id), (1, pushed.id));
+    assert!(of(store, "a").await.is_empty());
+}
+
 pub(super) async fn a_handler_and_a_claim_do_not_share_an_event(place: &Place) {
     let store = &*place.store;
     let owner = living(store).await;

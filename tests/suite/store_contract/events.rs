@@ -541,6 +541,7 @@ pub(super) async fn a_batch_under_a_lost_lease_changes_nothing(place: &Place) {
         reason: "undecodable: not JSON".to_owned(),
         payload: vec![0, 255].into(),
         properties: "{}".to_owned(),
+        comes_again: false,
     };
     let batch = EventBatch {
         guard: Some(NamedLease {
@@ -556,12 +557,22 @@ pub(super) async fn a_batch_under_a_lost_lease_changes_nothing(place: &Place) {
     ));
     assert_eq!(one(store, "m-1").await.payload.as_deref(), Some(&[0, 255][..]));
     assert_eq!(one(store, "m-1").await.state, EventState::Dead);
+    let mut again = EventBatch {
+        events: Vec::new(),
+        ..batch.clone()
+    };
+    again.undecodable[0].comes_again = true;
+    store.events_push(&again).await.unwrap();
+    assert_eq!(of(store, "m-1").await.len(), 1, "it was kept already");
+    again.undecodable[0].payload = vec![1].into();
+    store.events_push(&again).await.unwrap();
+    assert_eq!(of(store, "m-1").await.len(), 2, "another body");
     store.incarnation_end(owner).await.unwrap();
     let later = store.named_lease_take("intake", other).await.unwrap().unwrap();
     assert!(later > epoch);
     assert_eq!(store.events_push(&batch).await.unwrap(), PushOutcome::Fenced);
     assert_eq!(one(store, "a").await.revision, 1);
-    assert_eq!(of(store, "m-1").await.len(), 1);
+    assert_eq!(of(store, "m-1").await.len(), 2);
     assert!(!store.named_lease_free("intake", epoch).await.unwrap());
     assert!(store.named_lease_free("intake", later).await.unwrap());
 }

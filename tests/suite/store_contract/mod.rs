@@ -7,8 +7,10 @@ mod dead_letters;
 mod deliveries;
 mod endpoints;
 mod event_claims;
+mod event_clock;
 mod event_inside;
 mod event_races;
+mod event_search;
 mod events;
 mod fixtures;
 mod incarnations;
@@ -19,6 +21,7 @@ mod queues;
 mod races;
 mod records;
 mod runs;
+mod saves;
 mod sqlite_only;
 
 macro_rules! contract {
@@ -175,9 +178,20 @@ contract! {
         removed_outside_and_failed_it_is_not_brought_back
         a_lost_lease_finishes_nothing
         a_push_that_commits_while_a_finish_waits_on_the_row_supersedes_it;
+    event_search:
+        an_error_is_found_by_any_part_of_its_text_in_any_letter_case
+        an_error_that_is_no_longer_there_is_not_found
+        conditions_hold_together
+        pages_of_a_search_have_no_gaps
+        a_push_of_another_process_is_heard_of
+        the_next_due_event_is_known
+        pushes_at_once_are_all_answered_and_counted
+        a_window_of_a_run_changes_its_events_and_journals_each
+        a_window_under_a_lost_or_stopped_run_changes_nothing;
     event_claims:
         a_claim_holds_its_events_until_it_ends
         a_claimed_event_is_done_only_by_its_claim
+        what_a_claim_finished_is_remembered_where_the_type_says_so
         a_handler_and_a_claim_do_not_share_an_event
         an_unknown_type_cannot_be_claimed
         the_claim_after_the_last_allowed_one_moves_the_event_with_its_history
@@ -191,4 +205,8 @@ contract! {
         subscriptions_belong_to_a_type_and_are_one_for_each_url
         notifications_are_stored_with_the_finish_or_not_at_all
         a_notification_that_waits_holds_only_its_own_queue;
+    saves:
+        messages_are_kept_in_their_order_until_they_are_put_back
+        one_takes_the_messages_of_a_queue_at_a_time_and_the_dead_are_told
+        what_a_sweep_does_not_see_is_gone_and_what_is_lost_first_comes_first;
 }

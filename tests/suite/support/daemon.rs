@@ -160,13 +160,25 @@ impl Installation {
 
     /// Starts a daemon with a port of its own for its API, and does not wait.
     pub fn spawn_daemon(&self) -> Daemon {
+        self.spawn_daemon_as(Command::new(env!("CARGO_BIN_EXE_redrive")))
+    }
+
+    /// The same from a shell that says `first` before it becomes the daemon: a limit, a trap.
+    pub fn spawn_daemon_after(&self, first: &str) -> Daemon {
+        let mut shell = Command::new("/bin/sh");
+        let script = format!("{first}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_redrive")]);
+        self.spawn_daemon_as(shell)
+    }
+
+    fn spawn_daemon_as(&self, program: Command) -> Daemon {
         let mut sections = self.sections.clone();
         let api = sections.entry("api".to_owned()).or_default();
         let address = format!("127.0.0.1:{}", free_port());
         api.insert("listen".to_owned(), toml_of(&address.as_str().into()));
         let config = self.write_config(&sections);
         let log = config.with_extension("log");
-        let mut command = self.command(&config);
+        let mut command = self.prepared(program, &config);
         command.arg("--daemon").stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(File::create(&log).expect("a log file"));
         let child = command.spawn().expect("the built program");
@@ -195,7 +207,10 @@ impl Installation {
     }
 
     fn command(&self, config: &Path) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
+        self.prepared(Command::new(env!("CARGO_BIN_EXE_redrive")), config)
+    }
+
+    fn prepared(&self, mut command: Command, config: &Path) -> Command {
         // Nothing of the caller's own installation.
         for name in ["REDRIVE_CONFIG", "REDRIVE_STORE_URL", "REDRIVE_BROKER_URL"] {
             command.env_remove(name);

@@ -19,13 +19,15 @@ use redrive::store::{
     Acted, Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Claim, ClaimOutcome, ClaimSpan,
     DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries,
     EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
-    EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
-    Guarded, HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
-    KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation,
-    NewItem, NewPause, NewPolicy, NewRun, NewSave, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged,
-    PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped,
-    Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError,
-    StoreHandle, Subscription, Success, Tally, TypePut, WaitingHead, WaitingQuery,
+    EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange, EventsChanged, EventsFound, Evidence,
+    Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded, HandledEvent, HeadMove, HeadScope, HeldLease,
+    Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome,
+    LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType,
+    NewIncarnation, NewItem, NewPause, NewPolicy, NewRun, NewSave, NewSubscription, OutboxRow, Policies, PolicyChange,
+    PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery,
+    Queues, Reaped, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun,
+    SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle,
+    Subscription, Success, Tally, TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -100,12 +102,13 @@ impl fmt::Debug for FaultyStore {
 
 /// Passes every method on, through [`FaultyStore::answer`].
 macro_rules! passed_on {
-    ($($seam:ident { $($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+ })+) => {
+    ($($seam:ident { $($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+ $(=> { $($rest:tt)* })? })+) => {
         $(#[async_trait]
         impl $seam for FaultyStore {
             $(async fn $name(&self, $($argument: $kind),*) -> Result<$answer, StoreError> {
                 self.answer(stringify!($name), self.inner.$name($($argument),*)).await
             })+
+            $($($rest)*)?
         })+
     };
 }
@@ -169,15 +172,19 @@ passed_on! {
         events_claim(claim: &EventClaim) -> Vec<Event>;
         events_finish(finishes: &[Finish]) -> Vec<Finished>;
         events_renew(leases: &[LeaseKey], span: Duration) -> Vec<i64>;
+        events_next_due(event_type: &EventType) -> Option<Duration>;
         events_reap(limit: u32, configured: HandlingRules) -> Vec<Reaped>;
         events_give_up(event_type: &EventType, cutoff: u32) -> u64;
         events_expire(limit: u32) -> Expired;
         event_get(id: i64) -> Option<Event>;
         events_of(event_type: &EventType, reference: &Reference) -> Vec<Event>;
         events_page(query: &EventQuery) -> Vec<Event>;
+        events_search(search: &EventSearch) -> EventsFound;
         events_counts() -> Vec<EventCount>;
         event_act(id: i64, revision: i64, act: EventAct) -> Acted;
+        events_change(change: &EventsChange) -> EventsChanged;
         event_history(event_type: &EventType, limit: u32) -> Vec<HandledEvent>;
+        => { fn event_signals(&self) -> Box<dyn EventSignals> { self.inner.event_signals() } }
     }
     EventTypes {
         event_type_get(event_type: &EventType) -> Option<EventTypeRecord>;

@@ -174,7 +174,7 @@ impl Stage {
     }
 }
 
-fn at(key: &str) -> Stage {
+pub(super) fn at(key: &str) -> Stage {
     let mut stage = stage(incident());
     stage.play(key);
     stage.feed();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Stage;
 use crate::console::keymap::Keymap;
-use crate::console::settings::{ConsoleSettings, Deliver};
+use crate::console::settings::{ConsoleSettings, Deliver, Profiles};
 use crate::console::state::Place;
 pub(super) use crate::console::state::State;
 use crate::console::{Effect, Event};
@@ -35,6 +35,7 @@ pub(super) fn settings(access: Access) -> ConsoleSettings {
         actor: "tester".to_owned(),
         reason: None,
         deliver: Deliver::Never,
+        profiles: Profiles::default(),
     }
 }
 
@@ -191,10 +192,16 @@ pub(super) fn is_execution(effect: &Effect) -> bool {
 pub(super) fn plan(command: &Command) -> Plan {
     let targets = match command {
         Command::Redeliver(RedeliverTarget::Urls(urls)) => urls.iter().map(EndpointUrl::redacted).collect(),
-        Command::PauseQueue(queue) | Command::ResumeQueue(queue) => vec![queue.as_str().to_owned()],
+        Command::PauseQueue(queue) | Command::ResumeQueue(queue) | Command::PurgeQueue(queue) => {
+            vec![queue.as_str().to_owned()]
+        }
         Command::Events(EventCommand::Cancel(_) | EventCommand::Retry(_)) => vec!["an event".to_owned()],
         Command::Expiring(order) => order.queues().iter().map(|queue| queue.as_str().to_owned()).collect(),
-        Command::Events(_) | Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } | Command::Policy(_) => Vec::new(),
+        Command::Events(_)
+        | Command::Run(_)
+        | Command::ChangeRun { .. }
+        | Command::EditDead { .. }
+        | Command::Policy(_) => Vec::new(),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => vec![url.redacted()],
         other => panic!("the console does not ask for {other:?}"),
     };
@@ -209,7 +216,10 @@ pub(super) fn plan(command: &Command) -> Plan {
         lines: targets.into_iter().map(line).collect(),
         warnings: Vec::new(),
         messages: None,
-        danger: Danger::Reversible,
+        danger: match command {
+            Command::PurgeQueue(_) => Danger::Destroys,
+            _ => Danger::Reversible,
+        },
         hash: "hash".to_owned(),
         run: None,
     }
@@ -258,7 +268,7 @@ fn done(command: &Command) -> Done {
             };
             Done::Redelivered(urls.iter().map(one).collect())
         }
-        Command::PauseQueue(queue) | Command::ResumeQueue(queue) => Done::Purged {
+        Command::PauseQueue(queue) | Command::ResumeQueue(queue) | Command::PurgeQueue(queue) => Done::Purged {
             queue: queue.clone(),
             messages: 0,
         },

@@ -4,10 +4,12 @@
     reason = "whatever else came fails the test, and is printed"
 )]
 
+mod accidents;
 mod details;
 mod events;
 mod expiring;
 mod feeds;
+mod find;
 mod fixture;
 mod keys;
 mod lists;

@@ -47,7 +47,9 @@ fn changing() -> impl Iterator<Item = &'static ActionSpec> {
     let of_a_snapshot = [View::Queues, View::Endpoints];
     ACTIONS.iter().filter(move |spec| {
         let here = of_a_snapshot.iter().any(|view| spec.context.has(*view));
-        spec.mutates() && here && spec.id != ActionId::EditPolicy
+        // What loses messages has friction of its own, and without a last action there is nothing to undo: `find`.
+        let elsewhere = matches!(spec.id, ActionId::EditPolicy | ActionId::Purge | ActionId::Undo);
+        spec.mutates() && here && !elsewhere
     })
 }
 

@@ -50,7 +50,9 @@ fn key_code() -> impl Strategy<Value = KeyCode> {
         KeyCode::Null,
         KeyCode::F(5),
     ];
-    let letters: Vec<char> = "1234567890-jkgG/sSvu* rzbcRAPUTDEXHNVwitn?xdepth>=y0m".chars().collect();
+    let letters: Vec<char> = "1234567890-jkgG/sSvu* rzbcRAPUTDEXHNVZwitn?xdepth>=y0m:o[]Cqea"
+        .chars()
+        .collect();
     prop_oneof![
         1 => proptest::sample::select(named.to_vec()),
         3 => proptest::sample::select(letters).prop_map(KeyCode::Char),
@@ -184,7 +186,17 @@ impl Play {
             }))],
             Effect::Feed(query) => vec![Event::Fed(super::feeds::fed(query, self.stage.now, well))],
             Effect::Arrange(job) => vec![Event::Arranged(job.run())],
-            Effect::Refresh | Effect::Copy(_) | Effect::Edit(_) | Effect::Suspend | Effect::Quit => Vec::new(),
+            Effect::Find(job) => vec![Event::Found(job.run())],
+            Effect::Save(_) => vec![Event::Saved(if well { Ok("file".to_owned()) } else { Err(why()) })],
+            Effect::Refresh
+            | Effect::Copy(_)
+            | Effect::Screen { .. }
+            | Effect::Theme(_)
+            | Effect::Profile(_)
+            | Effect::Window(_)
+            | Effect::Edit(_)
+            | Effect::Suspend
+            | Effect::Quit => Vec::new(),
         }
     }
 
@@ -196,7 +208,7 @@ impl Play {
         let window = state.queues.window(state.queues.page);
         assert!(state.queues.order.is_empty() || window.contains(&state.queues.cursor));
         assert!(state.wake_at().is_none_or(|at| at > state.now));
-        assert!(state.details.len() <= 2 && state.toasts.len() <= 4);
+        assert!(state.details.len() <= 6 && state.toasts.len() <= 4);
         let _ = crate::console::action::hints(state);
     }
 }

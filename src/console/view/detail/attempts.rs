@@ -11,7 +11,7 @@
 
 use ratatui::layout::Rect;
 
-use super::super::super::detail::{Detail, DetailAnswer};
+use super::super::super::detail::{Detail, DetailAnswer, PayloadForm};
 use super::super::super::theme::Role;
 use super::super::canvas::{Canvas, behind, below, row};
 use super::super::endpoints::status_role;
@@ -135,8 +135,6 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, attempt: &AttemptView, scroll: 
     };
     canvas.text(row(area, used), &said, Role::TextMuted);
     let room = below(area, used + 1);
-    let (_, lines) = payload::lines(body, room.width.into(), scroll, room.height.into());
-    for (line, text) in (0..).zip(&lines) {
-        canvas.text(row(room, line), text, Role::Text);
-    }
+    let (form, lines) = payload::lines(body, room.width.into(), scroll, room.height.into(), PayloadForm::SetOut);
+    payload::paint(canvas, room, form, &lines);
 }

@@ -27,7 +27,7 @@ const CLAIMS_MAX: usize = 20;
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
     match &answer.about {
         Some(Ok(About::Event(found))) => match detail.tab {
-            DetailTab::Payload => message(canvas, area, &found.event, detail.scroll),
+            DetailTab::Payload => message(canvas, area, &found.event, detail),
             DetailTab::Handled => history(canvas, area, found, detail.scroll),
             _ => why(canvas, area, &found.event, detail.scroll),
         },
@@ -118,7 +118,12 @@ fn known(canvas: &Canvas<'_>, event: &Event) -> Vec<Fact> {
     if event.claim_count > 0 {
         facts.push(Fact::new("claims", count(event.claim_count.into())));
     }
-    let claims = event.claim_history.as_deref().unwrap_or_default().lines().take(CLAIMS_MAX);
+    let claims = event
+        .claim_history
+        .as_deref()
+        .unwrap_or_default()
+        .lines()
+        .take(CLAIMS_MAX);
     facts.extend(claims.map(|line| Fact::new("claim", line)));
     if let Some(properties) = &event.properties {
         facts.push(Fact::new("came as", properties.clone()));
@@ -126,10 +131,10 @@ fn known(canvas: &Canvas<'_>, event: &Event) -> Vec<Fact> {
     facts
 }
 
-fn message(canvas: &mut Canvas<'_>, area: Rect, event: &Event, scroll: usize) {
+fn message(canvas: &mut Canvas<'_>, area: Rect, event: &Event, detail: &Detail) {
     let body = event.payload.as_deref().unwrap_or_default();
     let room = below(area, 1);
-    let (form, lines) = payload::lines(body, room.width.into(), scroll, room.height.into());
+    let (form, lines) = payload::lines(body, room.width.into(), detail.scroll, room.height.into(), detail.form);
     let kind = match form {
         Form::Empty => "empty",
         Form::Json => "JSON",
@@ -141,9 +146,7 @@ fn message(canvas: &mut Canvas<'_>, area: Rect, event: &Event, scroll: usize) {
         Some(_) => format!("payload: {}, {kind}", size(body.len())),
     };
     canvas.text(row(area, 0), &title, Role::Title);
-    for (at, text) in (0..).zip(&lines) {
-        canvas.text(row(room, at), text, Role::Text);
-    }
+    payload::paint(canvas, room, form, &lines);
 }
 
 /// Others of its key, then those that were handled.
@@ -174,7 +177,10 @@ pub(super) fn handled(canvas: &Canvas<'_>, one: &HandledEvent) -> Fact {
         0 => String::new(),
         attempts => format!(" after {}", plural(attempts.into(), "failure", "failures")),
     };
-    let reason = one.reason.as_deref().map_or_else(String::new, |reason| format!(" · {reason}"));
+    let reason = one
+        .reason
+        .as_deref()
+        .map_or_else(String::new, |reason| format!(" · {reason}"));
     let text = format!(
         "✓ {}{failures} {}{reason}",
         one.reference.as_str(),

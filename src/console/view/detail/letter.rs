@@ -32,7 +32,7 @@ const HEADERS_MAX: usize = 200;
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
     match &answer.about {
         Some(Ok(About::Letter(letter))) if detail.tab == DetailTab::Payload => {
-            message(canvas, area, letter, detail.scroll);
+            message(canvas, area, letter, detail);
         }
         Some(Ok(About::Letter(letter))) => why(canvas, area, letter, detail.scroll),
         Some(Err(problem)) => {
@@ -137,8 +137,9 @@ fn named(target: &Target) -> String {
 }
 
 /// Headers and payload are one text that scrolls.
-fn message(canvas: &mut Canvas<'_>, area: Rect, detail: &DeadDetail, scroll: usize) {
-    let message = &detail.message;
+fn message(canvas: &mut Canvas<'_>, area: Rect, letter: &DeadDetail, detail: &Detail) {
+    let scroll = detail.scroll;
+    let message = &letter.message;
     let headers = message.headers.iter().take(HEADERS_MAX).skip(scroll);
     let mut line = 0;
     for (name, value) in headers {
@@ -165,7 +166,13 @@ fn message(canvas: &mut Canvas<'_>, area: Rect, detail: &DeadDetail, scroll: usi
     }
     let room = below(area, line + 1);
     let skipped = scroll.saturating_sub(message.headers.len().min(HEADERS_MAX));
-    let (form, lines) = payload::lines(&message.body, room.width.into(), skipped, room.height.into());
+    let (form, lines) = payload::lines(
+        &message.body,
+        room.width.into(),
+        skipped,
+        room.height.into(),
+        detail.form,
+    );
     let content_type = message.content_type.as_deref().unwrap_or("no content type");
     let kind = match form {
         Form::Empty => "empty",
@@ -175,7 +182,5 @@ fn message(canvas: &mut Canvas<'_>, area: Rect, detail: &DeadDetail, scroll: usi
     };
     let title = format!("payload: {}, {kind}, {content_type}", size(message.body.len()));
     canvas.text(row(area, line), &title, Role::Title);
-    for (at, text) in (0..).zip(&lines) {
-        canvas.text(row(room, at), text, Role::Text);
-    }
+    payload::paint(canvas, room, form, &lines);
 }

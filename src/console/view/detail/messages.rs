@@ -63,7 +63,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
     let note = "They were given back in place; the broker marks them as redelivered.";
     canvas.text(row(area, listed + 1), note, Role::TextMuted);
     if let Some(message) = messages.get(detail.selected) {
-        selected(canvas, below(area, listed + 3), message, detail.scroll);
+        selected(canvas, below(area, listed + 3), message, detail);
     }
 }
 
@@ -129,7 +129,7 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, selected: 
     }
 }
 
-fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, scroll: usize) {
+fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, detail: &Detail) {
     let inner = &message.message;
     // The payload has at least half of the room.
     let most = HEADERS_MAX.min(usize::from(area.height) / 2);
@@ -158,12 +158,16 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, scrol
     }
     let place = row(area, line);
     let room = below(area, line + 1);
-    let (form, lines) = payload::lines(&inner.body, room.width.into(), scroll, room.height.into());
+    let (form, lines) = payload::lines(
+        &inner.body,
+        room.width.into(),
+        detail.scroll,
+        room.height.into(),
+        detail.form,
+    );
     let known = [Fact::new("payload", described(form, &inner.body))];
     facts(canvas, place, &known);
-    for (at, text) in (0..).zip(&lines) {
-        canvas.text(row(room, at), text, Role::Text);
-    }
+    payload::paint(canvas, room, form, &lines);
 }
 
 fn described(form: Form, body: &[u8]) -> String {

@@ -22,7 +22,7 @@ use ratatui::layout::Rect;
 
 use super::super::action::ActionId;
 use super::super::detail::{About, Detail, DetailAnswer, DetailTab, Subject};
-use super::super::state::State;
+use super::super::state::{State, View};
 use super::super::theme::Role;
 use super::canvas::{Canvas, behind, below, cells, row};
 use super::policy_form;
@@ -35,7 +35,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
         width: area.width.saturating_sub(2),
         ..behind(area, 1)
     };
-    name(canvas, row(area, 0), detail);
+    name(canvas, row(area, 0), state, detail);
     tabs(canvas, row(area, 1), detail);
     let body = below(area, 3);
     let Some(answer) = &detail.answer else {
@@ -65,7 +65,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
     }
 }
 
-fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
+fn name(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
     let (kind, name) = match &detail.subject {
         Subject::Queue(name) => ("Queue ", Cow::Borrowed(name.as_str())),
         Subject::Endpoint(url) => ("Endpoint ", Cow::Borrowed(url.as_str())),
@@ -82,7 +82,29 @@ fn name(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail) {
         width: area.width.saturating_sub(age_width + 1),
         ..area
     };
-    canvas.pieces(room, &[(kind, Role::TextMuted), (&name, Role::Title)]);
+    let before = crumbs(state);
+    canvas.pieces(
+        room,
+        &[
+            (&before, Role::TextMuted),
+            (kind, Role::TextMuted),
+            (&name, Role::Title),
+        ],
+    );
+}
+
+/// The way to here: the view, the group, and what stands between.
+fn crumbs(state: &State) -> String {
+    let mut way = format!("{} › ", state.view.title());
+    if state.view == View::Dead && state.dead_group.is_some() {
+        way.push_str("group › ");
+    }
+    let behind = state.details.len().saturating_sub(1);
+    for detail in state.details.iter().take(behind) {
+        way.push_str(detail.subject.kind());
+        way.push_str(" › ");
+    }
+    way
 }
 
 /// By type and key, once that is known; else by its id.

@@ -76,7 +76,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     }
     line += chart::paint(canvas, below(area, line), state, chart_height(area.height));
     let rows = if tall { MANY } else { FEW };
-    line += worst(canvas, below(area, line), snapshot, rows);
+    line += worst(canvas, below(area, line), state, snapshot, rows);
     line += next(canvas, below(area, line), snapshot, rows);
     sums(canvas, below(area, line), state, snapshot);
 }
@@ -97,7 +97,7 @@ fn title(canvas: &mut Canvas<'_>, area: Rect, text: &str, key: &str, what: &str)
 }
 
 /// The endpoints that keep most messages waiting, then the queues that stand still by themselves.
-fn worst(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -> u16 {
+fn worst(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot, rows: usize) -> u16 {
     let worst = &snapshot.worst;
     if worst.endpoints.is_empty() && worst.queues.is_empty() {
         return 0;
@@ -108,16 +108,36 @@ fn worst(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) 
         ("3", "shows all endpoints")
     };
     title(canvas, row(area, 0), "Worst first", key, what);
+    let all = worst.endpoints.len() + worst.queues.len();
+    let selected = state.worst_selected.min(all.saturating_sub(1));
+    let first = (selected + 1).saturating_sub(rows);
     let mut line = 1;
-    for endpoint in worst.endpoints.iter().take(rows) {
-        bad_endpoint(canvas, row(area, line), endpoint);
-        line += 1;
-    }
-    for queue in worst.queues.iter().take((rows + 1).saturating_sub(line.into())) {
-        bad_queue(canvas, row(area, line), queue);
+    for place in (first..all).take(rows) {
+        let at = row(area, line);
+        match (
+            worst.endpoints.get(place),
+            worst.queues.get(place.wrapping_sub(worst.endpoints.len())),
+        ) {
+            (Some(endpoint), _) => bad_endpoint(canvas, at, endpoint),
+            (None, Some(queue)) => bad_queue(canvas, at, queue),
+            (None, None) => {}
+        }
+        if place == selected {
+            canvas.lay_over(at, Role::Selection);
+            canvas.text(before(at), "▌", Role::Mark);
+        }
         line += 1;
     }
     line + 1
+}
+
+/// The cell before a line.
+const fn before(area: Rect) -> Rect {
+    Rect {
+        x: area.x.saturating_sub(1),
+        width: if area.height == 0 { 0 } else { 1 },
+        ..area
+    }
 }
 
 fn bad_endpoint(canvas: &mut Canvas<'_>, area: Rect, one: &EndpointRow) {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{PgConnection, Row};
 
-use super::finish::let_go;
+use super::finish::{let_go, remove_locked};
 use super::insisting;
 use crate::domain::event::{Event, EventType, Reference};
 use crate::domain::time::Timestamp;
@@ -29,7 +29,7 @@ const PICK: &str = concat!(
     " FROM redrive.events e WHERE e.state = 0 AND e.type = $1 AND e.nbf <= $2 \
         AND (e.expires_at IS NULL OR e.expires_at > $2) \
         AND (NOT e.keyed OR NOT EXISTS (SELECT 1 FROM redrive.events s WHERE s.state = 1 AND s.keyed \
-            AND s.type = e.type AND s.reference = e.reference)) \
+            AND s.type = e.type AND s.reference = e.reference OFFSET 0)) \
      ORDER BY e.nbf, e.id LIMIT $3 FOR UPDATE OF e SKIP LOCKED"
 );
 const MOVE: &str = "UPDATE redrive.events SET origin = type, type = $2, keyed = false, \
@@ -67,7 +67,6 @@ const OF_CLAIM: &str = concat!(
     " FROM redrive.events WHERE type = $1 AND reference = $2 AND lease_claim = $3 AND state = 1 FOR UPDATE"
 );
 const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM redrive.events WHERE type = $1 AND reference = $2)";
-const DONE: &str = "DELETE FROM redrive.events WHERE id = $1";
 
 #[async_trait]
 impl EventClaims for PostgresStore {
@@ -231,7 +230,7 @@ async fn done(
             Ok(Finished::Superseded)
         }
         _ => {
-            sqlx::query(DONE).bind(held.id).execute(connection).await?;
+            remove_locked(connection, held.id).await?;
             Ok(Finished::Done)
         }
     }

@@ -1,5 +1,8 @@
 //! Ends of leases. Removing and letting go are two statements on purpose: in one, both would look at the row as
 //! it was before a push that commits meanwhile, and both would leave it alone, leased.
+//!
+//! Rows are found by their ids: `state + 0` keeps the planner from the index over leases, which it takes for empty
+//! when it was counted while nothing was in hand, and would walk once for each id.
 
 use std::collections::HashSet;
 
@@ -16,7 +19,7 @@ use crate::store::{Finish, Finished, NewOutboxRow, StoreError};
 
 const DONE: &str = "WITH gone AS (DELETE FROM redrive.events e \
         USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS x (event, token, seen) \
-        WHERE e.id = x.event AND e.lease_token = x.token AND e.state = 1 AND e.revision = x.seen \
+        WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 AND e.revision = x.seen \
         RETURNING e.id, e.type, e.reference, e.revision, e.attempts, e.reason, e.created_at), \
     kept AS (INSERT INTO redrive.event_history \
         (id, type, reference, revision, attempts, reason, created_at, handled_at, expires_at) \
@@ -24,6 +27,14 @@ const DONE: &str = "WITH gone AS (DELETE FROM redrive.events e \
             redrive.store_now() + t.history_ttl \
         FROM gone g JOIN redrive.event_types t ON t.name = g.type WHERE t.history_ttl IS NOT NULL) \
     SELECT id FROM gone";
+/// One that nobody else can finish: its row is locked.
+const DONE_ONE: &str = "WITH gone AS (DELETE FROM redrive.events e WHERE e.id = $1 \
+        RETURNING e.id, e.type, e.reference, e.revision, e.attempts, e.reason, e.created_at) \
+    INSERT INTO redrive.event_history \
+        (id, type, reference, revision, attempts, reason, created_at, handled_at, expires_at) \
+    SELECT g.id, g.type, g.reference, g.revision, g.attempts, g.reason, g.created_at, redrive.store_now(), \
+        redrive.store_now() + t.history_ttl \
+    FROM gone g JOIN redrive.event_types t ON t.name = g.type WHERE t.history_ttl IS NOT NULL";
 const STAY: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now) UPDATE redrive.events e SET \
         attempts = CASE WHEN e.revision = x.seen THEN COALESCE(x.count, e.attempts) ELSE e.attempts END, \
@@ -37,7 +48,7 @@ const STAY: &str = concat!(
     lease_cleared!(),
     " FROM clock, unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], \
         $7::bigint[], $8::text[]) AS x (event, token, seen, next, count, due, delay, why) \
-     WHERE e.id = x.event AND e.lease_token = x.token AND e.state = 1 RETURNING e.id, e.revision"
+     WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 RETURNING e.id, e.revision"
 );
 const EXISTING: &str = "SELECT id FROM redrive.events WHERE id = ANY($1::bigint[])";
 const OUTBOX: &str = "INSERT INTO redrive.event_outbox (notification, queue, message, type, reference, created_at) \
@@ -95,6 +106,7 @@ impl PostgresStore {
             Ok(removed)
         })
         .await
+        .inspect(|_| self.notifier.stored_notifications())
     }
 
     async fn stay(&self, staying: &[Staying]) -> Result<Vec<(i64, i64)>, StoreError> {
@@ -125,6 +137,11 @@ async fn remove(connection: &mut PgConnection, done: &[LeaseKey]) -> Result<Hash
         .fetch_all(connection)
         .await?;
     rows.iter().map(id_of).collect()
+}
+
+/// Removes an event that is done and whose row is locked, and remembers it where its type says so.
+pub(super) async fn remove_locked(connection: &mut PgConnection, id: i64) -> Result<(), sqlx::Error> {
+    sqlx::query(DONE_ONE).bind(id).execute(connection).await.map(drop)
 }
 
 /// Ends leases of rows that stay; answers those that were still leased so, with the revision that was found.

@@ -2,6 +2,7 @@
 
 use sqlx::PgConnection;
 
+use super::finish::remove_locked;
 use crate::domain::event::{Event, EventType, HandlingRules};
 use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
@@ -22,7 +23,6 @@ const POP: &str = concat!(
         AND pg_try_advisory_xact_lock($4, hashtext(e.type || ' ' || e.reference)) \
      ORDER BY e.nbf, e.id LIMIT 1 FOR UPDATE OF e SKIP LOCKED"
 );
-const DONE: &str = "DELETE FROM redrive.events WHERE id = $1";
 const STAY: &str = "UPDATE redrive.events SET nbf = $2, state = $3, attempts = $4, reason = $5, \
     first_failed_at = CASE WHEN $6 THEN COALESCE(first_failed_at, $7) ELSE first_failed_at END, \
     last_failed_at = CASE WHEN $6 THEN $7 ELSE last_failed_at END WHERE id = $1";
@@ -78,7 +78,7 @@ async fn finish(
     now: Timestamp,
 ) -> Result<Finished, sqlx::Error> {
     let Some(stay) = end.stay else {
-        sqlx::query(DONE).bind(event.id).execute(connection).await?;
+        remove_locked(connection, event.id).await?;
         return Ok(end.how);
     };
     sqlx::query(STAY)

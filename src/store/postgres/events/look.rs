@@ -128,7 +128,7 @@ impl PostgresStore {
     }
 }
 
-async fn change(
+pub(super) async fn change(
     connection: &mut PgConnection,
     (id, revision): (i64, i64),
     act: EventAct,

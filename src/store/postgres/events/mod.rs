@@ -6,21 +6,28 @@
 
 mod claims;
 mod finish;
+pub(super) mod gathered;
 mod inside;
 mod look;
+mod many;
 mod outbox;
 mod push;
+mod search;
+pub(super) mod signals;
 mod take;
 mod types;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::error::DatabaseError;
 
+use self::signals::Listening;
 use super::PostgresStore;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use crate::store::{
-    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, Events, Expired, Finish, Finished, HandledEvent,
-    PushOutcome, Reaped, StoreError,
+    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignals, Events, EventsChange,
+    EventsChanged, EventsFound, Expired, Finish, Finished, HandledEvent, PushOutcome, Reaped, StoreError,
 };
 
 /// How often a statement that met another one is tried again.
@@ -70,12 +77,20 @@ impl Events for PostgresStore {
         self.finish_events(finishes).await
     }
 
-    async fn events_renew(&self, leases: &[LeaseKey], span: std::time::Duration) -> Result<Vec<i64>, StoreError> {
+    async fn events_renew(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError> {
         insisting!(self.renew_events(leases, span))
     }
 
     async fn events_reap(&self, limit: u32, configured: HandlingRules) -> Result<Vec<Reaped>, StoreError> {
         insisting!(self.reap_events(limit, configured))
+    }
+
+    async fn events_next_due(&self, event_type: &EventType) -> Result<Option<Duration>, StoreError> {
+        self.next_due_event(event_type).await
+    }
+
+    fn event_signals(&self) -> Box<dyn EventSignals> {
+        Box::new(Listening::with(self.options.clone()))
     }
 
     async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError> {
@@ -98,12 +113,26 @@ impl Events for PostgresStore {
         self.page_events(query).await
     }
 
+    async fn events_search(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
+        self.search_events(search).await
+    }
+
     async fn events_counts(&self) -> Result<Vec<EventCount>, StoreError> {
         self.count_events().await
     }
 
     async fn event_act(&self, id: i64, revision: i64, act: EventAct) -> Result<Acted, StoreError> {
-        insisting!(self.act_on_event(id, revision, act))
+        let acted = insisting!(self.act_on_event(id, revision, act))?;
+        if let Acted::Done(event) = &acted {
+            self.notifier.pushed(std::iter::once(&event.event_type));
+        }
+        Ok(acted)
+    }
+
+    async fn events_change(&self, change: &EventsChange) -> Result<EventsChanged, StoreError> {
+        let changed = insisting!(self.change_events(change))?;
+        self.notifier.anything();
+        Ok(changed)
     }
 
     async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError> {

@@ -39,7 +39,8 @@ const PUSH: &str = concat!(
 const GUARD: &str = "SELECT 1 FROM redrive.named_leases WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL FOR SHARE";
 const UNDECODABLE: &str = "INSERT INTO redrive.events (type, subtype, reference, keyed, state, nbf, created_at, \
     first_at, reason, payload, properties, first_failed_at, last_failed_at) \
-    VALUES ($1, '', $2, false, 2, $6, $6, $6, $3, $4, $5, $6, $6)";
+    SELECT $1, '', $2, false, 2, $6, $6, $6, $3, $4, $5, $6, $6 WHERE NOT ($7 AND EXISTS (\
+        SELECT 1 FROM redrive.events WHERE type = $1 AND reference = $2 AND NOT keyed AND payload = $4))";
 
 impl PostgresStore {
     pub(super) async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
@@ -54,12 +55,22 @@ impl PostgresStore {
             .await?;
             self.known_types.learn(missing);
         }
-        insisting!(self.push_known(batch))
+        let outcome = match batch.events.as_slice() {
+            [one] if batch.is_plain() => {
+                let pushed = self.pushes.push(one.clone()).await?;
+                PushOutcome::Pushed(vec![pushed])
+            }
+            _ => insisting!(self.push_known(batch))?,
+        };
+        if outcome != PushOutcome::Fenced {
+            self.notifier.pushed(batch.events.iter().map(|event| &event.event_type));
+        }
+        Ok(outcome)
     }
 
     async fn push_known(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         let operation = "pushing events";
-        if batch.guard.is_none() && batch.undecodable.is_empty() {
+        if batch.is_plain() {
             return self
                 .call(operation, async |connection: &mut PgConnection| {
                     push(connection, &batch.events).await.map(PushOutcome::Pushed)
@@ -91,7 +102,7 @@ pub(super) async fn is_held(connection: &mut PgConnection, guard: &NamedLease) -
     Ok(row.is_some())
 }
 
-async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> Result<Vec<Pushed>, sqlx::Error> {
+pub(super) async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> Result<Vec<Pushed>, sqlx::Error> {
     if events.is_empty() {
         return Ok(Vec::new());
     }
@@ -133,6 +144,7 @@ async fn bury(connection: &mut PgConnection, message: &Undecodable, now: Timesta
         .bind(&message.payload[..])
         .bind(storable(&message.properties))
         .bind(now.micros())
+        .bind(message.comes_again)
         .execute(connection)
         .await?;
     Ok(())

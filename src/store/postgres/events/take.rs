@@ -15,7 +15,7 @@ use crate::store::postgres::PostgresStore;
 use crate::store::{EventClaim, Expired, Finished, Reaped, StoreError};
 
 /// The due ones of a type, one for each reference that nobody has. What two of these statements take at once of
-/// one reference, the index over leases refuses.
+/// one reference, the index over leases refuses. `OFFSET 0`: leases are looked up one by one, not all gathered first.
 const TAKE: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now), \
      pick AS MATERIALIZED (SELECT e.id AS picked, CASE WHEN e.keyed THEN e.reference ELSE e.id::text END AS one, \
@@ -24,7 +24,7 @@ const TAKE: &str = concat!(
             AND (e.nbf, e.id) > ($6::bigint, $7::bigint) AND e.attempts < $3 \
             AND (e.expires_at IS NULL OR e.expires_at > (SELECT now FROM clock)) \
             AND (NOT e.keyed OR NOT EXISTS (SELECT 1 FROM redrive.events s WHERE s.state = 1 AND s.keyed \
-                AND s.type = e.type AND s.reference = e.reference)) \
+                AND s.type = e.type AND s.reference = e.reference OFFSET 0)) \
         ORDER BY e.nbf, e.id LIMIT $2 FOR UPDATE OF e SKIP LOCKED), \
      first AS (SELECT picked, row_number() OVER (PARTITION BY one ORDER BY due, picked) AS place FROM pick) \
      UPDATE redrive.events SET state = 1, lease_revision = revision, \
@@ -33,9 +33,11 @@ const TAKE: &str = concat!(
      FROM first WHERE id = first.picked AND first.place = 1 RETURNING ",
     event_columns!()
 );
+/// By the database's clock; below zero for what is due and cannot be taken yet.
+const NEXT_DUE: &str = "SELECT min(nbf) - redrive.store_now() FROM redrive.events WHERE state = 0 AND type = $1";
 const RENEW: &str = "UPDATE redrive.events e SET lease_until = redrive.store_now() + $3 \
     FROM unnest($1::bigint[], $2::bigint[]) AS x (event, token) \
-    WHERE e.id = x.event AND e.lease_token = x.token AND e.state = 1 RETURNING e.id";
+    WHERE e.id = x.event AND e.lease_token = x.token AND e.state + 0 = 1 RETURNING e.id";
 const LOST: &str = "SELECT e.id, e.type, e.attempts, e.lease_token, e.lease_revision, e.lease_owner \
     FROM redrive.events e WHERE e.state = 1 AND (e.lease_until <= $1 OR (e.lease_owner IS NOT NULL AND NOT EXISTS \
         (SELECT 1 FROM redrive.incarnations i WHERE i.id = e.lease_owner AND i.alive))) \
@@ -43,7 +45,7 @@ const LOST: &str = "SELECT e.id, e.type, e.attempts, e.lease_token, e.lease_revi
 const RULES: &str =
     "SELECT name, cutoff, backoff_base, backoff_cap FROM redrive.event_types WHERE name = ANY($1::text[])";
 const GIVE_UP: &str = "UPDATE redrive.events SET state = 2, last_failed_at = COALESCE(last_failed_at, \
-    redrive.store_now()) WHERE state = 0 AND type = $1 AND attempts >= $2";
+    redrive.store_now()) WHERE state = 0 AND type = $1 AND attempts > 0 AND attempts >= $2";
 const EXPIRE: &str = "DELETE FROM redrive.events WHERE id = ANY (ARRAY(SELECT id FROM redrive.events \
     WHERE expires_at <= redrive.store_now() AND state <> 1 ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED))";
 const FORGET: &str = "DELETE FROM redrive.event_history WHERE position = ANY (ARRAY(SELECT position \
@@ -66,6 +68,15 @@ impl PostgresStore {
             let mut events: Vec<Event> = rows.iter().map(event).collect::<Result<_, _>>()?;
             events.sort_by_key(|event| (event.nbf, event.id));
             Ok(events)
+        })
+        .await
+    }
+
+    pub(super) async fn next_due_event(&self, event_type: &EventType) -> Result<Option<Duration>, StoreError> {
+        let query = sqlx::query_scalar(NEXT_DUE).bind(event_type.as_str());
+        self.call("looking for the next event", async |connection: &mut PgConnection| {
+            let left: Option<i64> = query.fetch_one(connection).await?;
+            Ok(left.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0))))
         })
         .await
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::Row;
 use sqlx::sqlite::SqliteConnection;
 
-use super::finish::let_go;
+use super::finish::{let_go, remove_held};
 use super::take::TOKENS;
 use crate::domain::event::{Event, EventType, Reference};
 use crate::domain::time::Timestamp;
@@ -65,7 +65,6 @@ const OF_CLAIM: &str = concat!(
     " FROM events WHERE type = $1 AND reference = $2 AND lease_claim = $3 AND state = 1"
 );
 const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM events WHERE type = $1 AND reference = $2)";
-const DONE: &str = "DELETE FROM events WHERE id = $1";
 
 #[async_trait]
 impl EventClaims for SqliteStore {
@@ -254,7 +253,7 @@ async fn done(
             Ok(Finished::Superseded)
         }
         _ => {
-            sqlx::query(DONE).bind(held.id).execute(connection).await?;
+            remove_held(connection, held.id, now).await?;
             Ok(Finished::Done)
         }
     }

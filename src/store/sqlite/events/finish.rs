@@ -14,6 +14,12 @@ const REMEMBER: &str = "INSERT INTO event_history \
     SELECT e.id, e.type, e.reference, e.revision, e.attempts, e.reason, e.created_at, $4, $4 + t.history_ttl \
     FROM events AS e JOIN event_types AS t ON t.name = e.type \
     WHERE e.id = $1 AND e.lease_token = $2 AND e.revision = $3 AND e.state = 1 AND t.history_ttl IS NOT NULL";
+/// One that nobody else can finish: there is one writer.
+const REMEMBER_ONE: &str = "INSERT INTO event_history \
+    (id, type, reference, revision, attempts, reason, created_at, handled_at, expires_at) \
+    SELECT e.id, e.type, e.reference, e.revision, e.attempts, e.reason, e.created_at, $2, $2 + t.history_ttl \
+    FROM events AS e JOIN event_types AS t ON t.name = e.type WHERE e.id = $1 AND t.history_ttl IS NOT NULL";
+const DONE_ONE: &str = "DELETE FROM events WHERE id = $1";
 const DONE: &str = "DELETE FROM events WHERE id = $1 AND lease_token = $2 AND revision = $3 AND state = 1";
 const STAY: &str = concat!(
     "UPDATE events SET attempts = iif(revision = $3, COALESCE($5, attempts), attempts), \
@@ -77,6 +83,13 @@ async fn remove(connection: &mut SqliteConnection, key: LeaseKey, now: Timestamp
         .await?;
     let query = sqlx::query(DONE).bind(key.id).bind(key.token).bind(key.revision);
     Ok(query.execute(connection).await?.rows_affected() == 1)
+}
+
+/// Removes an event that is done, and remembers it where its type says so.
+pub(super) async fn remove_held(connection: &mut SqliteConnection, id: i64, now: Timestamp) -> Result<(), sqlx::Error> {
+    let query = sqlx::query(REMEMBER_ONE).bind(id).bind(now.micros());
+    query.execute(&mut *connection).await?;
+    sqlx::query(DONE_ONE).bind(id).execute(connection).await.map(drop)
 }
 
 /// Ends the lease of a row that stays; answers the revision that was found, none when it is not leased so.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnection;
 
+use super::finish::remove_held;
 use crate::domain::event::{Event, EventType, HandlingRules};
 use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
@@ -20,7 +21,6 @@ const POP: &str = concat!(
             AND s.type = e.type AND s.reference = e.reference)) \
      ORDER BY e.nbf, e.id LIMIT 1"
 );
-const DONE: &str = "DELETE FROM events WHERE id = $1";
 const STAY: &str = "UPDATE events SET nbf = $2, state = $3, attempts = $4, reason = $5, \
     first_failed_at = CASE WHEN $6 THEN COALESCE(first_failed_at, $7) ELSE first_failed_at END, \
     last_failed_at = CASE WHEN $6 THEN $7 ELSE last_failed_at END WHERE id = $1";
@@ -77,7 +77,7 @@ async fn finish(
     now: Timestamp,
 ) -> Result<Finished, sqlx::Error> {
     let Some(stay) = end.stay else {
-        sqlx::query(DONE).bind(event.id).execute(connection).await?;
+        remove_held(connection, event.id, now).await?;
         return Ok(end.how);
     };
     sqlx::query(STAY)

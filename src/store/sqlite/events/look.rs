@@ -141,7 +141,7 @@ impl SqliteStore {
     }
 }
 
-async fn change(
+pub(super) async fn change(
     connection: &mut SqliteConnection,
     (id, revision): (i64, i64),
     act: EventAct,

@@ -4,21 +4,38 @@ mod claims;
 mod finish;
 mod inside;
 mod look;
+mod many;
 mod outbox;
 mod push;
+mod search;
 mod take;
 mod types;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 
 use super::SqliteStore;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use crate::store::{
-    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, Events, Expired, Finish, Finished, HandledEvent,
-    PushOutcome, Reaped, StoreError,
+    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignal, EventSignals, Events,
+    EventsChange, EventsChanged, EventsFound, Expired, Finish, Finished, HandledEvent, PushOutcome, Reaped, StoreError,
 };
+
+/// Any commit of another process may be a push.
+struct Elsewhere(watch::Receiver<u64>);
+
+#[async_trait]
+impl EventSignals for Elsewhere {
+    async fn next(&mut self) -> EventSignal {
+        if self.0.changed().await.is_err() {
+            // The file is closed: nothing comes any more.
+            std::future::pending::<()>().await;
+        }
+        EventSignal::Anything
+    }
+}
 
 #[async_trait]
 impl Events for SqliteStore {
@@ -42,6 +59,14 @@ impl Events for SqliteStore {
         self.reap_events(limit, configured).await
     }
 
+    async fn events_next_due(&self, event_type: &EventType) -> Result<Option<Duration>, StoreError> {
+        self.next_due_event(event_type).await
+    }
+
+    fn event_signals(&self) -> Box<dyn EventSignals> {
+        Box::new(Elsewhere(self.file.changed_elsewhere()))
+    }
+
     async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError> {
         self.give_up_events(event_type, cutoff).await
     }
@@ -62,12 +87,20 @@ impl Events for SqliteStore {
         self.page_events(query).await
     }
 
+    async fn events_search(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
+        self.search_events(search).await
+    }
+
     async fn events_counts(&self) -> Result<Vec<EventCount>, StoreError> {
         self.count_events().await
     }
 
     async fn event_act(&self, id: i64, revision: i64, act: EventAct) -> Result<Acted, StoreError> {
         self.act_on_event(id, revision, act).await
+    }
+
+    async fn events_change(&self, change: &EventsChange) -> Result<EventsChanged, StoreError> {
+        self.change_events(change).await
     }
 
     async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError> {

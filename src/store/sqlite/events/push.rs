@@ -7,6 +7,7 @@ use crate::domain::time::Timestamp;
 use crate::store::columns::{integer, micros};
 use crate::store::events::columns::coalesced;
 use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::error::unwritten;
 use crate::store::{EventBatch, NamedLease, PushOutcome, Pushed, PushedHow, StoreError, Undecodable};
 
 const TYPE_MAKE: &str = "INSERT INTO event_types (name, created_at, updated_at) VALUES ($1, $2, $2) \
@@ -27,13 +28,17 @@ const PUSH: &str = concat!(
 const GUARD: &str = "SELECT 1 FROM named_leases WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
 const UNDECODABLE: &str = "INSERT INTO events (type, subtype, reference, keyed, state, nbf, created_at, first_at, \
     reason, payload, properties, first_failed_at, last_failed_at) \
-    VALUES ($1, '', $2, 0, 2, $6, $6, $6, $3, $4, $5, $6, $6)";
+    SELECT $1, '', $2, 0, 2, $6, $6, $6, $3, $4, $5, $6, $6 WHERE NOT ($7 AND EXISTS (\
+        SELECT 1 FROM events WHERE type = $1 AND reference = $2 AND NOT keyed AND payload = $4))";
 
 impl SqliteStore {
     pub(super) async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         let names = batch.events.iter().map(|event| event.event_type.as_str());
         let undecodable = batch.undecodable.iter().map(|message| message.event_type.as_str());
         let missing = self.known_types.missing(names.chain(undecodable));
+        if let ([one], [], true) = (batch.events.as_slice(), missing.as_slice(), batch.is_plain()) {
+            return self.push_one(one.clone()).await;
+        }
         let (new_types, batch, now) = (missing.clone(), batch.clone(), self.clock.now());
         let outcome = self
             .write("pushing events", move |connection| {
@@ -44,6 +49,17 @@ impl SqliteStore {
             self.known_types.learn(missing);
         }
         Ok(outcome)
+    }
+
+    async fn push_one(&self, event: NewEvent) -> Result<PushOutcome, StoreError> {
+        let now = self.clock.now();
+        let pushing = self.file.write_statement(move |connection| {
+            Box::pin(async move { push(connection, &event, now).await.map(|pushed| vec![pushed]) })
+        });
+        pushing
+            .await
+            .map(PushOutcome::Pushed)
+            .map_err(unwritten("pushing events"))
     }
 }
 
@@ -109,6 +125,7 @@ async fn bury(connection: &mut SqliteConnection, message: &Undecodable, now: Tim
         .bind(&message.payload[..])
         .bind(&message.properties)
         .bind(now.micros())
+        .bind(message.comes_again)
         .execute(connection)
         .await?;
     Ok(())

@@ -11,6 +11,7 @@ use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns, lost, rules};
 use crate::store::events::verdicts::after_loss;
 use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::error::unread;
 use crate::store::{EventClaim, Expired, Finished, Reaped, StoreError};
 
 /// The due ones of a type whose reference nobody has; more than one of a reference may be among them.
@@ -20,6 +21,7 @@ const DUE: &str = "SELECT e.id, e.reference, e.keyed FROM events AS e \
         AND (NOT e.keyed OR NOT EXISTS (SELECT 1 FROM events AS s WHERE s.state = 1 AND s.keyed \
             AND s.type = e.type AND s.reference = e.reference)) \
     ORDER BY e.nbf, e.id LIMIT $3";
+const NEXT_DUE: &str = "SELECT min(nbf) FROM events WHERE state = 0 AND type = $1";
 pub(super) const TOKENS: &str = "UPDATE event_token SET value = value + $1 RETURNING value";
 const TAKE: &str = concat!(
     "UPDATE events SET state = 1, lease_revision = revision, lease_token = $2, lease_owner = $3, lease_until = $4 \
@@ -33,7 +35,7 @@ const LOST: &str = "SELECT e.id, e.type, e.attempts, e.lease_token, e.lease_revi
     ORDER BY e.lease_until LIMIT $2";
 const RULES: &str = "SELECT cutoff, backoff_base, backoff_cap FROM event_types WHERE name = $1";
 const GIVE_UP: &str = "UPDATE events SET state = 2, last_failed_at = COALESCE(last_failed_at, $3) \
-    WHERE state = 0 AND type = $1 AND attempts >= $2";
+    WHERE +state = 0 AND +type = $1 AND attempts > 0 AND attempts >= $2";
 const EXPIRE: &str = "DELETE FROM events WHERE id IN \
     (SELECT id FROM events WHERE expires_at <= $2 AND state <> 1 ORDER BY expires_at LIMIT $1)";
 const FORGET: &str = "DELETE FROM event_history WHERE position IN \
@@ -46,6 +48,15 @@ impl SqliteStore {
             Box::pin(async move { take(connection, &claim, now).await })
         })
         .await
+    }
+
+    pub(super) async fn next_due_event(&self, event_type: &EventType) -> Result<Option<Duration>, StoreError> {
+        let next: Option<i64> = sqlx::query_scalar(NEXT_DUE)
+            .bind(event_type.as_str())
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread("looking for the next event"))?;
+        Ok(next.map(|nbf| Timestamp::from_micros(nbf).since(self.clock.now())))
     }
 
     pub(super) async fn renew_events(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError> {

@@ -1,4 +1,4 @@
-//! A screen as SVG: what the terminal would show, cell by cell, with nothing but rectangles and text.
+//! A screen as text, or as SVG: what the terminal shows, cell by cell, with nothing but rectangles and text.
 
 use std::fmt::Write as _;
 
@@ -13,11 +13,32 @@ const HEIGHT: f32 = 17.0;
 const BASE: f32 = 13.0;
 const MARGIN: f32 = 10.0;
 
-/// The picture of a screen on this ground.
+/// The lines of a screen; the second half of a wide character is no character.
+#[must_use]
+pub fn text(buffer: &Buffer) -> String {
+    let area = buffer.area;
+    let mut screen = String::new();
+    for y in 0..area.height {
+        let mut line = String::new();
+        let mut x = 0;
+        while let Some(cell) = buffer.cell((x, y)).filter(|_| x < area.width) {
+            line.push_str(cell.symbol());
+            x += cells(cell.symbol());
+        }
+        screen.push_str(line.trim_end());
+        screen.push('\n');
+    }
+    screen
+}
+
+/// The picture of a screen.
+#[must_use]
 pub fn svg(buffer: &Buffer, title: &str) -> String {
     let area = buffer.area;
     let (width, height) = (x(area.width) + MARGIN, y(area.height) + MARGIN);
-    let ground = colour(buffer[(0, area.height - 1)].bg, "#000000");
+    let corner = buffer.cell((0, area.height.saturating_sub(1)));
+    let ground = colour(corner.map_or(Color::Reset, |cell| cell.bg), "#000000");
+    let title = escaped(title);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n\
          <title>{title}</title>\n\
@@ -53,9 +74,8 @@ struct Run {
 fn runs(buffer: &Buffer, line: u16) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut column = 0;
-    while column < buffer.area.width {
-        let cell = &buffer[(column, line)];
-        let wide = u16::try_from(cell.symbol().width().max(1)).unwrap();
+    while let Some(cell) = buffer.cell((column, line)).filter(|_| column < buffer.area.width) {
+        let wide = cells(cell.symbol());
         let alike = |run: &&mut Run| (run.cell.fg, run.cell.bg, run.cell.modifier) == (cell.fg, cell.bg, cell.modifier);
         match runs.last_mut().filter(alike) {
             Some(run) => {
@@ -102,7 +122,7 @@ impl Run {
             return;
         }
         let text = if underlined { self.text.as_str() } else { text };
-        let columns = u16::try_from(text.width()).unwrap();
+        let columns = u16::try_from(text.width()).unwrap_or(u16::MAX);
         let (fg, _) = self.colours();
         let mut style = String::new();
         for (modifier, attribute) in [
@@ -124,13 +144,58 @@ impl Run {
     }
 }
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+/// Columns of a symbol; never none, so that a walk over a line ends.
+fn cells(symbol: &str) -> u16 {
+    u16::try_from(symbol.width().max(1)).unwrap_or(1)
 }
 
+fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;")
+}
+
+/// Names and numbers as most terminals show them.
 fn colour(colour: Color, otherwise: &str) -> String {
-    match colour {
-        Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
-        _ => otherwise.to_owned(),
+    let named = match colour {
+        Color::Rgb(red, green, blue) => return format!("#{red:02x}{green:02x}{blue:02x}"),
+        Color::Indexed(index) => return indexed(index),
+        Color::Reset => return otherwise.to_owned(),
+        Color::Black => 0,
+        Color::Red => 1,
+        Color::Green => 2,
+        Color::Yellow => 3,
+        Color::Blue => 4,
+        Color::Magenta => 5,
+        Color::Cyan => 6,
+        Color::Gray => 7,
+        Color::DarkGray => 8,
+        Color::LightRed => 9,
+        Color::LightGreen => 10,
+        Color::LightYellow => 11,
+        Color::LightBlue => 12,
+        Color::LightMagenta => 13,
+        Color::LightCyan => 14,
+        Color::White => 15,
+    };
+    indexed(named)
+}
+
+fn indexed(index: u8) -> String {
+    const NAMED: [&str; 16] = [
+        "#000000", "#cd3131", "#0dbc79", "#e5e510", "#2472c8", "#bc3fbc", "#11a8cd", "#e5e5e5", "#666666", "#f14c4c",
+        "#23d18b", "#f5f543", "#3b8eea", "#d670d6", "#29b8db", "#ffffff",
+    ];
+    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    match (NAMED.get(usize::from(index)), index) {
+        (Some(named), _) => (*named).to_owned(),
+        (None, 232..) => {
+            let gray = 8 + 10 * (index - 232);
+            format!("#{gray:02x}{gray:02x}{gray:02x}")
+        }
+        (None, _) => {
+            let level = |place: u8| LEVELS.get(usize::from(place % 6)).copied().unwrap_or_default();
+            let cube = index - 16;
+            format!("#{:02x}{:02x}{:02x}", level(cube / 36), level(cube / 6), level(cube))
+        }
     }
 }

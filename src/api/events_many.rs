@@ -1,0 +1,82 @@
+//! Changes of many events: by ids, or of everything that a filter finds. More than one plan can name become a run.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::engine::Command;
+use crate::engine::events::{EventCommand, EventSelection};
+use crate::wire::event as wire;
+use crate::wire::plan::Asked;
+use crate::wire::problem::Problem;
+
+use super::Shared;
+use super::act::{Options, act};
+use super::extract::{Input, Params};
+use super::guard::Caller;
+
+/// Which, when, and why.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Many {
+    #[serde(default)]
+    ids: Vec<i64>,
+    filter: Option<String>,
+    rate: Option<u32>,
+    at: Option<serde_json::Value>,
+    reason: Option<String>,
+}
+
+impl Many {
+    fn selection(&mut self) -> Result<EventSelection, Problem> {
+        let ids = std::mem::take(&mut self.ids);
+        match (self.filter.take(), self.rate) {
+            (Some(filter), None) if ids.is_empty() => Ok(EventSelection::Filter(filter)),
+            (Some(filter), Some(rate)) if ids.is_empty() => Ok(EventSelection::Paced(filter, rate)),
+            (None, None) if !ids.is_empty() => Ok(EventSelection::Ids(ids)),
+            (None, Some(_)) => Err(Problem::field("rate", "rate goes with filter")),
+            _ => Err(Problem::field("ids", "say which: exactly one of ids and filter")),
+        }
+    }
+}
+
+macro_rules! many {
+    ($name:ident, $command:expr) => {
+        pub(super) async fn $name(
+            State(shared): State<Arc<Shared>>,
+            Extension(caller): Extension<Caller>,
+            Params(mut options): Params<Options>,
+            Input(mut many): Input<Many>,
+        ) -> Result<Response, Problem> {
+            options.reason = many.reason.take().or(options.reason);
+            let selection = many.selection()?;
+            let command: fn(EventSelection, &Many) -> Result<EventCommand, Problem> = $command;
+            let command = command(selection, &many)?;
+            act(
+                &shared,
+                &caller,
+                options,
+                Command::Events(command),
+                Asked::Several,
+            )
+            .await
+        }
+    };
+}
+
+many!(retry, |selection, _| Ok(EventCommand::Retry(selection)));
+many!(cancel, |selection, _| Ok(EventCommand::Cancel(selection)));
+many!(reschedule, |selection, many| {
+    let at = match &many.at {
+        Some(serde_json::Value::String(text)) => wire::due(text)?,
+        Some(other) => wire::due(&other.to_string())?,
+        None => {
+            let missing = "at is missing: a time as RFC 3339 or seconds since 1970";
+            return Err(Problem::field("at", missing));
+        }
+    };
+    Ok(EventCommand::Reschedule(selection, at))
+});

@@ -1,0 +1,351 @@
+//! `redrive handover`: what the next shift has to know, as Markdown: what is still wrong, which runs are open,
+//! what was done and by whom. Text from outside stands in code spans, which end only where this writes it.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::domain::queue::QueueState;
+use crate::domain::time::Timestamp;
+use crate::engine::dead::{DeadListQuery, DeadSelection};
+use crate::engine::query::QueuesQuery;
+use crate::engine::{Answer, Query};
+use crate::wire::dead::Group;
+use crate::wire::endpoint::Endpoint;
+use crate::wire::queue::Queue;
+use crate::wire::record::Audit;
+use crate::wire::run::Run;
+
+use super::Session;
+use super::console_args::Handover;
+use super::exit::{Exit, Failure};
+use super::output::{document, print, shown};
+use super::queues::mismatch;
+use super::when;
+
+/// Lines of each part; the rest is counted.
+const LINES_MAX: usize = 20;
+const PAGE: u32 = 500;
+/// Lines of the audit that are read, at most.
+const AUDIT_MAX: usize = 5_000;
+const PATIENCE: Duration = Duration::from_secs(5);
+/// States of a queue that do not go away by themselves.
+const STUCK: &[QueueState] = &[
+    QueueState::Parked,
+    QueueState::EndpointDisabled,
+    QueueState::Quarantined,
+    QueueState::Refused,
+    QueueState::Paused,
+    QueueState::Unowned,
+    QueueState::BrokerBlocked,
+];
+
+/// Everything that is told.
+#[derive(Debug, Serialize)]
+struct Shift {
+    since: Option<String>,
+    taken_at: Option<String>,
+    endpoints: Vec<Endpoint>,
+    queues: Vec<Queue>,
+    dead_groups: Vec<Group>,
+    runs: Vec<Run>,
+    audit: Vec<Audit>,
+}
+
+pub(super) async fn run(session: &Session<'_>, handover: &Handover) -> Result<Exit, Failure> {
+    let span = span(&handover.since).ok_or_else(|| {
+        let why = format!(
+            "--since is {:?}, and must be a span such as 30m, 8h or 2d",
+            shown(&handover.since)
+        );
+        Failure::new(Exit::Usage, why)
+    })?;
+    let shift = look(session, span).await?;
+    if session.output.is_json() {
+        document(&shift)?;
+    } else {
+        print(page(&shift, span).as_bytes())?;
+    }
+    Ok(Exit::Done)
+}
+
+fn span(text: &str) -> Option<Duration> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (digits, unit) = text.split_at(split);
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    let number: u64 = digits.parse().ok()?;
+    Some(Duration::from_secs(number.checked_mul(seconds)?))
+}
+
+async fn look(session: &Session<'_>, span: Duration) -> Result<Shift, Failure> {
+    let query = Query::Endpoints {
+        not_available: true,
+        limit: PAGE,
+        cursor: None,
+    };
+    let Answer::Endpoints(endpoints) = session.engine.query(query).await? else {
+        return Err(mismatch());
+    };
+    let now = endpoints.taken_at;
+    let since = now.minus(span);
+    Ok(Shift {
+        since: crate::wire::time(since),
+        taken_at: crate::wire::time(now),
+        endpoints: endpoints.items.iter().map(Endpoint::from).collect(),
+        queues: queues(session).await?,
+        dead_groups: dead_groups(session).await?,
+        runs: runs(session, since).await?,
+        audit: audit(session, since).await?,
+    })
+}
+
+async fn queues(session: &Session<'_>) -> Result<Vec<Queue>, Failure> {
+    let states: Vec<String> = STUCK
+        .iter()
+        .map(|state| format!("state = {}", state.as_str()))
+        .collect();
+    let query = Query::Queues(QueuesQuery {
+        filter: Some(states.join(" or ")),
+        limit: PAGE,
+        ..QueuesQuery::default()
+    });
+    let Answer::Queues(page) = session.engine.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(page.items.iter().map(Queue::from).collect())
+}
+
+async fn dead_groups(session: &Session<'_>) -> Result<Vec<Group>, Failure> {
+    let query = Query::DeadGroups(DeadListQuery {
+        selection: DeadSelection::default(),
+        sort: None,
+        limit: PAGE,
+        cursor: None,
+        patience: PATIENCE,
+    });
+    let Answer::DeadGroups(found) = session.engine.query(query).await? else {
+        return Err(mismatch());
+    };
+    Ok(found.page.items.iter().map(Group::from).collect())
+}
+
+/// Those that are not over, and those that changed since then.
+async fn runs(session: &Session<'_>, since: Timestamp) -> Result<Vec<Run>, Failure> {
+    let query = Query::Runs {
+        before: None,
+        limit: PAGE,
+    };
+    let Answer::Runs(page) = session.engine.query(query).await? else {
+        return Err(mismatch());
+    };
+    let told = page
+        .items
+        .iter()
+        .filter(|run| !run.record.state.is_over() || run.record.updated_at >= since);
+    Ok(told.map(Run::from).collect())
+}
+
+/// What came of what was done since then, oldest first; what was only begun is told by its end.
+async fn audit(session: &Session<'_>, since: Timestamp) -> Result<Vec<Audit>, Failure> {
+    let mut lines: Vec<Audit> = Vec::new();
+    let mut before = None;
+    loop {
+        let query = Query::Audit { before, limit: PAGE };
+        let Answer::Audit(page) = session.engine.query(query).await? else {
+            return Err(mismatch());
+        };
+        before = page.items.last().map(|line| line.id);
+        let old = page.items.last().is_none_or(|line| line.at < since);
+        let new = page
+            .items
+            .iter()
+            .filter(|line| line.at >= since && line.entry.result != "planned");
+        lines.extend(new.map(Audit::from));
+        if old || page.next_cursor.is_none() || lines.len() >= AUDIT_MAX {
+            break;
+        }
+    }
+    lines.reverse();
+    Ok(lines)
+}
+
+fn page(shift: &Shift, span: Duration) -> String {
+    let time = |at: Option<&String>| at.cloned().unwrap_or_else(|| "?".to_owned());
+    let mut page = format!(
+        "# Handover\n\n{}, the last {} (times are UTC).\n",
+        time(shift.taken_at.as_ref()),
+        when::span(span)
+    );
+    still_wrong(&mut page, shift);
+    part(
+        &mut page,
+        "Runs",
+        "No run is open, and none ended.",
+        &shift.runs,
+        |run| {
+            let note = run.note.as_deref().map(|note| format!(": {}", code(note)));
+            let failed = match run.failed {
+                0 => String::new(),
+                failed => format!(", **{failed} failed**"),
+            };
+            format!(
+                "**{}** {} `{}`: {} of {}{failed}, by {}{}",
+                run.state,
+                run.command,
+                run.id,
+                run.done,
+                run.total,
+                code(&run.actor),
+                note.unwrap_or_default()
+            )
+        },
+    );
+    part(&mut page, "Done", "Nobody changed anything.", &shift.audit, |line| {
+        let reason = line
+            .reason
+            .as_deref()
+            .map(|reason| format!(" because {}", code(reason)));
+        let result = if line.result == "done" {
+            String::new()
+        } else {
+            format!(" → **{}**", code(&line.result))
+        };
+        let failed = if line.result == "failed" {
+            format!(": {}", code(&line.detail))
+        } else {
+            String::new()
+        };
+        format!(
+            "{} {}: {} {}{}{result}{failed}",
+            time(line.at.as_ref()),
+            code(&line.actor),
+            line.command,
+            code(&line.target),
+            reason.unwrap_or_default()
+        )
+    });
+    page
+}
+
+fn still_wrong(page: &mut String, shift: &Shift) {
+    part(
+        page,
+        "Endpoints that are not available",
+        "Every endpoint is available.",
+        &shift.endpoints,
+        |one| {
+            let waiting = one
+                .waiting
+                .map_or_else(String::new, |waiting| format!(", {waiting} waiting"));
+            let next = match &one.next_attempt_at {
+                Some(at) => format!(", next attempt {at}"),
+                None => ", **waits for a person**".to_owned(),
+            };
+            let status = one.last_status.map(|status| format!(", last answer {status}"));
+            let error = one.last_error.as_deref().map(|error| format!(", {}", code(error)));
+            format!(
+                "**{}** {} since {}{waiting}{next}{}",
+                one.state,
+                code(&one.url),
+                one.since.as_deref().unwrap_or("?"),
+                status.or(error).unwrap_or_default()
+            )
+        },
+    );
+    part(
+        page,
+        "Queues that wait for a person",
+        "No queue does.",
+        &shift.queues,
+        |one| {
+            let waiting = one.ready.map_or_else(String::new, |ready| format!(", {ready} waiting"));
+            let why = one.why.as_ref().map(|why| format!(": {}", code(&why.text)));
+            format!(
+                "**{}** {}{waiting}{}",
+                one.state.unwrap_or("?"),
+                code(&one.name),
+                why.unwrap_or_default()
+            )
+        },
+    );
+    part(page, "Dead letters", "There are none.", &shift.dead_groups, |one| {
+        format!(
+            "**{}** × {} at {}, {}, the last {} (`{}`)",
+            one.count,
+            code(&one.what),
+            code(&one.r#where),
+            one.trend,
+            one.last_failed_at.as_deref().unwrap_or("?"),
+            one.fingerprint
+        )
+    });
+}
+
+fn part<T>(page: &mut String, title: &str, none: &str, items: &[T], line: impl Fn(&T) -> String) {
+    let _ = write!(page, "\n## {title}\n\n");
+    if items.is_empty() {
+        let _ = writeln!(page, "{none}");
+    }
+    for item in items.iter().take(LINES_MAX) {
+        let _ = writeln!(page, "- {}", line(item));
+    }
+    if items.len() > LINES_MAX {
+        let _ = writeln!(page, "- and {} more", items.len() - LINES_MAX);
+    }
+}
+
+/// Text from outside, where Markdown reads nothing in it.
+fn code(text: &str) -> String {
+    format!("`{}`", shown(text).replace('`', "'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_with_their_unit() {
+        assert_eq!(span("8h"), Some(Duration::from_secs(28_800)));
+        assert_eq!(span("2d"), Some(Duration::from_secs(172_800)));
+        for wrong in ["", "8", "h", "8 h", "-1h", "99999999999999999999d", "1w"] {
+            assert_eq!(span(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn text_from_outside_cannot_leave_its_span() {
+        assert_eq!(code("a`b\n# c\u{1b}[2J"), "`a'b\\n# c\\x1b[2J`");
+    }
+
+    #[test]
+    fn a_shift_without_trouble_says_so() {
+        let shift = Shift {
+            since: None,
+            taken_at: Some("2026-11-21T03:12:44Z".to_owned()),
+            endpoints: Vec::new(),
+            queues: Vec::new(),
+            dead_groups: Vec::new(),
+            runs: Vec::new(),
+            audit: Vec::new(),
+        };
+        let page = page(&shift, Duration::from_secs(28_800));
+        assert!(
+            page.starts_with("# Handover\n\n2026-11-21T03:12:44Z, the last 8 h 0 min"),
+            "{page}"
+        );
+        for sentence in [
+            "Every endpoint is available.",
+            "No run is open",
+            "Nobody changed anything.",
+        ] {
+            assert!(page.contains(sentence), "{page}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The command that prints what a view shows: a deep link that works in a shell, a ticket and a runbook.
+
+use super::detail::{Detail, DetailTab, Subject};
+use super::state::{State, View};
+use crate::engine::query::PolicyScope;
+
+/// The command for what is in front; `None`: there is none.
+#[must_use]
+pub fn command(state: &State) -> Option<String> {
+    let words = match state.details.last() {
+        Some(detail) => of_detail(detail)?,
+        None => of_view(state)?,
+    };
+    let mut command = "redrive".to_owned();
+    if let Some(profile) = &state.profiles.current {
+        command.push_str(" --profile ");
+        command.push_str(&quoted(profile));
+    }
+    for word in words {
+        command.push(' ');
+        command.push_str(&quoted(&word));
+    }
+    Some(command)
+}
+
+fn of_view(state: &State) -> Option<Vec<String>> {
+    let list = state.list();
+    let filter = list
+        .map(|list| list.filter())
+        .and_then(|filter| filter.applied.as_ref());
+    let filter = || filter.map(|filter| vec!["--filter".to_owned(), filter.as_str().to_owned()]);
+    let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
+    Some(match state.view {
+        View::Overview => words("endpoints --unavailable"),
+        View::Queues => {
+            let sort = list.and_then(|list| list.sorted_by()).map(|(column, descending)| {
+                let sign = if descending { "-" } else { "" };
+                vec!["--sort".to_owned(), format!("{sign}{column}")]
+            });
+            let parts = [Some(words("queues")), filter(), sort];
+            parts.into_iter().flatten().flatten().collect()
+        }
+        View::Endpoints => words("endpoints"),
+        View::Retries => words("retries"),
+        View::Dead => match &state.dead_group {
+            Some(group) => [words("dead list --group"), vec![group.fingerprint.clone()]].concat(),
+            None => [words("dead groups"), filter().unwrap_or_default()].concat(),
+        },
+        View::Policies => words("policy show"),
+        View::Runs => words("run list"),
+        View::Audit => words("audit"),
+        View::Events => match state.events.choice.as_ref().and_then(|choice| choice.one()) {
+            Some(one) => [words("event list --type"), vec![one.as_str().to_owned()]].concat(),
+            None => words("event counts"),
+        },
+        View::Expiring => words("expiring list"),
+        View::Log => return None,
+    })
+}
+
+fn of_detail(detail: &Detail) -> Option<Vec<String>> {
+    let with = |words: &[&str], name: &str| {
+        let words = words.iter().map(|word| (*word).to_owned());
+        words.chain([name.to_owned()]).collect()
+    };
+    Some(match (&detail.subject, detail.tab) {
+        (Subject::Queue(name), DetailTab::Attempts) => with(&["attempts", "--queue"], name.as_str()),
+        (Subject::Queue(name), DetailTab::Messages) => with(&["queue", "browse"], name.as_str()),
+        (Subject::Queue(name), _) => with(&["queue", "why"], name.as_str()),
+        (Subject::Endpoint(url), DetailTab::Attempts) => with(&["attempts", "--url"], url.as_str()),
+        (Subject::Endpoint(url), _) => with(&["endpoint", "show"], url.as_str()),
+        (Subject::Policy(scope), tab) => policy(scope, tab),
+        (Subject::Run(id), _) => with(&["run", "show"], id),
+        (Subject::Letter(id), _) => with(&["dead", "show"], id),
+        (Subject::EventType(name), _) => with(&["event-type", "show"], name.as_str()),
+        // It is shown by its type and reference, which are not in its id.
+        (Subject::Event(_), _) => return None,
+    })
+}
+
+fn policy(scope: &PolicyScope, tab: DetailTab) -> Vec<String> {
+    let verb = if tab == DetailTab::History { "history" } else { "show" };
+    let mut words = vec!["policy".to_owned(), verb.to_owned()];
+    if let Some(name) = &scope.event_type {
+        words.extend(["--type".to_owned(), name.clone()]);
+    }
+    if let Some(url) = &scope.url {
+        words.extend(["--url".to_owned(), url.as_str().to_owned()]);
+    }
+    words
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_shell_takes_each_word_as_it_is() {
+        assert_eq!(quoted("https://a.example/x"), "https://a.example/x");
+        assert_eq!(quoted("depth > 5"), "'depth > 5'");
+        assert_eq!(quoted("it's $(rm)"), "'it'\\''s $(rm)'");
+        assert_eq!(quoted(""), "''");
+    }
+}

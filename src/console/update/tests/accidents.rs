@@ -1,0 +1,186 @@
+//! What other consoles' users were burnt by, each as a test that it cannot happen here.
+//!
+//! | accident elsewhere | rule here | test |
+//! |---|---|---|
+//! | marks survived a filter, and the action hit rows that nobody saw | the dialog splits shown, hidden, gone | `marks_that_a_filter_hides_are_counted_before_anything_is_done` |
+//! | a key's repeat, or Enter by habit, confirmed | cancel is in front, another key accepts, armed late | `neither_a_held_key_nor_enter_by_habit_confirms` |
+//! | Ctrl with R, D, K collided with shells and multiplexers | no change is on such a key, by default or by configuration | `no_change_is_on_a_key_that_means_something_elsewhere` |
+//! | pasted text and keys for another window ran commands | paste is no keys, bursts change nothing, focus lost closes | `pasted_text_and_keys_for_another_window_change_nothing` |
+//! | read-only leaked through other keys and plug-ins | each change needs a grant that read-only access cannot make | `read_only_has_no_way_to_a_plan` |
+//! | the wrong cluster | the dialog repeats label, broker and store | `the_confirmation_says_where_it_acts` |
+//! | no dry run, and too late to add one | a key asks for a plan, never for an execution | `no_key_executes_what_was_not_planned` |
+//! | *purge all?* without a number | count and name in the dialog, the name is typed | `a_purge_says_how_much_and_asks_for_the_name` |
+//! | too many prompts are skipped | friction grows with what is touched | `friction_grows_with_what_is_touched` |
+//! | a replay became a thundering herd or a loop | a run has a rate and a canary; what died again is left out of all | `a_redrive_of_everything_has_a_pace_and_leaves_out_what_died_again` |
+//! | nobody knew who did what | every end is in the log of the session, and the engine audits before and after | `what_was_done_and_what_was_refused_is_in_the_log` |
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::Stage;
+use super::fixture::{incident, is_execution, planned, queues, snapshot, stage, stage_with};
+use crate::console::action::{ACTIONS, ActionId, spec};
+use crate::console::dialog::Friction;
+use crate::console::keymap::Keymap;
+use crate::console::picture;
+use crate::console::state::{Mode, View};
+use crate::console::{Effect, Event, Theme, view};
+use crate::engine::{Access, Command};
+
+fn screen(stage: &Stage) -> String {
+    let (columns, rows) = stage.state.size;
+    let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
+    let _ = view(&stage.state, &Theme::default(), &mut buffer);
+    picture::text(&buffer)
+}
+
+fn friction(stage: &Stage) -> &Friction {
+    match &stage.state.mode {
+        Mode::Dialog(dialog) => &dialog.friction,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn marks_that_a_filter_hides_are_counted_before_anything_is_done() {
+    let mut stage = stage(incident());
+    stage.plan("2 * /stock Enter P");
+    let text = screen(&stage);
+    assert!(text.contains("4 hidden by"), "{text}");
+}
+
+#[test]
+fn neither_a_held_key_nor_enter_by_habit_confirms() {
+    let mut stage = stage(incident());
+    stage.plan("3 R");
+    assert!(!stage.play("+1000 ~y ~y R ~R Enter").iter().any(is_execution));
+    assert!(matches!(stage.state.mode, Mode::Browse));
+    let mut stage = super::fixture::stage(incident());
+    stage.plan("3 R");
+    assert!(!stage.play("y").iter().any(is_execution), "not armed yet");
+}
+
+#[test]
+fn no_change_is_on_a_key_that_means_something_elsewhere() {
+    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+        for key in ["Ctrl+r", "Ctrl+d", "Ctrl+k", "Ctrl+w", "Ctrl+u", "j", "Space", "Enter"] {
+            let keys = std::collections::BTreeMap::from([(spec.name.to_owned(), key.to_owned())]);
+            assert!(Keymap::from_config(&keys).is_err(), "{} on {key}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn pasted_text_and_keys_for_another_window_change_nothing() {
+    let mut stage = stage(incident());
+    stage.play("2 *");
+    assert!(stage.event(Event::Paste("R\ny\nX".to_owned())).is_empty());
+    assert!(
+        stage
+            .play("!R !A !P !X !R !y")
+            .iter()
+            .all(|effect| !matches!(effect, Effect::Execute { .. }))
+    );
+    stage.play("Esc Esc +1000");
+    stage.plan("P");
+    stage.event(Event::Focus(false));
+    assert!(!stage.play("+1000 y").iter().any(is_execution));
+}
+
+#[test]
+fn read_only_has_no_way_to_a_plan() {
+    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+        for view in ["1", "2", "3", "4", "5", "6", "7", "8", "9"] {
+            let mut stage = stage_with(Access::ReadOnly, incident());
+            let line = spec.name;
+            let effects = stage.play(&format!("{view} {} : '{line} Enter Esc", spec.keys[0]));
+            let plans = effects
+                .iter()
+                .any(|effect| matches!(effect, Effect::Plan { .. } | Effect::Execute { .. } | Effect::Edit(_)));
+            assert!(!plans, "{} in {view}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn the_confirmation_says_where_it_acts() {
+    let mut stage = stage(incident());
+    stage.state.place.label = "PRODUCTION".to_owned();
+    stage.plan("3 R");
+    let text = screen(&stage);
+    assert!(text.contains("on PRODUCTION · rabbitmq localhost/redrive"), "{text}");
+}
+
+#[test]
+fn no_key_executes_what_was_not_planned() {
+    for spec in ACTIONS.iter().filter(|spec| spec.mutates()) {
+        for view in View::ALL {
+            let mut stage = stage(incident());
+            stage.state.view = view;
+            let effects = stage.play(&format!("{} +1000 y Enter y", spec.keys[0]));
+            assert!(!effects.iter().any(is_execution), "{} in {view:?}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn a_purge_says_how_much_and_asks_for_the_name() {
+    let mut stage = stage(incident());
+    let effects = stage.play("2 /stock Enter X");
+    let (request, commands) = planned(&effects);
+    let mut plan = super::fixture::plan(&commands[0]);
+    plan.messages = Some(3);
+    stage.event(Event::Planned {
+        request,
+        result: Ok(vec![plan]),
+    });
+    let text = screen(&stage);
+    assert!(
+        text.contains("3 messages") && text.contains("it cannot be undone"),
+        "{text}"
+    );
+    assert!(matches!(friction(&stage), Friction::Type { word, .. } if word == "dlv.stock.a"));
+    assert!(!stage.play("+1000 y Enter").iter().any(is_execution));
+}
+
+#[test]
+fn friction_grows_with_what_is_touched() {
+    let mut one = stage(incident());
+    one.plan("2 /stock Enter P");
+    assert!(matches!(friction(&one), Friction::Key('y')));
+    let mut many = stage(snapshot(1, queues(12), Vec::new()));
+    many.plan("2 * P");
+    assert!(matches!(friction(&many), Friction::Type { word, .. } if word == "12"));
+}
+
+#[test]
+fn a_redrive_of_everything_has_a_pace_and_leaves_out_what_died_again() {
+    let mut stage = super::feeds::at("5");
+    let effects = stage.play("A");
+    let (_, commands) = planned(&effects);
+    assert!(matches!(commands.as_slice(), [Command::Run(_)]));
+    let Mode::Dialog(dialog) = &stage.state.mode else {
+        panic!("{:?}", stage.state.mode);
+    };
+    assert!(dialog.pace.is_some());
+    assert!(
+        dialog.scope.note.is_some_and(|note| note.contains("died again")),
+        "{:?}",
+        dialog.scope
+    );
+    assert_eq!(spec(ActionId::RedriveShown).keys, ["A"]);
+}
+
+#[test]
+fn what_was_done_and_what_was_refused_is_in_the_log() {
+    let mut stage = stage(incident());
+    stage.plan("2 /orders Enter * P");
+    let confirmed = stage.play("+500 y");
+    stage.execute(&confirmed, &[(1, "the plan is stale")]);
+    let log = stage.log();
+    assert!(
+        log.iter().any(|line| line.contains("refused: the plan is stale")),
+        "{log:?}"
+    );
+    assert!(log[0].contains("1 of 2 done"), "{log:?}");
+}

@@ -1,0 +1,78 @@
+//! What was done last, and whether it can be taken back: said in a plain word where it cannot.
+
+use crossterm::event::KeyCode;
+
+use super::scope::Asked;
+use super::{State, confirm};
+use crate::console::Effect;
+use crate::console::action::{ActionId, Reason};
+use crate::console::dialog::{Last, Scope, ScopeKind, Task};
+use crate::domain::run::RunWish;
+use crate::engine::{Command, RedeliverTarget};
+
+/// Whether the last action can be undone.
+pub(in crate::console) fn possible(state: &State) -> Result<(), Reason> {
+    match &state.last {
+        None => Err("nothing was done here yet".into()),
+        Some(Last { back: Err(why) }) => Err((*why).into()),
+        Some(Last { back: Ok(_) }) => Ok(()),
+    }
+}
+
+/// Asks for the plans that take it back.
+pub(super) fn begin(state: &mut State, trigger: KeyCode) -> Vec<Effect> {
+    let Some(Last { back: Ok(commands) }) = &state.last else {
+        return Vec::new();
+    };
+    let asked = Asked {
+        scope: Scope {
+            kind: ScopeKind::One,
+            shown: commands.len(),
+            hidden: 0,
+            gone: 0,
+            skipped: 0,
+            skipped_because: None,
+            note: Some("undoes what was done here last"),
+        },
+        commands: commands.clone(),
+    };
+    confirm::begin(state, ActionId::Undo, trigger, asked)
+}
+
+/// Notes what a task did; what failed needs no undoing.
+pub(super) fn note(state: &mut State, task: &Task) {
+    let done = task.report.done.iter().filter_map(|item| task.commands.get(*item));
+    let done: Vec<&Command> = done.collect();
+    if done.is_empty() {
+        return;
+    }
+    let back: Result<Vec<Command>, &'static str> = done.into_iter().map(inverse).collect();
+    state.last = Some(Last { back });
+}
+
+fn inverse(command: &Command) -> Result<Command, &'static str> {
+    match command {
+        Command::PauseQueue(queue) => Ok(Command::ResumeQueue(queue.clone())),
+        Command::ResumeQueue(queue) => Ok(Command::PauseQueue(queue.clone())),
+        Command::DisableEndpoint(url) => Ok(Command::Redeliver(RedeliverTarget::Urls(vec![url.clone()]))),
+        Command::ChangeRun { id, wish } => {
+            let wish = match wish {
+                RunWish::Pause => RunWish::Resume,
+                RunWish::Resume => RunWish::Pause,
+                RunWish::Cancel => return Err("a run that was cancelled stays so: plan it anew"),
+            };
+            Ok(Command::ChangeRun { id: id.clone(), wish })
+        }
+        Command::Redeliver(_) => {
+            Err("what was sent is sent: P pauses a queue, D disables the endpoint for what still waits")
+        }
+        Command::TestEndpoint { .. } => Err("a test request changed nothing"),
+        Command::PurgeQueue(_) | Command::DeleteQueue(_) => Err("messages that were removed are lost"),
+        Command::RescueQueue(_) => Err("the message that was taken out stays in the store"),
+        Command::Policy(_) => Err("H opens the versions of the policy, R there restores one"),
+        Command::Run(_) => Err("open its run in Runs: R restores what was discarded, X stops what is not sent yet"),
+        Command::EditDead { .. } => Err("E writes the payload again; the run's journal has the one from before"),
+        Command::Expiring(_) => Err("saved messages are in the store: `redrive expiring restore` puts them back"),
+        Command::Events(_) => Err("what was done with events is not taken back from here"),
+    }
+}

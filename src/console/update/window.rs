@@ -1,0 +1,91 @@
+//! The time in which a protected profile can be changed: asked for with a reason, and over by itself.
+
+use std::time::Duration;
+
+use super::{State, say};
+use crate::console::Effect;
+use crate::console::journal::Tone;
+use crate::console::state::Mode;
+use crate::domain::text::show;
+
+/// Nobody needs longer at once.
+const WINDOW_MAX: Duration = Duration::from_secs(4 * 3_600);
+/// A reason is at most this long.
+const REASON_MAX: usize = 200;
+
+/// Opens it: `15m INC-42 the stock endpoint is back`.
+pub(super) fn open(state: &mut State, rest: &str) -> Result<Vec<Effect>, String> {
+    if !state.profiles.window {
+        return Err(match &state.place.read_only {
+            Some(why) => format!("not possible here: {why}"),
+            None => "changes are possible here already".to_owned(),
+        });
+    }
+    let (span, reason) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    let span = read_span(span).ok_or("for how long, and why? write 15m INC-42 the endpoint is back")?;
+    if span > WINDOW_MAX {
+        return Err("at most 4h at once".to_owned());
+    }
+    let reason = show(reason.trim(), REASON_MAX);
+    if reason.is_empty() {
+        return Err("why? the reason goes into the audit: write 15m INC-42 the endpoint is back".to_owned());
+    }
+    let until = state.now.plus(span);
+    state.window.until = Some(until);
+    if let Some(why) = state.place.read_only.take() {
+        state.window.closed_because = Some(why);
+    }
+    let text = format!("changes are allowed for {}: {reason}", words(span));
+    say::did(state, Tone::Warning, &text);
+    say::toast(state, Tone::Warning, &text);
+    Ok(vec![Effect::Window(Some((until, reason)))])
+}
+
+/// Closes it before its time.
+pub(super) fn close(state: &mut State) -> Result<Vec<Effect>, String> {
+    if state.window.until.is_none() {
+        return Err("no time for changes is open".to_owned());
+    }
+    end(state, "read-only again");
+    Ok(vec![Effect::Window(None)])
+}
+
+/// It is over by itself; a confirmation that waits is closed with it.
+pub(super) fn expire(state: &mut State) -> Vec<Effect> {
+    if state.window.until.is_none_or(|until| until > state.now) {
+        return Vec::new();
+    }
+    if matches!(state.mode, Mode::Dialog(_)) {
+        super::confirm::close(state);
+    }
+    end(state, "read-only again: the time for changes is over");
+    vec![Effect::Window(None)]
+}
+
+fn end(state: &mut State, text: &str) {
+    state.window.until = None;
+    state.place.read_only = state.window.closed_because.take();
+    say::did(state, Tone::Note, text);
+    say::toast(state, Tone::Note, text);
+}
+
+fn read_span(text: &str) -> Option<Duration> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (digits, unit) = text.split_at(split);
+    let number: u64 = digits.parse().ok().filter(|number| *number > 0)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        _ => return None,
+    };
+    Some(Duration::from_secs(number.checked_mul(seconds)?))
+}
+
+fn words(span: Duration) -> String {
+    match span.as_secs() {
+        seconds if seconds.is_multiple_of(3_600) => format!("{} h", seconds / 3_600),
+        seconds if seconds.is_multiple_of(60) => format!("{} min", seconds / 60),
+        seconds => format!("{seconds} s"),
+    }
+}

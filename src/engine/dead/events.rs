@@ -1,0 +1,234 @@
+//! Dead rows of the event table among the other dead letters: in the same index, so that they are listed, grouped,
+//! filtered and shown alike. They are brought back by the commands about events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::look::{HOLD, SOON};
+use super::{DeadDetail, DeadQueueView, DeadSelection};
+use crate::ambient;
+use crate::domain::dead_letter::{DeadLetter, DeadLetterId, EVENT_TABLE, Home, of_event};
+use crate::domain::death;
+use crate::domain::event::Event;
+use crate::domain::filter::Filter;
+use crate::domain::id::QueueName;
+use crate::domain::message::Message;
+use crate::domain::time::Timestamp;
+use crate::engine::runs::{Order, OrderKind, Selection};
+use crate::engine::{EngineError, Inner};
+use crate::store::{DeadClaim, DeadLooked, DeadQuery, DeadQueue, DeadRow, DeadSort, EventQuery, StoreError};
+
+/// Rows of one read: their payloads come with them.
+const BATCH: u32 = 100;
+/// Rows of one read of the index.
+const READ: u32 = 1_000;
+
+/// The name that the event table has in the index.
+pub(super) fn event_table() -> Option<QueueName> {
+    QueueName::parse(EVENT_TABLE).ok()
+}
+
+/// Whether it is to be looked at again: soon, and more rarely when there is much.
+pub(super) fn is_due(known: Option<&DeadQueue>, now: Timestamp) -> bool {
+    let Some((known, looked_at)) = known.and_then(|known| Some((known, known.looked_at?))) else {
+        return true;
+    };
+    now.since(looked_at) >= SOON + Duration::from_millis(known.messages.unwrap_or(0) / 10)
+}
+
+/// The event table as one of the queues, when something dead is in it.
+pub(super) fn view(known: &[DeadQueue]) -> Option<DeadQueueView> {
+    let known = known.iter().find(|known| known.name.as_str() == EVENT_TABLE)?;
+    known.messages.filter(|messages| *messages > 0)?;
+    Some(DeadQueueView {
+        name: known.name.clone(),
+        ready: known.messages,
+        messages: known.messages,
+        looked_at: known.looked_at,
+        looking: known.claimed_by.as_ref().map(|_| (known.seen, known.expected)),
+        problem: known.problem.clone(),
+    })
+}
+
+impl Inner {
+    /// Looks at the event table unless somebody does so already.
+    pub(super) async fn look_at_events(self: Arc<Self>) {
+        if let Err(error) = self.look_events_claimed().await {
+            tracing::warn!(error = ?error, "dead events could not be looked at");
+        }
+    }
+
+    async fn look_events_claimed(&self) -> Result<(), StoreError> {
+        let Some(table) = event_table() else { return Ok(()) };
+        if self.no_event_ever_died(&table).await? {
+            return Ok(());
+        }
+        let who = format!("look-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
+        let DeadClaim::Claimed(generation) = self.store.dead_claim(&table, &who, None, HOLD).await? else {
+            return Ok(());
+        };
+        let mut query = EventQuery {
+            dead_letters: true,
+            limit: BATCH,
+            ..EventQuery::default()
+        };
+        let mut messages = 0;
+        loop {
+            let events = self.store.events_page(&query).await?;
+            query.before = events.last().map(|event| event.id);
+            let rows: Vec<DeadRow> = events.iter().filter_map(row).collect();
+            messages += rows.len() as u64;
+            if !self.store.dead_write(&table, generation, &rows, HOLD).await? {
+                return Ok(());
+            }
+            if events.len() < BATCH as usize {
+                break;
+            }
+        }
+        let looked = DeadLooked {
+            messages,
+            whole: true,
+            problem: None,
+        };
+        self.store.dead_finish(&table, generation, &looked).await.map(drop)
+    }
+
+    /// Nothing is there and nothing was: then nothing has to be written about it.
+    async fn no_event_ever_died(&self, table: &QueueName) -> Result<bool, StoreError> {
+        let known = self.store.dead_queues().await?;
+        if known
+            .iter()
+            .any(|known| known.name == *table && known.messages != Some(0))
+        {
+            return Ok(false);
+        }
+        let first = EventQuery {
+            dead_letters: true,
+            limit: 1,
+            ..EventQuery::default()
+        };
+        Ok(self.store.events_page(&first).await?.is_empty())
+    }
+
+    /// Where a run is asked for dead rows of the event table, by name or by group: says how they come back.
+    pub(in crate::engine) async fn refuse_events(&self, order: &Order) -> Result<(), EngineError> {
+        let is_event = |letter: &DeadLetter| letter.home == Home::Event;
+        let found = match &order.selection {
+            Selection::Ids(ids) => self.first_event(ids).await?,
+            Selection::Group(fingerprint) => {
+                let query = DeadQuery {
+                    fingerprint: Some(fingerprint.clone()),
+                    limit: 1,
+                    ..DeadQuery::default()
+                };
+                self.store.dead_letters(&query).await?.into_iter().find(is_event)
+            }
+            Selection::Filter(_) | Selection::All | Selection::Queue(_) | Selection::Head(_) => None,
+        };
+        match found {
+            Some(letter) => Err(EngineError::Refused {
+                why: format!("dead letter {}: {}", letter.id.as_str(), way_back(&letter)),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    async fn first_event(&self, ids: &[String]) -> Result<Option<DeadLetter>, StoreError> {
+        for id in ids.iter().filter_map(|id| DeadLetterId::parse(id)) {
+            let row = self.store.dead_letter(&id).await?;
+            if let Some(row) = row
+                && row.letter.home == Home::Event
+            {
+                return Ok(Some(row.letter));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where a run takes all that is dead, or what matches: those of the event table are not among it.
+    pub(in crate::engine) async fn warn_of_events(&self, order: &Order) -> Result<Option<String>, StoreError> {
+        let takes_dead = matches!(order.kind, OrderKind::Redrive | OrderKind::Discard);
+        if !takes_dead || !matches!(order.selection, Selection::All | Selection::Filter(_)) {
+            return Ok(None);
+        }
+        let events = view(&self.store.dead_queues().await?).and_then(|table| table.messages);
+        Ok(events.map(|events| {
+            format!(
+                "{events} dead letters of the event table are not part of it: `redrive event retry` brings those back"
+            )
+        }))
+    }
+
+    /// A dead row with everything.
+    pub(super) async fn dead_event(&self, letter: DeadLetter) -> Result<Option<DeadDetail>, EngineError> {
+        let id = letter.message_id.as_deref().and_then(|id| id.parse().ok());
+        let Some(id) = id else { return Ok(None) };
+        let event = self.store.event_get(id).await?;
+        Ok(event.filter(Event::is_dead_letter).map(|event| detail(letter, event)))
+    }
+
+    /// Every selected dead row with its payload, until nobody listens any more.
+    pub(super) async fn export_events(
+        &self,
+        selection: &DeadSelection,
+        filter: Option<&Filter>,
+        sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
+    ) -> Result<(), EngineError> {
+        let mut after = None;
+        loop {
+            let read = DeadQuery {
+                queue: selection.queue.clone(),
+                fingerprint: selection.group.clone(),
+                sort: DeadSort::Position,
+                after,
+                limit: READ,
+            };
+            let rows = self.store.dead_letters(&read).await?;
+            after = rows.last().map(|row| (DeadSort::Position.value(row), row.id.clone()));
+            let over = rows.len() < READ as usize;
+            for letter in rows.into_iter().filter(|letter| letter.home == Home::Event) {
+                if self.is_selected(&letter, selection, filter)
+                    && let Some(detail) = self.dead_event(letter).await?
+                    && sender.send(Ok(detail)).await.is_err()
+                {
+                    return Ok(());
+                }
+            }
+            if over {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn row(event: &Event) -> Option<DeadRow> {
+    Some(DeadRow {
+        letter: of_event(event)?,
+        copy: None,
+    })
+}
+
+/// How a dead event comes back.
+fn way_back(letter: &DeadLetter) -> String {
+    format!(
+        "it is event {id} of type {:?}: `redrive event retry {id}` makes it due again, with its whole budget",
+        letter.queue.as_str(),
+        id = letter.message_id.as_deref().unwrap_or_default()
+    )
+}
+
+fn detail(letter: DeadLetter, event: Event) -> DeadDetail {
+    let message = Message {
+        message_id: letter.message_id.clone(),
+        body: event.payload.unwrap_or_default(),
+        ..Message::default()
+    };
+    DeadDetail {
+        history: death::history(&message),
+        target: Err(way_back(&letter)),
+        letter,
+        message,
+    }
+}

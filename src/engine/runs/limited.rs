@@ -1,0 +1,134 @@
+//! Queues that count each look as a delivery, and drop a message that had too many (PROTOCOLS.md 19): a run is planned
+//! with what was seen of them before, and takes one more delivery of each message that it takes or passes. What is
+//! near the limit is left alone.
+
+use super::letters::{Batch, Chosen, Letter, chosen, selected};
+use super::order::Selection;
+use crate::domain::filter::Filter;
+use crate::domain::id::QueueName;
+use crate::domain::message::{Message, decode};
+use crate::engine::dead::DeadTarget;
+use crate::engine::{EngineError, Inner};
+use crate::store::{DeadQuery, DeadSort};
+
+/// Rows of one read of the index.
+const READ: u32 = 1_000;
+/// What a quorum queue writes of earlier deliveries.
+const DELIVERIES: &str = "x-delivery-count";
+
+impl Inner {
+    /// The dead-letter queue of this name, where it counts looks.
+    pub(super) async fn limited_target(&self, queue: &QueueName) -> Result<Option<DeadTarget>, EngineError> {
+        let targets = self.dead_targets().await?;
+        let limited = |target: &&DeadTarget| target.name == *queue && target.delivery_limit.is_some();
+        Ok(targets.iter().find(limited).cloned())
+    }
+
+    /// What the index has of a limited queue.
+    pub(super) async fn indexed_batch(
+        &self,
+        target: &DeadTarget,
+        selection: &Selection,
+        filter: Option<&Filter>,
+    ) -> Result<Batch, EngineError> {
+        let looks = self.indexed(target).await?;
+        let mut room = Room::of(target);
+        let mut batch = Batch::default();
+        let now = self.clock.now();
+        let mut after = None;
+        loop {
+            let read = DeadQuery {
+                queue: Some(target.name.clone()),
+                fingerprint: None,
+                sort: DeadSort::Position,
+                after,
+                limit: READ,
+            };
+            let rows = self.store.dead_letters(&read).await?;
+            after = rows.last().map(|row| (DeadSort::Position.value(row), row.id.clone()));
+            let over = rows.len() < READ as usize;
+            for letter in rows {
+                let row = self.store.dead_letter(&letter.id).await?;
+                let Some(message) = row.and_then(|row| row.copy).as_deref().and_then(decode) else {
+                    continue;
+                };
+                match chosen(selection, filter, &letter, now) {
+                    Chosen::Yes => {
+                        let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
+                        batch
+                            .letters
+                            .push(room.take(selected(&letter, &message, &is_ours), &message));
+                    }
+                    Chosen::LeftOut => {
+                        batch.left_out += 1;
+                        room.pass(&message);
+                    }
+                    Chosen::No => room.pass(&message),
+                }
+            }
+            if over {
+                break;
+            }
+        }
+        room.judge(&mut batch, looks);
+        Ok(batch)
+    }
+}
+
+/// How many deliveries are left.
+struct Room<'a> {
+    target: &'a DeadTarget,
+    limit: u64,
+    /// One that is only passed has no room for it.
+    passes: Option<u64>,
+}
+
+impl<'a> Room<'a> {
+    fn of(target: &'a DeadTarget) -> Self {
+        Self {
+            target,
+            limit: target.delivery_limit.unwrap_or(u64::MAX),
+            passes: None,
+        }
+    }
+
+    /// Deliveries so far, the look that saw it included, where one more would leave none.
+    fn spent(&self, message: &Message) -> Option<u64> {
+        let before = message.header_integer(DELIVERIES).unwrap_or(0);
+        let spent = u64::try_from(before).unwrap_or(0) + 1;
+        (spent + 2 > self.limit).then_some(spent)
+    }
+
+    fn take(&self, mut letter: Letter, message: &Message) -> Letter {
+        if let Some(spent) = self.spent(message) {
+            letter.target = Err(self.why(spent));
+        }
+        letter
+    }
+
+    fn pass(&mut self, message: &Message) {
+        self.passes = self.passes.max(self.spent(message));
+    }
+
+    fn why(&self, spent: u64) -> String {
+        format!(
+            "queue {:?} drops a message after {} deliveries, and one had {spent}: a run could be one too many; raise the queue's delivery limit first",
+            self.target.name.as_str(),
+            self.limit
+        )
+    }
+
+    fn judge(&self, batch: &mut Batch, looks: u64) {
+        if let Some(spent) = self.passes {
+            for letter in &mut batch.letters {
+                letter.target = Err(self.why(spent));
+            }
+        } else if batch.letters.iter().any(|letter| letter.target.is_ok()) {
+            batch.warnings.push(format!(
+                "queue {:?} drops a message after {} deliveries: it was looked at {looks} times, and this run takes one more of each message up to the last one that it takes",
+                self.target.name.as_str(),
+                self.limit
+            ));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! How events are looked for: which way leads to them, once for both drivers.
+
+use super::EventSearch;
+use crate::domain::event::EventState;
+
+/// Rows that are looked through at once, newest first, where no index leads.
+pub(in crate::store) const AMONG: i64 = 20_000;
+/// Shorter parts are in no index.
+const PART_MIN: usize = 3;
+
+/// What leads to the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Way {
+    /// The key.
+    Reference,
+    /// The parts of the texts of failures.
+    ErrorParts,
+    /// The leases: they are few.
+    Leases,
+    /// The ids of dead letters.
+    DeadLetters,
+    /// The ids of what failed before.
+    Attempts,
+    /// The ids of a type.
+    Type,
+    /// The ids.
+    Everything,
+}
+
+impl Way {
+    /// The one that meets the fewest rows.
+    pub(in crate::store) fn of(search: &EventSearch) -> Self {
+        if search.reference.is_some() {
+            Self::Reference
+        } else if search.error_parts.iter().any(|part| part.len() >= PART_MIN) {
+            Self::ErrorParts
+        } else if search.state == Some(EventState::Leased) {
+            Self::Leases
+        } else if search.dead_letters || search.state == Some(EventState::Dead) {
+            Self::DeadLetters
+        } else if search.attempts_min > 0 || !search.error_parts.is_empty() {
+            Self::Attempts
+        } else if search.event_type.is_some() {
+            Self::Type
+        } else {
+            Self::Everything
+        }
+    }
+
+    /// Whether all of its rows are looked through at once.
+    pub(in crate::store) const fn is_direct(self) -> bool {
+        matches!(self, Self::Reference | Self::ErrorParts | Self::Leases)
+    }
+}
+
+/// The parts that an index knows.
+pub(in crate::store) fn indexed_parts(search: &EventSearch) -> impl Iterator<Item = &str> {
+    search
+        .error_parts
+        .iter()
+        .map(String::as_str)
+        .filter(|part| part.len() >= PART_MIN)
+}

@@ -1,0 +1,151 @@
+//! Messages of an intake queue to committed events, each batch acked after its commit, on PostgreSQL and on SQLite.
+//!
+//! 30,000 messages of about 120 bytes, each about a reference of its own, lie in the queue before the engine starts.
+//! The time is from the first look that finds events to the one that finds all of them and an empty queue, and the
+//! rate is of the events in between; the intake runs in this process, as everything of the engine does.
+
+use std::time::{Duration, Instant};
+
+use redrive::ambient::Clock;
+use redrive::broker::{Look, Outgoing, Published};
+use redrive::delivery::http::{HttpSender, SenderSettings};
+use redrive::domain::egress::AddressRules;
+use redrive::domain::event::EventType;
+use redrive::domain::id::QueueName;
+use redrive::domain::message::Message;
+use redrive::engine::Engine;
+use redrive::engine::events::{EventSettings, IntakeSettings};
+use redrive::store::StoreHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::ground::{self, Ground};
+use crate::numbers::{Spread, aside, rounds, row};
+use crate::support::servers::{Database, scratch_directory};
+
+const MESSAGES: usize = 30_000;
+const QUEUE: &str = "bench.intake";
+
+pub async fn run() {
+    let ground = Ground::prepare().await;
+    let (mut postgres, mut sqlite) = (Vec::new(), Vec::new());
+    for _ in 0..rounds() {
+        let database = Database::create().await;
+        postgres.push(round(&ground, &database.url()).await);
+        let directory = scratch_directory();
+        sqlite.push(round(&ground, directory.path().join("redrive.db").to_str().unwrap()).await);
+        aside(&format!(
+            "intake: PostgreSQL {:.0}/s, SQLite {:.0}/s",
+            postgres[postgres.len() - 1],
+            sqlite[sqlite.len() - 1]
+        ));
+    }
+    row(
+        "RabbitMQ messages to committed events a second, PostgreSQL",
+        &Spread::of(&postgres).to_string(),
+        "5,000",
+    );
+    row("the same, SQLite", &Spread::of(&sqlite).to_string(), "5,000");
+}
+
+fn settings(ground: &Ground) -> EventSettings {
+    EventSettings {
+        consumers: vec![IntakeSettings {
+            name: "bench".to_owned(),
+            vhost: ground.vhost.name.clone(),
+            queue: QUEUE.to_owned(),
+            exchange: None,
+            bindings: Vec::new(),
+            event_type: EventType::parse("bench").unwrap(),
+            types: Vec::new(),
+            reference: "/employee_number".to_owned(),
+            nbf: Some("/nbf".to_owned()),
+            payload: None,
+        }],
+        ..EventSettings::default()
+    }
+}
+
+async fn round(ground: &Ground, address: &str) -> f64 {
+    fill(ground).await;
+    let store = ground::open_store(address).await;
+    let sender = SenderSettings {
+        timeout: Duration::from_secs(5),
+        response_snippet_bytes: 0,
+        rules: AddressRules::default(),
+        endpoints: std::collections::HashMap::new(),
+    };
+    let sender = HttpSender::new(sender, Clock::system()).unwrap();
+    let mut engine_settings = ground::engine_settings(ground.naming.clone(), 1);
+    engine_settings.events = settings(ground);
+    let broker = ground::broker(&ground.naming);
+    let engine = Engine::new(store.clone(), broker, sender, engine_settings, Clock::system());
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (engine, stop) = (engine.clone(), stop.clone());
+        async move { engine.run(stop).await }
+    });
+    let (first, began) = at_least(&store, 1).await;
+    let (_, ended) = at_least(&store, MESSAGES).await;
+    let queue = QueueName::parse(QUEUE).unwrap();
+    while !matches!(
+        ground.broker.look(&queue).await.unwrap(),
+        Look::Present { ready: 0, .. }
+    ) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    let left = ground.broker.look(&queue).await.unwrap();
+    assert!(
+        matches!(left, Look::Present { ready: 0, .. }),
+        "everything was acked: {left:?}"
+    );
+    engine.close().await;
+    (MESSAGES - first) as f64 / (ended - began).as_secs_f64()
+}
+
+/// Events of the type, once there are so many, and when that was seen.
+async fn at_least(store: &StoreHandle, wanted: usize) -> (usize, Instant) {
+    loop {
+        let counts = store.events_counts().await.unwrap();
+        let found: u64 = counts.iter().map(|count| count.count).sum();
+        let found = usize::try_from(found).unwrap();
+        if found >= wanted {
+            return (found, Instant::now());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The queue as a first start of the engine would make it, with all messages.
+async fn fill(ground: &Ground) {
+    let queue = redrive::broker::IntakeQueue {
+        vhost: ground.vhost.name.clone(),
+        name: QueueName::parse(QUEUE).unwrap(),
+        exchange: None,
+        bindings: Vec::new(),
+    };
+    ground.broker.intake(&queue, 1).await.unwrap().close().await;
+    let outgoing = |number: usize| {
+        Outgoing {
+        exchange: String::new(),
+        routing_key: QUEUE.to_owned(),
+        message: Message {
+            message_id: Some(format!("m-{number}")),
+            content_type: Some("application/json".to_owned()),
+            body: format!(
+                "{{\"employee_number\": \"{number:08}\", \"name\": \"Somebody Somewhere\", \"changed\": [\"assignment\", \"address\"]}}"
+            )
+            .into(),
+            ..Message::default()
+        },
+    }
+    };
+    let numbers: Vec<usize> = (0..MESSAGES).collect();
+    for window in numbers.chunks(1000) {
+        let window: Vec<Outgoing> = window.iter().map(|number| outgoing(*number)).collect();
+        for published in ground.broker.publish_many(&window).await {
+            assert_eq!(published.unwrap(), Published::Accepted);
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Queues that will surprise somebody are found before they do.
+
+use serde_json::{Value, json};
+
+use crate::runs::scene::{BOUND, Scene};
+use crate::support::wait::wait_until;
+
+async fn declare(scene: &Scene, name: &str, arguments: Value) {
+    let body = json!({"durable": true, "arguments": arguments});
+    let path = format!("/api/queues/{}/{name}", scene.vhost.name);
+    scene.vhost.manage("PUT", &path, Some(&body)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_and_every_row_tell_what_a_queue_will_do() {
+    let scene = Scene::sqlite().await;
+    scene.run(&["job", "submit"]).await.expect_code(0);
+    let published = ["publish", "--execution", "e", "--url", "http://127.0.0.1:9/x"];
+    scene.run(&published).await.expect_code(0);
+    declare(&scene, "fine", json!({})).await;
+    declare(&scene, "lost", json!({"x-dead-letter-exchange": "nowhere"})).await;
+    declare(&scene, "short", json!({"x-max-length": 5})).await;
+    declare(
+        &scene,
+        "limited",
+        json!({"x-queue-type": "quorum", "x-delivery-limit": 3}),
+    )
+    .await;
+    declare(
+        &scene,
+        "work",
+        json!({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work.dead"}),
+    )
+    .await;
+    declare(&scene, "work.dead", json!({"x-message-ttl": 60_000})).await;
+    let policy = json!({"pattern": "^redrive[.]e", "definition": {"expires": 3_600_000}, "apply-to": "queues"});
+    let path = format!("/api/policies/{}/short-life", scene.vhost.name);
+    scene.vhost.manage("PUT", &path, Some(&policy)).await;
+    let queues = scene
+        .run(&["queues", "--json", "--limit", "100"])
+        .await
+        .expect_code(0)
+        .json();
+    let codes = |name: &str| -> Vec<String> {
+        let rows = queues.as_array().unwrap();
+        let row = rows
+            .iter()
+            .find(|row| row["name"].as_str().unwrap().starts_with(name))
+            .unwrap();
+        let findings = row["findings"].as_array().unwrap();
+        findings
+            .iter()
+            .map(|one| one["code"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(codes("fine"), Vec::<String>::new());
+    assert_eq!(codes("lost"), ["dead_letter_exchange_missing"]);
+    assert_eq!(codes("short"), ["drops_head"]);
+    assert_eq!(codes("limited"), ["delivery_limit_small"]);
+    assert_eq!(codes("work.dead"), ["dead_letter_lifetime"]);
+    assert_eq!(codes("redrive.e."), ["expires_on_delivery"]);
+    let doctor = scene.run(&["doctor", "--json"]).await.json();
+    let checks = doctor.as_array().unwrap();
+    for code in ["expires_on_delivery", "dead_letter_exchange_missing", "drops_head"] {
+        let name = format!("queues: {code}");
+        let check = checks.iter().find(|check| check["name"] == name.as_str());
+        let check = check.unwrap_or_else(|| panic!("{code}: {doctor}"));
+        assert!(check["mend"].as_str().is_some_and(|mend| !mend.is_empty()), "{check}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lifetime_by_policy_is_lengthened_by_a_policy_for_that_queue_alone() {
+    let scene = Scene::sqlite().await;
+    declare(&scene, "mine", json!({"x-queue-type": "quorum"})).await;
+    declare(&scene, "other", json!({"x-queue-type": "quorum"})).await;
+    let policy = json!({
+        "pattern": "^(mine|other)$",
+        "definition": {"expires": 3_600_000, "max-length": 1_000},
+        "apply-to": "queues",
+        "priority": 3,
+    });
+    let path = format!("/api/policies/{}/hour", scene.vhost.name);
+    scene.vhost.manage("PUT", &path, Some(&policy)).await;
+    let refused = scene.run(&["expiring", "extend", "mine", "--yes"]).await.expect_code(5);
+    assert!(refused.stderr.contains("quorum"), "{}", refused.stderr);
+    let extended = scene
+        .run(&["expiring", "extend", "mine", "--ttl", "7200", "--yes", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(extended[0]["result"], "extended");
+    let lifetime = async |name: &str| {
+        let listed = scene.run(&["expiring", "list", "--json"]).await.expect_code(0).json();
+        let rows = listed.as_array().unwrap().clone();
+        let row = rows.into_iter().find(|row| row["name"] == name).unwrap();
+        row["ttl_s"].as_f64()
+    };
+    assert_eq!(
+        (lifetime("mine").await, lifetime("other").await),
+        (Some(7200.0), Some(3600.0))
+    );
+    let path = format!("/api/policies/{}/redrive.extend.mine", scene.vhost.name);
+    let put = scene.vhost.manage("GET", &path, None).await.json();
+    assert_eq!(put["definition"]["max-length"], 1_000, "the rest is as it was: {put}");
+    // The queue goes, and its policy with it.
+    scene.delete("mine").await;
+    let _daemon = scene.installation.daemon().await;
+    wait_until("the policy of a queue that is gone to be removed", BOUND, async || {
+        let path = format!("/api/policies/{}", scene.vhost.name);
+        let policies = scene.vhost.manage("GET", &path, None).await.json();
+        (policies.as_array()?.len() == 1).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,121 @@
+//! What one leaves a shift with: the handover, themes that can be checked, and a time for changes that ends.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use redrive::ambient::Clock;
+use redrive::engine::{Access, Answer, EngineError, Query, RedeliverTarget};
+
+use crate::cli::prepared;
+use crate::engine::stage::Stage;
+use crate::support::receiver::Behaviour;
+
+const TARGET: [&str; 4] = ["--execution", "run-1", "--url", "http://example.com/hook"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handover_tells_what_was_done_by_whom_and_what_still_waits() {
+    let at = prepared().await;
+    let publish: Vec<&str> = ["publish"].into_iter().chain(TARGET).collect();
+    let receipt = at
+        .run(&[&publish[..], &["--json"]].concat())
+        .await
+        .expect_code(0)
+        .json();
+    let queue = receipt["queue"].as_str().unwrap();
+    at.run(&["queue", "pause", queue, "--yes", "--reason", "INC-42"])
+        .await
+        .expect_code(0);
+    let page = at.run(&["handover", "--since", "2h"]).await.expect_code(0).stdout;
+    assert!(page.starts_with("# Handover\n"), "{page}");
+    assert!(
+        page.contains("because `INC-42`") && page.contains("queue pause"),
+        "{page}"
+    );
+    assert!(page.contains(&format!("**paused** `{queue}`, 1 waiting")), "{page}");
+    let shift = at.run(&["handover", "--json"]).await.expect_code(0).json();
+    assert_eq!(shift["queues"][0]["name"], queue);
+    assert_eq!(
+        shift["audit"].as_array().unwrap().len(),
+        1,
+        "its plan and its end are one thing"
+    );
+    at.run(&["handover", "--since", "yesterday"]).await.expect_code(2);
+}
+
+fn theme(home: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let ran = Command::new(env!("CARGO_BIN_EXE_redrive"))
+        .arg("theme")
+        .args(arguments)
+        .env_clear()
+        .env("XDG_CONFIG_HOME", home)
+        .env("HOME", home)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (ran.status.code(), String::from_utf8(ran.stdout).unwrap())
+}
+
+#[test]
+fn themes_are_listed_and_checked_with_the_field_that_is_wrong() {
+    let home = tempfile::tempdir().unwrap();
+    let (code, listed) = theme(home.path(), &["list"]);
+    assert_eq!(code, Some(0), "{listed}");
+    for name in ["dark", "light", "ansi16", "high_contrast", "colour_blind", "nord"] {
+        assert!(listed.contains(name), "{name}: {listed}");
+    }
+    let directory = home.path().join("redrive/themes");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(
+        directory.join("mine.toml"),
+        "inherits = \"dark\"\n[roles]\nwarnign = \"red\"\n",
+    )
+    .unwrap();
+    let (code, checked) = theme(home.path(), &["check"]);
+    assert_eq!(code, Some(78));
+    assert!(
+        checked.contains("roles.warnign") && checked.contains("did you mean"),
+        "{checked}"
+    );
+    let file = home.path().join("other.toml");
+    std::fs::write(&file, "inherits = \"nord\"\n").unwrap();
+    let (code, checked) = theme(home.path(), &["check", file.to_str().unwrap(), "--json"]);
+    assert_eq!(code, Some(0), "{checked}");
+    let checked: serde_json::Value = serde_json::from_str(&checked).unwrap();
+    assert_eq!(
+        (checked[0]["name"].as_str(), checked[0]["colours"].as_str()),
+        (Some("other"), Some("true colour"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grant_whose_time_is_over_changes_nothing() {
+    let mut stage = Stage::embedded().await;
+    stage.receiver.behave("/hook", Behaviour::Status(410));
+    stage.publish("a", "/hook").await;
+    stage.endpoint_is("/hook", "disabled").await;
+    let now = Clock::system().now();
+    let redeliver = redrive::engine::Command::Redeliver(RedeliverTarget::Urls(vec![stage.url("/hook")]));
+    let plan = stage.engine.plan(redeliver).await.unwrap();
+    let over = Access::Until(now).grant("ana", Some("INC-42".to_owned())).unwrap();
+    let refused = stage.engine.execute(&plan, &over).await.unwrap_err();
+    assert!(
+        matches!(&refused, EngineError::Refused { why } if why.contains("over")),
+        "{refused}"
+    );
+    let audit = Query::Audit {
+        before: None,
+        limit: 10,
+    };
+    let Answer::Audit(page) = stage.engine.query(audit).await.unwrap() else {
+        panic!("another answer");
+    };
+    assert!(page.items.iter().all(|line| line.entry.actor != "ana"), "{page:?}");
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    let open = Access::Until(now.plus(Duration::from_secs(3_600)))
+        .grant("ana", None)
+        .unwrap();
+    stage.engine.execute(&plan, &open).await.unwrap();
+    stage.endpoint_is("/hook", "available").await;
+    stage.stop().await;
+}
