@@ -68,9 +68,10 @@ fn of_types(state: &State, action: ActionId) -> Result<(), Reason> {
 pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
     let (scope, selections) = selected(state, action)?;
     let command = |selection| {
-        Command::Events(match action {
-            ActionId::CancelEvents => EventCommand::Cancel(selection),
-            _ => EventCommand::Retry(selection),
+        Command::Events(if action == ActionId::CancelEvents {
+            EventCommand::Cancel(selection)
+        } else {
+            EventCommand::Retry(selection)
         })
     };
     Ok(Asked {

@@ -38,7 +38,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Optio
     let view = &state.events;
     match (&view.choice, &view.group) {
         (None, _) => {
-            let used = if area.height >= ROOM_FOR_RATES { 1 } else { 0 };
+            let used = u16::from(area.height >= ROOM_FOR_RATES);
             if used > 0 {
                 rates(canvas, row(area, 0), state);
             }
@@ -83,6 +83,9 @@ fn crumbs(canvas: &mut Canvas<'_>, area: Rect, choice: &TypeChoice, group: Optio
     );
 }
 
+/// A number of a sample.
+type Number = fn(&EventSample) -> u64;
+
 /// What is due, in hand and dead, as it went since the list was opened.
 fn rates(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     let rates = &state.events.rates;
@@ -96,7 +99,6 @@ fn rates(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         ..behind(area, 1)
     };
     let each = room.width / 3;
-    type Number = fn(&EventSample) -> u64;
     let series: [(&str, Number, Role); 3] = [
         ("due", |sample| sample.due, Role::Warning),
         ("in hand", |sample| sample.leased, Role::Good),

@@ -34,17 +34,27 @@ async fn confirmation(pty: &Pty) {
     .await;
 }
 
-/// Answers an armed confirmation with its key.
+/// Answers an armed confirmation with its key. What was seen may be a part of a frame: a key that came too early
+/// is pressed again.
 async fn accept(pty: &Pty) {
-    pty.key("y");
-    pty.hides("cancel ]").await;
+    let told = "the confirmation to be accepted";
+    wait_until(told, BOUND, async || {
+        if pty.screen().contains("cancel ]") {
+            pty.key("y");
+            return None;
+        }
+        Some(())
+    })
+    .await;
 }
 
 /// Answers an armed confirmation with what it wants typed.
 async fn accept_by_typing(pty: &Pty, word: &str) {
-    for character in word.chars() {
-        pty.key(&character.to_string());
-    }
+    pty.until("an armed question", |screen| {
+        screen.contains("type the ") && !screen.contains("in a moment")
+    })
+    .await;
+    pty.key(word);
     pty.until("the word to be right", |screen| screen.contains("[ Enter  "))
         .await;
     pty.key("\r");
@@ -144,7 +154,7 @@ async fn a_policy_is_written_in_its_form_shown_and_saved_by_keys() {
     pty.key("E");
     pty.shows("retries_with_no_delay").await;
     pty.key("7");
-    pty.shows("7 at once").await;
+    pty.shows("7  at once").await;
     pty.key("\r");
     confirmation(&pty).await;
     let screen = pty.screen();
@@ -188,7 +198,16 @@ async fn with_failing_handler() -> (Scene, std::path::PathBuf) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dead_events_are_found_by_their_reason_and_given_back_by_keys() {
     let (scene, mended) = with_failing_handler().await;
-    let set = ["event-type", "set", "hr", "--metadata", r#"{"_cutoff":1}"#, "--yes"];
+    let metadata = scene.installation.path("metadata.json");
+    fs::write(&metadata, r#"{"_cutoff":1}"#).unwrap();
+    let set = [
+        "event-type",
+        "set",
+        "hr",
+        "--metadata",
+        metadata.to_str().unwrap(),
+        "--yes",
+    ];
     scene.installation.run(&set).await.expect_code(0);
     let mut daemon = scene.installation.daemon().await;
     for reference in ["employee-1", "employee-2", "employee-3"] {
@@ -279,7 +298,7 @@ async fn an_event_is_dated_anew_and_another_one_cancelled_by_keys() {
 async fn of_two_embedded_consoles_one_delivers_and_the_other_takes_over() {
     let mut scene = faults::scene::Scene::embedded().await;
     scene.installation.set("console", "refresh_s", 1);
-    scene.installation.set("delivery", "take_over_s", 4);
+    scene.hasten();
     scene.receiver.behave("*", Behaviour::Status(200));
     let first = console(&scene.installation, &[]).await;
     first.shows("this console delivers").await;

@@ -26,11 +26,13 @@ const CLAIMS_MAX: usize = 20;
 /// Paints the part in front.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
     match &answer.about {
-        Some(Ok(About::Event(found))) => match detail.tab {
-            DetailTab::Payload => message(canvas, area, &found.event, detail),
-            DetailTab::Handled => history(canvas, area, found, detail.scroll),
-            _ => why(canvas, area, &found.event, detail.scroll),
-        },
+        Some(Ok(About::Event(found))) if detail.tab == DetailTab::Payload => {
+            message(canvas, area, &found.event, detail);
+        }
+        Some(Ok(About::Event(found))) if detail.tab == DetailTab::Handled => {
+            history(canvas, area, found, detail.scroll);
+        }
+        Some(Ok(About::Event(found))) => why(canvas, area, &found.event, detail.scroll),
         Some(Err(problem)) => {
             let used = canvas.wrapped(area, &format!("The event cannot be read: {problem}"), Role::Error);
             let hint = "It may have been handled or cancelled since it was listed.";

@@ -27,11 +27,13 @@ const HIDDEN: &str = "•••";
 /// Paints the part in front.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
     match &answer.about {
-        Some(Ok(About::EventType(found))) => match detail.tab {
-            DetailTab::Subscriptions => subscriptions(canvas, area, detail, found),
-            DetailTab::Handled => history(canvas, area, detail, found),
-            _ => metadata(canvas, area, detail, found),
-        },
+        Some(Ok(About::EventType(found))) if detail.tab == DetailTab::Subscriptions => {
+            subscriptions(canvas, area, detail, found);
+        }
+        Some(Ok(About::EventType(found))) if detail.tab == DetailTab::Handled => {
+            history(canvas, area, detail, found);
+        }
+        Some(Ok(About::EventType(found))) => metadata(canvas, area, detail, found),
         Some(Err(problem)) => {
             canvas.wrapped(area, &format!("The type cannot be read: {problem}"), Role::Error);
         }

@@ -165,10 +165,8 @@ fn number(detail: &Detail, tab: DetailTab) -> String {
             Some(About::Policy { history, .. }) => history.len(),
             Some(_) | None => return String::new(),
         },
-        (DetailTab::Subscriptions | DetailTab::Handled, Some(_)) => match tab {
-            DetailTab::Handled => detail.handled().len(),
-            _ => detail.event_type().map_or(0, |found| found.subscriptions.len()),
-        },
+        (DetailTab::Handled, Some(_)) => detail.handled().len(),
+        (DetailTab::Subscriptions, Some(_)) => detail.event_type().map_or(0, |found| found.subscriptions.len()),
         (DetailTab::Items, _) => match detail.run() {
             Some(run) => return format!(" {}", run.run.record.total),
             None => return String::new(),
