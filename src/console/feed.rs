@@ -217,6 +217,13 @@ impl Feed {
         true
     }
 
+    /// How long after an answer the same is asked again, at least.
+    #[must_use]
+    pub fn pause(&self, refresh: Duration) -> Duration {
+        let answered = self.answered.as_ref();
+        answered.map_or(refresh, |(answered, _)| answered.pace(refresh))
+    }
+
     /// It is due at once.
     pub fn hurry(&mut self) {
         self.answered = None;

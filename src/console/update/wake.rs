@@ -33,7 +33,7 @@ impl State {
         let (feed, live_for) = (self.feed(), self.live_for());
         feed.is_none_or(|feed| {
             let at = feed.answered.as_ref().map(|(_, at)| *at);
-            feed.problem.is_none() && at.is_none_or(|at| self.now.since(at) < live_for + feed.took)
+            feed.problem.is_none() && at.is_none_or(|at| self.now.since(at) < live_for + feed.took + feed.pause(self.refresh))
         })
     }
 

@@ -45,7 +45,9 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let press = press(canvas.now, dialog);
     let fixed = cells(top.len() + press.len() + 4);
     let room = area.height.saturating_sub(fixed);
-    let lines = dialog.targets().saturating_mul(2);
+    let changes = changes(dialog);
+    let number = changes.as_ref().map_or_else(|| dialog.targets(), Vec::len);
+    let lines = number.saturating_mul(2);
     let listed = cells(lines).min(room);
     let outer = centred(area, wide, fixed + listed);
     let inner = boxed(canvas, outer, action::spec(dialog.action).title, dialog.destroys());
@@ -56,7 +58,12 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     }
     line += 1;
     let first = dialog.scroll.saturating_mul(2).min(lines.saturating_sub(listed.into()));
-    for text in targets(dialog, first, listed.into()) {
+    let planned = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines);
+    let shown: Vec<Line> = match &changes {
+        Some(changes) => targets(changes.iter(), first, listed.into()),
+        None => targets(planned, first, listed.into()),
+    };
+    for text in shown {
         put(canvas, row(inner, line), &text);
         line += 1;
     }
@@ -208,6 +215,12 @@ fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
         let events = plural_of(dialog.events(), "event", "events");
         return format!("{events} · {}", scope(&dialog.scope));
     }
+    if matches!(
+        dialog.action,
+        ActionId::EditType | ActionId::Subscribe | ActionId::Unsubscribe
+    ) {
+        return "what waits and what is dead stays as it is".to_owned();
+    }
     let known: Option<u64> = plans.iter().map(|plan| plan.messages).sum();
     let messages = match known {
         Some(messages) => super::words::plural(messages, "message", "messages"),
@@ -217,10 +230,7 @@ fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
         ActionId::EditPolicy
         | ActionId::UnsetPolicy
         | ActionId::RestorePolicy
-        | ActionId::EditLetter
-        | ActionId::EditType
-        | ActionId::Subscribe
-        | ActionId::Unsubscribe => {
+        | ActionId::EditLetter => {
             ("line", "lines")
         }
         _ => ("target", "targets"),
@@ -249,15 +259,29 @@ fn scope(scope: &Scope) -> String {
     text
 }
 
+/// Of a document that is written anew, the keys that change; `None`: what is planned is no document.
+fn changes(dialog: &Dialog) -> Option<Vec<PlanLine>> {
+    let plans = dialog.plans.as_ref().filter(|_| dialog.action == ActionId::EditType)?;
+    let object = |text: &str| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).ok();
+    let mut changes = Vec::new();
+    for line in plans.iter().flat_map(|plan| &plan.lines) {
+        let (before, after) = (object(&line.now)?, object(&line.effect)?);
+        let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+        let written = |value: Option<&serde_json::Value>| value.map_or_else(|| "not set".to_owned(), ToString::to_string);
+        let differ = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
+        changes.extend(differ.map(|key| PlanLine {
+            target: key.clone(),
+            now: written(before.get(key)),
+            effect: written(after.get(key)),
+        }));
+    }
+    Some(changes)
+}
+
 /// Two lines a target: what, and from what to what. Only those that are on the screen are made.
-fn targets(dialog: &Dialog, first: usize, listed: usize) -> Vec<Line> {
-    let lines = dialog
-        .plans
-        .iter()
-        .flatten()
-        .flat_map(|plan| &plan.lines)
-        .skip(first / 2);
+fn targets<'a>(lines: impl Iterator<Item = &'a PlanLine>, first: usize, listed: usize) -> Vec<Line> {
     let both = lines
+        .skip(first / 2)
         .take(listed / 2 + 2)
         .flat_map(|line| [vec![(line.target.clone(), Role::Text)], change(line)]);
     both.skip(first % 2).take(listed).collect()

@@ -125,6 +125,14 @@ fn sparkline(numbers: &[u64]) -> String {
     numbers.iter().map(bar).collect()
 }
 
+/// A reason without what stands in other columns: when it failed last.
+fn short_reason(reason: &str) -> &str {
+    let failed = reason.strip_prefix("retry: failed_at=");
+    failed
+        .and_then(|rest| rest.split_once("error="))
+        .map_or(reason, |(_, error)| error)
+}
+
 /// A state's symbol and role.
 pub(super) const fn event_state(state: EventState) -> (char, Role) {
     match state {
@@ -244,7 +252,7 @@ impl Listed for Event {
             "reference" => Cell::new(self.reference.as_str(), Role::Text),
             "type" => Cell::new(self.shown_type(), Role::TextMuted),
             "attempts" => number(self.attempts.into(), Role::Warning),
-            "reason" => Cell::or_none(self.reason.as_deref(), Role::Text),
+            "reason" => Cell::or_none(self.reason.as_deref().map(short_reason), Role::Text),
             "age" => Cell::new(ago(now, self.created_at), Role::TextMuted),
             "merged" => number(self.merged, Role::TextMuted),
             "id" => Cell::new(self.id.to_string(), Role::TextMuted),

@@ -13,11 +13,14 @@ use std::time::Duration;
 
 use ratatui::layout::{Position, Rect};
 
+use super::super::action::ActionId;
 use super::super::state::State;
 use super::super::theme::Role;
 use super::canvas::{Canvas, below, row};
 use super::list::{self, Cell, Listed, OUTSIDE_MAX};
 use super::words::{self, ago, count, date, plural, size, span, until};
+use crate::domain::id::QueueName;
+use crate::domain::job::{self, JobPart};
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::expiring::{ExpiringQueue, SaveRecord, SaveState};
@@ -55,7 +58,7 @@ impl Listed for ExpiringQueue {
                 Some(0) => Cell::new("0", Role::TextMuted),
                 messages => Cell::new(words::known(messages), urgency(self, now)),
             },
-            "name" => Cell::new(self.name.as_str(), Role::Text),
+            "name" => Cell::new(name(&self.name), Role::Text),
             "consumers" => Cell::new(words::known(self.consumers), Role::TextMuted),
             "ttl" => match self.ttl {
                 Some(ttl) => Cell::new(span(ttl), Role::TextMuted),
@@ -120,7 +123,7 @@ impl Listed for SaveRecord {
                 Cell::new(format!("{symbol} {}", self.state.as_str()), role)
             }
             "messages" => Cell::new(count(self.left), Role::Text),
-            "queue" => Cell::new(self.queue.as_str(), Role::Text),
+            "queue" => Cell::new(name(&self.queue), Role::Text),
             "until" if self.state == SaveState::Restored => Cell::new(words::NONE, Role::TextMuted),
             "until" => Cell::new(until(now, self.until), Role::Warning),
             "cause" => Cell::new(self.cause.as_str(), Role::TextMuted),
@@ -145,6 +148,18 @@ impl Listed for SaveRecord {
             SaveState::Taking => "it is being saved".to_owned(),
             SaveState::Restored => "everything of it was put back".to_owned(),
         })
+    }
+}
+
+/// Of the queues of a job what it is for stands first: the rest of the name is long and may be cut.
+fn name(queue: &QueueName) -> Cow<'_, str> {
+    let name = queue.as_str();
+    let of_job = name.strip_prefix(job::PREFIX).and_then(|rest| rest.rsplit_once('.'));
+    match of_job {
+        Some((id, part)) if JobPart::ALL.iter().any(|known| known.as_str() == part) => {
+            Cow::Owned(format!("{part} of {}{id}", job::PREFIX))
+        }
+        Some(_) | None => Cow::Borrowed(name),
     }
 }
 
@@ -195,16 +210,16 @@ pub(super) fn headline(state: &State) -> Option<String> {
         format!("{} queues", count(lost.queues))
     };
     Some(format!(
-        "! {} of {queues} lost within the hour, the first {}; - shows them",
+        "! {} of {queues} lost within the hour, the first {}: {}",
         plural(lost.messages, "message", "messages"),
-        until(state.now, lost.first_at)
+        until(state.now, lost.first_at),
+        state.keymap.label(ActionId::Expiring).unwrap_or_default()
     ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::id::QueueName;
     use crate::domain::queue::QueueKind;
 
     fn queue(left: u64, ttl: u64) -> ExpiringQueue {

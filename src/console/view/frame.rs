@@ -273,19 +273,20 @@ fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
 
 /// What stands on the tabs: as much as there is room for, the same words whichever is in front.
 fn tab_texts(state: &State, columns: usize) -> Vec<String> {
-    let texts = |title: fn(View) -> &'static str, counted: bool, end: &str| -> Vec<String> {
+    let texts = |title: fn(View) -> &'static str, badge: fn(&State, View) -> String, end: &str| -> Vec<String> {
         let one = |view: View| {
-            let badge = if counted { badge(state, view) } else { String::new() };
+            let badge = badge(state, view);
             format!(" {}{}{badge}{end}", key_of(state, view), title(view))
         };
         View::ALL.into_iter().map(one).collect()
     };
     let layouts = [
-        texts(View::title, true, " "),
-        texts(View::short_title, true, " "),
-        texts(View::short_title, true, ""),
-        texts(View::short_title, false, ""),
-        texts(|view| view.title().get(..3).unwrap_or_default(), false, ""),
+        texts(View::title, badge, " "),
+        texts(View::short_title, badge, " "),
+        texts(View::short_title, badge, ""),
+        texts(View::short_title, alarm, ""),
+        texts(|view| view.title().get(..3).unwrap_or_default(), alarm, ""),
+        texts(|view| view.title().get(..3).unwrap_or_default(), |_, _| String::new(), ""),
     ];
     let fits = |texts: &Vec<String>| texts.iter().map(|text| width(text)).sum::<usize>() <= columns;
     let only_the_one_in_front = || {
@@ -315,6 +316,22 @@ fn key_of(state: &State, view: View) -> String {
         View::Expiring => ActionId::Expiring,
     };
     state.keymap.label(action).map_or_else(String::new, |key| format!("{key} "))
+}
+
+/// How many need a look.
+fn alarm(state: &State, view: View) -> String {
+    let badge = badge(state, view);
+    match view {
+        View::Endpoints => badge.find('▼').map_or_else(String::new, |at| badge[at..].to_owned()),
+        View::Dead | View::Events | View::Expiring => badge.trim_start().to_owned(),
+        View::Overview
+        | View::Queues
+        | View::Retries
+        | View::Policies
+        | View::Runs
+        | View::Audit
+        | View::Log => String::new(),
+    }
 }
 
 /// How many there are, and how many of them need a look.

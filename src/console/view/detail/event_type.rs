@@ -50,10 +50,10 @@ fn metadata(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDe
         lines.push(("metadata".to_owned(), text, Role::TextMuted));
     }
     let source = match found.policy.source {
-        PolicySource::Default => " (the configuration's; P writes one of its own)",
-        PolicySource::Queue | PolicySource::Subscription => " (P writes it)",
+        PolicySource::Default => "the configuration's, P writes one of its own",
+        PolicySource::Queue | PolicySource::Subscription => "its own, P writes it",
     };
-    let policy = format!("{}{source}", schedule::sentence(&found.policy.effective));
+    let policy = format!("{source}: {}", schedule::sentence(&found.policy.effective));
     lines.push(("retry policy of its notifications".to_owned(), policy, Role::Text));
     let written = |at| format!("{} ({} UTC)", ago(canvas.now, at), date(at));
     lines.push(("first seen".to_owned(), written(record.created_at), Role::TextMuted));
