@@ -124,7 +124,10 @@ async fn list(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
         return Err(mismatch());
     };
     if page.total > u64::from(limit) {
-        say(&format!("there are {} of them, {limit} are shown: raise --limit", page.total));
+        say(&format!(
+            "there are {} of them, {limit} are shown: raise --limit",
+            page.total
+        ));
     }
     let queues = &page.items;
     let left: std::collections::HashMap<&str, String> = queues

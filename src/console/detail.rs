@@ -282,7 +282,9 @@ impl Detail {
                 let url = self.letter()?.letter.url.as_deref()?;
                 EndpointUrl::parse(url).ok().map(LeadsTo::Endpoint)
             }
-            Subject::EventType(_) => self.selected_subscription().map(|one| LeadsTo::Endpoint(one.url.clone())),
+            Subject::EventType(_) => self
+                .selected_subscription()
+                .map(|one| LeadsTo::Endpoint(one.url.clone())),
             Subject::Run(_) | Subject::Event(_) => None,
         }
     }

@@ -101,7 +101,11 @@ impl DocumentForm {
             document.insert(RETRY_POLICY.to_owned(), policy.map_or(Value::Null, Value::Object));
         }
         let lines = METADATA.iter().map(|(key, default, _)| line(key, default));
-        Self::new(DocumentOf::Metadata(found.record.name.clone()), lines.collect(), document)
+        Self::new(
+            DocumentOf::Metadata(found.record.name.clone()),
+            lines.collect(),
+            document,
+        )
     }
 
     /// The options of a subscription, or of one that is to be.
@@ -196,7 +200,11 @@ impl DocumentForm {
     /// What is written, as JSON text.
     fn document(&self) -> String {
         let mut document = self.kept.clone();
-        for line in self.lines.iter().filter(|line| line.key != URL && !line.value().is_empty()) {
+        for line in self
+            .lines
+            .iter()
+            .filter(|line| line.key != URL && !line.value().is_empty())
+        {
             document.insert(line.key.clone(), read(line));
         }
         Value::Object(document).to_string()
@@ -245,7 +253,10 @@ fn read(line: &FormLine) -> Value {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "a check answers with the field that is wrong")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a check answers with the field that is wrong"
+)]
 fn refused(error: EngineError) -> (String, String) {
     match error {
         EngineError::Invalid { field, message } => (field, message),

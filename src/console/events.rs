@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::event_rates::EventRates;
-use super::feed::{Feed, FeedQuery, FedList};
+use super::feed::{FedList, Feed, FeedQuery};
 use super::table::{List, ListFilter};
 use crate::domain::event::{Event, EventState, EventType};
 use crate::domain::time::Timestamp;

@@ -59,7 +59,9 @@ impl Spot {
         let reason = |spot: &Self| spot.events.1.as_ref().map(|group| group.id.clone());
         let events = self.events.0 != other.events.0 || reason(self) != reason(other);
         (events && self.view == View::Events)
-            || self.view != other.view || fingerprint(self) != fingerprint(other) || subjects(self) != subjects(other)
+            || self.view != other.view
+            || fingerprint(self) != fingerprint(other)
+            || subjects(self) != subjects(other)
     }
 }
 

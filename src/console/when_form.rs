@@ -33,11 +33,17 @@ pub struct WhenForm {
 /// What can be written, for anything else.
 pub fn read(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     let text = text.trim();
-    let span = text.strip_prefix("in ").or_else(|| text.strip_prefix('+')).unwrap_or(text);
+    let span = text
+        .strip_prefix("in ")
+        .or_else(|| text.strip_prefix('+'))
+        .unwrap_or(text);
     if text == "now" {
         return Ok(now);
     }
-    if let Some(at) = span_of(span).map(|span| now.plus(span)).or_else(|| time_of_day(text, now)) {
+    if let Some(at) = span_of(span)
+        .map(|span| now.plus(span))
+        .or_else(|| time_of_day(text, now))
+    {
         return Ok(at);
     }
     if text.parse::<f64>().is_ok_and(|seconds| seconds < SECONDS_MIN) {
@@ -75,7 +81,11 @@ fn time_of_day(text: &str, now: Timestamp) -> Option<Timestamp> {
     let of_day = number(hours, 24)? * 3_600 + number(minutes, 60)? * 60;
     let today = now.seconds() - now.seconds().rem_euclid(DAY);
     let at = Timestamp::from_seconds(today + of_day);
-    Some(if at > now { at } else { Timestamp::from_seconds(today + of_day + DAY) })
+    Some(if at > now {
+        at
+    } else {
+        Timestamp::from_seconds(today + of_day + DAY)
+    })
 }
 
 #[cfg(test)]
@@ -101,7 +111,15 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused_with_what_is_one() {
-        for text in ["", "10", "10 parsecs", "25:00", "3:3", "tomorrow", "99999999999999999999d"] {
+        for text in [
+            "",
+            "10",
+            "10 parsecs",
+            "25:00",
+            "3:3",
+            "tomorrow",
+            "99999999999999999999d",
+        ] {
             assert!(read(text, Timestamp::EPOCH).unwrap_err().contains("10m"), "{text}");
         }
     }

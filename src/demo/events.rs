@@ -88,7 +88,8 @@ pub(super) async fn play(engine: Engine, clock: Clock, step: Duration, quiet: Ca
 }
 
 async fn push(engine: &Engine, clock: &Clock, number: u64) -> anyhow::Result<()> {
-    let price = json!({"sku": format!("SKU-{:03}", number % PRICES), "price_cents": 990 + number % 700, "currency": "EUR"});
+    let price =
+        json!({"sku": format!("SKU-{:03}", number % PRICES), "price_cents": 990 + number % 700, "currency": "EUR"});
     let mut events = vec![event(PRICE, &format!("sku-{:03}", number % PRICES), &price)?];
     if number.is_multiple_of(3) {
         let id = number / 3 % CONTRACTS;

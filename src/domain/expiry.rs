@@ -87,13 +87,19 @@ pub fn extends(living: &Living, wanted: Option<Duration>) -> Extends {
         };
     };
     if living.by_operator {
-        return Extends::No("an operator policy of the broker says its lifetime, and no other policy is above it".into());
+        return Extends::No(
+            "an operator policy of the broker says its lifetime, and no other policy is above it".into(),
+        );
     }
     match living.argument {
         Some(argument) if wanted > argument => Extends::No(format!(
             "its lifetime of {} s was fixed when it was declared, and a policy can only shorten it{}",
             argument.as_secs_f64(),
-            if living.quorum { "" } else { "; without a length its time begins anew" }
+            if living.quorum {
+                ""
+            } else {
+                "; without a length its time begins anew"
+            }
         )),
         _ if wanted <= lifetime && !living.quorum => Extends::Redeclare,
         _ => Extends::Policy,
@@ -106,7 +112,9 @@ fn renews_not(living: &Living) -> String {
     } else {
         "say how long it shall live, or save its messages"
     };
-    format!("the time of a quorum queue begins anew only when somebody consumes it, and each look costs a delivery: {otherwise}")
+    format!(
+        "the time of a quorum queue begins anew only when somebody consumes it, and each look costs a delivery: {otherwise}"
+    )
 }
 
 /// What the names of policies begin with that keep one queue alive.
@@ -152,7 +160,11 @@ mod tests {
             ..looked(60, None)
         };
         assert_eq!(unused_since(Some(at(40)), &used), None);
-        assert_eq!(unused_since(Some(at(40)), &looked(150, Some(149))), Some(at(40)), "statistics lag");
+        assert_eq!(
+            unused_since(Some(at(40)), &looked(150, Some(149))),
+            Some(at(40)),
+            "statistics lag"
+        );
         assert_eq!(unused_since(Some(at(40)), &looked(170, Some(149))), Some(at(149)));
         let exact = Looked {
             exact: true,
@@ -188,8 +200,29 @@ mod tests {
         };
         assert_eq!(extends(&by_policy, seconds(90)), Extends::Policy);
         says(&by_policy, None, "say how long");
-        says(&Living { by_operator: true, ..by_policy }, seconds(90), "operator");
-        says(&Living { consumers: 1, ..classic }, None, "consumes");
-        says(&Living { lifetime: None, ..classic }, None, "no lifetime");
+        says(
+            &Living {
+                by_operator: true,
+                ..by_policy
+            },
+            seconds(90),
+            "operator",
+        );
+        says(
+            &Living {
+                consumers: 1,
+                ..classic
+            },
+            None,
+            "consumes",
+        );
+        says(
+            &Living {
+                lifetime: None,
+                ..classic
+            },
+            None,
+            "no lifetime",
+        );
     }
 }

@@ -84,12 +84,13 @@ impl Examined<'_> {
                 origin: format!("{word} {:?}", policy.name),
             })
         });
-        argument.into_iter().chain(by_policies).reduce(|first, second| {
-            match (first.number(), second.number()) {
+        argument
+            .into_iter()
+            .chain(by_policies)
+            .reduce(|first, second| match (first.number(), second.number()) {
                 (Some(a), Some(b)) if b < a => second,
                 _ => first,
-            }
-        })
+            })
     }
 
     fn is_quorum(&self) -> bool {
@@ -137,14 +138,23 @@ fn delivery(queue: &Examined<'_>, found: &mut Vec<Finding>) {
     if let Some(value) = queue.value("max-priority") {
         found.push(Finding {
             code: "priority",
-            effect: format!("messages overtake each other by priority ({}): order is lost", value.origin),
+            effect: format!(
+                "messages overtake each other by priority ({}): order is lost",
+                value.origin
+            ),
             mend: "declare it again without x-max-priority",
         });
     }
-    if let Some(value) = queue.value("delayed-retry-type").filter(|value| value.text != "disabled") {
+    if let Some(value) = queue
+        .value("delayed-retry-type")
+        .filter(|value| value.text != "disabled")
+    {
         found.push(Finding {
             code: "delayed_retry",
-            effect: format!("later messages overtake a returned one ({}): order is lost", value.origin),
+            effect: format!(
+                "later messages overtake a returned one ({}): order is lost",
+                value.origin
+            ),
             mend: "take `delayed-retry-type` off this policy or pattern",
         });
     }
@@ -153,7 +163,10 @@ fn delivery(queue: &Examined<'_>, found: &mut Vec<Finding>) {
 fn dead_letters(queue: &Examined<'_>, found: &mut Vec<Finding>) {
     for (key, what) in [
         ("message-ttl", "dead letters older than this many ms are dropped"),
-        ("expires", "unused for this many ms it is deleted with every dead letter in it"),
+        (
+            "expires",
+            "unused for this many ms it is deleted with every dead letter in it",
+        ),
     ] {
         if let Some(value) = queue.value(key) {
             found.push(Finding {
@@ -176,10 +189,16 @@ fn delivery_limit(queue: &Examined<'_>, found: &mut Vec<Finding>) {
         None if delivery => "without a delivery limit a returned message goes to the tail: order is lost".to_owned(),
         None if !kept => "from RabbitMQ 4.0 on a message is dropped after 20 returns, looks included".to_owned(),
         Some((Some(limit), value)) if delivery && limit < DELIVERY_LIMIT_MIN => {
-            format!("after {limit} returns a message leaves the queue ({}): order is lost", value.origin)
+            format!(
+                "after {limit} returns a message leaves the queue ({}): order is lost",
+                value.origin
+            )
         }
         Some((Some(limit), value)) if !kept && (0..DELIVERY_LIMIT_MIN).contains(&limit) => {
-            format!("after {limit} returns, looks included, a message is dropped ({})", value.origin)
+            format!(
+                "after {limit} returns, looks included, a message is dropped ({})",
+                value.origin
+            )
         }
         None | Some(_) => return,
     };
@@ -198,7 +217,10 @@ fn delivery_limit(queue: &Examined<'_>, found: &mut Vec<Finding>) {
 }
 
 fn dead_letter_exchange(queue: &Examined<'_>, found: &mut Vec<Finding>) {
-    let Some(exchange) = queue.value("dead-letter-exchange").filter(|value| !value.text.is_empty()) else {
+    let Some(exchange) = queue
+        .value("dead-letter-exchange")
+        .filter(|value| !value.text.is_empty())
+    else {
         return;
     };
     let key = queue.value("dead-letter-routing-key");
@@ -228,7 +250,9 @@ fn dead_letter_exchange(queue: &Examined<'_>, found: &mut Vec<Finding>) {
 /// Whether anything bound may take a dead letter; an unknown key may be any.
 fn routes(kind: &str, bound: &[String], key: Option<&str>) -> bool {
     match key {
-        Some(key) => bound.iter().any(|binding| run::routes(kind, binding, key) != Some(false)),
+        Some(key) => bound
+            .iter()
+            .any(|binding| run::routes(kind, binding, key) != Some(false)),
         None => !bound.is_empty(),
     }
 }
@@ -249,13 +273,18 @@ fn drops(queue: &Examined<'_>, found: &mut Vec<Finding>) {
     };
     found.push(Finding {
         code: "drops_head",
-        effect: format!("beyond {key} {} the oldest message {where_to} ({})", value.text, value.origin),
+        effect: format!(
+            "beyond {key} {} the oldest message {where_to} ({})",
+            value.text, value.origin
+        ),
         mend: "set overflow to reject-publish, so that publishers are told",
     });
 }
 
 fn consumer_timeout(queue: &Examined<'_>, found: &mut Vec<Finding>) {
-    let Some(value) = queue.value("consumer-timeout") else { return };
+    let Some(value) = queue.value("consumer-timeout") else {
+        return;
+    };
     let below = value
         .number()
         .and_then(|millis| u64::try_from(millis).ok())
@@ -294,7 +323,10 @@ mod tests {
             Self {
                 kind,
                 queue_type: if quorum { QueueType::Quorum } else { QueueType::Classic },
-                arguments: arguments.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+                arguments: arguments
+                    .iter()
+                    .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                    .collect(),
                 policies: Policies::default(),
                 exchanges: HashMap::new(),
             }
@@ -326,10 +358,18 @@ mod tests {
             (QueueKind::Delivery, true, &[LIMIT][..]),
             (QueueKind::DeadLetter, true, &[LIMIT][..]),
             (QueueKind::Job, false, &[("x-expires", "1000")][..]),
-            (QueueKind::Wake, false, &[("x-max-length", "10"), ("x-message-ttl", "1")][..]),
+            (
+                QueueKind::Wake,
+                false,
+                &[("x-max-length", "10"), ("x-message-ttl", "1")][..],
+            ),
             (QueueKind::Foreign, false, &[("x-expires", "1000")][..]),
         ] {
-            assert_eq!(Queue::new(kind, quorum, arguments).codes(), Vec::<&str>::new(), "{kind:?}");
+            assert_eq!(
+                Queue::new(kind, quorum, arguments).codes(),
+                Vec::<&str>::new(),
+                "{kind:?}"
+            );
         }
     }
 
@@ -338,19 +378,48 @@ mod tests {
         use QueueKind::{DeadLetter, Delivery, Foreign};
         for (kind, quorum, arguments, code) in [
             (Delivery, false, &[("x-expires", "5000")][..], "expires_on_delivery"),
-            (Delivery, false, &[("x-message-ttl", "5000")][..], "message_ttl_on_delivery"),
+            (
+                Delivery,
+                false,
+                &[("x-message-ttl", "5000")][..],
+                "message_ttl_on_delivery",
+            ),
             (Delivery, false, &[("x-max-priority", "5")][..], "priority"),
-            (Delivery, true, &[LIMIT, ("x-delayed-retry-type", "all")][..], "delayed_retry"),
+            (
+                Delivery,
+                true,
+                &[LIMIT, ("x-delayed-retry-type", "all")][..],
+                "delayed_retry",
+            ),
             (Delivery, true, &[][..], "delivery_limit_absent"),
-            (Delivery, true, &[("x-delivery-limit", "20")][..], "delivery_limit_small"),
+            (
+                Delivery,
+                true,
+                &[("x-delivery-limit", "20")][..],
+                "delivery_limit_small",
+            ),
             (Foreign, true, &[][..], "delivery_limit_absent"),
             (Foreign, true, &[("x-delivery-limit", "3")][..], "delivery_limit_small"),
             (Foreign, false, &[("x-max-length", "10")][..], "drops_head"),
-            (DeadLetter, false, &[("x-message-ttl", "5000")][..], "dead_letter_lifetime"),
+            (
+                DeadLetter,
+                false,
+                &[("x-message-ttl", "5000")][..],
+                "dead_letter_lifetime",
+            ),
             (DeadLetter, false, &[("x-expires", "5000")][..], "dead_letter_lifetime"),
-            (Delivery, false, &[("x-consumer-timeout", "30000")][..], "consumer_timeout"),
+            (
+                Delivery,
+                false,
+                &[("x-consumer-timeout", "30000")][..],
+                "consumer_timeout",
+            ),
         ] {
-            assert_eq!(Queue::new(kind, quorum, arguments).codes(), [code], "{kind:?} {arguments:?}");
+            assert_eq!(
+                Queue::new(kind, quorum, arguments).codes(),
+                [code],
+                "{kind:?} {arguments:?}"
+            );
         }
     }
 
@@ -367,7 +436,9 @@ mod tests {
         let mut bound = |kind: &str, keys: &[&str]| {
             let keys = keys.iter().map(|key| (*key).to_owned()).collect();
             let kind = kind.to_owned();
-            queue.exchanges.insert("dlx".to_owned(), DeadExchange::Routes { kind, keys });
+            queue
+                .exchanges
+                .insert("dlx".to_owned(), DeadExchange::Routes { kind, keys });
             queue.codes()
         };
         assert_eq!(bound("direct", &[]), ["dead_letter_unroutable"]);

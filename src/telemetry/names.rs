@@ -190,7 +190,10 @@ pub const METRICS: &[Metric] = &[
         QUEUES_PURGED,
         "Queues purged, by what became of their messages: saved, dropped, none.",
     ),
-    gauge(JANITOR_SHARE, "Share of the time that the janitor spends listing, 0 to 1."),
+    gauge(
+        JANITOR_SHARE,
+        "Share of the time that the janitor spends listing, 0 to 1.",
+    ),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

@@ -216,7 +216,11 @@ impl ExpiringInput {
     pub fn purge_order(&self) -> Result<ExpiringOrder, Problem> {
         let queues = self.queues();
         Ok(ExpiringOrder::Purge {
-            which: if queues.is_empty() { Which::Expired } else { named(queues)? },
+            which: if queues.is_empty() {
+                Which::Expired
+            } else {
+                named(queues)?
+            },
             keep: if self.drop { Keep::Dropped } else { Keep::Saved },
         })
     }
@@ -243,7 +247,10 @@ impl ExpiringInput {
 /// These queues.
 pub fn named(names: Vec<String>) -> Result<Which, Problem> {
     if names.is_empty() {
-        return Err(Problem::field("queues", "queues is empty: name at least one".to_owned()));
+        return Err(Problem::field(
+            "queues",
+            "queues is empty: name at least one".to_owned(),
+        ));
     }
     let queues: Result<Vec<QueueName>, Problem> = names.iter().map(|name| input::queue(name)).collect();
     Ok(Which::Queues(queues?))

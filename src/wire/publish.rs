@@ -119,7 +119,10 @@ fn read<'a, T: Deserialize<'a>>(field: &'static str, raw: Option<&'a RawValue>) 
 }
 
 /// A body and, where it is other JSON than a string, its type.
-pub(super) fn body(body: Option<&RawValue>, base64: Option<&RawValue>) -> Result<(Bytes, Option<&'static str>), Problem> {
+pub(super) fn body(
+    body: Option<&RawValue>,
+    base64: Option<&RawValue>,
+) -> Result<(Bytes, Option<&'static str>), Problem> {
     match (body, base64) {
         (Some(_), Some(_)) => Err(Problem::field(
             "body_base64",

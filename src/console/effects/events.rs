@@ -45,9 +45,12 @@ pub(super) async fn groups(
     let EventAnswer::Groups(found) = question(engine, EventQuestion::Groups(query)).await? else {
         return Err(unexpected());
     };
-    let progress = found
-        .more
-        .then(|| format!("the newest {} were looked at; what a group opens is searched in all", found.looked));
+    let progress = found.more.then(|| {
+        format!(
+            "the newest {} were looked at; what a group opens is searched in all",
+            found.looked
+        )
+    });
     let rows = group_rows(found).into_iter().map(Arc::new).collect();
     Ok(Batch {
         progress,

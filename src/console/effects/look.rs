@@ -43,7 +43,11 @@ pub(super) async fn up(link: Option<Link>, query: DetailQuery, now: Timestamp) -
         },
         Subject::Letter(id) => of_letter(engine, id, now).await,
         Subject::Event(id) => DetailAnswer {
-            about: Some(events::event(engine, id).await.map(|event| About::Event(Box::new(event)))),
+            about: Some(
+                events::event(engine, id)
+                    .await
+                    .map(|event| About::Event(Box::new(event))),
+            ),
             ..DetailAnswer::nothing(Subject::Event(id), now)
         },
         Subject::EventType(name) => DetailAnswer {

@@ -96,9 +96,11 @@ impl Row for GroupRow {
         Column::new("what", "Why", fill(20, 3), 0, |row| text(Some(&row.what))),
         Column::new("next", "Next due", Fixed(11), 1, |row: &Self| time(row.next_due)).time(),
         Column::new("oldest", "Oldest", Fixed(11), 2, |row: &Self| time(row.oldest)).time(),
-        Column::new("failed", "Last failed", Fixed(11), 1, |row: &Self| time(row.last_failed_at))
-            .time()
-            .greatest_first(),
+        Column::new("failed", "Last failed", Fixed(11), 1, |row: &Self| {
+            time(row.last_failed_at)
+        })
+        .time()
+        .greatest_first(),
     ];
     const FIELDS: &'static [Field] = EVENT_FIELDS;
     const SEARCHED: &'static [&'static str] = &["reference", "reason"];
@@ -131,7 +133,9 @@ impl Row for Event {
         Column::new("reference", "Reference", fill(18, 3), 0, |row| {
             text(Some(row.reference.as_str()))
         }),
-        Column::new("type", "Type", fill(12, 1), 3, |row| text(Some(row.event_type.as_str()))),
+        Column::new("type", "Type", fill(12, 1), 3, |row| {
+            text(Some(row.event_type.as_str()))
+        }),
         Column::new("attempts", "Tried", Fixed(6), 2, |row: &Self| {
             count(Some(row.attempts.into()))
         })
@@ -139,10 +143,7 @@ impl Row for Event {
         Column::new("reason", "Reason", fill(18, 4), 1, |row| text(row.reason.as_deref())),
         Column::new("age", "Pushed", Fixed(11), 4, |row: &Self| time(Some(row.created_at))).time(),
         Column::new("merged", "Merged", Fixed(7), 5, |row: &Self| count(Some(row.merged))).count(),
-        Column::new("id", "Id", Fixed(10), 6, |row: &Self| {
-            count(u64::try_from(row.id).ok())
-        })
-        .count(),
+        Column::new("id", "Id", Fixed(10), 6, |row: &Self| count(u64::try_from(row.id).ok())).count(),
     ];
     const FIELDS: &'static [Field] = EVENT_FIELDS;
     const SEARCHED: &'static [&'static str] = &["reference", "reason"];

@@ -42,7 +42,9 @@ impl Row for ExpiringQueue {
             count(row.idle.map(|idle| idle.as_secs()))
         })
         .time(),
-        Column::new("expires_at", "Goes at (UTC)", Fixed(19), 5, |row: &Self| time(row.expires_at)),
+        Column::new("expires_at", "Goes at (UTC)", Fixed(19), 5, |row: &Self| {
+            time(row.expires_at)
+        }),
         Column::new("kind", "Kind", Fixed(12), 4, |row| text(Some(row.kind.as_str()))),
     ];
     const FIELDS: &'static [Field] = FIELDS;

@@ -103,13 +103,19 @@ fn selected(state: &State, action: ActionId) -> Result<(Scope, Vec<EventSelectio
         (None, _) => {
             let types = pointed(&view.types.table, kind);
             let note = "only what is dead; what waits is not touched";
-            (types.iter().map(dead_of).map(EventSelection::Filter).collect(), Some(note))
+            (
+                types.iter().map(dead_of).map(EventSelection::Filter).collect(),
+                Some(note),
+            )
         }
         (Some(_), None) => {
             let groups = pointed(&view.groups.table, kind);
             let of_row = |group: &Option<String>| view.expression(group.as_deref().map(group_filter));
             let note = "everything of it, also beyond what was looked at";
-            (groups.iter().map(of_row).map(EventSelection::Filter).collect(), Some(note))
+            (
+                groups.iter().map(of_row).map(EventSelection::Filter).collect(),
+                Some(note),
+            )
         }
         (Some(_), Some(_)) => (vec![EventSelection::Ids(ids(&view.events.table, kind)?)], None),
     };
@@ -271,7 +277,10 @@ pub(super) fn open_form(state: &mut State, new: bool) -> Vec<Effect> {
     let Ok(found) = open_detail(state) else {
         return Vec::new();
     };
-    let subscriptions = state.details.last().is_some_and(|detail| detail.tab == DetailTab::Subscriptions);
+    let subscriptions = state
+        .details
+        .last()
+        .is_some_and(|detail| detail.tab == DetailTab::Subscriptions);
     let selected = state.details.last().and_then(|detail| detail.selected_subscription());
     let form = match selected {
         _ if new => DocumentForm::subscription(&found.record.name, None),

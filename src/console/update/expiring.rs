@@ -83,7 +83,11 @@ pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<()
     }
     if action == ActionId::PurgeExpired {
         let over = state.expiring.table.rows.iter().any(|row| row.over);
-        return if over { Ok(()) } else { Err("no queue is older than it should be".into()) };
+        return if over {
+            Ok(())
+        } else {
+            Err("no queue is older than it should be".into())
+        };
     }
     match state.expiring.table.selected_row() {
         _ if marked => Ok(()),

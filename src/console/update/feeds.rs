@@ -145,11 +145,6 @@ fn grow(state: &mut State) {
         View::Dead => state.dead_letters.grow(),
         View::Events => state.events.events.grow(),
         View::Expiring => state.saves.grow(),
-        View::Overview
-        | View::Queues
-        | View::Endpoints
-        | View::Retries
-        | View::Policies
-        | View::Log => {}
+        View::Overview | View::Queues | View::Endpoints | View::Retries | View::Policies | View::Log => {}
     }
 }

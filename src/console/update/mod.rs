@@ -169,7 +169,11 @@ fn engine_event(state: &mut State, event: engine::Event) {
         } => {
             let lost = messages.unwrap_or(0);
             if lost > 0 {
-                let text = format!("{} is gone ({}) with {lost} messages", say::name(queue.as_str()), how.as_str());
+                let text = format!(
+                    "{} is gone ({}) with {lost} messages",
+                    say::name(queue.as_str()),
+                    how.as_str()
+                );
                 say::happened(state, Tone::Warning, &text);
             }
         }

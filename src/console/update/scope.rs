@@ -195,10 +195,7 @@ fn kind(state: &State, action: ActionId) -> ScopeKind {
 
 fn note(action: ActionId, first: Option<&Pointed<'_>>) -> Option<&'static str> {
     let redelivers = matches!(action, ActionId::Redeliver | ActionId::RedeliverShown);
-    let through_queue = matches!(
-        first,
-        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_))
-    );
+    let through_queue = matches!(first, Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_)));
     (redelivers && through_queue).then_some("acts on the endpoint: all queues of the URL go on")
 }
 
@@ -314,7 +311,8 @@ pub(in crate::console) fn policy(state: &State) -> Result<PolicyScope, Reason> {
         Some(Pointed::Subject(Subject::Policy(scope))) => scope.clone(),
         Some(Pointed::Endpoint(row)) => of_url(&row.endpoint.url),
         Some(Pointed::Subject(Subject::Endpoint(url))) => of_url(url),
-        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_)) | None => {
+        Some(Pointed::Queue(_) | Pointed::Opened(..) | Pointed::Retry(_) | Pointed::Run(_) | Pointed::Subject(_))
+        | None => {
             return Err("nothing is selected".into());
         }
     };
@@ -338,9 +336,7 @@ fn set_policy(row: Pointed<'_>) -> Result<PolicyScope, Reason> {
         | Pointed::Endpoint(_)
         | Pointed::Retry(_)
         | Pointed::Run(_)
-        | Pointed::Subject(_) => {
-            Err("this is no policy".into())
-        }
+        | Pointed::Subject(_) => Err("this is no policy".into()),
     }
 }
 
@@ -371,9 +367,7 @@ fn run(row: Pointed<'_>, wish: RunWish) -> Result<String, Reason> {
         | Pointed::Endpoint(_)
         | Pointed::Retry(_)
         | Pointed::Policy(_)
-        | Pointed::Subject(_) => {
-            Err("this is no run".into())
-        }
+        | Pointed::Subject(_) => Err("this is no run".into()),
     }
 }
 
@@ -403,11 +397,7 @@ fn stuck(row: Pointed<'_>) -> Result<(), Reason> {
             None | Some(QueueState::Delivering | QueueState::Empty | QueueState::Ended | QueueState::RateLimited)
         ),
         Pointed::Endpoint(row) => row.endpoint.state == EndpointState::Available,
-        Pointed::Opened(..)
-        | Pointed::Retry(_)
-        | Pointed::Policy(_)
-        | Pointed::Run(_)
-        | Pointed::Subject(_) => false,
+        Pointed::Opened(..) | Pointed::Retry(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => false,
     };
     if moves { Err("it is not stuck".into()) } else { Ok(()) }
 }

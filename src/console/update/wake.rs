@@ -33,7 +33,8 @@ impl State {
         let (feed, live_for) = (self.feed(), self.live_for());
         feed.is_none_or(|feed| {
             let at = feed.answered.as_ref().map(|(_, at)| *at);
-            feed.problem.is_none() && at.is_none_or(|at| self.now.since(at) < live_for + feed.took + feed.pause(self.refresh))
+            feed.problem.is_none()
+                && at.is_none_or(|at| self.now.since(at) < live_for + feed.took + feed.pause(self.refresh))
         })
     }
 
@@ -96,7 +97,9 @@ impl State {
             }),
             View::Endpoints => !self.endpoints.order.is_empty(),
             View::Retries => !self.retries.order.is_empty(),
-            View::Dead | View::Policies | View::Runs | View::Events | View::Expiring => self.list().is_some_and(|list| !list.is_empty()),
+            View::Dead | View::Policies | View::Runs | View::Events | View::Expiring => {
+                self.list().is_some_and(|list| !list.is_empty())
+            }
             View::Audit => !self.is_fed(),
             View::Log => false,
         }

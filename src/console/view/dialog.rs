@@ -227,10 +227,7 @@ fn how_much(dialog: &Dialog, plans: &[Plan]) -> String {
         None => "an unknown number of messages".to_owned(),
     };
     let (one, many) = match dialog.action {
-        ActionId::EditPolicy
-        | ActionId::UnsetPolicy
-        | ActionId::RestorePolicy
-        | ActionId::EditLetter => {
+        ActionId::EditPolicy | ActionId::UnsetPolicy | ActionId::RestorePolicy | ActionId::EditLetter => {
             ("line", "lines")
         }
         _ => ("target", "targets"),
@@ -267,7 +264,8 @@ fn changes(dialog: &Dialog) -> Option<Vec<PlanLine>> {
     for line in plans.iter().flat_map(|plan| &plan.lines) {
         let (before, after) = (object(&line.now)?, object(&line.effect)?);
         let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-        let written = |value: Option<&serde_json::Value>| value.map_or_else(|| "not set".to_owned(), ToString::to_string);
+        let written =
+            |value: Option<&serde_json::Value>| value.map_or_else(|| "not set".to_owned(), ToString::to_string);
         let differ = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
         changes.extend(differ.map(|key| PlanLine {
             target: key.clone(),

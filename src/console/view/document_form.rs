@@ -56,7 +56,9 @@ fn title(of: &DocumentOf) -> String {
     match of {
         DocumentOf::Metadata(name) => format!("metadata of {}", name.as_str()),
         DocumentOf::Subscription(name, None) => format!("a new subscription of {}", name.as_str()),
-        DocumentOf::Subscription(name, Some(url)) => format!("subscription of {} to {}", name.as_str(), words::url(url)),
+        DocumentOf::Subscription(name, Some(url)) => {
+            format!("subscription of {} to {}", name.as_str(), words::url(url))
+        }
     }
 }
 

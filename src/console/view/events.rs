@@ -61,7 +61,9 @@ fn crumbs(canvas: &mut Canvas<'_>, area: Rect, choice: &TypeChoice, group: Optio
     let of_group = group.map_or_else(
         || "why its events are there".to_owned(),
         |group| {
-            let state = group.state.map_or_else(String::new, |state| format!("{}: ", state.as_str()));
+            let state = group
+                .state
+                .map_or_else(String::new, |state| format!("{}: ", state.as_str()));
             format!("{state}{}", show(&group.what, OUTSIDE_MAX))
         },
     );
@@ -155,7 +157,8 @@ fn number(number: u64, role: Role) -> Cell<'static> {
 
 impl Listed for TypeRow {
     const MANY: &'static str = "event types";
-    const WHEN_NONE: &'static str = "`redrive event push` and intake queues make events; a type is made by its first event.";
+    const WHEN_NONE: &'static str =
+        "`redrive event push` and intake queues make events; a type is made by its first event.";
     const SAID_BY: &'static str = "";
 
     fn cell(&self, column: &'static str, now: Timestamp) -> Cell<'_> {

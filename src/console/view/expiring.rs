@@ -127,10 +127,7 @@ impl Listed for SaveRecord {
             "until" if self.state == SaveState::Restored => Cell::new(words::NONE, Role::TextMuted),
             "until" => Cell::new(until(now, self.until), Role::Warning),
             "cause" => Cell::new(self.cause.as_str(), Role::TextMuted),
-            "bytes" => Cell::new(
-                size(usize::try_from(self.bytes).unwrap_or(usize::MAX)),
-                Role::TextMuted,
-            ),
+            "bytes" => Cell::new(size(usize::try_from(self.bytes).unwrap_or(usize::MAX)), Role::TextMuted),
             "actor" => Cell::new(&*self.actor, Role::Text),
             "reason" => Cell::or_none(self.reason.as_deref(), Role::Info),
             _ => Cell::new("", Role::Text),
@@ -184,7 +181,11 @@ fn bar(queue: &ExpiringQueue, now: Timestamp) -> String {
     let eighths = (left * BAR * 8).div_ceil(whole);
     let part = |cell: u128| {
         let here = eighths.saturating_sub(cell * 8).min(8);
-        usize::try_from(here).ok().and_then(|here| EIGHTHS.get(here)).copied().unwrap_or(' ')
+        usize::try_from(here)
+            .ok()
+            .and_then(|here| EIGHTHS.get(here))
+            .copied()
+            .unwrap_or(' ')
     };
     (0..BAR).map(part).collect()
 }

@@ -286,7 +286,11 @@ fn tab_texts(state: &State, columns: usize) -> Vec<String> {
         texts(View::short_title, badge, ""),
         texts(View::short_title, alarm, ""),
         texts(|view| view.title().get(..3).unwrap_or_default(), alarm, ""),
-        texts(|view| view.title().get(..3).unwrap_or_default(), |_, _| String::new(), ""),
+        texts(
+            |view| view.title().get(..3).unwrap_or_default(),
+            |_, _| String::new(),
+            "",
+        ),
     ];
     let fits = |texts: &Vec<String>| texts.iter().map(|text| width(text)).sum::<usize>() <= columns;
     let only_the_one_in_front = || {
@@ -315,7 +319,10 @@ fn key_of(state: &State, view: View) -> String {
         View::Events => ActionId::Events,
         View::Expiring => ActionId::Expiring,
     };
-    state.keymap.label(action).map_or_else(String::new, |key| format!("{key} "))
+    state
+        .keymap
+        .label(action)
+        .map_or_else(String::new, |key| format!("{key} "))
 }
 
 /// How many need a look.
@@ -324,13 +331,9 @@ fn alarm(state: &State, view: View) -> String {
     match view {
         View::Endpoints => badge.find('▼').map_or_else(String::new, |at| badge[at..].to_owned()),
         View::Dead | View::Events | View::Expiring => badge.trim_start().to_owned(),
-        View::Overview
-        | View::Queues
-        | View::Retries
-        | View::Policies
-        | View::Runs
-        | View::Audit
-        | View::Log => String::new(),
+        View::Overview | View::Queues | View::Retries | View::Policies | View::Runs | View::Audit | View::Log => {
+            String::new()
+        }
     }
 }
 

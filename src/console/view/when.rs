@@ -9,8 +9,8 @@
 
 use ratatui::layout::{Position, Rect};
 
-use super::super::when_form::{self, WhenForm};
 use super::super::theme::Role;
+use super::super::when_form::{self, WhenForm};
 use super::canvas::{Canvas, behind, cells, row};
 use super::dialog::{boxed, centred};
 use super::words::{date, until};

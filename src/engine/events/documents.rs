@@ -9,7 +9,10 @@ use crate::engine::EngineError;
 /// # Errors
 /// The field that is wrong.
 pub fn check_metadata(event_type: &EventType, document: &str) -> Result<Metadata, EngineError> {
-    Ok(Metadata::from_value(&from_json(&json("metadata", document)?), event_type)?)
+    Ok(Metadata::from_value(
+        &from_json(&json("metadata", document)?),
+        event_type,
+    )?)
 }
 
 /// Whether these can be the options of a subscription.
@@ -17,7 +20,9 @@ pub fn check_metadata(event_type: &EventType, document: &str) -> Result<Metadata
 /// # Errors
 /// The field that is wrong.
 pub fn check_options(document: &str) -> Result<SubscriptionOptions, EngineError> {
-    Ok(SubscriptionOptions::from_value(&from_json(&json("options", document)?))?)
+    Ok(SubscriptionOptions::from_value(&from_json(&json(
+        "options", document,
+    )?))?)
 }
 
 fn json(field: &str, document: &str) -> Result<serde_json::Value, EngineError> {

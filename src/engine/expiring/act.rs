@@ -75,10 +75,7 @@ impl Inner {
 }
 
 /// What failed for one queue is told with it; what fails for all is an error.
-pub(super) fn failed(
-    queue: &crate::domain::id::QueueName,
-    error: EngineError,
-) -> Result<ExpiringOutcome, EngineError> {
+pub(super) fn failed(queue: &crate::domain::id::QueueName, error: EngineError) -> Result<ExpiringOutcome, EngineError> {
     if error.is_unreachable() {
         return Err(error);
     }

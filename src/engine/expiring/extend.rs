@@ -66,7 +66,11 @@ impl Inner {
         let mut others = self.broker.policies().await?;
         others.retain(|policy| policy.name != name);
         let others = compiled(&others);
-        let queue_type = if record.quorum { QueueType::Quorum } else { QueueType::Classic };
+        let queue_type = if record.quorum {
+            QueueType::Quorum
+        } else {
+            QueueType::Classic
+        };
         let in_force = others
             .in_force(queue.as_str(), queue_type)
             .find(|policy| !policy.operator);

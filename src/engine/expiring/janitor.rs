@@ -49,7 +49,9 @@ impl Inner {
             let began = self.clock.uptime();
             match self.sweep_lifetimes(me, rest, &mut signals).await {
                 Ok(Some(swept)) => {
-                    let least = swept.shortest.map_or(REST_MAX, |shortest| (shortest / 10).clamp(REST_MIN, REST_MAX));
+                    let least = swept
+                        .shortest
+                        .map_or(REST_MAX, |shortest| (shortest / 10).clamp(REST_MIN, REST_MAX));
                     rest = least.max(swept.listing * 9);
                     let whole = self.clock.uptime().saturating_sub(began).saturating_add(rest);
                     let share = swept.listing.as_secs_f64() / whole.as_secs_f64().max(f64::EPSILON);
@@ -136,7 +138,11 @@ impl Inner {
         self.tidy_up(&policies).await?;
         Ok(Some(Swept {
             listing,
-            shortest: records.iter().filter_map(|one| one.lifetime_ms).min().map(Duration::from_millis),
+            shortest: records
+                .iter()
+                .filter_map(|one| one.lifetime_ms)
+                .min()
+                .map(Duration::from_millis),
         }))
     }
 
@@ -297,7 +303,10 @@ mod tests {
         assert!(!is_due(&record(115, 1), now, rest), "there is time");
         let long = Duration::from_secs(300);
         assert!(is_due(&record(129, 1), now, long));
-        assert!(!is_due(&record(131, 1), now, long), "the first half of its life is nobody's");
+        assert!(
+            !is_due(&record(131, 1), now, long),
+            "the first half of its life is nobody's"
+        );
         let used = LifetimeRecord {
             consumers: Some(1),
             ..record(101, 1)

@@ -29,8 +29,8 @@ use crate::domain::expiry::{self, Extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
-pub use crate::store::{SaveCause, SaveRecord, SaveState};
 use crate::store::{LifetimeQuery, LifetimeRecord, SOON, SaveQuery};
+pub use crate::store::{SaveCause, SaveRecord, SaveState};
 
 /// The key of a lifetime, as a policy has it.
 pub(super) const EXPIRES: &str = "expires";
@@ -142,7 +142,11 @@ impl Inner {
     /// Queues with a lifetime and leftovers. Where they are many, as the janitor saw them last.
     pub(super) async fn expiring(&self, query: &ExpiringQuery) -> Result<ExpiringPage, EngineError> {
         let offset = super::answers::offset_of(query.cursor.as_deref())?;
-        let limit = if query.limit == 0 { QUEUES_MAX } else { query.limit.min(QUEUES_MAX) };
+        let limit = if query.limit == 0 {
+            QUEUES_MAX
+        } else {
+            query.limit.min(QUEUES_MAX)
+        };
         if let Some(page) = self.expiring_swept(offset, limit).await? {
             return Ok(page);
         }
@@ -230,7 +234,12 @@ impl Inner {
         };
         let policies = compiled(&self.broker.policies().await?);
         let before = self.store.lifetime_get(queue).await?;
-        Ok(Some(facts::record(listed, &policies, before.as_ref(), self.tells_exactly())))
+        Ok(Some(facts::record(
+            listed,
+            &policies,
+            before.as_ref(),
+            self.tells_exactly(),
+        )))
     }
 
     /// Whether the broker's idle time is the one that lifetimes count from.

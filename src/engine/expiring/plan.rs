@@ -48,7 +48,10 @@ impl Inner {
         refuse_if_none(&lines, planned.len())?;
         let mut plan = draft(ExpiringOrder::Save(Which::Planned(planned)), lines, &records);
         plan.title = titled("save", &plan, "queue");
-        plan.warnings.push("whoever consumes such a queue later does not find them there: `expiring restore` puts them back".to_owned());
+        plan.warnings.push(
+            "whoever consumes such a queue later does not find them there: `expiring restore` puts them back"
+                .to_owned(),
+        );
         Ok(plan)
     }
 
@@ -130,7 +133,8 @@ impl Inner {
         let mut plan = draft(order, lines, &[]);
         plan.messages = Some(messages);
         plan.title = format!("restore {messages} messages ({bytes} bytes) of {} saves", saves.len());
-        plan.warnings.push("a crash in the middle puts up to a window of 500 back twice".to_owned());
+        plan.warnings
+            .push("a crash in the middle puts up to a window of 500 back twice".to_owned());
         Ok(plan)
     }
 

@@ -157,7 +157,13 @@ impl Inner {
             outcome.result = ExpiringResult::Left(format!("it got a consumer or a message meanwhile{saved}"));
             return Ok(outcome);
         }
-        let kept = if outcome.save.is_some() { "saved" } else if outcome.messages > 0 { "dropped" } else { "none" };
+        let kept = if outcome.save.is_some() {
+            "saved"
+        } else if outcome.messages > 0 {
+            "dropped"
+        } else {
+            "none"
+        };
         metrics::counter!(names::QUEUES_PURGED, "messages" => kept).increment(1);
         tracing::info!(queue = ?queue.name, messages = outcome.messages, save = ?outcome.save, "a queue is purged");
         Ok(outcome)

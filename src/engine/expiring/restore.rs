@@ -75,7 +75,10 @@ impl Inner {
         let target = to.unwrap_or(&record.queue);
         if self.broker.queue_detail(target).await?.is_none() {
             if to.is_some() {
-                return Ok(ExpiringOutcome::left(&record.queue, format!("there is no queue {:?}", target.as_str())));
+                return Ok(ExpiringOutcome::left(
+                    &record.queue,
+                    format!("there is no queue {:?}", target.as_str()),
+                ));
             }
             self.broker.declare_again(target, &arguments(&record.arguments)).await?;
         }
@@ -136,7 +139,9 @@ impl Inner {
         }
         let dropped: Vec<u64> = done.iter().map(|(place, _)| *place).collect();
         if !self.store.saved_drop(save, me, &dropped).await? {
-            return Ok(Some("this process was taken for dead: run the command again".to_owned()));
+            return Ok(Some(
+                "this process was taken for dead: run the command again".to_owned(),
+            ));
         }
         outcome.messages += done.len() as u64;
         outcome.bytes += done.iter().map(|(_, bytes)| bytes).sum::<u64>();

@@ -252,11 +252,7 @@ impl Inner {
 }
 
 /// The next messages, as many as are kept at once, and why there are no more.
-async fn window(
-    walk: &mut dyn Walk,
-    first: u64,
-    want: usize,
-) -> (Vec<(DeliveryTag, SavedMessage)>, Option<String>) {
+async fn window(walk: &mut dyn Walk, first: u64, want: usize) -> (Vec<(DeliveryTag, SavedMessage)>, Option<String>) {
     let (mut window, mut bytes) = (Vec::new(), 0);
     while window.len() < want && bytes < WINDOW_BYTES {
         let walked = match walk.next(want - window.len()).await {
@@ -301,7 +297,10 @@ fn equal(seen: &[Option<Vec<u8>>], kept: &[(u64, Option<Vec<u8>>)]) -> usize {
         let expected = &kept[from..];
         let alike = expected.len() > 1 && expected.windows(2).all(|two| two[0].1 == two[1].1);
         let same = seen.len() >= expected.len()
-            && expected.iter().zip(seen).all(|((_, kept), seen)| kept.is_some() && kept == seen);
+            && expected
+                .iter()
+                .zip(seen)
+                .all(|((_, kept), seen)| kept.is_some() && kept == seen);
         if same && !alike {
             return expected.len();
         }

@@ -83,7 +83,11 @@ const LIFETIMES: &str = concat!(
     lifetime_order!(),
     " LIMIT $1 OFFSET $2"
 );
-const LIFETIME: &str = concat!("SELECT ", lifetime_columns!(), " FROM redrive.lifetimes WHERE name = $1");
+const LIFETIME: &str = concat!(
+    "SELECT ",
+    lifetime_columns!(),
+    " FROM redrive.lifetimes WHERE name = $1"
+);
 const LIFETIME_FORGET: &str = concat!(
     "DELETE FROM redrive.lifetimes WHERE name = $1 RETURNING ",
     lifetime_columns!()
@@ -202,17 +206,14 @@ impl Saves for PostgresStore {
 
     async fn saved_drop(&self, save: &str, owner: IncarnationId, places: &[u64]) -> Result<bool, StoreError> {
         let places: Vec<i64> = places.iter().copied().map(stored).collect();
-        self.transaction(
-            "forgetting saved messages",
-            async |connection: &mut PgConnection, _| {
-                let held = sqlx::query(HOLDS).bind(save).bind(owner.0);
-                if held.fetch_optional(&mut *connection).await?.is_none() {
-                    return Ok(false);
-                }
-                sqlx::query(DROP).bind(save).bind(places).execute(connection).await?;
-                Ok(true)
-            },
-        )
+        self.transaction("forgetting saved messages", async |connection: &mut PgConnection, _| {
+            let held = sqlx::query(HOLDS).bind(save).bind(owner.0);
+            if held.fetch_optional(&mut *connection).await?.is_none() {
+                return Ok(false);
+            }
+            sqlx::query(DROP).bind(save).bind(places).execute(connection).await?;
+            Ok(true)
+        })
         .await
     }
 
@@ -373,7 +374,12 @@ async fn keep(
         .bind(messages.iter().map(|one| one.message.as_slice()).collect::<Vec<_>>())
         .bind(messages.iter().map(|one| stored(one.bytes)).collect::<Vec<_>>())
         .bind(messages.iter().map(|one| storable(&one.exchange)).collect::<Vec<_>>())
-        .bind(messages.iter().map(|one| storable(&one.routing_key)).collect::<Vec<_>>());
+        .bind(
+            messages
+                .iter()
+                .map(|one| storable(&one.routing_key))
+                .collect::<Vec<_>>(),
+        );
     query.execute(connection).await?;
     Ok(true)
 }

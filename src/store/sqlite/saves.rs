@@ -188,7 +188,11 @@ impl Saves for SqliteStore {
             .bind(save)
             .bind(after.map_or(-1, stored))
             .bind(i64::from(limit));
-        read("reading saved messages", query.fetch_all(self.readers()).await, saved_message)
+        read(
+            "reading saved messages",
+            query.fetch_all(self.readers()).await,
+            saved_message,
+        )
     }
 
     async fn saved_last(&self, save: &str) -> Result<Vec<SavedMessage>, StoreError> {
@@ -291,7 +295,10 @@ impl Lifetimes for SqliteStore {
     }
 
     async fn lifetime_get(&self, queue: &QueueName) -> Result<Option<LifetimeRecord>, StoreError> {
-        let rows = sqlx::query(LIFETIME).bind(queue.as_str()).fetch_all(self.readers()).await;
+        let rows = sqlx::query(LIFETIME)
+            .bind(queue.as_str())
+            .fetch_all(self.readers())
+            .await;
         Ok(read("reading a lifetime", rows, lifetime_record)?.pop())
     }
 
@@ -311,7 +318,10 @@ impl Lifetimes for SqliteStore {
 }
 
 fn listing(which: &str) -> String {
-    format!(concat!("SELECT ", save_columns!(), ", {} FROM saves s {}"), LEFT_COUNT, which)
+    format!(
+        concat!("SELECT ", save_columns!(), ", {} FROM saves s {}"),
+        LEFT_COUNT, which
+    )
 }
 
 fn read<T>(

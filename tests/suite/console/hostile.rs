@@ -220,7 +220,9 @@ fn fed_lists(text: &str) -> Vec<Player> {
         event().keys("Tab"),
         event().keys("Tab Tab"),
         reasons().keys("Down X").planned(vec![events::cancel_plan(text)]),
-        types().keys("Down i").answered(|subject| events::type_detail(subject, text)),
+        types()
+            .keys("Down i")
+            .answered(|subject| events::type_detail(subject, text)),
         types()
             .keys("Down i Tab")
             .answered(|subject| events::type_detail(subject, text)),

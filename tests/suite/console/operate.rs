@@ -55,7 +55,8 @@ async fn accept_by_typing(pty: &Pty, word: &str) {
     })
     .await;
     pty.key(word);
-    pty.until("the word to be right", |screen| screen.contains("[ Enter  ")).await;
+    pty.until("the word to be right", |screen| screen.contains("[ Enter  "))
+        .await;
     pty.key("\r");
     pty.hides("[ Enter  ").await;
 }
@@ -78,8 +79,10 @@ async fn dead_letters_are_found_in_their_group_and_redriven_by_keys() {
     let mut daemon = scene.installation.daemon().await;
     let pty = console(&scene.installation, &[]).await;
     pty.key("5");
-    pty.until("the group", |screen| screen.contains("rejected") && screen.contains("25"))
-        .await;
+    pty.until("the group", |screen| {
+        screen.contains("rejected") && screen.contains("25")
+    })
+    .await;
     ask(&pty, "R").await;
     assert!(pty.screen().contains("redrive 25 dead letters"), "{}", pty.screen());
     accept_by_typing(&pty, "25").await;
@@ -115,8 +118,10 @@ async fn a_dead_letter_is_mended_in_the_editor_and_sent_back() {
     pty.key("\r");
     pty.shows("redriven, it goes back to").await;
     ask(&pty, "E").await;
-    pty.until("what is sent instead", |screen| screen.contains("4711") && screen.contains('→'))
-        .await;
+    pty.until("what is sent instead", |screen| {
+        screen.contains("4711") && screen.contains('→')
+    })
+    .await;
     accept(&pty).await;
     pty.shows("edited").await;
     ask(&pty, "R").await;
@@ -153,7 +158,10 @@ async fn a_policy_is_written_in_its_form_shown_and_saved_by_keys() {
     pty.key("\r");
     confirmation(&pty).await;
     let screen = pty.screen();
-    assert!(screen.contains("attempts in") && screen.contains("version 1"), "{screen}");
+    assert!(
+        screen.contains("attempts in") && screen.contains("version 1"),
+        "{screen}"
+    );
     accept(&pty).await;
     pty.shows("saved the policy of").await;
     pty.key("6");
@@ -175,7 +183,10 @@ async fn a_policy_is_written_in_its_form_shown_and_saved_by_keys() {
 async fn with_failing_handler() -> (Scene, std::path::PathBuf) {
     let mut scene = Scene::postgres().await;
     let mended = scene.installation.path("mended");
-    let script = format!("test -e {} || {{ echo 'no such employee' >&2; exit 1; }}", mended.display());
+    let script = format!(
+        "test -e {} || {{ echo 'no such employee' >&2; exit 1; }}",
+        mended.display()
+    );
     scene.installation.append(&format!(
         "\n[[handler]]\ntype = \"hr\"\ncommand = {}\n",
         json!(["/bin/sh", "-c", script])
@@ -189,7 +200,14 @@ async fn dead_events_are_found_by_their_reason_and_given_back_by_keys() {
     let (scene, mended) = with_failing_handler().await;
     let metadata = scene.installation.path("metadata.json");
     fs::write(&metadata, r#"{"_cutoff":1}"#).unwrap();
-    let set = ["event-type", "set", "hr", "--metadata", metadata.to_str().unwrap(), "--yes"];
+    let set = [
+        "event-type",
+        "set",
+        "hr",
+        "--metadata",
+        metadata.to_str().unwrap(),
+        "--yes",
+    ];
     scene.installation.run(&set).await.expect_code(0);
     let mut daemon = scene.installation.daemon().await;
     for reference in ["employee-1", "employee-2", "employee-3"] {
@@ -198,12 +216,16 @@ async fn dead_events_are_found_by_their_reason_and_given_back_by_keys() {
     }
     let pty = console(&scene.installation, &[]).await;
     pty.key("0");
-    pty.until("three dead events", |screen| screen.contains("3 events") && screen.contains("3 dead"))
-        .await;
+    pty.until("three dead events", |screen| {
+        screen.contains("3 events") && screen.contains("3 dead")
+    })
+    .await;
     pty.key("\x1b[B");
-    pty.until("the type to be selected", |screen| screen.contains("hr: 3 events")).await;
+    pty.until("the type to be selected", |screen| screen.contains("hr: 3 events"))
+        .await;
     pty.key("\r");
-    pty.until("why they are dead", |screen| screen.contains("no such employee")).await;
+    pty.until("why they are dead", |screen| screen.contains("no such employee"))
+        .await;
     fs::write(&mended, "").unwrap();
     pty.key("\x1b[B");
     pty.shows("3 events dead").await;
@@ -216,7 +238,8 @@ async fn dead_events_are_found_by_their_reason_and_given_back_by_keys() {
     })
     .await;
     pty.key("\x1b");
-    pty.until("nothing to be left", |screen| screen.contains("hr: 0 events")).await;
+    pty.until("nothing to be left", |screen| screen.contains("hr: 0 events"))
+        .await;
     leave(pty).await;
     assert_eq!(daemon.stop().await, Some(0));
 }
@@ -235,12 +258,15 @@ async fn an_event_is_dated_anew_and_another_one_cancelled_by_keys() {
     pty.key("\r");
     pty.shows("everything").await;
     pty.key("\r");
-    pty.until("both events", |screen| screen.contains("first") && screen.contains("second"))
-        .await;
+    pty.until("both events", |screen| {
+        screen.contains("first") && screen.contains("second")
+    })
+    .await;
     pty.key("/");
     pty.shows("keep the filter").await;
     pty.paste("reference = first");
-    pty.until("the filter", |screen| screen.contains("reference = first")).await;
+    pty.until("the filter", |screen| screen.contains("reference = first"))
+        .await;
     pty.key("\r");
     pty.hides("second").await;
     pty.key("T");
@@ -321,7 +347,11 @@ async fn what_is_lost_next_is_counted_listed_first_saved_and_restored_by_keys() 
     let mut scene = Scene::sqlite().await;
     scene.installation.set("console", "refresh_s", 1);
     let vhost = &scene.vhost;
-    for (name, millis, messages) in [("reports.soon", 600_000, 2), ("reports.late", 7_200_000, 1), ("reports.empty", 300_000, 0)] {
+    for (name, millis, messages) in [
+        ("reports.soon", 600_000, 2),
+        ("reports.late", 7_200_000, 1),
+        ("reports.empty", 300_000, 0),
+    ] {
         let path = format!("/api/queues/{}/{name}", vhost.name);
         let declared = json!({"durable": true, "arguments": {"x-expires": millis}});
         vhost.manage("PUT", &path, Some(&declared)).await;
@@ -335,7 +365,10 @@ async fn what_is_lost_next_is_counted_listed_first_saved_and_restored_by_keys() 
         }
     }
     let pty = console(&scene.installation, &[]).await;
-    pty.until("what is lost within the hour", |screen| screen.contains("2 messages of 1 queue lost within the hour")).await;
+    pty.until("what is lost within the hour", |screen| {
+        screen.contains("2 messages of 1 queue lost within the hour")
+    })
+    .await;
     pty.key("-");
     pty.until("the queues, what is lost first in front", |screen| {
         let place = |name: &str| screen.find(name);

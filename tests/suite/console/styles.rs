@@ -91,7 +91,14 @@ fn queues_that_go_are_styled_as_they_were_in_every_class_of_theme() {
 #[test]
 fn without_colour_the_selected_row_is_inverse_and_no_cell_has_a_colour() {
     let theme = Theme::default().without_colour();
-    for name in ["queues", "endpoints", "retries", "queue_attempts", "event_types", "expiring"] {
+    for name in [
+        "queues",
+        "endpoints",
+        "retries",
+        "queue_attempts",
+        "event_types",
+        "expiring",
+    ] {
         let buffer = scene(name).sized(80, 24).paint(&theme);
         let mut inverse = 0;
         for y in 0..24 {

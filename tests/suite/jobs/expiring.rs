@@ -13,7 +13,12 @@ use crate::support::daemon::Installation;
 use crate::support::wait::wait_until;
 
 async fn expiring(stage: &Stage) -> Vec<ExpiringQueue> {
-    match stage.engine.query(Query::Expiring(ExpiringQuery::default())).await.unwrap() {
+    match stage
+        .engine
+        .query(Query::Expiring(ExpiringQuery::default()))
+        .await
+        .unwrap()
+    {
         Answer::Expiring(page) => page.items,
         other => panic!("{other:?}"),
     }

@@ -21,11 +21,13 @@ use redrive::store::{
     EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
     EventTypeRecord, EventTypes, Events, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen,
     Guarded, HandledEvent, HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind,
-    KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation,
-    NewItem, NewPause, NewPolicy, NewRun, NewSave, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged,
-    PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped,
-    Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError,
-    StoreHandle, Subscription, Success, Tally, TypePut, WaitingHead, WaitingQuery,
+    KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep,
+    NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun, NewSave,
+    NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, ProbeNext,
+    ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped, Records, RescuedMessage, RunBounds,
+    RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow,
+    SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, Subscription, Success, Tally, TypePut,
+    WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;

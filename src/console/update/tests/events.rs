@@ -16,7 +16,9 @@ use crate::console::{Effect, Event};
 use crate::domain::event::{self, EventState, EventType, Reference, Subtype};
 use crate::domain::policy::{PolicySource, RetryPolicy};
 use crate::domain::time::Timestamp;
-use crate::engine::events::{EventCommand, EventSelection, EventTypeRecord, EventsDone, Subscription, SubscriptionChoice};
+use crate::engine::events::{
+    EventCommand, EventSelection, EventTypeRecord, EventsDone, Subscription, SubscriptionChoice,
+};
 use crate::engine::policies::PolicyView;
 use crate::engine::query::PolicyScope;
 use crate::engine::{Access, Command, Danger, Done, Plan};
@@ -195,9 +197,17 @@ fn a_type_gets_only_its_dead_events_back() {
         [EventCommand::Retry(EventSelection::Filter(dead))]
     );
     stage.play("Esc Down R");
-    assert!(stage.toasts().iter().any(|toast| toast.contains("none of them is dead")));
+    assert!(
+        stage
+            .toasts()
+            .iter()
+            .any(|toast| toast.contains("none of them is dead"))
+    );
     stage.play("X T A");
-    assert!(matches!(stage.state.mode, Mode::Browse), "nothing else is done to a whole type");
+    assert!(
+        matches!(stage.state.mode, Mode::Browse),
+        "nothing else is done to a whole type"
+    );
 }
 
 #[test]
@@ -246,7 +256,13 @@ fn what_is_cancelled_asks_for_its_number() {
         panic!("a confirmation is open");
     };
     let word = "1".to_owned();
-    assert_eq!(dialog.friction, Friction::Type { what: "number of events", word });
+    assert_eq!(
+        dialog.friction,
+        Friction::Type {
+            what: "number of events",
+            word
+        }
+    );
     let effects = stage.play("+500 '1 Enter");
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Execute { .. })));
 }
@@ -259,15 +275,25 @@ fn a_due_time_is_asked_for_and_what_is_no_time_is_refused() {
     stage.fed("Down Enter");
     stage.play("T 'soon Enter");
     assert!(matches!(stage.state.mode, Mode::When(_)));
-    assert!(stage.toasts().iter().any(|toast| toast.contains("10m")), "{:?}", stage.toasts());
+    assert!(
+        stage.toasts().iter().any(|toast| toast.contains("10m")),
+        "{:?}",
+        stage.toasts()
+    );
     stage.play("Backspace Backspace Backspace Backspace '10m");
     let commands = stage.asked_of_events("Enter");
     let [EventCommand::Reschedule(EventSelection::Ids(ids), at)] = commands.as_slice() else {
         panic!("{commands:?}");
     };
-    assert_eq!((ids.as_slice(), *at), ([3].as_slice(), stage.now.plus(Duration::from_mins(10))));
+    assert_eq!(
+        (ids.as_slice(), *at),
+        ([3].as_slice(), stage.now.plus(Duration::from_mins(10)))
+    );
     stage.play("Esc");
-    assert!(matches!(stage.state.mode, Mode::When(_)), "cancelled, the time can be changed");
+    assert!(
+        matches!(stage.state.mode, Mode::When(_)),
+        "cancelled, the time can be changed"
+    );
 }
 
 #[test]
@@ -302,9 +328,15 @@ fn metadata_is_written_in_a_form_that_keeps_what_it_does_not_know() {
     let document: serde_json::Value = serde_json::from_str(document).unwrap();
     assert_eq!(event_type.as_str(), "hr");
     assert_eq!((&document["_cutoff"], &document["owner"]), (&12.into(), &"ana".into()));
-    assert!(document["_retry_policy"].is_null(), "the policy that is saved counts, and none is");
+    assert!(
+        document["_retry_policy"].is_null(),
+        "the policy that is saved counts, and none is"
+    );
     stage.play("Esc");
-    assert!(matches!(stage.state.mode, Mode::Document(_)), "cancelled, it can be written on");
+    assert!(
+        matches!(stage.state.mode, Mode::Document(_)),
+        "cancelled, it can be written on"
+    );
 }
 
 #[test]
@@ -312,7 +344,11 @@ fn metadata_that_is_wrong_is_not_planned() {
     let mut stage = open_type();
     let effects = stage.play("E 'x Enter");
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Plan { .. })));
-    assert!(stage.toasts().iter().any(|toast| toast.contains("_cutoff")), "{:?}", stage.toasts());
+    assert!(
+        stage.toasts().iter().any(|toast| toast.contains("_cutoff")),
+        "{:?}",
+        stage.toasts()
+    );
 }
 
 #[test]
@@ -339,7 +375,10 @@ fn a_subscription_is_made_changed_and_ended() {
         panic!("{commands:?}");
     };
     assert_eq!(url.as_str(), "https://two.example/");
-    assert!(options.contains("x-team") && options.contains("_retry_policy"), "{options}");
+    assert!(
+        options.contains("x-team") && options.contains("_retry_policy"),
+        "{options}"
+    );
 }
 
 #[test]
@@ -349,7 +388,10 @@ fn the_policy_of_a_type_and_of_a_subscription_have_the_form_of_policies() {
     let Mode::Policy(form) = &stage.state.mode else {
         panic!("the form is open");
     };
-    assert_eq!((form.scope.event_type.as_deref(), form.scope.url.is_none()), (Some("hr"), true));
+    assert_eq!(
+        (form.scope.event_type.as_deref(), form.scope.url.is_none()),
+        (Some("hr"), true)
+    );
     stage.play("Esc Tab P");
     let Mode::Policy(form) = &stage.state.mode else {
         panic!("the form is open");
@@ -365,7 +407,11 @@ fn read_only_refuses_every_action_on_events_with_the_reason() {
     let effects = stage.play("R A T X E P N D");
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Plan { .. })));
     assert!(matches!(stage.state.mode, Mode::Browse));
-    assert!(stage.toasts().iter().all(|toast| toast.contains("read-only")), "{:?}", stage.toasts());
+    assert!(
+        stage.toasts().iter().all(|toast| toast.contains("read-only")),
+        "{:?}",
+        stage.toasts()
+    );
 }
 
 #[test]
@@ -385,18 +431,27 @@ fn an_event_is_read_with_its_payload() {
         [EventCommand::Retry(EventSelection::Ids(vec![3]))]
     );
     stage.play("Esc i");
-    assert_eq!(stage.state.details.last().unwrap().subject, Subject::EventType(event_type("hr")));
+    assert_eq!(
+        stage.state.details.last().unwrap().subject,
+        Subject::EventType(event_type("hr"))
+    );
 }
 
 #[test]
 fn another_question_lets_the_one_before_be_asked_again() {
     let mut stage = stage(incident());
     let effects = stage.play("0");
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::Feed(FeedQuery::EventTypes))));
+    assert!(
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Feed(FeedQuery::EventTypes)))
+    );
     stage.play("7");
     let effects = stage.play("0");
     assert!(
-        effects.iter().any(|effect| matches!(effect, Effect::Feed(FeedQuery::EventTypes))),
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Feed(FeedQuery::EventTypes))),
         "the first one is answered no more"
     );
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Stage;
 use super::fixture::{START, incident, queue_name, stage, stage_with};
-use crate::console::event::Event;
 use crate::console::Effect;
-use crate::console::state::Mode;
+use crate::console::event::Event;
 use crate::console::feed::{Batch, Fed, FedRows, FeedQuery};
+use crate::console::state::Mode;
 use crate::console::update::expiring::{LostSoon, lost_soon};
 use crate::domain::expiry::Extends;
 use crate::domain::queue::QueueKind;
@@ -101,7 +101,11 @@ fn the_hour_that_comes_is_counted_without_what_is_empty_or_used() {
         queues: 1,
         first_at: at(900),
     };
-    assert_eq!(lost_soon(&stage.state), Some(later), "what is gone is not lost any more");
+    assert_eq!(
+        lost_soon(&stage.state),
+        Some(later),
+        "what is gone is not lost any more"
+    );
 }
 
 pub(super) fn saves() -> Vec<SaveRecord> {
@@ -155,10 +159,21 @@ fn the_selected_queue_is_saved_extended_or_purged_softly() {
 fn what_cannot_be_done_with_a_queue_is_said_and_left_out_of_the_marked() {
     let mut stage = shown();
     stage.play("G V");
-    assert!(stage.toasts().iter().any(|toast| toast.contains("somebody consumes it")), "{:?}", stage.toasts());
+    assert!(
+        stage
+            .toasts()
+            .iter()
+            .any(|toast| toast.contains("somebody consumes it")),
+        "{:?}",
+        stage.toasts()
+    );
     stage.play("k V A R");
     for why in ["nothing is in it", "no queue is older", "w shows what was saved"] {
-        assert!(stage.toasts().iter().any(|toast| toast.contains(why)), "{why}: {:?}", stage.toasts());
+        assert!(
+            stage.toasts().iter().any(|toast| toast.contains(why)),
+            "{why}: {:?}",
+            stage.toasts()
+        );
     }
     assert_eq!(
         asked_of(&mut stage, "g * V"),
@@ -174,9 +189,13 @@ fn what_cannot_be_done_with_a_queue_is_said_and_left_out_of_the_marked() {
 fn what_was_saved_is_listed_beside_the_queues_and_restored_from_there() {
     let mut stage = shown();
     let effects = stage.play("w");
-    let asked = effects.iter().any(|effect| matches!(effect, Effect::Feed(FeedQuery::Saves { .. })));
+    let asked = effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::Feed(FeedQuery::Saves { .. })));
     assert!(asked, "{effects:?}");
-    let query = FeedQuery::Saves { limit: crate::console::feed::PAGE };
+    let query = FeedQuery::Saves {
+        limit: crate::console::feed::PAGE,
+    };
     stage.event(Event::Fed(super::feeds::fed(query, stage.now, true)));
     let restore = ExpiringOrder::Restore {
         saves: vec!["s2".to_owned()],
@@ -185,7 +204,11 @@ fn what_was_saved_is_listed_beside_the_queues_and_restored_from_there() {
     assert_eq!(asked_of(&mut stage, "R"), restore);
     stage.play("Esc Down R V");
     for why in ["restored already", "this is what was saved"] {
-        assert!(stage.toasts().iter().any(|toast| toast.contains(why)), "{why}: {:?}", stage.toasts());
+        assert!(
+            stage.toasts().iter().any(|toast| toast.contains(why)),
+            "{why}: {:?}",
+            stage.toasts()
+        );
     }
     stage.play("Esc");
     assert!(!stage.state.shows_saves);
@@ -196,5 +219,9 @@ fn read_only_refuses_every_action_on_expiring_queues() {
     let mut stage = stage_with(Access::ReadOnly, incident());
     let effects = stage.play("- V E X A R");
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Plan { .. })));
-    assert!(stage.toasts().iter().all(|toast| toast.contains("read-only")), "{:?}", stage.toasts());
+    assert!(
+        stage.toasts().iter().all(|toast| toast.contains("read-only")),
+        "{:?}",
+        stage.toasts()
+    );
 }

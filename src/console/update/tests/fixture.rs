@@ -197,7 +197,11 @@ pub(super) fn plan(command: &Command) -> Plan {
         }
         Command::Events(EventCommand::Cancel(_) | EventCommand::Retry(_)) => vec!["an event".to_owned()],
         Command::Expiring(order) => order.queues().iter().map(|queue| queue.as_str().to_owned()).collect(),
-        Command::Events(_) | Command::Run(_) | Command::ChangeRun { .. } | Command::EditDead { .. } | Command::Policy(_) => Vec::new(),
+        Command::Events(_)
+        | Command::Run(_)
+        | Command::ChangeRun { .. }
+        | Command::EditDead { .. }
+        | Command::Policy(_) => Vec::new(),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => vec![url.redacted()],
         other => panic!("the console does not ask for {other:?}"),
     };

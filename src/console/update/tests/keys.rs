@@ -20,7 +20,7 @@ fn what_is_not_possible_says_why() {
         ("2 v", "mark range: nothing is marked yet"),
         (
             "1 s",
-            "sort is for: queues, endpoints, retries, dead letters, policies, runs, audit",
+            "sort is for: queues, endpoints, retries, dead letters, policies, runs, audit, events, expiring",
         ),
         ("2 b", "messages: open a queue first"),
     ] {

@@ -118,7 +118,12 @@ fn known(canvas: &Canvas<'_>, event: &Event) -> Vec<Fact> {
     if event.claim_count > 0 {
         facts.push(Fact::new("claims", count(event.claim_count.into())));
     }
-    let claims = event.claim_history.as_deref().unwrap_or_default().lines().take(CLAIMS_MAX);
+    let claims = event
+        .claim_history
+        .as_deref()
+        .unwrap_or_default()
+        .lines()
+        .take(CLAIMS_MAX);
     facts.extend(claims.map(|line| Fact::new("claim", line)));
     if let Some(properties) = &event.properties {
         facts.push(Fact::new("came as", properties.clone()));
@@ -172,7 +177,10 @@ pub(super) fn handled(canvas: &Canvas<'_>, one: &HandledEvent) -> Fact {
         0 => String::new(),
         attempts => format!(" after {}", plural(attempts.into(), "failure", "failures")),
     };
-    let reason = one.reason.as_deref().map_or_else(String::new, |reason| format!(" · {reason}"));
+    let reason = one
+        .reason
+        .as_deref()
+        .map_or_else(String::new, |reason| format!(" · {reason}"));
     let text = format!(
         "✓ {}{failures} {}{reason}",
         one.reference.as_str(),

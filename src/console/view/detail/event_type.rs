@@ -57,7 +57,11 @@ fn metadata(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDe
     lines.push(("retry policy of its notifications".to_owned(), policy, Role::Text));
     let written = |at| format!("{} ({} UTC)", ago(canvas.now, at), date(at));
     lines.push(("first seen".to_owned(), written(record.created_at), Role::TextMuted));
-    lines.push(("metadata written".to_owned(), written(record.updated_at), Role::TextMuted));
+    lines.push((
+        "metadata written".to_owned(),
+        written(record.updated_at),
+        Role::TextMuted,
+    ));
     let mut line = 0;
     for (key, value, role) in lines.iter().skip(detail.scroll) {
         let place = row(area, line);
@@ -129,7 +133,11 @@ fn options(one: &Subscription) -> String {
         (_, value) => format!("{key} {value}"),
     };
     let texts: Vec<String> = entries(&one.options).into_iter().map(text).collect();
-    if texts.is_empty() { NONE.to_owned() } else { texts.join(" · ") }
+    if texts.is_empty() {
+        NONE.to_owned()
+    } else {
+        texts.join(" · ")
+    }
 }
 
 fn history(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDetail) {
