@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use ratatui::buffer::{Buffer, Cell};
-use ratatui::style::{Color, Modifier};
+use ratatui::style::Modifier;
 use unicode_width::UnicodeWidthStr;
+
+use super::theme::written;
 
 /// A cell in pixels.
 const WIDTH: f32 = 8.4;
@@ -12,6 +14,9 @@ const HEIGHT: f32 = 17.0;
 /// From the top of a line to the foot of its letters.
 const BASE: f32 = 13.0;
 const MARGIN: f32 = 10.0;
+/// The terminal's own, which a picture has to make up.
+const BLACK: &str = "#000000";
+const INK: &str = "#d5dbe5";
 
 /// The lines of a screen; the second half of a wide character is no character.
 #[must_use]
@@ -37,7 +42,7 @@ pub fn svg(buffer: &Buffer, title: &str) -> String {
     let area = buffer.area;
     let (width, height) = (x(area.width) + MARGIN, y(area.height) + MARGIN);
     let corner = buffer.cell((0, area.height.saturating_sub(1)));
-    let ground = colour(corner.map_or(Color::Reset, |cell| cell.bg), "#000000");
+    let ground = corner.map_or_else(|| BLACK.to_owned(), |cell| written(cell.bg, BLACK));
     let title = escaped(title);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"{title}\">\n\
@@ -96,7 +101,7 @@ fn runs(buffer: &Buffer, line: u16) -> Vec<Run> {
 
 impl Run {
     fn colours(&self) -> (String, String) {
-        let (fg, bg) = (colour(self.cell.fg, "#d5dbe5"), colour(self.cell.bg, "#000000"));
+        let (fg, bg) = (written(self.cell.fg, INK), written(self.cell.bg, BLACK));
         if self.cell.modifier.contains(Modifier::REVERSED) {
             (bg, fg)
         } else {
@@ -152,50 +157,4 @@ fn cells(symbol: &str) -> u16 {
 fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;")
-}
-
-/// Names and numbers as most terminals show them.
-fn colour(colour: Color, otherwise: &str) -> String {
-    let named = match colour {
-        Color::Rgb(red, green, blue) => return format!("#{red:02x}{green:02x}{blue:02x}"),
-        Color::Indexed(index) => return indexed(index),
-        Color::Reset => return otherwise.to_owned(),
-        Color::Black => 0,
-        Color::Red => 1,
-        Color::Green => 2,
-        Color::Yellow => 3,
-        Color::Blue => 4,
-        Color::Magenta => 5,
-        Color::Cyan => 6,
-        Color::Gray => 7,
-        Color::DarkGray => 8,
-        Color::LightRed => 9,
-        Color::LightGreen => 10,
-        Color::LightYellow => 11,
-        Color::LightBlue => 12,
-        Color::LightMagenta => 13,
-        Color::LightCyan => 14,
-        Color::White => 15,
-    };
-    indexed(named)
-}
-
-fn indexed(index: u8) -> String {
-    const NAMED: [&str; 16] = [
-        "#000000", "#cd3131", "#0dbc79", "#e5e510", "#2472c8", "#bc3fbc", "#11a8cd", "#e5e5e5", "#666666", "#f14c4c",
-        "#23d18b", "#f5f543", "#3b8eea", "#d670d6", "#29b8db", "#ffffff",
-    ];
-    const LEVELS: [u8; 6] = [0, 95, 135, 175, 215, 255];
-    match (NAMED.get(usize::from(index)), index) {
-        (Some(named), _) => (*named).to_owned(),
-        (None, 232..) => {
-            let gray = 8 + 10 * (index - 232);
-            format!("#{gray:02x}{gray:02x}{gray:02x}")
-        }
-        (None, _) => {
-            let level = |place: u8| LEVELS.get(usize::from(place % 6)).copied().unwrap_or_default();
-            let cube = index - 16;
-            format!("#{:02x}{:02x}{:02x}", level(cube / 36), level(cube / 6), level(cube))
-        }
-    }
 }

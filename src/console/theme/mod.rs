@@ -12,11 +12,13 @@ mod role;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod written;
 
 pub use depth::{Choice, Depth, choose, has_light_ground};
 pub use error::ThemeError;
 pub use role::Role;
 pub use sources::{FILE_BYTES_MAX, Sources};
+pub use written::written;
 
 use ratatui::style::{Color, Modifier, Style};
 

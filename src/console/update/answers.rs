@@ -146,6 +146,11 @@ fn of_rows(task: &Task) -> Option<String> {
     events
         .map(|verb| changed_events(verb, &task.report))
         .or_else(|| verb(&of_queues).map(|verb| changed_queues(verb, &task.report)))
+        .or_else(|| {
+            let emptied = task.report.purged.as_ref().filter(|_| task.action == ActionId::Purge);
+            let (queue, messages) = emptied?;
+            Some(format!("purged {queue}: {} removed", counted(*messages, "message")))
+        })
 }
 
 /// Events that were changed, and those that were not.
@@ -189,14 +194,6 @@ fn sentence(task: &Task) -> (Tone, String) {
     let many = u64::try_from(well).unwrap_or(u64::MAX);
     let last = report.last.as_deref().filter(|_| well == 1);
     let named = |what: &str| last.map_or_else(|| counted(many, what), str::to_owned);
-    if task.action == ActionId::Purge
-        && let Some((queue, messages)) = &report.purged
-    {
-        return (
-            Tone::Good,
-            format!("purged {queue}: {} removed", counted(*messages, "message")),
-        );
-    }
     let changed = [
         (ActionId::Pause, "paused", "queue"),
         (ActionId::Resume, "resumed", "queue"),

@@ -195,7 +195,7 @@ fn export(state: &State, rest: &str) -> Result<Vec<Effect>, String> {
             (Arc::new(One(record)), detail.subject.kind())
         }
         None => match state.list() {
-            Some(list) => (list.records(state.now), state.view.short_title()),
+            Some(list) => (list.records(state.now), state.view.title()),
             None => return Err(crate::console::action::no_list(state.view).into_owned()),
         },
     };
@@ -217,7 +217,7 @@ fn path(state: &State, file: Option<&str>, what: &str, suffix: &str) -> PathBuf 
         Some(file) => PathBuf::from(file),
         None => PathBuf::from(format!(
             "redrive-{}-{}.{suffix}",
-            what.to_lowercase(),
+            what.to_lowercase().replace(' ', "-"),
             compact(state.now)
         )),
     }

@@ -207,11 +207,8 @@ fn task_bar(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         return;
     }
     canvas.clear(area, Role::Toast);
-    let number = View::ALL
-        .iter()
-        .position(|view| *view == View::Runs)
-        .map_or(0, |place| place + 1);
-    let key = format!(" {number} shows them ");
+    let key = state.keymap.label(ActionId::Runs).unwrap_or_default();
+    let key = format!(" {key} shows them ");
     let mut rest = Rect {
         width: area.width.saturating_sub(cells(width(&key))),
         ..area

@@ -20,7 +20,7 @@ fn what_is_not_possible_says_why() {
         ("2 v", "mark range: nothing is marked yet"),
         (
             "1 s",
-            "sort is for: queues, endpoints, retries, dead letters, policies, runs, audit",
+            "sort is for: queues, endpoints, retries, dead letters, policies, runs, audit, events, expiring",
         ),
         ("2 b", "messages: open a queue first"),
     ] {
@@ -84,15 +84,15 @@ fn pasted_text_is_never_keys() {
 #[test]
 fn a_sequence_is_one_action_and_is_forgotten_when_it_breaks_or_takes_too_long() {
     let keys = BTreeMap::from([
-        ("refresh".to_owned(), "w r".to_owned()),
+        ("refresh".to_owned(), "a r".to_owned()),
         ("freeze".to_owned(), String::new()),
     ]);
     let keymap = Keymap::from_config(&keys).unwrap();
     let mut stage = stage(incident());
     stage.state.keymap = Arc::new(keymap);
-    assert!(matches!(stage.play("w r").as_slice(), [Effect::Refresh]));
-    assert!(stage.play("w z r").is_empty());
-    assert!(stage.play("w +6000 r").is_empty());
+    assert!(matches!(stage.play("a r").as_slice(), [Effect::Refresh]));
+    assert!(stage.play("a z r").is_empty());
+    assert!(stage.play("a +6000 r").is_empty());
 }
 
 #[test]
