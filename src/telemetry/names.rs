@@ -210,8 +210,10 @@ pub const METRICS: &[Metric] = &[
         "Queues purged, by what became of their messages: saved, dropped, none.",
     ),
     duration(JANITOR_DURATION, "How long the janitor listed queues in one sweep."),
-    INTAKE_MESSAGES,
-    "Messages of intake queues that were committed, by result: event, coalesced (with a later one of its batch), undecodable.",
+    counter(
+        INTAKE_MESSAGES,
+        "Messages of intake queues that were committed, by result: event, coalesced (with a later one of its batch), undecodable.",
+    ),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

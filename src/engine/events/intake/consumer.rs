@@ -179,7 +179,7 @@ impl Consumer {
             }
             match self.engine.store.events_push(batch).await {
                 Ok(PushOutcome::Pushed(pushed)) => {
-                    self.engine.note_pushed(&pushed);
+                    self.engine.note_pushed(&batch.events, &pushed);
                     return Ok(());
                 }
                 Ok(PushOutcome::Fenced) => return Err(Left::Fenced),
