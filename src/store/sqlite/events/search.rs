@@ -68,7 +68,7 @@ fn walked(search: &EventSearch, way: Way, among: i64) -> QueryBuilder<Sqlite> {
     way_of(&mut query, search, way);
     query
         .push(" ORDER BY id DESC LIMIT ")
-        .push_bind(AMONG)
+        .push_bind(among)
         .push(") WHERE true");
     conditions(&mut query, search);
     query
