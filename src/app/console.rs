@@ -42,7 +42,7 @@ pub(super) async fn run(config: Config, settings: ConsoleSettings) -> Result<Opt
         let failed = Arc::clone(&failed);
         move || open(Arc::clone(&config), Arc::clone(&failed))
     });
-    let result = console::run(connect, settings, CancellationToken::new()).await;
+    let result = Box::pin(console::run(connect, settings, CancellationToken::new())).await;
     let failed = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
     ended(result, failed)
 }

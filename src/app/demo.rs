@@ -52,7 +52,11 @@ pub(super) async fn show(settings: ConsoleSettings) -> Result<Exit, Failure> {
         .map_err(failure)?;
     let engine = demo.engine().clone();
     let connect = Connect::new(move || std::future::ready(Ok(engine.clone())));
-    let shown = super::console::ended(crate::console::run(connect, settings, demo.over()).await, None).map(drop);
+    let shown = super::console::ended(
+        Box::pin(crate::console::run(connect, settings, demo.over())).await,
+        None,
+    )
+    .map(drop);
     let report = demo.stop().await.map_err(failure)?;
     shown?;
     let mut out = io::stdout();

@@ -45,18 +45,18 @@ pub(super) async fn run(session: &Session<'_>, command: &ExpiringCommand) -> Res
     let order = match command {
         ExpiringCommand::List { limit } => return list(session, *limit).await,
         ExpiringCommand::Saves(listed) => return saves(session, listed.limit).await,
-        ExpiringCommand::Save { queues } => ExpiringOrder::Save(expiring::named(queues.clone())?),
+        ExpiringCommand::Save { queues } => ExpiringOrder::Save(expiring::named(queues)?),
         ExpiringCommand::Purge { queues, drop } => ExpiringOrder::Purge {
             which: if queues.is_empty() {
                 Which::Expired
             } else {
-                expiring::named(queues.clone())?
+                expiring::named(queues)?
             },
             keep: if *drop { Keep::Dropped } else { Keep::Saved },
         },
         ExpiringCommand::Restore { saves, to } => expiring::restore(saves.clone(), to.as_deref())?,
         ExpiringCommand::Extend { queues, ttl } => ExpiringOrder::Extend {
-            which: expiring::named(queues.clone())?,
+            which: expiring::named(queues)?,
             lifetime: ttl.map(expiring::lifetime).transpose()?,
         },
     };

@@ -302,7 +302,15 @@ fn an_endpoint_a_token_or_an_event_setting_that_is_not_possible_is_told_what_is(
             "[events]\nbackoff_cap_s = 1",
             &["events.backoff_cap_s", "events.backoff_base_s", "225"],
         ),
-        ("[[consumer]]\nname = \"a\"", &["consumer[0].queue", "is missing"]),
+    ] {
+        check(text, parts);
+    }
+}
+
+#[test]
+fn an_intake_a_handler_or_a_number_of_operation_that_is_not_possible_is_told_what_is() {
+    for (text, parts) in [
+        ("[[consumer]]\nname = \"a\"", &["consumer[0].queue", "is missing"][..]),
         (
             "[[consumer]]\nname = \"a\"\nqueue = \"q\"\ntype = \"t\"\nreference = \"/a\"\npayload = \"/~2\"",
             &["consumer[0].payload", "JSON pointer"],

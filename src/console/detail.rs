@@ -142,13 +142,12 @@ impl DetailTab {
             Self::Attempts => "Attempts",
             Self::Messages => "Messages",
             Self::Schedule => "Schedule",
-            Self::History => "History",
+            Self::History | Self::Handled => "History",
             Self::Progress => "Progress",
             Self::Items => "Items",
             Self::Payload => "Payload",
             Self::Metadata => "Metadata",
             Self::Subscriptions => "Subscriptions",
-            Self::Handled => "History",
         }
     }
 }

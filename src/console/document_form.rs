@@ -157,10 +157,7 @@ impl DocumentForm {
 
     /// Reads what is written.
     pub fn check(&mut self) {
-        self.problem = match self.command() {
-            Ok(_) => None,
-            Err(problem) => Some(problem),
-        };
+        self.problem = self.command().err();
     }
 
     /// What saves it.

@@ -109,13 +109,12 @@ pub fn type_rows(counts: &[EventCount], types: &[EventTypeRecord]) -> Vec<TypeRo
     for count in counts {
         every.add(count);
         let choice = TypeChoice::One(count.event_type.clone());
-        match rows.iter_mut().find(|row| row.choice == choice) {
-            Some(row) => row.add(count),
-            None => {
-                let mut row = TypeRow::new(choice, "{}".to_owned());
-                row.add(count);
-                rows.push(row);
-            }
+        if let Some(row) = rows.iter_mut().find(|row| row.choice == choice) {
+            row.add(count);
+        } else {
+            let mut row = TypeRow::new(choice, "{}".to_owned());
+            row.add(count);
+            rows.push(row);
         }
     }
     if rows.is_empty() {

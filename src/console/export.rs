@@ -163,10 +163,10 @@ mod tests {
     use super::*;
 
     fn record(value: Value) -> Record {
-        match value {
-            Value::Object(record) => record,
-            other => panic!("{other}"),
-        }
+        let Value::Object(record) = value else {
+            panic!("{value}")
+        };
+        record
     }
 
     #[derive(Debug)]

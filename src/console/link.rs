@@ -2,6 +2,7 @@
 
 use super::detail::{Detail, DetailTab, Subject};
 use super::state::{State, View};
+use super::table::List;
 use crate::engine::query::PolicyScope;
 
 /// The command for what is in front; `None`: there is none.
@@ -25,15 +26,13 @@ pub fn command(state: &State) -> Option<String> {
 
 fn of_view(state: &State) -> Option<Vec<String>> {
     let list = state.list();
-    let filter = list
-        .map(|list| list.filter())
-        .and_then(|filter| filter.applied.as_ref());
+    let filter = list.map(List::filter).and_then(|filter| filter.applied.as_ref());
     let filter = || filter.map(|filter| vec!["--filter".to_owned(), filter.as_str().to_owned()]);
     let words = |text: &str| -> Vec<String> { text.split(' ').map(str::to_owned).collect() };
     Some(match state.view {
         View::Overview => words("endpoints --unavailable"),
         View::Queues => {
-            let sort = list.and_then(|list| list.sorted_by()).map(|(column, descending)| {
+            let sort = list.and_then(List::sorted_by).map(|(column, descending)| {
                 let sign = if descending { "-" } else { "" };
                 vec!["--sort".to_owned(), format!("{sign}{column}")]
             });

@@ -183,9 +183,9 @@ mod tests {
             by_operator: false,
             consumers: 0,
         };
-        let says = |living: &Living, wanted, word: &str| match extends(living, wanted) {
-            Extends::No(why) => assert!(why.contains(word), "{why}"),
-            other => panic!("{other:?}"),
+        let says = |living: &Living, wanted, word: &str| {
+            let found = extends(living, wanted);
+            assert!(matches!(&found, Extends::No(why) if why.contains(word)), "{found:?}");
         };
         assert_eq!(extends(&classic, None), Extends::Redeclare);
         says(&classic, seconds(90), "fixed when it was declared");

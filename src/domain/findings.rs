@@ -312,7 +312,7 @@ mod tests {
 
     struct Queue {
         kind: QueueKind,
-        queue_type: QueueType,
+        of_type: QueueType,
         arguments: Vec<(String, String)>,
         policies: Policies,
         exchanges: HashMap<String, DeadExchange>,
@@ -322,7 +322,7 @@ mod tests {
         fn new(kind: QueueKind, quorum: bool, arguments: &[(&str, &str)]) -> Self {
             Self {
                 kind,
-                queue_type: if quorum { QueueType::Quorum } else { QueueType::Classic },
+                of_type: if quorum { QueueType::Quorum } else { QueueType::Classic },
                 arguments: arguments
                     .iter()
                     .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
@@ -336,7 +336,7 @@ mod tests {
             let found = examine(&Examined {
                 declared: Declared {
                     name: "q",
-                    queue_type: self.queue_type,
+                    queue_type: self.of_type,
                     arguments: &self.arguments,
                 },
                 kind: self.kind,

@@ -39,10 +39,8 @@ pub(super) struct LastPreflight(Mutex<Option<(Duration, Arc<Preflight>)>>);
 impl Preflight {
     /// What will surprise about a queue.
     pub(super) fn findings(&self, kind: QueueKind, listed: &ListedQueue) -> Vec<Finding> {
-        let kind = match kind {
-            QueueKind::Foreign if self.targets.contains(listed.name.as_str()) => QueueKind::DeadLetter,
-            kind => kind,
-        };
+        let is_target = kind == QueueKind::Foreign && self.targets.contains(listed.name.as_str());
+        let kind = if is_target { QueueKind::DeadLetter } else { kind };
         examine(&Examined {
             declared: listed.declared(),
             kind,
@@ -78,7 +76,7 @@ impl Inner {
             Ok(good) => good,
             Err(old) => {
                 let read = self.read_preflight(std::slice::from_ref(listed)).await;
-                read.map(Arc::new).unwrap_or_else(|_| old.unwrap_or_default())
+                read.map_or_else(|_| old.unwrap_or_default(), Arc::new)
             }
         };
         preflight.findings(self.kind_of(&listed.name), listed)

@@ -209,7 +209,7 @@ pub struct ExpiringInput {
 impl ExpiringInput {
     /// The messages of queues into the store.
     pub fn save_order(&self) -> Result<ExpiringOrder, Problem> {
-        Ok(ExpiringOrder::Save(named(self.queues())?))
+        Ok(ExpiringOrder::Save(named(&self.queues())?))
     }
 
     /// Queues away: the expired ones, where none is named.
@@ -219,7 +219,7 @@ impl ExpiringInput {
             which: if queues.is_empty() {
                 Which::Expired
             } else {
-                named(queues)?
+                named(&queues)?
             },
             keep: if self.drop { Keep::Dropped } else { Keep::Saved },
         })
@@ -228,7 +228,7 @@ impl ExpiringInput {
     /// The time of queues anew.
     pub fn extend_order(&self) -> Result<ExpiringOrder, Problem> {
         Ok(ExpiringOrder::Extend {
-            which: named(self.queues())?,
+            which: named(&self.queues())?,
             lifetime: self.ttl_s.map(lifetime).transpose()?,
         })
     }
@@ -245,7 +245,7 @@ impl ExpiringInput {
 }
 
 /// These queues.
-pub fn named(names: Vec<String>) -> Result<Which, Problem> {
+pub fn named(names: &[String]) -> Result<Which, Problem> {
     if names.is_empty() {
         return Err(Problem::field(
             "queues",

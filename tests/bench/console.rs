@@ -508,6 +508,7 @@ pub async fn hold_rows() {
         access: Access::ReadOnly,
         name: "bench".to_owned(),
         reason: None,
+        window: false,
     };
     let mut executor = Executor::new(Arc::default(), actor, inputs.clone(), clock);
     let ends = stop.clone();

@@ -18,9 +18,12 @@ pub(super) fn write(job: &SaveJob) -> Result<String, String> {
         Content::Text(text) => text.clone(),
         Content::Records(records, form) => export::write(&**records, *form),
     };
-    create(job, text.as_bytes()).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => format!("{path} exists already"),
-        _ => format!("{path}: {}", show(&error.to_string(), SHOWN_MAX)),
+    create(job, text.as_bytes()).map_err(|error| {
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            format!("{path} exists already")
+        } else {
+            format!("{path}: {}", show(&error.to_string(), SHOWN_MAX))
+        }
     })?;
     Ok(path)
 }

@@ -97,7 +97,7 @@ pub async fn run(
     settings: ConsoleSettings,
     stop: CancellationToken,
 ) -> Result<Option<String>, ConsoleError> {
-    run_with_view(view, connect, settings, stop).await
+    Box::pin(run_with_view(view, connect, settings, stop)).await
 }
 
 /// [`run`] with another function that paints: for a test of what happens when that fails.

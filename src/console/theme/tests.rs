@@ -67,9 +67,11 @@ fn contrast(one: Color, other: Color) -> f64 {
             ((value + 0.055) / 1.055).powf(2.4)
         }
     };
-    let brightness = |colour| match colour {
-        Color::Rgb(r, g, b) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b),
-        other => panic!("{other} has no brightness of its own"),
+    let brightness = |colour| {
+        let Color::Rgb(r, g, b) = colour else {
+            panic!("{colour} has no brightness of its own")
+        };
+        0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b)
     };
     let (a, b) = (brightness(one), brightness(other));
     (a.max(b) + 0.05) / (a.min(b) + 0.05)
@@ -83,16 +85,11 @@ fn every_theme_of_its_own_colours_can_be_read_on_its_ground() {
         for role in Role::ALL.iter().copied() {
             let style = theme.style(role);
             let Some(ink) = style.fg else { continue };
-            let least = match role {
-                Role::Text
-                | Role::TextMuted
-                | Role::Title
-                | Role::Good
-                | Role::Warning
-                | Role::Bad
-                | Role::Critical => READABLE,
-                _ => SEEN,
-            };
+            let is_read = matches!(
+                role,
+                Role::Text | Role::TextMuted | Role::Title | Role::Good | Role::Warning | Role::Bad | Role::Critical
+            );
+            let least = if is_read { READABLE } else { SEEN };
             let found = contrast(ink, style.bg.unwrap_or(ground));
             assert!(found >= least, "{name}: {} has {found:.1}", role.name());
         }

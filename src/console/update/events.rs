@@ -253,18 +253,14 @@ pub(in crate::console) fn type_in_front(state: &State) -> Result<EventType, Reas
         let event = detail.event().map(|found| found.event.event_type.clone());
         return event.ok_or_else(|| "the type is open".into());
     }
-    match &state.events.choice {
-        Some(choice) => {
-            let of_row = state.events.events.table.selected_row();
-            let of_row = of_row.filter(|_| state.events.group.is_some());
-            let name = choice.one().or(of_row.map(|row| &row.event_type));
-            name.cloned().ok_or_else(every)
-        }
-        None => {
-            let row = state.events.types.table.selected_row().ok_or("nothing is selected")?;
-            row.choice.one().cloned().ok_or_else(every)
-        }
-    }
+    let Some(choice) = &state.events.choice else {
+        let row = state.events.types.table.selected_row().ok_or("nothing is selected")?;
+        return row.choice.one().cloned().ok_or_else(every);
+    };
+    let of_row = state.events.events.table.selected_row();
+    let of_row = of_row.filter(|_| state.events.group.is_some());
+    let name = choice.one().or(of_row.map(|row| &row.event_type));
+    name.cloned().ok_or_else(every)
 }
 
 /// The type that is open, once it was read.

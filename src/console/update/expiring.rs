@@ -144,7 +144,7 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
         return Ok(asked);
     }
     if action == ActionId::RestoreSaved {
-        let (scope, saves) = pointed(&state.saves.table, |row| restorable(row));
+        let (scope, saves) = pointed(&state.saves.table, restorable);
         let saves: Vec<String> = saves.into_iter().map(|row| row.id.clone()).collect();
         return asked(scope, ExpiringOrder::Restore { saves, to: None });
     }

@@ -203,11 +203,11 @@ fn choose(state: &mut State, press: Press) -> Vec<Effect> {
     }
     let typed = palette.input.value().to_owned();
     match chosen.choice {
-        Choice::Verb(_) => return complete(state),
-        Choice::Line(line) => return verbs::run(state, &line),
+        Choice::Verb(_) => complete(state),
+        Choice::Line(line) => verbs::run(state, &line),
         Choice::Action(action) => {
             leave(state, &typed);
-            return keys::try_action(state, action, press);
+            keys::try_action(state, action, press)
         }
         Choice::Open(subject) => {
             leave(state, &typed);

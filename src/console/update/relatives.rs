@@ -95,16 +95,17 @@ fn way(found: &Relatives, action: ActionId) -> Result<Way, Reason> {
             (None, None) => Err("neither its queue nor its endpoint is known".into()),
         },
         ActionId::RelatedDead => dead(found),
-        ActionId::RelatedPolicy => match &found.policy {
-            Some(scope) => Ok(Way::Open(Subject::Policy(scope.clone()), None)),
-            None => {
-                let scope = PolicyScope {
+        ActionId::RelatedPolicy => {
+            let scope = if let Some(scope) = &found.policy {
+                scope.clone()
+            } else {
+                PolicyScope {
                     event_type: None,
                     url: Some(url()?),
-                };
-                Ok(Way::Open(Subject::Policy(scope), None))
-            }
-        },
+                }
+            };
+            Ok(Way::Open(Subject::Policy(scope), None))
+        }
         ActionId::RelatedRun => match &found.run {
             Some(run) => Ok(Way::Open(Subject::Run(run.clone()), None)),
             None => Err("no run is named here".into()),

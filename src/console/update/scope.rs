@@ -251,10 +251,9 @@ fn target(action: ActionId, row: Pointed<'_>) -> Result<Target, Reason> {
 fn endpoint(row: Pointed<'_>) -> Result<Target, Reason> {
     let url = match row {
         Pointed::Queue(row) => row.url.as_deref(),
-        Pointed::Opened(_, url) => Some(url),
         Pointed::Endpoint(row) => Some(&row.endpoint.url),
         Pointed::Retry(retry) => retry.url.as_ref(),
-        Pointed::Subject(Subject::Endpoint(url)) => Some(url),
+        Pointed::Opened(_, url) | Pointed::Subject(Subject::Endpoint(url)) => Some(url),
         Pointed::Policy(_)
         | Pointed::Run(_)
         | Pointed::Subject(

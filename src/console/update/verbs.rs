@@ -64,7 +64,7 @@ fn taken(state: &State, verb: Verb) -> Vec<(String, String)> {
     match verb {
         Verb::Filter | Verb::ReadOnly => Vec::new(),
         Verb::Sort => {
-            let columns = state.list().map(|list| list.columns()).unwrap_or_default();
+            let columns = state.list().map(List::columns).unwrap_or_default();
             let both = |column: crate::console::table::ColumnInfo| {
                 [String::new(), "-".to_owned()].map(|sign| (format!("{sign}{}", column.name), column.title.to_owned()))
             };

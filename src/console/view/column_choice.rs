@@ -19,7 +19,10 @@ const WIDTH: u16 = 34;
 
 /// Paints the choice on the right of the body.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, chosen: usize) {
-    let columns = state.list().map(|list| list.columns()).unwrap_or_default();
+    let columns = state
+        .list()
+        .map(crate::console::table::List::columns)
+        .unwrap_or_default();
     let width = WIDTH.min(area.width);
     let outer = Rect {
         x: area.right() - width,

@@ -25,9 +25,12 @@ pub(super) fn place<R>(columns: &[Column<R>], choice: &ColumnChoice, width: u16,
     let shown: Vec<usize> = choice.shown().collect();
     // Where somebody chose an order, that says what goes first where there is little room.
     let place_of = |index: usize| shown.iter().position(|other| *other == index).unwrap_or(0);
-    let rank = |index: usize| match choice.is_chosen() {
-        true => u8::try_from(place_of(index)).unwrap_or(u8::MAX),
-        false => rank(columns, index),
+    let rank = |index: usize| {
+        if choice.is_chosen() {
+            u8::try_from(place_of(index)).unwrap_or(u8::MAX)
+        } else {
+            rank(columns, index)
+        }
     };
     let mut movable = 0;
     let mut candidates: Vec<usize> = Vec::with_capacity(columns.len());

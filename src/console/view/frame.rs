@@ -244,11 +244,10 @@ fn one_run(run: &RunView) -> String {
         0 => String::new(),
         failed => format!(", {} failed", count(failed)),
     };
-    let what = match record.state {
-        RunState::Running | RunState::Planned => {
-            run.eta.map_or_else(String::new, |eta| format!(", {} left", span(eta)))
-        }
-        other => format!(", {}", other.as_str()),
+    let what = if matches!(record.state, RunState::Running | RunState::Planned) {
+        run.eta.map_or_else(String::new, |eta| format!(", {} left", span(eta)))
+    } else {
+        format!(", {}", record.state.as_str())
     };
     format!(
         "{sign} {command} {} of {}{failed}{what} by {by}",

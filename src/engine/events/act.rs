@@ -75,7 +75,10 @@ impl Inner {
         let (events, more) = match selection {
             EventSelection::Paced(_, 0) => return Err(EventError::of("rate", "must be 1 or more a second").into()),
             EventSelection::Paced(..) => (Vec::new(), true),
-            _ => self.selected(selection).await?,
+            EventSelection::Ids(_)
+            | EventSelection::Rows(_)
+            | EventSelection::Reference(..)
+            | EventSelection::Filter(_) => self.selected(selection).await?,
         };
         if more && let Some(many) = selection.many() {
             return self.plan_many((verb, effect), many, named(selection.clone())).await;

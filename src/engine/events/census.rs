@@ -44,8 +44,12 @@ impl Inner {
 
     /// What was there before and is not any more is shown as zero.
     fn show(&self, counts: &[EventCount], counted: &mut Counted, due: &mut Due) {
-        counted.values_mut().for_each(|count| *count = 0);
-        due.values_mut().for_each(|due| *due = (0, 0.0));
+        for count in counted.values_mut() {
+            *count = 0;
+        }
+        for due in due.values_mut() {
+            *due = (0, 0.0);
+        }
         let now = self.clock.now();
         for count in counts {
             let label = self.event_meters.label(&count.event_type);

@@ -62,7 +62,11 @@ impl Inner {
         let saved = newest
             .and_then(|newest| newest.document)
             .and_then(|document| serde_json::from_str(&document).ok());
-        let act = act(written(document), before.as_deref().and_then(written), saved);
+        let act = act(
+            written(document),
+            before.as_deref().and_then(written).as_ref(),
+            saved.as_ref(),
+        );
         Ok(act.map(|act| PolicyEdit {
             scope,
             act,
@@ -94,11 +98,11 @@ fn written(document: &str) -> Option<Value> {
 }
 
 /// What is to be done where `new` is written now, `before` was written before, and `saved` is in force.
-fn act(new: Option<Value>, before: Option<Value>, saved: Option<Value>) -> Option<PolicyAct> {
+fn act(new: Option<Value>, before: Option<&Value>, saved: Option<&Value>) -> Option<PolicyAct> {
     match (new, saved) {
         (Some(Value::Null), Some(_)) => Some(PolicyAct::Unset),
-        (Some(Value::Null), None) | (None, None) => None,
-        (Some(new), saved) if saved.as_ref() == Some(&new) => None,
+        (Some(Value::Null) | None, None) => None,
+        (Some(new), saved) if saved == Some(&new) => None,
         (Some(new), _) => Some(PolicyAct::Set(new.to_string())),
         (None, saved @ Some(_)) => (before == saved).then_some(PolicyAct::Unset),
     }
@@ -127,7 +131,7 @@ mod tests {
             (None, null(), None, None),
         ] {
             assert_eq!(
-                act(new.clone(), before.clone(), saved.clone()),
+                act(new.clone(), before.as_ref(), saved.as_ref()),
                 expected,
                 "{new:?} {before:?} {saved:?}"
             );

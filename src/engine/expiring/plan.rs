@@ -3,6 +3,7 @@
 //! Planning uses no queue. What was frozen is looked at again, queue by queue, when it is done: one that somebody
 //! uses meanwhile, or that holds something else, is left and said so.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::order::{ExpiringOrder, Keep, PlannedQueue, Which};
@@ -33,15 +34,14 @@ impl Inner {
         let records = self.planned(which).await?;
         let (mut lines, mut planned) = (Vec::new(), Vec::new());
         for record in &records {
-            let effect = match self.not_to_be_taken(record) {
-                Some(why) => format!("left: {why}"),
-                None => {
-                    planned.push(frozen(record));
-                    format!(
-                        "its messages are moved into the store for {}; the queue stays, and its time begins anew",
-                        days(self.settings.discard_keep)
-                    )
-                }
+            let effect = if let Some(why) = self.not_to_be_taken(record) {
+                format!("left: {why}")
+            } else {
+                planned.push(frozen(record));
+                format!(
+                    "its messages are moved into the store for {}; the queue stays, and its time begins anew",
+                    days(self.settings.discard_keep)
+                )
             };
             lines.push(self.line(record, effect));
         }
@@ -216,10 +216,10 @@ impl Inner {
         let count = |count: Option<u64>| count.map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
         let mut text = format!("{} messages", count(record.messages));
         if let Some(bytes) = record.bytes {
-            text.push_str(&format!(", {bytes} bytes"));
+            let _ = write!(text, ", {bytes} bytes");
         }
         if let Some(since) = record.unused_since {
-            text.push_str(&format!(", unused for {} s", now.since(since).as_secs()));
+            let _ = write!(text, ", unused for {} s", now.since(since).as_secs());
         }
         PlanLine {
             target: record.name.as_str().to_owned(),
@@ -257,9 +257,10 @@ fn draft(order: ExpiringOrder, lines: Vec<PlanLine>, records: &[LifetimeRecord])
 }
 
 fn titled(verb: &str, plan: &Plan, what: &str) -> String {
-    let count = match &plan.command {
-        Command::Expiring(order) => order.queues().len(),
-        _ => plan.lines.len(),
+    let count = if let Command::Expiring(order) = &plan.command {
+        order.queues().len()
+    } else {
+        plan.lines.len()
     };
     let s = if count == 1 { "" } else { "s" };
     let messages = plan

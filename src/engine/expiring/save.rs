@@ -136,9 +136,9 @@ impl Inner {
     pub(super) async fn take_save(&self, me: IncarnationId, save: &str) -> Result<SaveTaken, EngineError> {
         let mut patience = Patience::new(self.clock.uptime());
         loop {
-            match self.store.save_take(save, me).await? {
-                SaveTaken::Busy if self.is_patient(me, &mut patience).await? => {}
-                taken => return Ok(taken),
+            let taken = self.store.save_take(save, me).await?;
+            if !matches!(taken, SaveTaken::Busy) || !self.is_patient(me, &mut patience).await? {
+                return Ok(taken);
             }
         }
     }

@@ -44,10 +44,11 @@ impl Driver<'_> {
                         "{again} died again after {done} were done: look at them, then `run resume` or `run cancel`"
                     )));
                 }
-                Err(error) => match Halt::from(error) {
-                    Halt::Waits(why) => self.wait(why).await?,
-                    halt => return Err(halt),
-                },
+                Err(error) => {
+                    let halt = Halt::from(error);
+                    let Halt::Waits(why) = halt else { return Err(halt) };
+                    self.wait(why).await?;
+                }
             }
         }
         self.leave_canary().await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::order::{Order, OrderKind, Selection};
 use super::outgoing::{is_dropped, redriven};
 use crate::ambient;
-use crate::broker::{Walk, WalkOptions};
+use crate::broker::{Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
@@ -167,14 +167,7 @@ impl Letters {
             }
             From::Kept { over: true, .. } => Ok(None),
             From::Kept { after, over } => {
-                let letters = match &self.selection {
-                    Selection::Ids(ids) => ids.clone(),
-                    Selection::Queue(_)
-                    | Selection::Head(_)
-                    | Selection::Group(_)
-                    | Selection::Filter(_)
-                    | Selection::All => Vec::new(),
-                };
+                let letters = named(&self.selection);
                 let query = KeptQuery {
                     kind: KeptKind::Discarded,
                     run: None,
@@ -190,50 +183,70 @@ impl Letters {
                     ..Batch::default()
                 }))
             }
-            From::Queues { left, walking } => {
-                let is_ours = |name: &str| engine.settings.naming.is_delivery_queue(name);
-                loop {
-                    if walking.is_none() {
-                        let Some(queue) = left.pop_front() else { return Ok(None) };
-                        if let Some(limited) = engine.limited_target(&queue).await? {
-                            let batch = engine
-                                .indexed_batch(&limited, &self.selection, self.filter.as_ref())
-                                .await?;
-                            return Ok(Some(batch));
-                        }
-                        *walking = begin(engine, queue, self.claims).await?;
-                        if walking.is_none() {
-                            continue;
-                        }
+            From::Queues { left, walking } => loop {
+                if walking.is_none() {
+                    let Some(queue) = left.pop_front() else { return Ok(None) };
+                    if let Some(limited) = engine.limited_target(&queue).await? {
+                        let batch = engine
+                            .indexed_batch(&limited, &self.selection, self.filter.as_ref())
+                            .await?;
+                        return Ok(Some(batch));
                     }
-                    let Some(current) = walking else { continue };
-                    let walked = current.walk.next(BATCH).await?;
-                    if walked.is_empty() {
-                        if let Some(done) = walking.take() {
-                            done.end(engine).await?;
-                        }
+                    *walking = begin(engine, queue, self.claims).await?;
+                    if walking.is_none() {
                         continue;
                     }
-                    if let Some(generation) = current.claim {
-                        let queue = current.queue.clone();
-                        engine.store.dead_write(&queue, generation, &[], CLAIM).await?;
-                    }
-                    let mut batch = Batch::default();
-                    let now = engine.clock.now();
-                    for one in &walked {
-                        let letter = current.read(&one.message, one.position);
-                        let Some(letter) = letter else { continue };
-                        match chosen(&self.selection, self.filter.as_ref(), &letter, now) {
-                            Chosen::Yes => batch.letters.push(selected(&letter, &one.message, &is_ours)),
-                            Chosen::LeftOut => batch.left_out += 1,
-                            Chosen::No => {}
-                        }
-                    }
-                    return Ok(Some(batch));
                 }
-            }
+                let Some(current) = walking else { continue };
+                let walked = current.walk.next(BATCH).await?;
+                if walked.is_empty() {
+                    if let Some(done) = walking.take() {
+                        done.end(engine).await?;
+                    }
+                    continue;
+                }
+                if let Some(generation) = current.claim {
+                    let queue = current.queue.clone();
+                    engine.store.dead_write(&queue, generation, &[], CLAIM).await?;
+                }
+                let batch = choose(current, &walked, &self.selection, self.filter.as_ref(), engine);
+                return Ok(Some(batch));
+            },
         }
     }
+}
+
+/// The letters that are named one by one; none where the selection is by something else.
+fn named(selection: &Selection) -> Vec<String> {
+    match selection {
+        Selection::Ids(ids) => ids.clone(),
+        Selection::Queue(_) | Selection::Head(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All => {
+            Vec::new()
+        }
+    }
+}
+
+/// What of these messages is meant.
+fn choose(
+    current: &mut Walking,
+    walked: &[Walked],
+    selection: &Selection,
+    filter: Option<&Filter>,
+    engine: &Inner,
+) -> Batch {
+    let is_ours = |name: &str| engine.settings.naming.is_delivery_queue(name);
+    let (mut batch, now) = (Batch::default(), engine.clock.now());
+    for one in walked {
+        let Some(letter) = current.read(&one.message, one.position) else {
+            continue;
+        };
+        match chosen(selection, filter, &letter, now) {
+            Chosen::Yes => batch.letters.push(selected(&letter, &one.message, &is_ours)),
+            Chosen::LeftOut => batch.left_out += 1,
+            Chosen::No => {}
+        }
+    }
+    batch
 }
 
 async fn begin(engine: &Inner, queue: QueueName, claims: bool) -> Result<Option<Walking>, EngineError> {

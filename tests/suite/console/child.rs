@@ -50,7 +50,7 @@ async fn a_painter_that_fails_at_a_key_does_so_only_in_a_child() {
         profiles: redrive::console::settings::Profiles::default(),
     };
     let never = Connect::new(pending);
-    run_with_view(failing, never, settings, CancellationToken::new())
+    Box::pin(run_with_view(failing, never, settings, CancellationToken::new()))
         .await
         .unwrap();
 }

@@ -145,14 +145,12 @@ async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
     let vhost = Vhost::create().await;
     let installation = Installation::on_rabbit(&vhost);
     let id = redrive::ambient::new_id();
-    installation
-        .run(&["job", "submit", "--id", &id, "--ttl", "600"])
-        .await
-        .expect_code(0);
-    installation
-        .run(&["job", "publish", &id, "result"])
-        .await
-        .expect_code(0);
+    for arguments in [
+        &["job", "submit", "--id", &id, "--ttl", "600"][..],
+        &["job", "publish", &id, "result"],
+    ] {
+        installation.run(arguments).await.expect_code(0);
+    }
     let daemon = installation.daemon().await;
     let number = async |line: &str| {
         let text = daemon.get("/metrics").await.text();

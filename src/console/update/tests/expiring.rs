@@ -21,7 +21,7 @@ fn queue(name: &str, left: Option<u64>, messages: u64) -> ExpiringQueue {
         kind: QueueKind::Job,
         ttl: Some(Duration::from_hours(48)),
         idle: None,
-        expires_at: left.map(|left| at(left)),
+        expires_at: left.map(at),
         estimated: true,
         consumers: Some(u64::from(left.is_none())),
         messages: Some(messages),

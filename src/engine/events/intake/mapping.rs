@@ -338,7 +338,7 @@ pub(super) mod tests {
             (&large, "payload must be at most"),
         ] {
             let why = map(body).unwrap_err();
-            assert!(why.contains(part), "{:.60}: {why}", body);
+            assert!(why.contains(part), "{body:.60}: {why}");
         }
     }
 
