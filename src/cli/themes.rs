@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::args::{Cli, Sub};
 use super::console_args::ThemeCommand;
 use super::exit::{Exit, Failure};
-use super::output::{Column, Output, or_dash};
+use super::output::{Column, Output, or_dash, say, shown};
 
 /// What is asked about themes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,6 @@ const COLUMNS: &[Column] = &[
     Column::Text("theme"),
     Column::Text("colours"),
     Column::Text("from"),
-    Column::Text("problem"),
 ];
 
 impl Cli {
@@ -55,9 +54,12 @@ pub fn print_themes(cli: &Cli, themes: &[ThemeFound]) -> Result<Exit, Failure> {
             theme.name.clone(),
             or_dash(theme.colours),
             theme.source.clone(),
-            or_dash(theme.problem.as_deref()),
         ]
     })?;
+    // In full, which a cell would not be.
+    for problem in themes.iter().filter_map(|theme| theme.problem.as_deref()) {
+        say(&shown(problem));
+    }
     let broken = themes.iter().any(|theme| theme.problem.is_some());
     Ok(if broken { Exit::Configuration } else { Exit::Done })
 }

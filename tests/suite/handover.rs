@@ -43,6 +43,7 @@ async fn a_handover_tells_what_was_done_by_whom_and_what_still_waits() {
     at.run(&["handover", "--since", "yesterday"]).await.expect_code(2);
 }
 
+/// The exit code, and what it printed: the errors where there is no document.
 fn theme(home: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let ran = Command::new(env!("CARGO_BIN_EXE_redrive"))
         .arg("theme")
@@ -53,7 +54,8 @@ fn theme(home: &Path, arguments: &[&str]) -> (Option<i32>, String) {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    (ran.status.code(), String::from_utf8(ran.stdout).unwrap())
+    let printed = [ran.stdout, ran.stderr].concat();
+    (ran.status.code(), String::from_utf8(printed).unwrap())
 }
 
 #[test]

@@ -25,10 +25,13 @@ use super::super::theme::Role;
 use super::canvas::{Canvas, behind, cells, row, wrap};
 use super::dialog_run;
 use super::words::{count, plural_of};
-use crate::domain::text::show;
+use crate::domain::text::{show, width};
 use crate::engine::{Plan, PlanLine};
 
 const WIDTH_MAX: u16 = 84;
+/// Columns for what is now, beside what comes.
+const NOW_MIN: usize = 24;
+const NOW_MAX: usize = 60;
 /// Warnings on the screen, at most; the rest are counted.
 const WARNINGS_MAX: usize = 4;
 
@@ -60,8 +63,8 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let first = dialog.scroll.saturating_mul(2).min(lines.saturating_sub(listed.into()));
     let planned = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines);
     let shown: Vec<Line> = match &changes {
-        Some(changes) => targets(changes.iter(), first, listed.into()),
-        None => targets(planned, first, listed.into()),
+        Some(changes) => targets(changes.iter(), first, listed.into(), text_width),
+        None => targets(planned, first, listed.into(), text_width),
     };
     for text in shown {
         put(canvas, row(inner, line), &text);
@@ -277,19 +280,22 @@ fn changes(dialog: &Dialog) -> Option<Vec<PlanLine>> {
 }
 
 /// Two lines a target: what, and from what to what. Only those that are on the screen are made.
-fn targets<'a>(lines: impl Iterator<Item = &'a PlanLine>, first: usize, listed: usize) -> Vec<Line> {
+fn targets<'a>(lines: impl Iterator<Item = &'a PlanLine>, first: usize, listed: usize, columns: usize) -> Vec<Line> {
     let both = lines
         .skip(first / 2)
         .take(listed / 2 + 2)
-        .flat_map(|line| [vec![(line.target.clone(), Role::Text)], change(line)]);
+        .flat_map(|line| [vec![(line.target.clone(), Role::Text)], change(line, columns)]);
     both.skip(first % 2).take(listed).collect()
 }
 
-fn change(line: &PlanLine) -> Line {
+/// What is now gives way to what comes, but for its beginning.
+fn change(line: &PlanLine, columns: usize) -> Line {
+    let (margin, arrow) = ("  ", " → ");
+    let left = columns.saturating_sub(width(margin) + width(arrow) + width(&line.effect));
     vec![
-        ("  ".to_owned(), Role::Text),
-        (show(&line.now, 60), Role::TextMuted),
-        (" → ".to_owned(), Role::TextMuted),
+        (margin.to_owned(), Role::Text),
+        (show(&line.now, left.clamp(NOW_MIN, NOW_MAX)), Role::TextMuted),
+        (arrow.to_owned(), Role::TextMuted),
         (line.effect.clone(), Role::Info),
     ]
 }

@@ -281,6 +281,8 @@ fn tab_texts(state: &State, columns: usize) -> Vec<String> {
     };
     let layouts = [
         texts(View::title, badge, " "),
+        texts(View::title, badge, ""),
+        texts(View::title, alarm, ""),
         texts(View::short_title, badge, " "),
         texts(View::short_title, badge, ""),
         texts(View::short_title, alarm, ""),
