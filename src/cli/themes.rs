@@ -29,11 +29,7 @@ pub struct ThemeFound {
     pub problem: Option<String>,
 }
 
-const COLUMNS: &[Column] = &[
-    Column::Text("theme"),
-    Column::Text("colours"),
-    Column::Text("from"),
-];
+const COLUMNS: &[Column] = &[Column::Text("theme"), Column::Text("colours"), Column::Text("from")];
 
 impl Cli {
     /// What is asked about themes, when that is what was asked.
@@ -50,11 +46,7 @@ impl Cli {
 /// Prints them; one that cannot be used is an invalid configuration.
 pub fn print_themes(cli: &Cli, themes: &[ThemeFound]) -> Result<Exit, Failure> {
     Output::new(&cli.global).list(themes, COLUMNS, |theme| {
-        vec![
-            theme.name.clone(),
-            or_dash(theme.colours),
-            theme.source.clone(),
-        ]
+        vec![theme.name.clone(), or_dash(theme.colours), theme.source.clone()]
     })?;
     // In full, which a cell would not be.
     for problem in themes.iter().filter_map(|theme| theme.problem.as_deref()) {

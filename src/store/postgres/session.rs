@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -79,7 +80,7 @@ impl Sessions {
             session.end = match &done {
                 Ok(_) => End::Well,
                 // The server answered: it is there, and a transaction that is open is rolled back next.
-                Err(error) if error.as_database_error().is_some() => End::Doubtful,
+                Err(error) if error.as_database_error().is_some_and(goes_on) => End::Doubtful,
                 Err(_) => End::Broken,
             };
             done
@@ -110,6 +111,14 @@ impl Sessions {
 
     fn take_at_hand(&self) -> Option<AtHand> {
         self.at_hand.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// Where one is gone, the others may be: each is asked before it is used.
+    fn doubt(&self) {
+        let mut at_hand = self.at_hand.lock().unwrap_or_else(PoisonError::into_inner);
+        for known in at_hand.iter_mut() {
+            known.since = Duration::ZERO;
+        }
     }
 
     /// Closes every session.
@@ -174,6 +183,11 @@ impl PostgresStore {
     }
 }
 
+/// Whether the session lives on after this refusal: class 57P says that the server ended it.
+fn goes_on(refusal: &dyn DatabaseError) -> bool {
+    !refusal.code().is_some_and(|code| code.starts_with("57P"))
+}
+
 /// Waits for an answer, and no longer than `bound`. What is given up is dropped: it must own its connection, or
 /// hold a [`Session`].
 pub(super) async fn within<T>(
@@ -229,7 +243,10 @@ impl Session<'_> {
                     .push(AtHand { connection, since });
             }
             End::Well | End::Doubtful => give_back(connection, self.sessions.patience),
-            End::Broken => connection.close_on_drop(),
+            End::Broken => {
+                connection.close_on_drop();
+                self.sessions.doubt();
+            }
         }
     }
 }

@@ -156,14 +156,9 @@ async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
         let text = daemon.get("/metrics").await.text();
         text.lines().any(|one| one == line).then_some(())
     };
-    wait_until("three queues to be counted", BOUND, async || {
-        number("redrive_expiring_queues 3").await
-    })
-    .await;
-    wait_until("a message that goes within the hour", BOUND, async || {
-        number("redrive_expiring_messages 1").await
-    })
-    .await;
+    for line in ["redrive_expiring_queues 3", "redrive_expiring_messages 1"] {
+        wait_until(line, BOUND, async || number(line).await).await;
+    }
     let queue = format!("jobs.{id}.result");
     let body = serde_json::json!({"queue": queue, "reason": "a test"});
     let saved = daemon.post("/v1/expiring/save", &body).await;
