@@ -282,7 +282,7 @@ fn tab_texts(state: &State, columns: usize) -> Vec<String> {
     let layouts = [
         texts(View::title, badge, " "),
         texts(View::title, badge, ""),
-        texts(View::title, alarm, ""),
+        texts(View::title, spaced_alarm, ""),
         texts(View::short_title, badge, " "),
         texts(View::short_title, badge, ""),
         texts(View::short_title, alarm, ""),
@@ -324,6 +324,13 @@ fn key_of(state: &State, view: View) -> String {
         .keymap
         .label(action)
         .map_or_else(String::new, |key| format!("{key} "))
+}
+
+fn spaced_alarm(state: &State, view: View) -> String {
+    match alarm(state, view) {
+        none if none.is_empty() => none,
+        some => format!(" {}", some.trim_start()),
+    }
 }
 
 /// How many need a look.

@@ -163,7 +163,7 @@ async fn a_policy_is_written_in_its_form_shown_and_saved_by_keys() {
     pty.shows("saved the policy of").await;
     pty.key("6");
     pty.until("the policy in its list", |screen| {
-        screen.contains("/hook") && screen.contains("console:")
+        screen.contains("Applies") && screen.contains("  20  ") && screen.contains("console")
     })
     .await;
     let url = scene.url("/hook");
