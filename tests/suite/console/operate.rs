@@ -167,7 +167,11 @@ async fn a_policy_is_written_in_its_form_shown_and_saved_by_keys() {
     })
     .await;
     let url = scene.url("/hook");
-    let saved = json_of(&scene.installation, &["policy", "get", "--url", url.as_str(), "--json"]).await;
+    let saved = json_of(
+        &scene.installation,
+        &["policy", "show", "--url", url.as_str(), "--json"],
+    )
+    .await;
     assert!(saved.to_string().contains("\"retries_with_no_delay\":7"), "{saved}");
     leave(pty).await;
     scene.receiver.behave("*", Behaviour::Status(200));
