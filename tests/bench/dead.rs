@@ -1,6 +1,6 @@
 //! Dead letters: 100,000 messages of 512 bytes in a dead-letter queue. How fast they are walked over, how long
 //! the first look takes that indexes them, then the first page, the groups and a filtered page from the index,
-//! and the most memory of this process, which fills the queue too.
+//! and the most memory of this process; another one fills the queue.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use redrive::engine::{Answer, Engine, Query};
 use tokio::time::Instant;
 
 use crate::ground::{self, BODY_BYTES, Ground};
-use crate::numbers::{Spread, rounds, row};
+use crate::numbers::{Spread, aside, rounds, row};
+use crate::process::Side;
 use crate::support::servers::scratch_directory;
 
 const MESSAGES: usize = 100_000;
@@ -26,8 +27,11 @@ const QUEUE: &str = "work.dead";
 
 pub async fn run() {
     let (ground, directory) = (Ground::prepare().await, scratch_directory());
-    fill(&ground).await;
+    let mut filling = Side::start("dead", &[ground.vhost.amqp()]);
+    assert_eq!(filling.line().await, "filled");
+    filling.finish().await;
     let walked = walk(&ground).await;
+    aside(&format!("most memory after the walk: {} MiB", memory_kib() / 1024));
     row(
         "walk over 100,000 × 512 bytes, everything in hand",
         &format!("{walked:.0}/s"),
@@ -128,10 +132,13 @@ async fn walk(ground: &Ground) -> f64 {
     MESSAGES as f64 / took
 }
 
-/// As if rejected from ten queues: a history in each, as the broker writes it.
-async fn fill(ground: &Ground) {
-    let amqp = ground.vhost.amqp();
-    let connection = Connection::connect(&amqp, ConnectionProperties::default())
+/// The side that fills the queue of a virtual host: as if rejected from ten queues, a history in each message, as the
+/// broker writes it.
+pub async fn fill(arguments: &[String]) {
+    let [amqp] = arguments else {
+        panic!("the virtual host's URL")
+    };
+    let connection = Connection::connect(amqp, ConnectionProperties::default())
         .await
         .unwrap();
     let channel = connection.create_channel().await.unwrap();
@@ -168,6 +175,7 @@ async fn fill(ground: &Ground) {
         }
     }
     connection.close(200, "filled".into()).await.unwrap();
+    println!("filled");
 }
 
 fn history(queue: &str, number: usize) -> FieldTable {

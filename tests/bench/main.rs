@@ -119,6 +119,7 @@ fn run_side(side: &str, arguments: &[String]) {
     match side {
         "receiver" => receiver::run(),
         "console" => runtime().block_on(console::hold_rows()),
+        "dead" => runtime().block_on(dead::fill(arguments)),
         "bare" => runtime().block_on(bare::run(arguments)),
         "events" => runtime().block_on(events::run_side(arguments)),
         "engine" => runtime().block_on(delivering::run(arguments)),

@@ -1,10 +1,11 @@
 //! Dead letters and the looks at their queues in a SQLite file.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::AssertSqlSafe;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::{AssertSqlSafe, Sqlite};
 
 use super::error::unread;
 use super::{SqliteStore, micros_optional};
@@ -26,13 +27,10 @@ const CLAIM: &str = "INSERT INTO dead_queues (name, generation, claimed_by, clai
     OR dead_queues.claimed_until <= $5 RETURNING generation";
 const HOLD: &str = "UPDATE dead_queues SET claimed_until = $3, seen = seen + $4 \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
-const WRITE: &str = concat!(
-    "INSERT INTO dead_letters (",
-    dead_letter_columns!(),
-    ", generation, copy) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, \
-     $19, $20, $21, $22, $23, $24) ON CONFLICT (id) DO UPDATE SET ",
-    dead_letter_updated!()
-);
+static WRITE: LazyLock<String> = LazyLock::new(|| write_of(1));
+/// Rows of one statement.
+const ROWS_AT_ONCE: usize = 40;
+static WRITE_MANY: LazyLock<String> = LazyLock::new(|| write_of(ROWS_AT_ONCE));
 const FINISH: &str = "UPDATE dead_queues SET claimed_by = NULL, claimed_until = NULL, looked_at = $3, \
     looks = looks + 1, problem = $4, messages = COALESCE($5, messages) \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
@@ -54,7 +52,7 @@ const GET: &str = concat!(
     dead_letter_columns!(),
     ", copy FROM dead_letters WHERE id = $1"
 );
-const REMOVE: &str = "DELETE FROM dead_letters WHERE id = $1";
+const REMOVE: &str = "DELETE FROM dead_letters WHERE id IN (SELECT value FROM json_each($1))";
 const GROUPS: &str = "SELECT fingerprint, place, what, count(*) AS letters, min(first_failed_at) AS first_failed_at, \
     max(last_failed_at) AS last_failed_at, sum(COALESCE(last_failed_at, 0) >= $2) AS recent, \
     sum(COALESCE(last_failed_at, 0) >= $3 AND COALESCE(last_failed_at, 0) < $2) AS earlier \
@@ -97,9 +95,7 @@ impl DeadLetters for SqliteStore {
                 if claim.rows_affected() == 0 {
                     return Ok(false);
                 }
-                for row in &rows {
-                    keep(connection, row, generation).await?;
-                }
+                keep(connection, &rows, generation).await?;
                 Ok(true)
             })
         })
@@ -212,15 +208,12 @@ impl DeadLetters for SqliteStore {
     }
 
     async fn dead_letters_remove(&self, ids: &[DeadLetterId]) -> Result<u64, StoreError> {
-        let ids = ids.to_vec();
+        let ids: Vec<&str> = ids.iter().map(DeadLetterId::as_str).collect();
+        let ids = serde_json::json!(ids).to_string();
         self.write("removing dead letters", move |connection| {
             Box::pin(async move {
-                let mut removed = 0;
-                for id in ids {
-                    let removing = sqlx::query(REMOVE).bind(id.as_str());
-                    removed += removing.execute(&mut *connection).await?.rows_affected();
-                }
-                Ok(removed)
+                let removing = sqlx::query(REMOVE).bind(ids);
+                Ok(removing.execute(connection).await?.rows_affected())
             })
         })
         .await
@@ -305,9 +298,40 @@ async fn claim(
     Ok(DeadClaim::Busy(dead_queue(&row, now)?))
 }
 
-async fn keep(connection: &mut SqliteConnection, row: &DeadRow, generation: i64) -> Result<(), sqlx::Error> {
+/// A statement costs more than the row that it writes.
+async fn keep(connection: &mut SqliteConnection, rows: &[DeadRow], generation: i64) -> Result<(), sqlx::Error> {
+    let (many, rest) = rows.as_chunks::<ROWS_AT_ONCE>();
+    for some in many {
+        let query = sqlx::query(WRITE_MANY.as_str());
+        let query = some.iter().fold(query, |query, row| values_of(query, row, generation));
+        query.execute(&mut *connection).await?;
+    }
+    for row in rest {
+        let query = values_of(sqlx::query(WRITE.as_str()), row, generation);
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+fn write_of(rows: usize) -> String {
+    let row = format!("({})", ["?"; 24].join(", "));
+    format!(
+        concat!(
+            "INSERT INTO dead_letters (",
+            dead_letter_columns!(),
+            ", generation, copy) VALUES {} ON CONFLICT (id) DO UPDATE SET ",
+            dead_letter_updated!()
+        ),
+        vec![row; rows].join(", ")
+    )
+}
+
+type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
+
+/// Binds the values of one row.
+fn values_of<'q>(query: SqliteQuery<'q>, row: &'q DeadRow, generation: i64) -> SqliteQuery<'q> {
     let letter = &row.letter;
-    sqlx::query(WRITE)
+    query
         .bind(letter.id.as_str())
         .bind(letter.home.as_str())
         .bind(letter.queue.as_str())
@@ -332,7 +356,4 @@ async fn keep(connection: &mut SqliteConnection, row: &DeadRow, generation: i64)
         .bind(i64::from(letter.redelivered))
         .bind(generation)
         .bind(&row.copy)
-        .execute(connection)
-        .await?;
-    Ok(())
 }
