@@ -147,7 +147,9 @@ async fn a_queue_that_loses_its_lifetime_is_not_told_to_be_gone() {
     let mut events = stage.engine.events();
     let vhost = stage.ground.rabbit();
     let body = serde_json::json!({"durable": true});
-    vhost.manage("PUT", &format!("/api/queues/{}/theirs", vhost.name), Some(&body)).await;
+    vhost
+        .manage("PUT", &format!("/api/queues/{}/theirs", vhost.name), Some(&body))
+        .await;
     let policy = format!("/api/policies/{}/hour", vhost.name);
     let body = serde_json::json!({"pattern": "^theirs$", "definition": {"expires": 3_600_000}, "apply-to": "queues"});
     vhost.manage("PUT", &policy, Some(&body)).await;

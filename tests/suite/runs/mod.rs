@@ -6,5 +6,5 @@ mod faults;
 mod limited;
 mod ours;
 mod redrive;
-mod stopped;
 pub(crate) mod scene;
+mod stopped;

@@ -36,7 +36,7 @@ impl Statsd {
                 self.lines.extend(text.lines().map(str::to_owned));
             }
             let heard = |line: &&str| self.lines.iter().any(|one| one == line);
-            lines.iter().all(|line| heard(line)).then_some(())
+            lines.iter().all(heard).then_some(())
         })
         .await;
     }
