@@ -162,7 +162,7 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// and binds it by its name. [`BrokerError::OtherArguments`] when it exists with another lifetime.
     async fn declare_expiring(&self, queue: &QueueName, lifetime: Lifetime) -> Result<(), BrokerError>;
 
-    /// Declares a durable queue with the arguments that one of that name was listed with, and binds it by its name.
+    /// Declares a durable queue with the arguments that one of that name was listed with; it may be bound to nothing.
     async fn declare_again(&self, queue: &QueueName, arguments: &[(String, String)]) -> Result<(), BrokerError>;
 
     /// Begins the time of a queue with a lifetime anew, where a declare does that (not on quorum queues).

@@ -1,4 +1,4 @@
-//! What an operator should mend: broker, rights, plugins, store, clock, daemons.
+//! What an operator should mend: broker, rights, plugins, store, clock, daemons, queues.
 
 use super::Inner;
 use super::view::{Check, CheckResult};
@@ -11,7 +11,9 @@ impl Inner {
         let mut checks = self.broker_checks().await;
         checks.extend(self.store_checks().await);
         checks.extend(self.daemon_checks().await);
+        checks.extend(self.intake_checks().await);
         checks.extend(self.preflight_checks().await);
+        checks.extend(self.expiring_checks().await);
         checks
     }
 

@@ -24,6 +24,7 @@ mod fields;
 mod holdings;
 mod incarnation;
 mod insist;
+mod intakes;
 pub mod jobs;
 mod manage;
 mod meters;

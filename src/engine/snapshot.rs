@@ -36,7 +36,7 @@ pub struct Snapshot {
     pub endpoints: Arc<Vec<Arc<EndpointRow>>>,
     /// What is tried when, soonest first; those that wait for a person last. At most 1,000.
     pub retries: Arc<Vec<Arc<Retry>>>,
-    /// Runs that are not over, of the newest 100; without their plans.
+    /// Runs that are not over, the newest 100; without their plans.
     pub runs: Arc<Vec<RunView>>,
     /// Processes that take messages.
     pub incarnations: Arc<Vec<Incarnation>>,

@@ -56,8 +56,14 @@ macro_rules! attempt_columns {
 }
 macro_rules! run_columns {
     () => {
-        "id, command, state, done, failed, skipped, total, rate, canary, actor, reason, note, plan, hash, owner, \
-         epoch, created_at, started_at, updated_at, ended_at"
+        run_columns!("plan")
+    };
+    ($plan:literal) => {
+        concat!(
+            "id, command, state, done, failed, skipped, total, rate, canary, actor, reason, note, ",
+            $plan,
+            ", hash, owner, epoch, created_at, started_at, updated_at, ended_at"
+        )
     };
 }
 macro_rules! kept_columns {

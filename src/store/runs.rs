@@ -181,6 +181,8 @@ pub struct RunQuery {
     pub before: Option<String>,
     /// Plans that nobody executed, too.
     pub planned: bool,
+    /// Only those that somebody executed and that are not over; without their plans, which may be large.
+    pub open: bool,
     /// At most this many.
     pub limit: u32,
 }

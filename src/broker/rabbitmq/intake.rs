@@ -169,14 +169,7 @@ impl Taking {
     fn take(&mut self, delivery: lapin::message::Delivery) -> Walked {
         self.position += 1;
         self.held.add(delivery.delivery_tag);
-        Walked {
-            tag: DeliveryTag(delivery.delivery_tag),
-            position: self.position,
-            redelivered: delivery.redelivered,
-            exchange: delivery.exchange.as_str().to_owned(),
-            routing_key: delivery.routing_key.as_str().to_owned(),
-            message: message::received(delivery.properties, delivery.data),
-        }
+        message::walked(delivery, self.position)
     }
 
     /// Why the stream ended: a cancel by the broker leaves the channel open.

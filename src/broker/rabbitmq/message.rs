@@ -8,8 +8,10 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use lapin::BasicProperties;
+use lapin::message::Delivery;
 use lapin::types::{AMQPValue, DecimalValue, FieldArray, FieldTable, LongString, ShortString};
 
+use crate::broker::{DeliveryTag, Walked};
 use crate::domain::message::{HEADER_DEPTH_MAX, HeaderValue, Message};
 
 /// Levels of a nested header value that are shown.
@@ -24,6 +26,18 @@ const DROP_STACK_BYTES: usize = 128 << 20;
 /// AMQP's number for a message that survives a restart.
 const PERSISTENT: u8 = 2;
 const TRANSIENT: u8 = 1;
+
+/// What was taken as the message at `position`.
+pub(super) fn walked(delivery: Delivery, position: u64) -> Walked {
+    Walked {
+        tag: DeliveryTag(delivery.delivery_tag),
+        position,
+        redelivered: delivery.redelivered,
+        exchange: delivery.exchange.as_str().to_owned(),
+        routing_key: delivery.routing_key.as_str().to_owned(),
+        message: received(delivery.properties, delivery.data),
+    }
+}
 
 /// The message that came with `properties` and `body`.
 pub(super) fn received(properties: BasicProperties, body: Vec<u8>) -> Message {

@@ -59,7 +59,7 @@ pub(super) async fn expiring(broker: &RabbitMq, queue: &ShortString, lifetime: L
     bound(broker, queue, queue).await
 }
 
-/// A queue as one of that name was listed, bound by its name.
+/// A queue as one of that name was listed, bound to nothing.
 pub(super) async fn again(
     broker: &RabbitMq,
     queue: &ShortString,
@@ -69,8 +69,7 @@ pub(super) async fn again(
     for (name, value) in arguments {
         table.insert(short(name)?, argument(name, value));
     }
-    declared(broker, queue, table).await?;
-    bound(broker, queue, queue).await
+    declared(broker, queue, table).await
 }
 
 /// A listed argument as AMQP has it: the ones that count are numbers, the ones that switch are truth values.

@@ -183,14 +183,7 @@ impl Walking {
         self.position += 1;
         self.last_tag = delivery.delivery_tag;
         self.held.add(delivery.delivery_tag);
-        Walked {
-            tag: DeliveryTag(delivery.delivery_tag),
-            position: self.position,
-            redelivered: delivery.redelivered,
-            exchange: delivery.exchange.as_str().to_owned(),
-            routing_key: delivery.routing_key.as_str().to_owned(),
-            message: message::received(delivery.properties, delivery.data),
-        }
+        message::walked(delivery, self.position)
     }
 
     /// What is there already, as far as `limit` and the window's bytes go.

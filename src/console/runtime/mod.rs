@@ -35,10 +35,10 @@ pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Pause, Screen
 use self::link::Linker;
 use self::shown::Shown;
 use super::effects::{Actor, Executions, Executor, Link};
-use super::journal::{Entry, Toast, Tone};
 use super::keymap::{Keymap, KeymapError};
 use super::terminal::{self, Terminal};
 use super::theme::{self, Choice, Depth, Sources, ThemeError};
+use super::update::say;
 use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Event, State, update, view};
 use crate::ambient::{self, Clock};
 use crate::domain::text;
@@ -50,8 +50,6 @@ const STALL_MAX: Duration = Duration::from_secs(2);
 const EXECUTIONS_MAX: Duration = Duration::from_secs(5);
 /// Finishing that takes no longer is not talked about.
 const QUIET: Duration = Duration::from_millis(300);
-/// How long a notice of the start stays in its corner.
-const NOTICE: Duration = Duration::from_secs(10);
 /// Cells of the window's title, at most.
 const TITLE_MAX: usize = 80;
 
@@ -112,7 +110,7 @@ pub async fn run_with_view(
     let mut state = first_state(&settings, terminal::size(), &clock)?;
     state.themes = Sources::of_user().names();
     if let Some(notice) = choice.notice {
-        say(&mut state, notice);
+        say::notice(&mut state, &notice);
     }
     let terminal = Terminal::take(&title(&settings)).map_err(ConsoleError::Terminal)?;
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
@@ -304,20 +302,4 @@ fn theme(settings: &ConsoleSettings) -> Result<Choice, ConsoleError> {
     let is_light = depth > Depth::Ansi16 && theme::has_light_ground(ground.as_deref());
     let name = settings.theme.as_deref().or(is_light.then_some("light"));
     Ok(theme::choose(&Sources::of_user(), name, depth)?)
-}
-
-/// Something to know from the start.
-fn say(state: &mut State, text: String) {
-    let at = state.now;
-    state.toasts.push(Toast {
-        tone: Tone::Warning,
-        text: text.clone(),
-        until: at.plus(NOTICE),
-    });
-    state.journal.push(Entry {
-        at,
-        tone: Tone::Warning,
-        own: false,
-        text,
-    });
 }

@@ -85,7 +85,7 @@ async fn drive(
             }
             Ok(Pause::Edit) => edit(&mut screen, &terminal, &mut carry_out).await,
             Ok(Pause::Suspend) => {
-                say(&mut screen.state, NO_SHELL.to_owned());
+                say::notice(&mut screen.state, NO_SHELL);
                 screen.repaint(terminal::size());
                 Ok(())
             }

@@ -38,6 +38,11 @@ pub trait List {
     fn has_selection(&self) -> bool;
     /// Where the marks are.
     fn mark_counts(&self) -> MarkCounts;
+    /// Whether there is a mark, wherever its row is.
+    fn is_marked(&self) -> bool {
+        let marks = self.mark_counts();
+        marks.shown + marks.hidden + marks.gone > 0
+    }
     /// Whether a range of marks can begin somewhere.
     fn has_anchor(&self) -> bool;
     /// The filter.

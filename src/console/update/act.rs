@@ -224,8 +224,7 @@ fn back(state: &mut State) -> Vec<Effect> {
         return Vec::new();
     };
     if list.filter().text.is_empty() {
-        let marks = list.mark_counts();
-        let marked = marks.shown + marks.hidden + marks.gone > 0;
+        let marked = list.is_marked();
         list.unmark();
         if !marked && state.view == View::Dead {
             state.dead_group = None;

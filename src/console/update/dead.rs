@@ -33,7 +33,7 @@ pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<()
             _ => Err("the list is empty".into()),
         },
         (_, None) => match list {
-            Some(list) if list.has_selection() || is_marked(list) => Ok(()),
+            Some(list) if list.has_selection() || list.is_marked() => Ok(()),
             _ => Err("nothing is selected".into()),
         },
     }
@@ -59,30 +59,16 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
         );
         return Err(why.into());
     }
-    let marks = state.list().map(List::mark_counts).unwrap_or_default();
-    let (shown, hidden) = match kind {
-        ScopeKind::One => (1, 0),
-        ScopeKind::Marked => (marks.shown, marks.hidden),
-        ScopeKind::Filtered => (state.list().map_or(0, List::len), 0),
-    };
     let order = if action == ActionId::Discard {
         OrderKind::Discard
     } else {
         OrderKind::Redrive
     };
+    let note = (kind == ScopeKind::Filtered)
+        .then_some("everything that matches, also beyond what is listed; what died again after a redrive is left out");
     let command = |selection| Command::Run(Order::new(order, selection));
     Ok(Asked {
-        scope: Scope {
-            kind,
-            shown,
-            hidden,
-            gone: 0,
-            skipped: 0,
-            skipped_because: None,
-            note: (kind == ScopeKind::Filtered).then_some(
-                "everything that matches, also beyond what is listed; what died again after a redrive is left out",
-            ),
-        },
+        scope: Scope::of_list(state, kind, note),
         commands: selections.into_iter().map(command).collect(),
     })
 }
@@ -94,7 +80,7 @@ fn selections(state: &State, action: ActionId) -> (ScopeKind, Vec<Selection>) {
     if action == ActionId::RedriveShown {
         return (ScopeKind::Filtered, vec![everything_shown(state)]);
     }
-    let marked = state.list().is_some_and(is_marked);
+    let marked = state.list().is_some_and(List::is_marked);
     let kind = if marked { ScopeKind::Marked } else { ScopeKind::One };
     let selections = if state.dead_group.is_some() {
         let table = &state.dead_letters.table;
@@ -132,9 +118,4 @@ fn everything_shown(state: &State) -> Selection {
             Some(filter) => Selection::Filter(format!("fingerprint = \"{}\" and ({filter})", group.fingerprint)),
         },
     }
-}
-
-fn is_marked(list: &dyn List) -> bool {
-    let marks = list.mark_counts();
-    marks.shown + marks.hidden + marks.gone > 0
 }

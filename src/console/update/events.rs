@@ -45,7 +45,7 @@ pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<()
     if shown {
         return require(!list.is_empty(), "the list is empty");
     }
-    require(list.has_selection() || is_marked(list), "nothing is selected")
+    require(list.has_selection() || list.is_marked(), "nothing is selected")
 }
 
 /// A whole type is only ever given its dead events back.
@@ -53,7 +53,7 @@ fn of_types(state: &State, action: ActionId) -> Result<(), Reason> {
     if action != ActionId::RetryEvents {
         return Err("open a type first (Enter)".into());
     }
-    if is_marked(&state.events.types.table) {
+    if state.events.types.table.is_marked() {
         return Ok(());
     }
     let row = state.events.types.table.selected_row();
@@ -83,7 +83,7 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
 fn selected(state: &State, action: ActionId) -> Result<(Scope, Vec<EventSelection>), Reason> {
     possible(state, action)?;
     let one = |kind, selections: Vec<EventSelection>, note| {
-        let scope = scope(state, kind, note);
+        let scope = Scope::of_list(state, kind, note);
         (scope, selections)
     };
     if let Some(Subject::Event(id)) = state.details.last().map(|detail| &detail.subject) {
@@ -95,7 +95,7 @@ fn selected(state: &State, action: ActionId) -> Result<(Scope, Vec<EventSelectio
         let note = "everything that matches, also beyond what is listed";
         return Ok(one(ScopeKind::Filtered, everything, Some(note)));
     }
-    let kind = if state.list().is_some_and(is_marked) {
+    let kind = if state.list().is_some_and(List::is_marked) {
         ScopeKind::Marked
     } else {
         ScopeKind::One
@@ -124,24 +124,6 @@ fn selected(state: &State, action: ActionId) -> Result<(Scope, Vec<EventSelectio
         return Err(format!("{} are too many for one go: at most {COMMANDS_MAX}", selections.len()).into());
     }
     Ok(one(kind, selections, note))
-}
-
-fn scope(state: &State, kind: ScopeKind, note: Option<&'static str>) -> Scope {
-    let marks = state.list().map(List::mark_counts).unwrap_or_default();
-    let (shown, hidden) = match kind {
-        ScopeKind::One => (1, 0),
-        ScopeKind::Marked => (marks.shown, marks.hidden),
-        ScopeKind::Filtered => (state.list().map_or(0, List::len), 0),
-    };
-    Scope {
-        kind,
-        shown,
-        hidden,
-        gone: 0,
-        skipped: 0,
-        skipped_because: None,
-        note,
-    }
 }
 
 fn dead_of(choice: &TypeChoice) -> String {
@@ -388,11 +370,6 @@ fn when_ends(state: &mut State) -> Vec<Effect> {
     };
     state.behind = Some(Box::new(mode));
     confirm::begin(state, ActionId::RescheduleEvents, KeyCode::Enter, asked)
-}
-
-fn is_marked(list: &dyn List) -> bool {
-    let marks = list.mark_counts();
-    marks.shown + marks.hidden + marks.gone > 0
 }
 
 fn require(fine: bool, why: &'static str) -> Result<(), Reason> {

@@ -67,7 +67,7 @@ pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<()
     if state.view != View::Expiring || !state.details.is_empty() {
         return Err("a detail is open: Esc closes it".into());
     }
-    let marked = state.list().is_some_and(is_marked);
+    let marked = state.list().is_some_and(List::is_marked);
     if action == ActionId::RestoreSaved {
         if !state.shows_saves {
             return Err("w shows what was saved: it is restored from there".into());
@@ -181,14 +181,10 @@ fn asked(scope: Scope, order: ExpiringOrder) -> Result<Asked, Reason> {
 fn pointed<R: Row>(table: &Table<R>, applies: impl Fn(&R) -> Result<(), Reason>) -> (Scope, Vec<Arc<R>>) {
     let marks = table.marked();
     let is_marked = !table.marks.is_empty();
+    let kind = if is_marked { ScopeKind::Marked } else { ScopeKind::One };
     let mut scope = Scope {
-        kind: if is_marked { ScopeKind::Marked } else { ScopeKind::One },
-        shown: 0,
-        hidden: 0,
         gone: marks.gone,
-        skipped: 0,
-        skipped_because: None,
-        note: None,
+        ..Scope::of(kind, 0, None)
     };
     let rows: Vec<(&Arc<R>, bool)> = if is_marked {
         let shown = marks.shown.into_iter().map(|row| (row, true));
@@ -215,9 +211,4 @@ fn pointed<R: Row>(table: &Table<R>, applies: impl Fn(&R) -> Result<(), Reason>)
 /// From the queues to what was saved, and back.
 pub(super) fn other_list(state: &mut State) {
     state.shows_saves = !state.shows_saves;
-}
-
-fn is_marked(list: &dyn List) -> bool {
-    let marks = list.mark_counts();
-    marks.shown + marks.hidden + marks.gone > 0
 }

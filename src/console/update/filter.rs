@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use tui_input::{Input, InputRequest};
 
 use super::keys::Press;
-use super::{State, snapshots};
+use super::{State, line, snapshots};
 use crate::console::Effect;
 use crate::console::state::Mode;
 use crate::domain::filter::EXPRESSION_BYTES_MAX;
@@ -31,32 +31,18 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     }
 }
 
-/// Lines become one line; what cannot be seen is left out.
 pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
-    let bounded = text.chars().take(EXPRESSION_BYTES_MAX);
-    let spaced = bounded.map(|c| if c.is_whitespace() { ' ' } else { c });
-    let requests: Vec<InputRequest> = spaced
-        .filter(|c| !is_hidden(*c))
-        .map(InputRequest::InsertChar)
-        .collect();
-    edit(state, &requests)
+    edit(state, &line::pasted(text, EXPRESSION_BYTES_MAX))
 }
 
 fn edit(state: &mut State, requests: &[InputRequest]) -> Vec<Effect> {
     let Mode::Filter(input) = &mut state.mode else {
         return Vec::new();
     };
-    let before = input.value().to_owned();
-    for request in requests {
-        let full = input.value().len() + char::MAX.len_utf8() > EXPRESSION_BYTES_MAX;
-        if !(full && matches!(request, InputRequest::InsertChar(_))) {
-            input.handle(*request);
-        }
-    }
-    let text = input.value().to_owned();
-    if text == before {
+    if !line::edit(input, requests, EXPRESSION_BYTES_MAX) {
         return Vec::new();
     }
+    let text = input.value().to_owned();
     write(state, &text)
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `keys.rs` | which key goes where: bursts, repeats, sequences, pasted text |
 //! | `act.rs` | what an action does in a view |
-//! | `filter.rs` | the filter line |
+//! | `filter.rs`, `line.rs` | the filter line, and any line of bounded length |
 //! | `details.rs` | open details |
 //! | `policy.rs`, `edit.rs` | the form of a policy, a payload that was written in an editor |
 //! | `events.rs`, `forms.rs` | what is about the event table: selections, a due time, forms |
@@ -32,11 +32,12 @@ mod feeds;
 mod filter;
 mod forms;
 mod keys;
+mod line;
 mod pace;
 mod palette;
 mod policy;
 pub(in crate::console) mod relatives;
-mod say;
+pub(in crate::console) mod say;
 pub(in crate::console) mod scope;
 mod snapshots;
 #[cfg(test)]

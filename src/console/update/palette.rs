@@ -4,13 +4,12 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use tui_input::{Input, InputRequest};
 
 use super::keys::{self, Press};
-use super::{State, details, filter, verbs};
+use super::{State, details, filter, line, verbs};
 use crate::console::Effect;
 use crate::console::fuzzy;
 use crate::console::palette::{self, Candidate, Choice, FindJob, FoundObjects, INLINE_MAX};
 use crate::console::state::Mode;
 use crate::console::verb;
-use crate::domain::text::is_hidden;
 
 /// A line has at most this many bytes.
 const LINE_BYTES_MAX: usize = 4_096;
@@ -43,15 +42,9 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     Vec::new()
 }
 
-/// Lines become one line; what cannot be seen is left out, and nothing is done by it.
+/// What is pasted is written, and nothing is done by it.
 pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
-    let bounded = text.chars().take(LINE_BYTES_MAX);
-    let spaced = bounded.map(|c| if c.is_whitespace() { ' ' } else { c });
-    let requests: Vec<InputRequest> = spaced
-        .filter(|c| !is_hidden(*c))
-        .map(InputRequest::InsertChar)
-        .collect();
-    edit(state, &requests)
+    edit(state, &line::pasted(text, LINE_BYTES_MAX))
 }
 
 /// Names that were looked for beside the screen's task.
@@ -69,14 +62,7 @@ fn edit(state: &mut State, requests: &[InputRequest]) -> Vec<Effect> {
     let Mode::Palette(palette) = &mut state.mode else {
         return Vec::new();
     };
-    let before = palette.input.value().to_owned();
-    for request in requests {
-        let full = palette.input.value().len() + char::MAX.len_utf8() > LINE_BYTES_MAX;
-        if !(full && matches!(request, InputRequest::InsertChar(_))) {
-            palette.input.handle(*request);
-        }
-    }
-    if palette.input.value() == before {
+    if !line::edit(&mut palette.input, requests, LINE_BYTES_MAX) {
         return Vec::new();
     }
     palette.recalled = None;

@@ -24,6 +24,12 @@ pub(super) fn toast(state: &mut State, tone: Tone, text: &str) {
     state.toasts.push(toast);
 }
 
+/// Something to know that nobody asked for: it passes, and stays in the log.
+pub(in crate::console) fn notice(state: &mut State, text: &str) {
+    toast(state, Tone::Warning, text);
+    happened(state, Tone::Warning, text);
+}
+
 /// An entry of the log about something that happened.
 pub(super) fn happened(state: &mut State, tone: Tone, text: &str) {
     write(state, tone, text, false);

@@ -96,13 +96,8 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
         ScopeKind::Filtered => filtered(state),
     };
     let mut scope = Scope {
-        kind,
-        shown: 0,
-        hidden: 0,
         gone: rows.gone,
-        skipped: 0,
-        skipped_because: None,
-        note: note(action, rows.shown.first().or(rows.hidden.first())),
+        ..Scope::of(kind, 0, note(action, rows.shown.first().or(rows.hidden.first())))
     };
     let mut targets = Vec::new();
     let mut seen = HashSet::new();
@@ -142,18 +137,37 @@ fn restored(state: &State) -> Result<Asked, Reason> {
 impl Asked {
     /// One command about what is in front.
     pub(super) fn one(command: Command) -> Self {
-        let scope = Scope {
-            kind: ScopeKind::One,
-            shown: 1,
+        Self {
+            scope: Scope::of(ScopeKind::One, 1, None),
+            commands: vec![command],
+        }
+    }
+}
+
+impl Scope {
+    /// So many, all of them on the list.
+    pub(super) const fn of(kind: ScopeKind, shown: usize, note: Option<&'static str>) -> Self {
+        Self {
+            kind,
+            shown,
             hidden: 0,
             gone: 0,
             skipped: 0,
             skipped_because: None,
-            note: None,
-        };
-        Self {
-            scope,
-            commands: vec![command],
+            note,
+        }
+    }
+
+    /// What the list in front has of this kind.
+    pub(super) fn of_list(state: &State, kind: ScopeKind, note: Option<&'static str>) -> Self {
+        let marks = state.list().map(List::mark_counts).unwrap_or_default();
+        match kind {
+            ScopeKind::One => Self::of(kind, 1, note),
+            ScopeKind::Marked => Self {
+                hidden: marks.hidden,
+                ..Self::of(kind, marks.shown, note)
+            },
+            ScopeKind::Filtered => Self::of(kind, state.list().map_or(0, List::len), note),
         }
     }
 }

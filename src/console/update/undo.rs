@@ -25,15 +25,7 @@ pub(super) fn begin(state: &mut State, trigger: KeyCode) -> Vec<Effect> {
         return Vec::new();
     };
     let asked = Asked {
-        scope: Scope {
-            kind: ScopeKind::One,
-            shown: commands.len(),
-            hidden: 0,
-            gone: 0,
-            skipped: 0,
-            skipped_because: None,
-            note: Some("undoes what was done here last"),
-        },
+        scope: Scope::of(ScopeKind::One, commands.len(), Some("undoes what was done here last")),
         commands: commands.clone(),
     };
     confirm::begin(state, ActionId::Undo, trigger, asked)

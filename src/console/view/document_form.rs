@@ -13,10 +13,10 @@
 use ratatui::layout::{Position, Rect};
 
 use super::super::document_form::{DocumentForm, DocumentOf};
-use super::super::policy_form::FormLine;
 use super::super::theme::Role;
-use super::canvas::{Canvas, behind, below, cells, row};
+use super::canvas::{Canvas, below, cells};
 use super::dialog::boxed;
+use super::form_lines::{self, Columns};
 use super::words;
 
 /// Cells for the keys.
@@ -28,13 +28,13 @@ const NOTES: u16 = 4;
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, form: &DocumentForm) -> Option<Position> {
     let inner = boxed(canvas, area, &title(&form.of), false);
     let shown = cells(form.lines.len()).min(inner.height.saturating_sub(NOTES));
-    let selected = cells(form.selected);
-    let first = (selected + 1).saturating_sub(shown);
-    let mut cursor = None;
-    for (place, line) in (0..shown).zip(form.lines.iter().skip(first.into())) {
-        let at = one(canvas, row(inner, place), form, line, first + place == selected);
-        cursor = cursor.or(at);
-    }
+    let wrong = form.problem.as_ref().map(|(key, _)| key.as_str());
+    let columns = Columns {
+        keys: KEYS,
+        values: u16::MAX,
+    };
+    let place = Rect { height: shown, ..inner };
+    let cursor = form_lines::paint(canvas, place, (&form.lines, form.selected), wrong, columns);
     let notes = below(inner, shown + 1);
     let place = Rect {
         height: notes.height.min(2),
@@ -60,37 +60,4 @@ fn title(of: &DocumentOf) -> String {
             format!("subscription of {} to {}", name.as_str(), words::url(url))
         }
     }
-}
-
-fn one(canvas: &mut Canvas<'_>, area: Rect, form: &DocumentForm, line: &FormLine, selected: bool) -> Option<Position> {
-    let wrong = form.problem.as_ref().is_some_and(|(key, _)| *key == line.key);
-    if selected {
-        canvas.text(area, "▌", Role::Mark);
-    }
-    let key = Rect {
-        width: area.width.min(KEYS - 3),
-        ..behind(area, 2)
-    };
-    canvas.text(key, &line.key, if wrong { Role::Error } else { Role::TextMuted });
-    let value = behind(area, KEYS);
-    if selected {
-        canvas.lay_over(value, Role::Input);
-    }
-    if line.input.value().is_empty() {
-        canvas.text(value, &format!("({})", line.default), Role::TextMuted);
-    } else {
-        let scroll = line.input.visual_scroll(usize::from(value.width).saturating_sub(1));
-        let role = match (selected, wrong) {
-            (true, _) => Role::Input,
-            (false, true) => Role::Error,
-            (false, false) => Role::Text,
-        };
-        canvas.text(value, &super::list::skip_columns(line.input.value(), scroll), role);
-    }
-    if !selected {
-        return None;
-    }
-    let scroll = line.input.visual_scroll(usize::from(value.width).saturating_sub(1));
-    let column = cells(line.input.visual_cursor().saturating_sub(scroll));
-    canvas.cursor(value.x + column.min(value.width.saturating_sub(1)), value.y)
 }

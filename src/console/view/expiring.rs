@@ -25,9 +25,8 @@ use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::expiring::{ExpiringQueue, SaveRecord, SaveState};
 
-const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 /// Cells of a bar.
-const BAR: u128 = 12;
+const BAR: u16 = 12;
 /// What is as near as this wants a person now, or soon.
 const NOW: Duration = Duration::from_mins(10);
 const SOON: Duration = Duration::from_hours(1);
@@ -178,16 +177,7 @@ fn bar(queue: &ExpiringQueue, now: Timestamp) -> String {
         return String::new();
     };
     let (left, whole) = (at.since(now).min(ttl).as_micros(), ttl.as_micros().max(1));
-    let eighths = (left * BAR * 8).div_ceil(whole);
-    let part = |cell: u128| {
-        let here = eighths.saturating_sub(cell * 8).min(8);
-        usize::try_from(here)
-            .ok()
-            .and_then(|here| EIGHTHS.get(here))
-            .copied()
-            .unwrap_or(' ')
-    };
-    (0..BAR).map(part).collect()
+    words::bar((left * u128::from(BAR) * 8).div_ceil(whole), BAR)
 }
 
 fn urgency(queue: &ExpiringQueue, now: Timestamp) -> Role {

@@ -17,6 +17,7 @@ mod document_form;
 mod endpoints;
 mod events;
 mod expiring;
+mod form_lines;
 mod frame;
 mod help;
 mod hints;

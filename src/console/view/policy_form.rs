@@ -13,10 +13,11 @@
 
 use ratatui::layout::{Position, Rect};
 
-use super::super::policy_form::{FormLine, PolicyForm};
+use super::super::policy_form::PolicyForm;
 use super::super::theme::Role;
 use super::canvas::{Canvas, behind, below, cells, row};
 use super::dialog::boxed;
+use super::form_lines::{self, Columns};
 use super::schedule;
 use super::words;
 use crate::engine::query::PolicyScope;
@@ -37,13 +38,13 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm) -> O
     let beside = inner.width >= WIDE;
     let lines = cells(form.lines.len());
     let shown = lines.min(inner.height.saturating_sub(if beside { 2 } else { 4 }));
-    let selected = cells(form.selected);
-    let first = (selected + 1).saturating_sub(shown);
-    let mut cursor = None;
-    for (place, line) in (0..shown).zip(form.lines.iter().skip(first.into())) {
-        let at = one(canvas, row(inner, place), form, line, first + place == selected);
-        cursor = cursor.or(at);
-    }
+    let wrong = form.problem.as_ref().and_then(|problem| problem.field.as_deref());
+    let columns = Columns {
+        keys: KEYS,
+        values: VALUES,
+    };
+    let place = Rect { height: shown, ..inner };
+    let cursor = form_lines::paint(canvas, place, (&form.lines, form.selected), wrong, columns);
     let note = below(inner, shown + u16::from(beside));
     let place = if beside {
         Rect {
@@ -65,42 +66,6 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm) -> O
     };
     schedule::paint(canvas, drawing, &form.policy);
     cursor
-}
-
-fn one(canvas: &mut Canvas<'_>, area: Rect, form: &PolicyForm, line: &FormLine, selected: bool) -> Option<Position> {
-    let wrong = form.problem.as_ref().and_then(|problem| problem.field.as_deref()) == Some(line.key.as_str());
-    let key_role = if wrong { Role::Error } else { Role::TextMuted };
-    if selected {
-        canvas.text(area, "▌", Role::Mark);
-    }
-    let key = Rect {
-        width: area.width.min(KEYS - 3),
-        ..behind(area, 2)
-    };
-    canvas.text(key, &line.key, key_role);
-    let value = Rect {
-        width: behind(area, KEYS).width.min(VALUES),
-        ..behind(area, KEYS)
-    };
-    let role = match (selected, wrong) {
-        (true, _) => Role::Input,
-        (false, true) => Role::Error,
-        (false, false) => Role::Text,
-    };
-    if selected {
-        canvas.lay_over(value, Role::Input);
-    }
-    if line.input.value().is_empty() {
-        canvas.text(value, &format!("({})", line.default), Role::TextMuted);
-    } else {
-        canvas.text(value, line.input.value(), role);
-    }
-    let column = cells(line.input.visual_cursor()).min(value.width.saturating_sub(1));
-    if selected && line.choices.is_empty() {
-        canvas.cursor(value.x + column, value.y)
-    } else {
-        None
-    }
 }
 
 /// What is wrong, else what the line takes.

@@ -17,15 +17,14 @@ use super::super::state::State;
 use super::super::theme::Role;
 use super::canvas::Canvas;
 use super::list::{self, Cell, Listed, OUTSIDE_MAX};
-use super::words::{ago, count, span};
+use super::words::{self, ago, count, span};
 use crate::domain::run::RunState;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::runs::RunView;
 
-const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 /// Cells of a bar in the list.
-const BAR: u64 = 12;
+const BAR: u16 = 12;
 
 /// Paints the list.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> {
@@ -117,16 +116,8 @@ pub(super) const fn role(state: RunState) -> Role {
 }
 
 /// How far it is, in eighths of cells: full only when everything has its outcome.
-pub(super) fn bar(run: &RunView, cells: u64) -> String {
+pub(super) fn bar(run: &RunView, cells: u16) -> String {
     let (settled, total) = (run.record.counts.settled(), run.record.total.max(1));
-    let eighths = (settled.min(total) * cells * 8) / total;
-    let part = |cell: u64| {
-        let here = eighths.saturating_sub(cell * 8).min(8);
-        usize::try_from(here)
-            .ok()
-            .and_then(|here| EIGHTHS.get(here))
-            .copied()
-            .unwrap_or(' ')
-    };
-    (0..cells).map(part).collect()
+    let eighths = u128::from(settled.min(total)) * u128::from(cells) * 8 / u128::from(total);
+    words::bar(eighths, cells)
 }

@@ -10,6 +10,9 @@ use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+/// A cell, filled from the left by eighths.
+const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+
 /// What is not known, and what there is none of.
 pub(super) const UNKNOWN: &str = "?";
 pub(super) const NONE: &str = "-";
@@ -100,6 +103,16 @@ pub(super) fn rate(per_second_milli: u64) -> String {
         0..=99_999 => format!("{}.{}/s", per_second_milli / 1_000, per_second_milli % 1_000 / 100),
         _ => format!("{}/s", count(per_second_milli / 1_000)),
     }
+}
+
+/// A bar of so many cells, so many eighths of a cell long.
+pub(super) fn bar(eighths: u128, cells: u16) -> String {
+    let part = |cell: u16| {
+        let here = eighths.saturating_sub(u128::from(cell) * 8).min(8);
+        let here = usize::try_from(here).unwrap_or_default();
+        EIGHTHS.get(here).copied().unwrap_or(' ')
+    };
+    (0..cells).map(part).collect()
 }
 
 /// A URL as short as it can be told: the usual scheme goes without saying.

@@ -82,33 +82,21 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::domain::event::{EventState, EventType, Reference, Subtype, retry_reason};
+    use crate::domain::event::{EventState, EventType, fixture, retry_reason};
     use crate::domain::time::Timestamp;
 
     fn event(id: i64, failed_at: i64) -> Event {
         let at = Timestamp::from_seconds(failed_at);
         Event {
-            id,
-            event_type: EventType::parse("hr-import").unwrap(),
-            subtype: Subtype::Immediate,
-            reference: Reference::parse("4711").unwrap(),
             nbf: at,
             created_at: Timestamp::from_seconds(1),
             first_at: Timestamp::from_seconds(1),
             attempts: 20,
             reason: Some(retry_reason(at, "exit 1: no employee 4711")),
             state: EventState::Dead,
-            revision: 1,
-            merged: 0,
             payload: Some(Bytes::from_static(b"{}")),
-            properties: None,
-            expires_at: None,
-            claim_count: 0,
-            claim_history: None,
-            origin: None,
-            first_failed_at: None,
             last_failed_at: Some(at),
-            lease: None,
+            ..fixture::event(id)
         }
     }
 

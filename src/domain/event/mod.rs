@@ -5,6 +5,8 @@
 //! remembers the revision that it was taken at, so that every finish can tell whether the row is still the one
 //! that was handled.
 
+#[cfg(test)]
+pub(crate) mod fixture;
 mod metadata;
 mod reason;
 

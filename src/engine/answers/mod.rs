@@ -46,8 +46,8 @@ impl Inner {
             Query::Runs { before, limit } => {
                 let query = RunQuery {
                     before,
-                    planned: false,
                     limit,
+                    ..RunQuery::default()
                 };
                 let items = self.run_views(&query).await?;
                 let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);

@@ -1,8 +1,9 @@
 //! Queues: all of them, filtered and sorted, and one with its head.
 
 use super::listing::{Oldest, Seen};
+use super::world::World;
 use super::{bounded, offset_of};
-use crate::broker::{BrokerError, Look};
+use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
@@ -53,15 +54,12 @@ impl Inner {
     }
 
     pub(in crate::engine) async fn queue(&self, name: &QueueName) -> Result<QueueView, EngineError> {
+        if self.kind_of(name) == QueueKind::Intake {
+            return self.intake(name).await;
+        }
         let record = self.store.queue_get(name).await?;
         let mut seen = match self.broker.queue_detail(name).await {
-            Ok(Some(listed)) => {
-                let findings = self.findings_of(&listed).await;
-                Some(Seen {
-                    findings,
-                    ..Seen::from(listed)
-                })
-            }
+            Ok(Some(listed)) => Some(self.seen_with_findings(listed).await),
             Ok(None) => None,
             Err(error) => {
                 tracing::debug!(error = ?error, "statistics are unknown");
@@ -84,6 +82,36 @@ impl Inner {
         }
         let (world, _) = self.world().await?;
         Ok(world.view(self.kind_of(name), name.clone(), record, seen.as_ref()))
+    }
+
+    /// An intake queue is answered for even where it is not there, or the store is away: that is what is asked.
+    async fn intake(&self, name: &QueueName) -> Result<QueueView, EngineError> {
+        let listed = self.broker.queue_detail(name).await?;
+        let why = self.why_intake(name, listed.as_ref()).await;
+        let seen = match listed {
+            Some(listed) => Some(self.seen_with_findings(listed).await),
+            None => None,
+        };
+        let world = match self.world().await {
+            Ok((world, _)) => world,
+            Err(error) => {
+                tracing::debug!(error = ?error, "who is alive is unknown");
+                World::unknown(self.clock.now())
+            }
+        };
+        let mut view = world.view(QueueKind::Intake, name.clone(), None, seen.as_ref());
+        if let Some(why) = why {
+            view.explain(why);
+        }
+        Ok(view)
+    }
+
+    async fn seen_with_findings(&self, listed: ListedQueue) -> Seen {
+        let findings = self.findings_of(&listed).await;
+        Seen {
+            findings,
+            ..Seen::from(listed)
+        }
     }
 
     pub(super) async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<BrowsedMessage>, EngineError> {

@@ -49,6 +49,11 @@ impl World {
         }
     }
 
+    /// Of which nothing is known.
+    pub(super) fn unknown(now: Timestamp) -> Self {
+        Self::new(&[], [], None, &HashMap::new(), now)
+    }
+
     /// A queue from its row and from what the broker lists; either may be missing.
     pub(in crate::engine) fn view(
         &self,
@@ -174,7 +179,7 @@ impl Inner {
     }
 
     /// Whether an intake queue is on the vhost that is looked at; the embedded broker has only one.
-    fn is_intake(&self, name: &str) -> bool {
+    pub(in crate::engine) fn is_intake(&self, name: &str) -> bool {
         let consumers = &self.settings.events.consumers;
         let here = |vhost: &str| vhost == self.settings.naming.vhost || self.broker.kind() == "embedded";
         consumers

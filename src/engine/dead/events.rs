@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::look::{HOLD, SOON};
-use super::{DeadDetail, DeadQueueView, DeadSelection};
+use super::{DeadDetail, DeadPages, DeadQueueView, DeadSelection, DeadSort};
 use crate::ambient;
 use crate::domain::dead_letter::{DeadLetter, DeadLetterId, EVENT_TABLE, Home, of_event};
 use crate::domain::death;
@@ -18,12 +18,10 @@ use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
 use crate::engine::runs::{Order, OrderKind, Selection};
 use crate::engine::{EngineError, Inner};
-use crate::store::{DeadClaim, DeadLooked, DeadQuery, DeadQueue, DeadRow, DeadSort, EventQuery, StoreError};
+use crate::store::{DeadClaim, DeadLooked, DeadQuery, DeadQueue, DeadRow, EventQuery, StoreError};
 
 /// Rows of one read: their payloads come with them.
 const BATCH: u32 = 100;
-/// Rows of one read of the index.
-const READ: u32 = 1_000;
 
 /// The name that the event table has in the index.
 pub(super) fn event_table() -> Option<QueueName> {
@@ -176,18 +174,8 @@ impl Inner {
         filter: Option<&Filter>,
         sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
     ) -> Result<(), EngineError> {
-        let mut after = None;
-        loop {
-            let read = DeadQuery {
-                queue: selection.queue.clone(),
-                fingerprint: selection.group.clone(),
-                sort: DeadSort::Position,
-                after,
-                limit: READ,
-            };
-            let rows = self.store.dead_letters(&read).await?;
-            after = rows.last().map(|row| (DeadSort::Position.value(row), row.id.clone()));
-            let over = rows.len() < READ as usize;
+        let mut pages = DeadPages::of(selection.queue.clone(), selection.group.clone(), DeadSort::Position);
+        while let Some(rows) = pages.next(self).await? {
             for letter in rows.into_iter().filter(|letter| letter.home == Home::Event) {
                 if self.is_selected(&letter, selection, filter)
                     && let Some(detail) = self.dead_event(letter).await?
@@ -196,10 +184,8 @@ impl Inner {
                     return Ok(());
                 }
             }
-            if over {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 }
 

@@ -8,7 +8,9 @@ use tokio::sync::mpsc;
 
 use super::events;
 use super::look::Reader;
-use super::{DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadQueueView, DeadSelection, DeadSort, DeadTarget};
+use super::{
+    DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort, DeadTarget,
+};
 use crate::ambient;
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, EVENT_TABLE, Home};
 use crate::domain::death;
@@ -111,26 +113,15 @@ impl Inner {
         now: Timestamp,
     ) -> Result<Vec<DeadGroup>, EngineError> {
         let mut groups: HashMap<String, DeadGroup> = HashMap::new();
-        let mut after = None;
-        loop {
-            let read = DeadQuery {
-                queue: query.selection.queue.clone(),
-                fingerprint: query.selection.group.clone(),
-                sort: DeadSort::LastFailed,
-                after,
-                limit: READ,
-            };
-            let rows = self.store.dead_letters(&read).await?;
+        let DeadSelection { queue, group, .. } = &query.selection;
+        let mut pages = DeadPages::of(queue.clone(), group.clone(), DeadSort::LastFailed);
+        while let Some(rows) = pages.next(self).await? {
             for letter in &rows {
                 let fields = DeadFields { letter, now };
                 let is_in = filter.is_none_or(|filter| filter.matches(&fields));
                 if is_in && (groups.len() < GROUPS_MAX || groups.contains_key(&letter.fingerprint)) {
                     join(&mut groups, letter, asked);
                 }
-            }
-            after = rows.last().map(|row| (DeadSort::LastFailed.value(row), row.id.clone()));
-            if rows.len() < READ as usize {
-                break;
             }
         }
         let mut groups: Vec<DeadGroup> = groups.into_values().collect();
@@ -277,16 +268,8 @@ impl Inner {
         filter: Option<&Filter>,
         sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
     ) -> Result<(), EngineError> {
-        let mut after = None;
-        loop {
-            let read = DeadQuery {
-                queue: Some(target.name.clone()),
-                fingerprint: selection.group.clone(),
-                sort: DeadSort::Position,
-                after,
-                limit: READ,
-            };
-            let rows = self.store.dead_letters(&read).await?;
+        let mut pages = DeadPages::of(Some(target.name.clone()), selection.group.clone(), DeadSort::Position);
+        while let Some(rows) = pages.next(self).await? {
             for letter in rows.iter().filter(|letter| self.is_selected(letter, selection, filter)) {
                 let row = self.store.dead_letter(&letter.id).await?;
                 let copy = row.and_then(|row| row.copy).as_deref().and_then(message::decode);
@@ -296,11 +279,8 @@ impl Inner {
                     return Ok(());
                 }
             }
-            after = rows.last().map(|row| (DeadSort::Position.value(row), row.id.clone()));
-            if rows.len() < READ as usize {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     pub(super) fn is_selected(&self, letter: &DeadLetter, selection: &DeadSelection, filter: Option<&Filter>) -> bool {

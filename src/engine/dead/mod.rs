@@ -9,6 +9,7 @@
 mod events;
 mod list;
 mod look;
+mod pages;
 mod targets;
 
 use std::collections::HashSet;
@@ -24,6 +25,7 @@ pub use crate::store::{DeadGroup, DeadSort};
 
 use super::view::Page;
 pub(in crate::engine) use list::dead_filter;
+pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use targets::DeadTarget;
 
 /// What is remembered between two questions.

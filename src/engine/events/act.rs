@@ -2,10 +2,10 @@
 //! pushed since is skipped, and said to be.
 
 use super::json::from_json;
-use super::look::parse;
+use super::look::{EventPages, parse};
 use super::secrets::shown_options;
 use super::service::unknown_type;
-use super::{EventCommand, EventSelection, EventsDone, EventsQuery, Subscription, SubscriptionChoice};
+use super::{EventCommand, EventSelection, EventsDone, Subscription, SubscriptionChoice};
 use crate::domain::event::{Event, EventError, EventType, Metadata, SubscriptionOptions, check_due, rfc3339};
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
@@ -117,21 +117,15 @@ impl Inner {
     async fn matching(&self, filter: &str) -> Result<(Vec<Event>, bool), EngineError> {
         parse(filter)?;
         let mut events = Vec::new();
-        let mut query = EventsQuery {
-            filter: Some(filter.to_owned()),
-            limit: 1_000,
-            ..EventsQuery::default()
-        };
-        loop {
-            let page = self.events_list(&query).await?;
-            events.extend(page.items);
-            query.cursor = page.next_cursor;
-            if query.cursor.is_none() || events.len() >= EVENTS_MAX {
-                let more = events.len() > EVENTS_MAX || query.cursor.is_some();
-                events.truncate(EVENTS_MAX);
-                return Ok((events, more));
-            }
+        let mut pages = EventPages::of(filter);
+        while events.len() < EVENTS_MAX
+            && let Some(page) = self.events_next(&mut pages).await?
+        {
+            events.extend(page);
         }
+        let more = events.len() > EVENTS_MAX || pages.has_more();
+        events.truncate(EVENTS_MAX);
+        Ok((events, more))
     }
 
     async fn plan_type(
@@ -168,7 +162,11 @@ impl Inner {
         Ok(plan)
     }
 
-    async fn chosen(&self, event_type: &EventType, which: &SubscriptionChoice) -> Result<Subscription, EngineError> {
+    pub(super) async fn chosen(
+        &self,
+        event_type: &EventType,
+        which: &SubscriptionChoice,
+    ) -> Result<Subscription, EngineError> {
         let all = self.store.subscriptions(event_type).await?;
         let found = all.into_iter().find(|subscription| match which {
             SubscriptionChoice::Id(id) => subscription.id == *id,
@@ -205,8 +203,11 @@ impl Inner {
                 Ok(done)
             }
             EventCommand::Unsubscribe { event_type, which } => {
+                let policy = self.written_policy(command).await?;
                 let found = self.chosen(event_type, which).await?;
                 self.store.subscription_remove(event_type, found.id).await?;
+                self.secrets.forget();
+                self.save_policy(policy, grant).await?;
                 Ok(EventsDone::Unsubscribed(found))
             }
         }
@@ -220,17 +221,12 @@ impl Inner {
         };
         let (mut events, mut skipped) = (Vec::new(), Vec::new());
         for (id, revision) in rows {
-            let why = match self.store.event_act(*id, *revision, act).await? {
-                Acted::Done(event) => {
-                    events.push(*event);
-                    continue;
-                }
-                Acted::Leased => "it is being handled",
-                Acted::Changed => "it was pushed anew since the plan",
-                Acted::Newer => "a newer event of its key waits",
-                Acted::Gone => "it is not there any more",
-            };
-            skipped.push((*id, why.to_owned()));
+            let acted = self.store.event_act(*id, *revision, act).await?;
+            if let Some(why) = acted.why_not() {
+                skipped.push((*id, why.to_owned()));
+            } else if let Acted::Done(event) = acted {
+                events.push(*event);
+            }
         }
         self.wakes.wake(events.iter().map(|event| &event.event_type));
         match skipped.as_slice() {

@@ -140,31 +140,13 @@ fn what(event: &Event) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::event::{EventType, Reference, Subtype};
+    use crate::domain::event::fixture;
 
     fn event(state: EventState, reason: Option<&str>) -> Event {
         Event {
-            id: 1,
-            event_type: EventType::parse("t").unwrap(),
-            subtype: Subtype::Immediate,
-            reference: Reference::parse("r").unwrap(),
-            nbf: Timestamp::EPOCH,
-            created_at: Timestamp::EPOCH,
-            first_at: Timestamp::EPOCH,
-            attempts: 0,
             reason: reason.map(str::to_owned),
             state,
-            revision: 1,
-            merged: 0,
-            payload: None,
-            properties: None,
-            expires_at: None,
-            claim_count: 0,
-            claim_history: None,
-            origin: None,
-            first_failed_at: None,
-            last_failed_at: None,
-            lease: None,
+            ..fixture::event(1)
         }
     }
 

@@ -28,7 +28,7 @@ const LATER: i32 = 75;
 /// an event may come twice when a process dies in between.
 #[async_trait]
 pub trait EventHandler: Send + Sync {
-    /// Handles one event; dropped when its lease is lost or its time is up.
+    /// Handles one event; dropped when its lease is lost or its time is up. A panic is a failure of the event.
     async fn handle(&self, event: &Event) -> Handled;
 }
 
@@ -149,29 +149,35 @@ impl Answer {
 
 /// 1. Exit 0 is done, or done for now when the answer asks for another time.
 /// 2. Exit 75 is later: at the time that is asked for, or after the first delay of the backoff.
-/// 3. A program that we stopped was not tried.
+/// 3. A program that we stopped was not tried, whatever it said before.
 /// 4. Everything else failed, with what it said as the error.
 pub(super) fn verdict_of(ran: &Ran, event: &Event, rules: &HandlingRules, now: Timestamp) -> Verdict {
-    let answer = match Answer::read(&ran.output) {
-        Ok(answer) => answer,
-        Err(error) => return failed(&error, event, rules, now),
-    };
+    match &ran.end {
+        End::Exited(code @ (0 | LATER)) => match Answer::read(&ran.output) {
+            Ok(answer) => verdict_of_answer(*code, &answer, rules, now),
+            Err(error) => failed(&error, event, rules, now),
+        },
+        End::Stopped => Verdict::Release,
+        End::Exited(code) => failed(&format!("exit {code}: {}", said(ran)), event, rules, now),
+        End::Signalled(signal) => failed(&format!("signal {signal}: {}", said(ran)), event, rules, now),
+        End::TimedOut => failed(&format!("timeout: {}", said(ran)), event, rules, now),
+        End::NotStarted(why) => failed(why, event, rules, now),
+    }
+}
+
+/// Of a program that did what it should, or wants to be asked later.
+fn verdict_of_answer(code: i32, answer: &Answer, rules: &HandlingRules, now: Timestamp) -> Verdict {
     let reason = answer.reason.as_deref();
-    match (&ran.end, answer.requeue_at) {
-        (End::Exited(0), None) => Verdict::Done(Vec::new()),
-        (End::Exited(0 | LATER), Some(at)) => Verdict::Requeue {
+    match (code, answer.requeue_at) {
+        (_, Some(at)) => Verdict::Requeue {
             at,
             reason: next_change_reason(reason.unwrap_or("asked for by its handler")),
         },
-        (End::Exited(LATER), None) => Verdict::Requeue {
+        (LATER, None) => Verdict::Requeue {
             at: now.plus(rules.backoff.base),
             reason: next_change_reason(reason.unwrap_or("its handler said later")),
         },
-        (End::Stopped, _) => Verdict::Release,
-        (End::Exited(code), _) => failed(&format!("exit {code}: {}", said(ran)), event, rules, now),
-        (End::Signalled(signal), _) => failed(&format!("signal {signal}: {}", said(ran)), event, rules, now),
-        (End::TimedOut, _) => failed(&format!("timeout: {}", said(ran)), event, rules, now),
-        (End::NotStarted(why), _) => failed(why, event, rules, now),
+        (_, None) => Verdict::Done(Vec::new()),
     }
 }
 
@@ -185,6 +191,15 @@ pub(super) fn verdict_of_handled(handled: Handled, event: &Event, rules: &Handli
         },
         Handled::Failed(error) => failed(&error, event, rules, now),
     }
+}
+
+/// What a handler in this process said when it panicked.
+pub(super) fn panicked(said: &(dyn std::any::Any + Send)) -> String {
+    let text = said.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| said.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or_default();
+    let end = text.floor_char_boundary(ERROR_BYTES_MAX);
+    format!("panic: {}", text.get(..end).unwrap_or_default())
 }
 
 /// The end of a failed attempt.
@@ -211,4 +226,62 @@ fn said(ran: &Ran) -> String {
     let text = text.trim();
     let start = text.ceil_char_boundary(text.len().saturating_sub(ERROR_BYTES_MAX));
     text.get(start..).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::event::{Backoff, fixture};
+
+    fn verdict(end: End, output: &str, errors: &str) -> Verdict {
+        let ran = Ran {
+            end,
+            output: output.into(),
+            errors: errors.into(),
+        };
+        let backoff = Backoff {
+            base: Duration::from_secs(10),
+            cap: Duration::from_secs(10),
+        };
+        let rules = HandlingRules { cutoff: 5, backoff };
+        verdict_of(&ran, &fixture::event(1), &rules, Timestamp::from_seconds(100))
+    }
+
+    #[test]
+    fn an_answer_counts_only_of_a_program_that_ended_by_itself_and_well() {
+        let nonsense = r#"{"requeue_at": "soon"}"#;
+        assert_eq!(
+            verdict(End::Stopped, nonsense, ""),
+            Verdict::Release,
+            "it was not tried"
+        );
+        let error = |end, part: &str| match verdict(end, nonsense, "no luck") {
+            Verdict::Retry {
+                attempts: 1, reason, ..
+            } => assert!(reason.contains(part), "{reason}"),
+            other => panic!("{other:?}"),
+        };
+        error(End::Exited(1), "exit 1: no luck");
+        error(End::TimedOut, "timeout: no luck");
+        error(End::Exited(0), "requeue_at is not a time");
+        let at = r#"{"requeue_at": 200, "reason": "then"}"#;
+        for end in [End::Exited(0), End::Exited(LATER)] {
+            let asked = Verdict::Requeue {
+                at: Timestamp::from_seconds(200),
+                reason: next_change_reason("then"),
+            };
+            assert_eq!(verdict(end, at, ""), asked);
+        }
+        assert_eq!(verdict(End::Exited(0), "", ""), Verdict::Done(Vec::new()));
+    }
+
+    #[test]
+    fn what_a_panic_said_is_its_error_in_bounds() {
+        assert_eq!(panicked(&"no luck"), "panic: no luck");
+        assert_eq!(
+            panicked(&"é".repeat(ERROR_BYTES_MAX)).len(),
+            "panic: ".len() + ERROR_BYTES_MAX
+        );
+        assert_eq!(panicked(&7), "panic: ");
+    }
 }

@@ -13,10 +13,34 @@ use crate::engine::view::Page;
 use crate::engine::{EngineError, Inner};
 use crate::store::EventSearch;
 
+/// Events of a page of everything.
+const PAGE: u32 = 1_000;
 /// Rows read at once.
 const ROWS: u32 = 500;
 /// How long one page looks, at most.
 const LOOK: Duration = Duration::from_millis(150);
+
+/// Everything that matches a filter, a page at a time.
+pub(super) struct EventPages {
+    /// What is asked next; `None` when that was all.
+    next: Option<EventsQuery>,
+}
+
+impl EventPages {
+    pub(super) fn of(filter: &str) -> Self {
+        let first = EventsQuery {
+            filter: Some(filter.to_owned()),
+            limit: PAGE,
+            ..EventsQuery::default()
+        };
+        Self { next: Some(first) }
+    }
+
+    /// Whether there may be more.
+    pub(super) const fn has_more(&self) -> bool {
+        self.next.is_some()
+    }
+}
 
 impl Inner {
     pub(in crate::engine) async fn answer_about_events(
@@ -72,6 +96,17 @@ impl Inner {
             return Err(EngineError::NotFound { what });
         }
         Ok(found)
+    }
+
+    /// The next page of all events that match, and where it ends; it may be empty and not be the last one.
+    pub(super) async fn events_next(&self, pages: &mut EventPages) -> Result<Option<Vec<Event>>, EngineError> {
+        let Some(mut query) = pages.next.take() else {
+            return Ok(None);
+        };
+        let page = self.events_list(&query).await?;
+        query.cursor = page.next_cursor;
+        pages.next = query.cursor.is_some().then_some(query);
+        Ok(Some(page.items))
     }
 
     pub(super) async fn events_list(&self, query: &EventsQuery) -> Result<Page<Event>, EngineError> {

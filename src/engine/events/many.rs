@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{EventCommand, EventSelection, EventsQuery};
+use super::look::EventPages;
+use super::{EventCommand, EventSelection};
 use crate::ambient;
 use crate::domain::event::Event;
 use crate::domain::id::QueueName;
@@ -185,15 +186,9 @@ impl Inner {
 
     async fn freeze_events(&self, run: &str, filter: &str) -> Result<Gathered, EngineError> {
         let mut gathered = Gathered::default();
-        let mut query = EventsQuery {
-            filter: Some(filter.to_owned()),
-            limit: 1_000,
-            ..EventsQuery::default()
-        };
-        loop {
-            let page = self.events_list(&query).await?;
+        let mut pages = EventPages::of(filter);
+        while let Some(page) = self.events_next(&mut pages).await? {
             let items: Vec<NewItem> = page
-                .items
                 .iter()
                 .map(|event| gathered.take(event))
                 .collect::<Result<_, _>>()?;
@@ -204,10 +199,6 @@ impl Inner {
             }
             if !items.is_empty() {
                 self.store.run_items_add(run, &items).await?;
-            }
-            query.cursor = page.next_cursor;
-            if query.cursor.is_none() {
-                break;
             }
         }
         if gathered.total == 0 {

@@ -17,20 +17,16 @@ const TYPES_MAX: usize = 200;
 /// The label of all others.
 const OTHERS: &str = "(others)";
 
-const HOWS: [Finished; 8] = [
-    Finished::Done,
-    Finished::Requeued,
-    Finished::Retried,
-    Finished::Dead,
-    Finished::Released,
-    Finished::Superseded,
-    Finished::Gone,
-    Finished::Stale,
-];
-
 /// The numbers of each type.
 #[derive(Default)]
-pub(in crate::engine) struct EventMeters(Mutex<HashMap<EventType, Arc<TypeMeters>>>);
+pub(in crate::engine) struct EventMeters(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    types: HashMap<EventType, Arc<TypeMeters>>,
+    /// Of all that came after the last one that fitted.
+    others: Option<Arc<TypeMeters>>,
+}
 
 /// The numbers of one type.
 pub(super) struct TypeMeters {
@@ -39,7 +35,7 @@ pub(super) struct TypeMeters {
     pushed: Counter,
     coalesced: Counter,
     lag: Histogram,
-    ended: [Counter; 8],
+    ended: [Counter; Finished::ALL.len()],
 }
 
 impl std::fmt::Debug for EventMeters {
@@ -52,15 +48,16 @@ impl EventMeters {
     /// Those of a type.
     pub(super) fn of(&self, event_type: &EventType) -> Arc<TypeMeters> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.get(event_type) {
+        if let Some(found) = known.types.get(event_type) {
             return Arc::clone(found);
         }
-        if known.len() < TYPES_MAX {
+        if known.types.len() < TYPES_MAX {
             let made = Arc::new(TypeMeters::new(event_type.as_str()));
-            known.insert(event_type.clone(), Arc::clone(&made));
+            known.types.insert(event_type.clone(), Arc::clone(&made));
             return made;
         }
-        Arc::new(TypeMeters::new(OTHERS))
+        let others = || Arc::new(TypeMeters::new(OTHERS));
+        Arc::clone(known.others.get_or_insert_with(others))
     }
 
     /// The label of a type.
@@ -93,7 +90,7 @@ impl TypeMeters {
             pushed: counter!(names::EVENTS_PUSHED, "type" => of_type()),
             coalesced: counter!(names::EVENTS_COALESCED, "type" => of_type()),
             lag: histogram!(names::EVENT_LAG, "type" => of_type()),
-            ended: HOWS.map(|how| counter!(names::EVENTS_HANDLED, "type" => of_type(), "how" => how.as_str())),
+            ended: Finished::ALL.map(|how| counter!(names::EVENTS_HANDLED, "type" => of_type(), "how" => how.as_str())),
         }
     }
 
@@ -104,7 +101,7 @@ impl TypeMeters {
 
     /// One ended.
     pub(super) fn ended(&self, how: Finished) {
-        for (known, count) in HOWS.iter().zip(&self.ended) {
+        for (known, count) in Finished::ALL.iter().zip(&self.ended) {
             if *known == how {
                 count.increment(1);
             }

@@ -96,7 +96,7 @@ impl Inner {
                 guard = self.take_pump(me).await;
             }
             let moved = match &guard {
-                Some(held) => self.pump_once(held).await,
+                Some(held) => self.pump_once(held, || self.fence.permits(me)).await,
                 None => Ok(Some(0)),
             };
             match moved {
@@ -137,14 +137,24 @@ impl Inner {
         }
     }
 
-    /// One round; answers how many rows went, `None` when the lease is lost.
-    pub(super) async fn pump_once(&self, guard: &NamedLease) -> Result<Option<usize>, EngineError> {
+    /// One round, as long as it is `permitted`: a process that slept would send old ones behind newer ones. Answers
+    /// how many rows went, `None` when the lease is lost.
+    pub(super) async fn pump_once(
+        &self,
+        guard: &NamedLease,
+        permitted: impl Fn() -> bool + Copy + Send,
+    ) -> Result<Option<usize>, EngineError> {
         let rows = self.store.outbox_page(ROWS).await?;
         let mut queues: HashMap<String, Vec<OutboxRow>> = HashMap::new();
         for row in rows {
             queues.entry(row.row.queue.clone()).or_default().push(row);
         }
-        let published = join_all(queues.into_values().map(|rows| self.publish_rows(rows, guard))).await;
+        let published = join_all(
+            queues
+                .into_values()
+                .map(|rows| self.publish_rows(rows, guard, permitted)),
+        )
+        .await;
         let published: Vec<i64> = published.into_iter().flatten().collect();
         if published.is_empty() {
             return Ok(Some(0));
@@ -154,9 +164,17 @@ impl Inner {
     }
 
     /// The rows of one delivery queue, in order, up to the first that cannot be published.
-    async fn publish_rows(&self, rows: Vec<OutboxRow>, guard: &NamedLease) -> Vec<i64> {
+    async fn publish_rows(
+        &self,
+        rows: Vec<OutboxRow>,
+        guard: &NamedLease,
+        permitted: impl Fn() -> bool + Send,
+    ) -> Vec<i64> {
         let mut published = Vec::new();
         for row in rows {
+            if !permitted() {
+                break;
+            }
             match self.publish_row(&row).await {
                 Ok(()) => published.push(row.id),
                 Err(error @ EngineError::Invalid { .. }) => {

@@ -2,7 +2,8 @@
 //! changed by the same machinery as by `policy set`, with its versions, its author and its preview.
 //!
 //! A policy that is written there is set, `null` unsets it, and leaving out what the metadata or options before had
-//! set unsets it too, unless somebody has set another one since. Nothing is saved where nothing changes.
+//! set unsets it too, unless somebody has set another one since. A subscription that ends leaves out everything.
+//! Nothing is saved where nothing changes.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -25,6 +26,7 @@ impl Inner {
         command: &EventCommand,
     ) -> Result<Plan, EngineError> {
         let Some(edit) = self.written_policy(command).await? else {
+            plan.warnings.extend(self.policy_that_stays(command).await?);
             return Ok(plan);
         };
         let policy = self.plan_policy(&edit).await?;
@@ -38,10 +40,11 @@ impl Inner {
     /// The change of a policy that a command comes to; `None` where nothing changes. Asked before the command is
     /// carried out: what was written before counts.
     pub(super) async fn written_policy(&self, command: &EventCommand) -> Result<Option<PolicyEdit>, EngineError> {
-        let (event_type, url, document, before) = match command {
+        let (scope, document, before) = match command {
             EventCommand::SetType { event_type, document } => {
                 let before = self.store.event_type_get(event_type).await?;
-                (event_type, None, document, before.map(|before| before.document))
+                let before = before.map(|before| before.document);
+                (scope(event_type, None), document.as_str(), before)
             }
             EventCommand::Subscribe {
                 event_type,
@@ -50,18 +53,16 @@ impl Inner {
             } => {
                 let all = self.store.subscriptions(event_type).await?;
                 let before = all.into_iter().find(|one| one.url == *url);
-                (event_type, Some(url), options, before.map(|before| before.options))
+                let before = before.map(|before| before.options);
+                (scope(event_type, Some(url)), options.as_str(), before)
             }
-            EventCommand::Retry(_)
-            | EventCommand::Reschedule(..)
-            | EventCommand::Cancel(_)
-            | EventCommand::Unsubscribe { .. } => return Ok(None),
+            EventCommand::Unsubscribe { event_type, which } => {
+                let ends = self.chosen(event_type, which).await?;
+                (scope(event_type, Some(&ends.url)), "{}", Some(ends.options))
+            }
+            EventCommand::Retry(_) | EventCommand::Reschedule(..) | EventCommand::Cancel(_) => return Ok(None),
         };
-        let scope = scope(event_type, url);
-        let newest = self.newest_policy(&scope).await?;
-        let saved = newest
-            .and_then(|newest| newest.document)
-            .and_then(|document| serde_json::from_str(&document).ok());
+        let saved = self.saved_policy(&scope).await?;
         let act = act(
             written(document),
             before.as_deref().and_then(written).as_ref(),
@@ -71,6 +72,25 @@ impl Inner {
             scope,
             act,
             expected: None,
+        }))
+    }
+
+    async fn saved_policy(&self, scope: &PolicyScope) -> Result<Option<Value>, EngineError> {
+        let newest = self.newest_policy(scope).await?;
+        let document = newest.and_then(|newest| newest.document);
+        Ok(document.and_then(|document| serde_json::from_str(&document).ok()))
+    }
+
+    /// What is to be said of the policy of a subscription that ends, where it was not set with its options.
+    async fn policy_that_stays(&self, command: &EventCommand) -> Result<Option<String>, EngineError> {
+        let EventCommand::Unsubscribe { event_type, which } = command else {
+            return Ok(None);
+        };
+        let ends = self.chosen(event_type, which).await?;
+        let stays = self.saved_policy(&scope(event_type, Some(&ends.url))).await?.is_some();
+        Ok(stays.then(|| {
+            "its retry policy was set by itself and stays, for what waits and for who subscribes again: `policy unset` ends it"
+                .to_owned()
         }))
     }
 

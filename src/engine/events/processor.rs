@@ -9,14 +9,16 @@
 //! not wait for the database with every event.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::handler::{Action, failed, run_command, verdict_of, verdict_of_handled};
+use super::handler::{Action, failed, panicked, run_command, verdict_of, verdict_of_handled};
 use super::meters::TypeMeters;
 use crate::ambient;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey};
@@ -64,22 +66,11 @@ pub(super) struct Processor {
 /// What is in hand.
 struct Hands {
     leases: Mutex<HashMap<LeaseKey, CancellationToken>>,
-    tally: [AtomicU64; 8],
+    tally: [AtomicU64; Finished::ALL.len()],
     meters: Arc<TypeMeters>,
     /// How long a handler takes, in microseconds, the last ones counting most; zero when nobody knows.
     handling: AtomicU64,
 }
-
-const HOWS: [Finished; 8] = [
-    Finished::Done,
-    Finished::Requeued,
-    Finished::Retried,
-    Finished::Dead,
-    Finished::Released,
-    Finished::Superseded,
-    Finished::Gone,
-    Finished::Stale,
-];
 
 impl Hands {
     fn new(meters: Arc<TypeMeters>) -> Self {
@@ -141,7 +132,7 @@ impl Hands {
 
     fn count(&self, how: Finished) {
         self.meters.ended(how);
-        for (known, count) in HOWS.iter().zip(&self.tally) {
+        for (known, count) in Finished::ALL.iter().zip(&self.tally) {
             if *known == how {
                 count.fetch_add(1, Ordering::Relaxed);
             }
@@ -149,7 +140,7 @@ impl Hands {
     }
 
     fn processed(&self) -> Processed {
-        let counts = HOWS.iter().zip(&self.tally);
+        let counts = Finished::ALL.iter().zip(&self.tally);
         let counts = counts.map(|(how, count)| (*how, count.load(Ordering::Relaxed)));
         Processed {
             ended: counts.filter(|(_, count)| *count > 0).collect(),
@@ -360,13 +351,16 @@ impl Processor {
                 verdict_of(&ran, event, rules, self.engine.clock.now())
             }
             Action::Embedded(embedded) => {
+                // Its lease would be prolonged for ever if nobody heard of the end.
+                let handling = AssertUnwindSafe(embedded.handle(event)).catch_unwind();
                 let outcome = tokio::select! {
-                    outcome = tokio::time::timeout(time, embedded.handle(event)) => outcome,
+                    outcome = tokio::time::timeout(time, handling) => outcome,
                     () = lost.cancelled() => return Verdict::Release,
                 };
                 let now = self.engine.clock.now();
                 match outcome {
-                    Ok(handled) => verdict_of_handled(handled, event, rules, now),
+                    Ok(Ok(handled)) => verdict_of_handled(handled, event, rules, now),
+                    Ok(Err(said)) => failed(&panicked(&*said), event, rules, now),
                     Err(_) => failed("timeout", event, rules, now),
                 }
             }

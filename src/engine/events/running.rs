@@ -235,7 +235,7 @@ impl Inner {
         let Some(guard) = self.take_pump(me).await else {
             return Ok(());
         };
-        while self.pump_once(&guard).await?.is_some_and(|moved| moved > 0) {}
+        while self.pump_once(&guard, || true).await?.is_some_and(|moved| moved > 0) {}
         self.store.named_lease_free(&guard.name, guard.epoch).await?;
         Ok(())
     }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::act::Who;
 use super::order::ExpiringResult;
 use super::{Gone, LifetimeRecord, PAGES_MAX, facts};
-use crate::broker::Signal;
+use crate::broker::{ListedQueue, Signal};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::time::Timestamp;
 use crate::engine::rules::compiled;
@@ -29,6 +29,8 @@ const REST_MAX: Duration = Duration::from_secs(10);
 const NOTED: usize = 500;
 /// How much later than its time a queue may be missed and count as expired, or how much earlier.
 const LAG: Duration = Duration::from_secs(20);
+/// Queues that are not listed any more and are asked for, in one sweep, at most.
+const ASKED_MAX: usize = 200;
 /// Saves of dead ones that are ended in one sweep, at most.
 const LEFT_MAX: u32 = 16;
 
@@ -124,9 +126,17 @@ impl Inner {
             self.store.lifetimes_note(sweep, noted).await?;
         }
         self.heard(signals).await;
-        for record in self.store.lifetimes_swept(sweep).await? {
-            let gone = self.how_it_went(&record);
-            self.gone(&record, gone).await;
+        let mut there = Vec::new();
+        for (place, record) in self.store.lifetimes_swept(sweep).await?.into_iter().enumerate() {
+            match self.still_there(&record, place).await {
+                Some(listed) => there.push(facts::record(listed, &read, Some(&record), self.tells_exactly())),
+                None => self.gone(&record, self.how_it_went(&record)).await,
+            }
+        }
+        // One that has no lifetime any more is nothing to remember.
+        there.retain(|record| record.lifetime_ms.is_some() || self.is_leftover(&record.name));
+        if !there.is_empty() {
+            self.store.lifetimes_note(sweep, &there).await?;
         }
         self.gauge(&records);
         if self.settings.save_before_expiry {
@@ -141,6 +151,21 @@ impl Inner {
                 .min()
                 .map(Duration::from_millis),
         }))
+    }
+
+    /// Not listed, and there all the same: its lifetime was taken away, or pages moved while they were read. Asked of
+    /// the first ones only, for when very many go at once.
+    async fn still_there(&self, record: &LifetimeRecord, place: usize) -> Option<ListedQueue> {
+        if place >= ASKED_MAX {
+            return None;
+        }
+        match self.broker.queue_detail(&record.name).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                tracing::debug!(queue = ?record.name, error = ?error, "whether a queue is gone is not known for certain");
+                None
+            }
+        }
     }
 
     fn gauge(&self, records: &[LifetimeRecord]) {

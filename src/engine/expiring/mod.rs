@@ -6,6 +6,7 @@
 //! wakes it (the sweep for work, the console) moves that time too, so the janitor remembers the earliest it was told.
 
 mod act;
+mod checks;
 mod extend;
 mod facts;
 mod janitor;

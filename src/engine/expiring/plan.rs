@@ -97,7 +97,7 @@ impl Inner {
 
     async fn plan_restore(&self, saves: &[String], to: Option<&QueueName>) -> Result<Plan, EngineError> {
         let mut lines = Vec::new();
-        let (mut messages, mut bytes) = (0, 0);
+        let (mut messages, mut bytes, mut unbound) = (0, 0, Vec::new());
         for id in saves {
             let record = self.store.save_get(id).await?.ok_or_else(|| EngineError::NotFound {
                 what: format!("save {id:?}"),
@@ -118,6 +118,12 @@ impl Inner {
                     });
                 }
             };
+            if !exists && self.kind_of(target) != QueueKind::Job {
+                unbound.push(format!(
+                    "queue {:?} is made again without its bindings: until its owner binds it, only these messages reach it",
+                    target.as_str()
+                ));
+            }
             messages += record.left;
             bytes += record.bytes;
             lines.push(PlanLine {
@@ -135,6 +141,7 @@ impl Inner {
         plan.title = format!("restore {messages} messages ({bytes} bytes) of {} saves", saves.len());
         plan.warnings
             .push("a crash in the middle puts up to a window of 500 back twice".to_owned());
+        plan.warnings.extend(unbound);
         Ok(plan)
     }
 

@@ -81,14 +81,14 @@ impl Inner {
             Ok(None) => self.purge_one(me, queue, keep, who).await,
             Err(error) => Err(error),
         };
-        let outcome = match purged {
-            Ok(outcome) => outcome,
-            Err(error) => failed(&queue.name, error)?,
+        let is_left = match &purged {
+            Ok(outcome) => matches!(outcome.result, ExpiringResult::Left(_)),
+            Err(_) => true,
         };
-        if matches!(outcome.result, ExpiringResult::Left(_)) {
+        if is_left {
             self.bind_again(&queue.name).await;
         }
-        Ok(outcome)
+        purged.or_else(|error| failed(&queue.name, error))
     }
 
     /// Why a queue is left; else nobody can publish to it any more, where it is one of ours.

@@ -1,5 +1,8 @@
 //! Putting saved messages back: into their queue, declared again as it was where it is gone, or into another one.
 //!
+//! They need no binding. A job's queue is bound again by its name, as whoever publishes to it expects; what a queue
+//! of others was bound to its owner knows, and the plan says that it is his.
+//!
 //! Published with confirms, window by window, looked after the target, and only then forgotten here
 //! (PROTOCOLS.md 12): a crash in between puts at most one window back twice.
 
@@ -8,6 +11,7 @@ use super::order::{ExpiringOutcome, ExpiringResult};
 use crate::broker::{Outgoing, Published};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::message::{Message, decode};
+use crate::domain::queue::QueueKind;
 use crate::engine::error::chain;
 use crate::engine::{EngineError, Inner};
 use crate::store::{SaveRecord, SaveState, SaveTaken, SavedMessage};
@@ -81,6 +85,10 @@ impl Inner {
                 ));
             }
             self.broker.declare_again(target, &arguments(&record.arguments)).await?;
+        }
+        if to.is_none() && self.kind_of(target) == QueueKind::Job {
+            // Also where whoever declared it died before this.
+            self.broker.bind(target).await?;
         }
         let mut outcome = ExpiringOutcome::of(target.clone(), ExpiringResult::Restored);
         outcome.save = Some(record.id.clone());

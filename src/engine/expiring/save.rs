@@ -3,7 +3,7 @@
 //!
 //! Whoever dies in between leaves a save that is `taking`, with at most its last two windows in both places. Whoever
 //! goes on compares those with the head of the queue and settles what is equal, so that nothing is there twice. Only
-//! where several messages are equal in every byte nobody can tell: then a window stays in both.
+//! where messages repeat themselves in every byte nobody can tell: then a window stays in both.
 
 use std::time::Duration;
 
@@ -336,23 +336,28 @@ fn comparable(mut message: Message) -> Option<Vec<u8>> {
 }
 
 /// How many messages at the head of the queue are the last ones that were kept: the last two windows, the last one,
-/// or none. Messages that are all alike prove nothing.
+/// or none. Messages that repeat themselves prove nothing: what comes next may be the same once more.
 fn equal(seen: &[Option<Vec<u8>>], kept: &[(u64, Option<Vec<u8>>)]) -> usize {
     let last_window = kept.last().map_or(0, |(window, _)| *window);
     let from_last = kept.iter().position(|(window, _)| *window == last_window).unwrap_or(0);
     for from in [0, from_last] {
         let expected = &kept[from..];
-        let alike = expected.len() > 1 && expected.windows(2).all(|two| two[0].1 == two[1].1);
         let same = seen.len() >= expected.len()
             && expected
                 .iter()
                 .zip(seen)
                 .all(|((_, kept), seen)| kept.is_some() && kept == seen);
-        if same && !alike {
+        if same && !repeats(kept) && !repeats(expected) {
             return expected.len();
         }
     }
     0
+}
+
+/// Whether it is one sequence several times over.
+fn repeats(kept: &[(u64, Option<Vec<u8>>)]) -> bool {
+    let is_period = |period: usize| kept.iter().zip(&kept[period..]).all(|(one, next)| one.1 == next.1);
+    (1..=kept.len() / 2).any(is_period)
 }
 
 #[cfg(test)]
@@ -384,5 +389,16 @@ mod tests {
     fn messages_that_are_all_alike_prove_nothing() {
         assert_eq!(equal(&bytes("aaaa"), &kept(&["aa"])), 0);
         assert_eq!(equal(&bytes("aaaa"), &kept(&["bb", "aa"])), 0);
+    }
+
+    #[test]
+    fn messages_that_repeat_themselves_prove_nothing_either() {
+        assert_eq!(
+            equal(&bytes("abab"), &kept(&["abab"])),
+            0,
+            "the next ones look the same"
+        );
+        assert_eq!(equal(&bytes("abcabc"), &kept(&["abc", "abc"])), 0);
+        assert_eq!(equal(&bytes("abax"), &kept(&["xx", "aba"])), 3);
     }
 }

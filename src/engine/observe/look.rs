@@ -137,15 +137,11 @@ impl Looker {
     /// Runs that are not over; `None`: they cannot be read at present.
     async fn open_runs(&self) -> Option<Arc<Vec<RunView>>> {
         let query = RunQuery {
+            open: true,
             limit: RUNS_MAX,
             ..RunQuery::default()
         };
-        let mut runs = self.engine.run_views(&query).await.ok()?;
-        runs.retain(|run| !run.record.state.is_over());
-        for run in &mut runs {
-            run.record.plan = String::new();
-        }
-        Some(Arc::new(runs))
+        Some(Arc::new(self.engine.run_views(&query).await.ok()?))
     }
 
     async fn known(&self) -> Result<Known, StoreError> {

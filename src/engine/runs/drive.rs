@@ -1,7 +1,7 @@
 //! Working on a run: its lease, its sources one after the other, and what becomes of it in the end.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::flight::Flight;
 use super::order::OrderKind;
 use super::plan::Document;
+use super::uncertain::Uncertain;
 use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag};
 use crate::domain::dead_letter::DeadLetterId;
@@ -126,7 +127,7 @@ pub(super) struct Driver<'a> {
     /// Settled at their source, not yet recorded so.
     pub(super) pending: Vec<ItemMark>,
     /// Recorded as settled a moment ago: the broker may not have heard of the last ones.
-    pub(super) uncertain: Vec<u64>,
+    pub(super) uncertain: Uncertain,
     /// The row of the delivery queue that is walked.
     pub(super) row: Option<QueueRecord>,
     /// Taken out of a dead-letter queue, not yet out of the index.
@@ -144,6 +145,8 @@ pub(super) struct Driver<'a> {
     pub(super) flight: Option<Flight>,
     /// The first one of those that were met again after they were journalled.
     pub(super) met_journalled: Option<u64>,
+    /// Until when a process that stops waits for what is in hand (uptime).
+    gives_up_at: OnceLock<Duration>,
     /// Outcomes when a window failed last.
     stuck_at: Option<u64>,
     /// One message at a time: a window failed, and nobody knows which of its messages is to blame.
@@ -200,7 +203,7 @@ impl Inner {
             name,
             stop,
             pending: Vec::new(),
-            uncertain: Vec::new(),
+            uncertain: Uncertain::default(),
             row: None,
             taken_out: Vec::new(),
             held_at: Duration::ZERO,
@@ -210,6 +213,7 @@ impl Inner {
             copies: Vec::new(),
             flight: None,
             met_journalled: None,
+            gives_up_at: OnceLock::new(),
             stuck_at: None,
             careful: 0,
         };
@@ -258,6 +262,13 @@ impl Driver<'_> {
             self.careful = WINDOW;
         }
         self.stuck_at = Some(done);
+    }
+
+    /// Whether this process stops and has waited for long enough: what is in hand is left as after a crash then.
+    pub(super) fn gives_up(&self) -> bool {
+        let now = self.engine.clock.uptime();
+        let until = || *self.gives_up_at.get_or_init(|| now + self.engine.settings.drain);
+        self.stop.is_cancelled() && now >= until()
     }
 
     async fn give_back(&self) {

@@ -84,7 +84,12 @@ impl Driver<'_> {
         let sent = loop {
             tokio::select! {
                 sent = &mut flight.publishing => break sent,
-                () = tokio::time::sleep(LOOK) => self.say_blocked().await,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            self.say_blocked().await;
+            if self.gives_up() {
+                flight.publishing.abort();
+                return Err(Halt::Stopped);
             }
         };
         let sent = sent.unwrap_or_else(|error| {

@@ -7,12 +7,9 @@ use super::order::Selection;
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::message::{Message, decode};
-use crate::engine::dead::DeadTarget;
+use crate::engine::dead::{DeadPages, DeadSort, DeadTarget};
 use crate::engine::{EngineError, Inner};
-use crate::store::{DeadQuery, DeadSort};
 
-/// Rows of one read of the index.
-const READ: u32 = 1_000;
 /// What a quorum queue writes of earlier deliveries.
 const DELIVERIES: &str = "x-delivery-count";
 
@@ -35,18 +32,8 @@ impl Inner {
         let mut room = Room::of(target);
         let mut batch = Batch::default();
         let now = self.clock.now();
-        let mut after = None;
-        loop {
-            let read = DeadQuery {
-                queue: Some(target.name.clone()),
-                fingerprint: None,
-                sort: DeadSort::Position,
-                after,
-                limit: READ,
-            };
-            let rows = self.store.dead_letters(&read).await?;
-            after = rows.last().map(|row| (DeadSort::Position.value(row), row.id.clone()));
-            let over = rows.len() < READ as usize;
+        let mut pages = DeadPages::of(Some(target.name.clone()), None, DeadSort::Position);
+        while let Some(rows) = pages.next(self).await? {
             for letter in rows {
                 let row = self.store.dead_letter(&letter.id).await?;
                 let Some(message) = row.and_then(|row| row.copy).as_deref().and_then(decode) else {
@@ -65,9 +52,6 @@ impl Inner {
                     }
                     Chosen::No => room.pass(&message),
                 }
-            }
-            if over {
-                break;
             }
         }
         room.judge(&mut batch, looks);

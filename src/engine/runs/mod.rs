@@ -19,6 +19,7 @@ mod plan;
 mod restore;
 mod source;
 mod tend;
+mod uncertain;
 mod window;
 
 pub use edit::{Edit, EditedLetter};

@@ -17,7 +17,7 @@ const HOLD: Duration = Duration::from_secs(3);
 /// Messages taken out that the index may still show.
 const TAKEN_OUT: usize = 5_000;
 /// Messages that the broker sends ahead: a window in flight, one that is read, and what comes next.
-const AHEAD: u32 = 4_000;
+pub(super) const AHEAD: u32 = 4_000;
 /// Bytes of one batch.
 const BATCH_BYTES: usize = 8 << 20;
 /// A paced run is journalled so often, and looks as often whether a person stopped it.
@@ -320,7 +320,7 @@ impl Driver<'_> {
     async fn doubt(&mut self) {
         let marks: Vec<ItemMark> = self
             .uncertain
-            .drain(..)
+            .take()
             .chain(self.pending.drain(..).map(|mark| mark.ordinal))
             .map(|ordinal| mark(ordinal, ItemState::Published, None))
             .collect();
@@ -332,7 +332,7 @@ impl Driver<'_> {
     /// Records what is settled for certain.
     pub(super) async fn flush(&mut self) -> Result<(), Halt> {
         let state = self.advance(Vec::new(), Vec::new(), Vec::new()).await?;
-        self.uncertain.clear();
+        drop(self.uncertain.take());
         if state == RunState::Running {
             Ok(())
         } else {

@@ -216,14 +216,18 @@ impl Driver<'_> {
         Err(Halt::Asked(state))
     }
 
-    /// Publishes a window; tells meanwhile what it waits for.
+    /// Publishes a window; tells meanwhile what it waits for. A broker may take nothing for as long as it likes.
     pub(super) async fn publish(&self, outgoing: Vec<(Target, Message)>) -> Result<Vec<Sent>, Halt> {
         let publishing = self.publish_window(outgoing);
         let mut publishing = std::pin::pin!(publishing);
         loop {
             tokio::select! {
                 sent = &mut publishing => return Ok(sent),
-                () = tokio::time::sleep(LOOK) => self.say_blocked().await,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            self.say_blocked().await;
+            if self.gives_up() {
+                return Err(Halt::Stopped);
             }
         }
     }
@@ -302,7 +306,8 @@ impl Driver<'_> {
         outcomes
     }
 
-    /// Records marks, those that wait for it too; insists until the store answers. The state as a person left it.
+    /// Records marks, those that wait for it too; insists until the store answers, or this process stops without it.
+    /// The state as a person left it.
     pub(super) async fn advance(
         &mut self,
         marks: Vec<ItemMark>,
@@ -310,7 +315,7 @@ impl Driver<'_> {
         forget: Vec<(String, KeptKind)>,
     ) -> Result<RunState, Halt> {
         let settled = std::mem::take(&mut self.pending);
-        self.uncertain = settled.iter().map(|mark| mark.ordinal).collect();
+        self.uncertain.add(settled.iter().map(|mark| mark.ordinal));
         let advance = Advance {
             marks: settled.into_iter().chain(marks).collect(),
             counts: self.counts,
@@ -327,6 +332,7 @@ impl Driver<'_> {
             {
                 Ok(Guarded::Held(state)) => return Ok(state),
                 Ok(Guarded::Lost) => return Err(Halt::Lost),
+                Err(StoreError::Unreachable { .. }) if self.gives_up() => return Err(Halt::Stopped),
                 Err(error @ StoreError::Unreachable { .. }) => {
                     tracing::warn!(run = ?self.run.id, error = ?error, "a run waits for the store");
                     tokio::time::sleep(STORE_PAUSE).await;

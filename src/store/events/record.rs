@@ -188,6 +188,18 @@ pub enum Finished {
 }
 
 impl Finished {
+    /// Every one, in the order of the enum.
+    pub const ALL: [Self; 8] = [
+        Self::Done,
+        Self::Requeued,
+        Self::Retried,
+        Self::Dead,
+        Self::Released,
+        Self::Superseded,
+        Self::Gone,
+        Self::Stale,
+    ];
+
     /// As printed and counted.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

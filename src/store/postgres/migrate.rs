@@ -16,6 +16,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (6, include_str!("migrations/0006.sql")),
     (7, include_str!("migrations/0007.sql")),
     (8, include_str!("migrations/0008.sql")),
+    (10, include_str!("migrations/0010.sql")),
 ];
 
 const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS redrive; \

@@ -32,6 +32,13 @@ const LIST: &str = concat!(
     run_columns!(),
     " FROM redrive.runs WHERE ($1::text IS NULL OR id < $1) AND ($2 OR state <> 'planned') ORDER BY id DESC LIMIT $3"
 );
+/// The condition is the one of its index.
+const LIST_OPEN: &str = concat!(
+    "SELECT ",
+    run_columns!("CAST('' AS text) AS plan"),
+    " FROM redrive.runs WHERE state IN ('running', 'canary', 'paused') AND ($1::text IS NULL OR id < $1) \
+     ORDER BY id DESC LIMIT $2"
+);
 const OPEN: &str = concat!(
     "SELECT ",
     run_columns!(),
@@ -166,10 +173,13 @@ impl Runs for PostgresStore {
     }
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRecord>, StoreError> {
-        let statement = sqlx::query(LIST)
-            .bind(query.before.as_deref().map(storable))
-            .bind(query.planned)
-            .bind(i64::from(query.limit));
+        let before = query.before.as_deref().map(storable);
+        let statement = if query.open {
+            sqlx::query(LIST_OPEN).bind(before)
+        } else {
+            sqlx::query(LIST).bind(before).bind(query.planned)
+        };
+        let statement = statement.bind(i64::from(query.limit));
         self.call("listing runs", async |connection: &mut PgConnection| {
             read(&statement.fetch_all(connection).await?, run_record)
         })

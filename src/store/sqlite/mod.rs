@@ -11,6 +11,7 @@ mod endpoints;
 mod error;
 mod events;
 mod incarnations;
+mod marks;
 mod policies;
 mod queues;
 mod records;
@@ -43,6 +44,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (6, include_str!("migrations/0006.sql")),
     (7, include_str!("migrations/0007.sql")),
     (8, include_str!("migrations/0008.sql")),
+    (10, include_str!("migrations/0010.sql")),
 ];
 
 /// A store in an open file.

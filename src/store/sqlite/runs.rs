@@ -6,6 +6,7 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::SqliteStore;
 use super::error::unread;
+use super::marks::mark;
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::run::{RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;
@@ -33,6 +34,13 @@ const LIST: &str = concat!(
     run_columns!(),
     " FROM runs WHERE ($1 IS NULL OR id < $1) AND ($2 OR state <> 'planned') ORDER BY id DESC LIMIT $3"
 );
+/// The condition is the one of its index.
+const LIST_OPEN: &str = concat!(
+    "SELECT ",
+    run_columns!("CAST('' AS text) AS plan"),
+    " FROM runs WHERE state IN ('running', 'canary', 'paused') AND ($1 IS NULL OR id < $1) \
+     ORDER BY id DESC LIMIT $2"
+);
 const OPEN: &str = concat!(
     "SELECT ",
     run_columns!(),
@@ -52,12 +60,6 @@ const CHANGE: &str = "UPDATE runs SET state = $3, note = $4, canary = CASE WHEN 
     WHERE id = $1 AND state IN (SELECT value FROM json_each($2))";
 const ADVANCE: &str = "UPDATE runs SET done = $3, failed = $4, skipped = $5, note = $6, updated_at = $7 \
     WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL RETURNING state";
-/// The bounds keep whatever plan SQLite chooses to the rows of the batch: with the document inside, each row would
-/// read it anew.
-const MARK: &str = "WITH m AS MATERIALIZED (SELECT value ->> 0 AS ordinal, value ->> 1 AS state, value ->> 2 AS reason, \
-        value ->> 3 AS dropped FROM json_each($2)) \
-    UPDATE run_items SET state = m.state, reason = m.reason, dropped = COALESCE(m.dropped, run_items.dropped) FROM m \
-    WHERE run_items.run = $1 AND run_items.ordinal = m.ordinal AND run_items.ordinal BETWEEN $3 AND $4";
 const STOP: &str = "UPDATE runs SET state = $3, done = $4, failed = $5, skipped = $6, note = $7, owner = NULL, \
     ended_at = CASE WHEN $3 IN ('done', 'failed', 'cancelled') THEN $8 END, updated_at = $8 \
     WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL AND state = 'running'";
@@ -188,10 +190,13 @@ impl Runs for SqliteStore {
     }
 
     async fn runs(&self, query: &RunQuery) -> Result<Vec<RunRecord>, StoreError> {
-        let statement = sqlx::query(LIST)
-            .bind(query.before.as_deref())
-            .bind(query.planned)
-            .bind(i64::from(query.limit));
+        let before = query.before.as_deref();
+        let statement = if query.open {
+            sqlx::query(LIST_OPEN).bind(before)
+        } else {
+            sqlx::query(LIST).bind(before).bind(query.planned)
+        };
+        let statement = statement.bind(i64::from(query.limit));
         read("listing runs", statement.fetch_all(self.readers()).await, run_record)
     }
 
@@ -464,21 +469,7 @@ pub(super) async fn step(
         return Ok(Guarded::Lost);
     };
     let state = state_of(&row)?;
-    if !advance.marks.is_empty() {
-        let marks: Vec<_> = advance
-            .marks
-            .iter()
-            .map(|mark| json!([mark.ordinal, mark.state.as_str(), mark.reason, mark.dropped]))
-            .collect();
-        let ordinals = || advance.marks.iter().map(|mark| stored(mark.ordinal));
-        sqlx::query(MARK)
-            .bind(run)
-            .bind(json!(marks).to_string())
-            .bind(ordinals().min())
-            .bind(ordinals().max())
-            .execute(&mut *connection)
-            .await?;
-    }
+    mark(connection, run, &advance.marks).await?;
     for kept in &advance.keep {
         keep(connection, kept, now).await?;
     }

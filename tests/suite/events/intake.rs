@@ -182,3 +182,43 @@ async fn one_of_two_daemons_reads_the_queue_and_the_other_takes_over_when_it_die
     let found = events(&second, "hr").await;
     assert_eq!(found.len(), 2, "{found:?}");
 }
+
+/// How `doctor` judges the intake queue: what it found, and the mend.
+async fn judged(hall: &Hall) -> (String, Option<String>) {
+    let checks = hall.installation.run(&["doctor", "--json"]).await.json();
+    let checks = checks.as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == format!("intake: {QUEUE}"));
+    let check = check.unwrap_or_else(|| panic!("{checks:?}"));
+    let mend = check["mend"].as_str().map(str::to_owned);
+    assert_eq!(mend.is_none(), check["result"] == "fine", "{check}");
+    (check["found"].as_str().unwrap().to_owned(), mend)
+}
+
+async fn says(hall: &Hall, part: &str) {
+    wait_until(format!("doctor and why to say {part:?}"), BOUND, async || {
+        let (found, mend) = judged(hall).await;
+        let why = hall.installation.run(&["queue", "why", QUEUE]).await.stdout;
+        let both = found.contains(part) && why.contains(part);
+        both.then(|| assert!(mend.is_none_or(|mend| why.contains(&mend)), "{why}"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_and_why_say_what_keeps_an_intake_queue_from_being_read() {
+    let hall = Hall::rabbit().await;
+    says(&hall, "there is no such queue, and no daemon is alive").await;
+    let mut daemon = hall.installation.daemon().await;
+    says(&hall, "read; nothing waits").await;
+    let vhost = hall.vhost.as_ref().unwrap();
+    let binding = format!("/api/bindings/{}/e/{EXCHANGE}/q/{QUEUE}/person.%23", vhost.name);
+    vhost.manage("DELETE", &binding, None).await;
+    says(&hall, "not bound to exchange \"people\" with \"person.#\"").await;
+    assert_eq!(daemon.stop().await, Some(0));
+    // A daemon binds what it reads.
+    let mut daemon = hall.installation.daemon().await;
+    says(&hall, "read; nothing waits").await;
+    assert_eq!(daemon.stop().await, Some(0));
+    hall.publish(&[message(&json!({"id": "a", "v": 1}))]).await;
+    says(&hall, "1 message waits: no daemon is alive").await;
+}

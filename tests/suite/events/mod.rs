@@ -1,6 +1,7 @@
 //! Events from outside: pushed, looked at, changed, claimed and handled, by commands and over HTTP.
 
 mod commands;
+mod embedded;
 mod faults;
 mod hall;
 mod intake;

@@ -1,12 +1,12 @@
 //! What a daemon tells of its event table: the numbers by type, for Prometheus and for statsd.
 
-use std::net::UdpSocket;
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::support::daemon::{Daemon, Installation};
 use crate::support::servers::{Database, Vhost};
+use crate::support::statsd::Statsd;
 use crate::support::wait::wait_until;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -27,8 +27,7 @@ async fn shows(daemon: &Daemon, lines: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pushes_ends_and_what_waits_are_counted_by_type() {
-    let statsd = UdpSocket::bind("127.0.0.1:0").unwrap();
-    statsd.set_nonblocking(true).unwrap();
+    let mut statsd = Statsd::new();
     let mut installation = Installation::embedded();
     let handler = |event_type: &str| {
         let command = json!(["/bin/sh", "-c", SCRIPT]);
@@ -37,7 +36,7 @@ async fn pushes_ends_and_what_waits_are_counted_by_type() {
     installation.append(&handler("hr"));
     installation.append(&handler("other"));
     installation.set("events", "cutoff", 2);
-    installation.set("metrics", "statsd", statsd.local_addr().unwrap().to_string());
+    installation.set("metrics", "statsd", statsd.address().to_string());
     let daemon = installation.daemon().await;
     for reference in ["good-1", "good-2", "bad"] {
         let pushed = daemon
@@ -69,13 +68,15 @@ async fn pushes_ends_and_what_waits_are_counted_by_type() {
         "redrive_events{type=\"hr\",state=\"ready\"} 0",
     ];
     shows(&daemon, &lines).await;
-    wait_until("statsd's numbers", LONG, async || {
-        let mut datagram = [0; 4096];
-        let length = statsd.recv(&mut datagram).ok()?;
-        let text = String::from_utf8_lossy(&datagram[..length]).into_owned();
-        text.contains("redrive_events_pushed_total:").then_some(())
-    })
-    .await;
+    statsd
+        .hears(&[
+            "redrive_events_pushed_total:1|c|#type:hr",
+            "redrive_events_coalesced_total:1|c|#type:waits",
+            "redrive_events_handled_total:1|c|#type:hr,how:done",
+            "redrive_events_handled_total:1|c|#type:hr,how:retried",
+            "redrive_events_handled_total:1|c|#type:hr,how:dead",
+        ])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

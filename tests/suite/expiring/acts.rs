@@ -1,5 +1,6 @@
 //! What a person does with queues that expire.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::broker::{AttachOptions, AttachOutcome, Look, QueuePart};
@@ -9,7 +10,8 @@ use redrive::engine::expiring::{ExpiringOrder, ExpiringResult, Keep, SaveState, 
 use redrive::engine::{Access, Command, Danger, Done, EngineError, EngineSettings, Plan};
 
 use super::{LONG, act, filled, listed, listed_as, message, messages, publish, saves, submit, these};
-use crate::engine::stage::{BOUND, Stage};
+use crate::engine::stage::{BOUND, Ground, Stage};
+use crate::support::faulty_store::{Fault, FaultyStore};
 use crate::support::wait::wait_until;
 
 /// Job queues are leftovers after a second.
@@ -245,4 +247,27 @@ pub(super) async fn what_cannot_be_extended_or_saved_says_why(stage: &mut Stage)
     stage.engine.job_remove(&id).await.unwrap();
     let error = refused(ExpiringOrder::Save(these(&queue))).await.unwrap_err();
     assert!(matches!(error, EngineError::Expired { .. }), "{error}");
+}
+
+pub(super) async fn a_purge_that_the_store_ends_leaves_a_queue_that_takes_messages() {
+    let mut made = None;
+    let stage = Stage::quiet_over(Ground::embedded(), settings, |store| {
+        let faulty = Arc::new(FaultyStore::over(store));
+        made = Some(Arc::clone(&faulty));
+        faulty
+    })
+    .await;
+    let (_, queue) = filled(&stage, 2).await;
+    let plan = stage
+        .engine
+        .plan(Command::Expiring(purge(these(&queue))))
+        .await
+        .unwrap();
+    made.unwrap()
+        .plan(|call| (call == "save_begin").then_some(Fault::Unheard));
+    let grant = Access::Operator.grant("tester", None).unwrap();
+    let ended = stage.engine.execute(&plan, &grant).await;
+    assert!(matches!(&ended, Err(error) if error.is_unreachable()), "{ended:?}");
+    publish(&stage, &queue, 2..3).await;
+    assert_eq!(messages(&stage, &queue).await.len(), 3);
 }

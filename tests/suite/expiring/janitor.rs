@@ -13,6 +13,7 @@ use super::{act, listed, message, messages, publish, saves, submit};
 use crate::engine::stage::{BOUND, Stage};
 use crate::support::daemon::Installation;
 use crate::support::servers::Vhost;
+use crate::support::statsd::Statsd;
 use crate::support::wait::wait_until;
 
 pub(super) fn settings(settings: &mut EngineSettings) {
@@ -141,9 +142,47 @@ async fn a_queue_that_somebody_deletes_is_told_with_the_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_loses_its_lifetime_is_not_told_to_be_gone() {
+    let stage = Stage::rabbit_sqlite().await;
+    let mut events = stage.engine.events();
+    let vhost = stage.ground.rabbit();
+    let body = serde_json::json!({"durable": true});
+    vhost
+        .manage("PUT", &format!("/api/queues/{}/theirs", vhost.name), Some(&body))
+        .await;
+    let policy = format!("/api/policies/{}/hour", vhost.name);
+    let body = serde_json::json!({"pattern": "^theirs$", "definition": {"expires": 3_600_000}, "apply-to": "queues"});
+    vhost.manage("PUT", &policy, Some(&body)).await;
+    counted(&stage, "theirs", 0).await;
+    vhost.manage("DELETE", &policy, None).await;
+    let theirs = redrive::domain::id::QueueName::parse("theirs").unwrap();
+    wait_until("the janitor to see that it lives for ever", BOUND, async || {
+        stage.store.lifetime_get(&theirs).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    // What the sweep before told is told before this.
+    let id = submit(&stage, Lifetime::of(Duration::from_mins(10)).unwrap()).await;
+    let other = id.queue(JobPart::Result);
+    counted(&stage, other.as_str(), 0).await;
+    stage.engine.job_remove(&id).await.unwrap();
+    let mut gone = Vec::new();
+    let told = tokio::time::timeout(BOUND, async {
+        while !gone.contains(&other) {
+            if let Ok(Event::QueueGone { queue, .. }) = events.recv().await {
+                gone.push(queue);
+            }
+        }
+    });
+    told.await.expect("told of the job's queue");
+    assert!(!gone.contains(&theirs), "{gone:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
     let vhost = Vhost::create().await;
-    let installation = Installation::on_rabbit(&vhost);
+    let mut installation = Installation::on_rabbit(&vhost);
+    let mut statsd = Statsd::new();
+    installation.set("metrics", "statsd", statsd.address().to_string());
     let id = redrive::ambient::new_id();
     for arguments in [
         &["job", "submit", "--id", &id, "--ttl", "600"][..],
@@ -188,6 +227,14 @@ async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
             daemon.get("/metrics").await.text()
         );
     }
+    statsd
+        .hears(&[
+            "redrive_expiring_queues:3|g",
+            "redrive_expiring_messages:1|g",
+            "redrive_saved_messages_total:1|c|#cause:save",
+            "redrive_purged_queues_total:1|c|#messages:none",
+        ])
+        .await;
     let saves = daemon.get("/v1/expiring/saves").await.json();
     assert_eq!(
         (&saves["items"][0]["queue"], &saves["items"][0]["left"]),

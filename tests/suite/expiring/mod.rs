@@ -64,6 +64,11 @@ on_both! {
         what_is_about_to_expire_is_saved_in_time;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_purge_that_the_store_ends_leaves_a_queue_that_takes_messages() {
+    acts::a_purge_that_the_store_ends_leaves_a_queue_that_takes_messages().await;
+}
+
 async fn submit(stage: &Stage, lifetime: Lifetime) -> JobId {
     let id = JobId::parse(&ambient::new_id()).unwrap();
     stage.engine.job_submit(id.clone(), lifetime).await.unwrap();

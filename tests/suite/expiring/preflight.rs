@@ -113,3 +113,76 @@ async fn a_lifetime_by_policy_is_lengthened_by_a_policy_for_that_queue_alone() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_tells_what_is_lost_within_the_hour_and_what_should_have_gone() {
+    let mut scene = Scene::sqlite().await;
+    let check = async |scene: &Scene, name: &str| -> Option<Value> {
+        let doctor = scene.run(&["doctor", "--json"]).await.json();
+        let checks = doctor.as_array()?.clone();
+        checks.into_iter().find(|check| check["name"] == name)
+    };
+    let fine = check(&scene, "expiring").await.unwrap();
+    assert_eq!(fine["result"], "fine", "{fine}");
+    let id = redrive::ambient::new_id();
+    for arguments in [
+        &["job", "submit", "--id", &id, "--ttl", "600"][..],
+        &["job", "publish", &id, "result"],
+    ] {
+        scene.run(arguments).await.expect_code(0);
+    }
+    wait_until("what is lost soon to be told", BOUND, async || {
+        let found = check(&scene, "expiring").await?;
+        let told = found["found"] == "1 queue goes within the hour, with 1 message in it";
+        told.then(|| assert!(found["mend"].as_str().unwrap().contains("expiring save"), "{found}"))
+    })
+    .await;
+    scene.installation.set("janitor", "save_before_expiry", true);
+    let fine = check(&scene, "expiring").await.unwrap();
+    assert_eq!(fine["result"], "fine", "{fine}");
+    // Without a lifetime, and unused for longer than such queues live.
+    scene.installation.set("janitor", "leftover_pattern", "^left");
+    scene.installation.set("janitor", "job_queue_ttl_s", 1);
+    declare(&scene, "left", json!({})).await;
+    wait_until("a leftover to be told", BOUND, async || {
+        let found = check(&scene, "expiring: leftovers").await?;
+        let told = found["found"].as_str()?.starts_with("1 queue outlived its time");
+        told.then(|| assert!(found["mend"].as_str().unwrap().contains("expiring purge"), "{found}"))
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_of_others_is_made_again_without_bindings_and_the_plan_says_so() {
+    let scene = Scene::sqlite().await;
+    declare(&scene, "theirs", json!({"x-expires": 3_600_000})).await;
+    let published = json!({
+        "properties": {}, "routing_key": "theirs", "payload": "1", "payload_encoding": "string",
+    });
+    let path = format!("/api/exchanges/{}/amq.default/publish", scene.vhost.name);
+    scene.vhost.manage("POST", &path, Some(&published)).await;
+    let saved = scene
+        .run(&["expiring", "save", "theirs", "--yes", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    let save = saved[0]["save"].as_str().unwrap();
+    scene.delete("theirs").await;
+    let plan = scene
+        .run(&["expiring", "restore", save, "--dry-run"])
+        .await
+        .expect_code(0);
+    let text = format!("{}{}", plan.stdout, plan.stderr);
+    assert!(text.contains("without its bindings"), "{text}");
+    scene.run(&["expiring", "restore", save, "--yes"]).await.expect_code(0);
+    let path = format!("/api/queues/{}/theirs/bindings", scene.vhost.name);
+    let bindings = scene.vhost.manage("GET", &path, None).await.json();
+    let sources: Vec<&str> = bindings
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["source"].as_str())
+        .collect();
+    assert_eq!(sources, [""], "nothing of ours is bound to it: {bindings}");
+    assert_eq!(scene.ready("theirs").await, Some(1));
+}

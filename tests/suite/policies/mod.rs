@@ -53,7 +53,8 @@ deliveries! {
         a_url_gets_no_more_requests_a_second_than_its_rate
         a_url_that_waits_for_its_turn_holds_no_worker;
     written:
-        a_policy_written_with_a_type_or_a_subscription_is_a_policy_like_any_other;
+        a_policy_written_with_a_type_or_a_subscription_is_a_policy_like_any_other
+        a_subscription_that_ends_takes_along_the_policy_of_its_options_alone;
 }
 
 /// The policy of what is published directly to a path.

@@ -2,7 +2,7 @@
 
 use redrive::domain::event::EventType;
 use redrive::domain::policy::PolicySource;
-use redrive::engine::events::EventCommand;
+use redrive::engine::events::{EventCommand, SubscriptionChoice};
 use redrive::engine::policies::PolicyAct;
 use redrive::engine::query::PolicyScope;
 use redrive::engine::{Command, Done};
@@ -106,5 +106,52 @@ pub(super) async fn a_policy_written_with_a_type_or_a_subscription_is_a_policy_l
     // Somebody has set one since: metadata that says nothing of it leaves it alone.
     done(&stage, metadata(&json!({"owner": "you"}))).await;
     assert_eq!(newest(&stage, &of_type).await, tester(3, true));
+    stage.stop().await;
+}
+
+pub(super) async fn a_subscription_that_ends_takes_along_the_policy_of_its_options_alone(ground: Ground) {
+    let mut stage = Stage::on(ground, |settings| {
+        settings.default_policy.retries_with_no_delay = 0;
+        settings.default_policy.minimum_delay_s = 600;
+        settings.default_policy.maximum_delay_s = 600;
+    })
+    .await;
+    let scope = PolicyScope {
+        event_type: Some("imports".to_owned()),
+        url: Some(stage.url(PATH)),
+    };
+    let tester = |version: i64, set: bool| Some((version, set, "tester".to_owned()));
+    let ending = || {
+        Command::Events(EventCommand::Unsubscribe {
+            event_type: imports(),
+            which: SubscriptionChoice::Url(stage.url(PATH)),
+        })
+    };
+    let written = json!({"_retry_policy": of_attempts(3)});
+    done(&stage, metadata(&json!({}))).await;
+    done(&stage, subscribing(&stage, &written)).await;
+    assert_eq!(newest(&stage, &scope).await, tester(1, true));
+
+    // The plan says so, and nothing is changed by it.
+    let plan = stage.engine.plan(ending()).await.unwrap();
+    assert!(
+        plan.lines
+            .iter()
+            .any(|line| line.effect.starts_with("unset; what applies then (default)")),
+        "{plan:?}"
+    );
+    assert_eq!(newest(&stage, &scope).await, tester(1, true));
+    done(&stage, ending()).await;
+    assert_eq!(newest(&stage, &scope).await, tester(2, false), "with its history");
+    assert_eq!(view(&stage, &scope).await.source, PolicySource::Default);
+
+    // One that somebody set by itself is nobody's but his.
+    done(&stage, subscribing(&stage, &written)).await;
+    execute(&stage, edit(&scope, PolicyAct::Set(of_attempts(7).to_string()))).await;
+    assert_eq!(newest(&stage, &scope).await, tester(4, true));
+    let plan = stage.engine.plan(ending()).await.unwrap();
+    assert!(plan.warnings.iter().any(|line| line.contains("stays")), "{plan:?}");
+    done(&stage, ending()).await;
+    assert_eq!(newest(&stage, &scope).await, tester(4, true));
     stage.stop().await;
 }

@@ -7,3 +7,4 @@ mod limited;
 mod ours;
 mod redrive;
 pub(crate) mod scene;
+mod stopped;

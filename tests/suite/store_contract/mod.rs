@@ -126,6 +126,8 @@ contract! {
         a_stale_epoch_changes_nothing
         a_person_changes_a_run_only_from_where_that_makes_sense
         items_keep_their_journal_and_are_paged
+        marks_reach_their_items_in_any_order_and_no_others
+        runs_that_are_not_over_are_listed_without_their_plans
         a_source_is_one_runs_at_a_time
         kept_messages_are_kept_until_their_time
         the_history_of_runs_is_bounded

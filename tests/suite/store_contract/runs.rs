@@ -407,7 +407,7 @@ pub(super) async fn the_history_of_runs_is_bounded(place: &Place) {
     let query = RunQuery {
         planned: true,
         limit: 9,
-        before: None,
+        ..RunQuery::default()
     };
     let ids: Vec<String> = store
         .runs(&query)
@@ -422,6 +422,95 @@ pub(super) async fn the_history_of_runs_is_bounded(place: &Place) {
         [],
         "its items went with it"
     );
+}
+
+pub(super) async fn marks_reach_their_items_in_any_order_and_no_others(place: &Place) {
+    let store = &*place.store;
+    started(store, "other", 10).await;
+    started(store, "r", 10).await;
+    let run = taken(store, "r").await;
+    let failed = |ordinal, reason: &str| ItemMark {
+        reason: Some(reason.to_owned()),
+        ..mark(ordinal, ItemState::Failed)
+    };
+    let off = |ordinal| ItemMark {
+        dropped: Some("{}".to_owned()),
+        ..mark(ordinal, ItemState::Journalled)
+    };
+    let marks = vec![
+        mark(7, ItemState::Settled),
+        failed(3, "late"),
+        mark(0, ItemState::Settled),
+        off(5),
+        failed(2, "early"),
+        mark(1, ItemState::Settled),
+        off(4),
+        mark(8, ItemState::Settled),
+    ];
+    let advance = Advance {
+        marks,
+        ..Advance::default()
+    };
+    store.run_advance("r", run.epoch, &advance).await.unwrap();
+    let items = store.run_items(&items_of("r")).await.unwrap();
+    let found: String = items
+        .iter()
+        .map(
+            |one| match (one.item.state, one.item.reason.as_deref(), one.dropped.as_deref()) {
+                (ItemState::Settled, None, None) => 's',
+                (ItemState::Failed, Some("early"), None) => 'e',
+                (ItemState::Failed, Some("late"), None) => 'l',
+                (ItemState::Journalled, None, Some("{}")) => 'j',
+                (ItemState::Planned, None, None) => '.',
+                other => panic!("{other:?}"),
+            },
+        )
+        .collect();
+    assert_eq!(found, "sseljj.ss.");
+    let others = store.run_items(&items_of("other")).await.unwrap();
+    assert!(others.iter().all(|one| one.item.state == ItemState::Planned));
+}
+
+pub(super) async fn runs_that_are_not_over_are_listed_without_their_plans(place: &Place) {
+    let store = &*place.store;
+    planned(store, "a", 1).await;
+    for id in ["b", "c", "d"] {
+        started(store, id, 1).await;
+    }
+    let from = RunWish::Pause.possible_from();
+    assert!(store.run_change("c", &from, RunState::Paused, None).await.unwrap());
+    let over = taken(store, "b").await;
+    let stop = RunStop {
+        state: RunState::Done,
+        counts: RunCounts::default(),
+        note: None,
+    };
+    assert!(store.run_stop("b", over.epoch, &stop).await.unwrap());
+    let open = async |before: Option<&str>| -> Vec<(String, String)> {
+        let query = RunQuery {
+            before: before.map(str::to_owned),
+            open: true,
+            limit: 9,
+            ..RunQuery::default()
+        };
+        let runs = store.runs(&query).await.unwrap();
+        runs.into_iter().map(|run| (run.id, run.plan)).collect()
+    };
+    let of = |id: &str| (id.to_owned(), String::new());
+    assert_eq!(open(None).await, [of("d"), of("c")]);
+    assert_eq!(open(Some("d")).await, [of("c")]);
+    let all = RunQuery {
+        limit: 9,
+        ..RunQuery::default()
+    };
+    let plans: Vec<String> = store
+        .runs(&all)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|run| run.plan)
+        .collect();
+    assert_eq!(plans, ["{}", "{}", "{}"]);
 }
 
 pub(super) async fn a_thousand_items_move_on_in_one_call(place: &Place) {

@@ -17,4 +17,5 @@ pub mod http;
 pub mod receiver;
 pub mod relay;
 pub mod servers;
+pub mod statsd;
 pub mod wait;

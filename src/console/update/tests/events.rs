@@ -13,7 +13,7 @@ use crate::console::events::{GroupRow, TypeChoice, TypeRow};
 use crate::console::feed::FeedQuery;
 use crate::console::state::{Mode, View};
 use crate::console::{Effect, Event};
-use crate::domain::event::{self, EventState, EventType, Reference, Subtype};
+use crate::domain::event::{self, EventState, EventType, Reference};
 use crate::domain::policy::{PolicySource, RetryPolicy};
 use crate::domain::time::Timestamp;
 use crate::engine::events::{
@@ -60,9 +60,7 @@ pub(super) fn groups() -> Vec<GroupRow> {
 
 pub(super) fn event(id: i64) -> event::Event {
     event::Event {
-        id,
         event_type: event_type("hr"),
-        subtype: Subtype::Immediate,
         reference: Reference::parse(&format!("ref-{id}")).unwrap(),
         nbf: AT,
         created_at: AT,
@@ -70,17 +68,8 @@ pub(super) fn event(id: i64) -> event::Event {
         attempts: 3,
         reason: Some("retry: failed_at=2026-01-01T00:00:00Z error=timeout".to_owned()),
         state: EventState::Dead,
-        revision: 1,
-        merged: 0,
         payload: Some(Bytes::from_static(b"{}")),
-        properties: None,
-        expires_at: None,
-        claim_count: 0,
-        claim_history: None,
-        origin: None,
-        first_failed_at: None,
-        last_failed_at: None,
-        lease: None,
+        ..event::fixture::event(id)
     }
 }
 

@@ -43,7 +43,7 @@ fn progress(canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     let word = state(record.state);
     let taken = canvas.text(row(area, 0), &word.text, word.role);
     let room = behind(row(area, 0), taken + 2);
-    canvas.text(room, &bar(run, u64::from(room.width.min(60))), role(record.state));
+    canvas.text(room, &bar(run, room.width.min(60)), role(record.state));
     let used = canvas.wrapped(
         Rect {
             height: area.height.saturating_sub(1).min(3),
