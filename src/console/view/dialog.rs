@@ -26,7 +26,9 @@ use super::canvas::{Canvas, behind, cells, row, wrap};
 use super::dialog_run;
 use super::words::{count, plural_of};
 use crate::domain::text::{show, width};
-use crate::engine::{Plan, PlanLine};
+use crate::engine::command::RunPlan;
+use crate::engine::runs::OrderKind;
+use crate::engine::{Command, Plan, PlanLine};
 
 const WIDTH_MAX: u16 = 84;
 /// Columns for what is now, beside what comes.
@@ -166,8 +168,8 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
     if dialog.plans.is_some() {
         wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
     }
-    for run in plans.iter().filter_map(|plan| plan.run.as_ref()).take(RUNS_MAX) {
-        for text in dialog_run::lines(state.now, run) {
+    for (kind, run) in plans.iter().filter_map(run_of).take(RUNS_MAX) {
+        for text in dialog_run::lines(state.now, kind, run) {
             wrapped(&mut lines, &text, columns, 2, Role::Text);
         }
     }
@@ -199,6 +201,16 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
         wrapped(&mut lines, &more, columns, 1, Role::Warning);
     }
     lines
+}
+
+/// The run that the plan begins; events are not sent again, and count as what is.
+fn run_of(plan: &Plan) -> Option<(OrderKind, &RunPlan)> {
+    let kind = if let Command::Run(order) = &plan.command {
+        order.kind
+    } else {
+        OrderKind::Redrive
+    };
+    Some((kind, plan.run.as_ref()?))
 }
 
 fn wrapped(lines: &mut Vec<Line>, text: &str, columns: usize, lines_max: usize, role: Role) {
