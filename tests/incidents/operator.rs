@@ -105,16 +105,17 @@ impl Operator {
         self.press(ENTER);
     }
 
-    /// Whether a word stands on the screen as on a ground of its own, and which.
+    /// The ground that a word stands on; `None`: it is not on the screen.
     pub(super) fn ground_of(&self, word: &str) -> Option<vt100::Color> {
         self.pty.look(|screen| {
             let (rows, columns) = screen.size();
-            let line = |row: u16| screen.contents_between(row, 0, row, columns.get());
-            let row = (0..rows.get()).find(|row| line(*row).contains(word))?;
-            let first = word.chars().next()?.to_string();
-            let cells = (0..columns.get()).filter_map(|column| screen.cell(row, column));
-            let cell = cells.into_iter().find(|cell| cell.contents() == first)?;
-            Some(cell.bgcolor())
+            let cells = |row: u16| (0..columns.get()).filter_map(move |column| screen.cell(row, column));
+            (0..rows.get()).find_map(|row| {
+                let text: Vec<&str> = cells(row).map(vt100::Cell::contents).collect();
+                let starts_there = |column: &usize| text[*column..].concat().starts_with(word);
+                let column = (0..text.len()).find(starts_there)?;
+                cells(row).nth(column).map(vt100::Cell::bgcolor)
+            })
         })
     }
 
