@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::console::pty::Pty;
+use crate::console::pty::{BOUND, Pty};
 use crate::support::daemon::Installation;
-use crate::support::wait::at_moment;
+use crate::support::wait::{at_moment, wait_until};
 
 use super::KEYS_MAX;
 
@@ -40,10 +40,12 @@ impl Operator {
     pub(super) async fn types(&mut self, text: &str) {
         self.keys.push(format!("the text {text:?}"));
         for letter in text.chars() {
-            at_moment(HAND).await;
+            let before = self.pty.written();
             self.pty.key(letter.encode_utf8(&mut [0; 4]));
+            let echo = async || (self.pty.written() > before).then_some(());
+            wait_until(format!("an echo of {letter:?}"), BOUND, echo).await;
+            at_moment(HAND).await;
         }
-        at_moment(HAND).await;
     }
 
     /// Waits until all of these words are on the screen, wherever its lines end.

@@ -50,7 +50,7 @@ async fn a_message_that_no_client_can_read_is_taken_out_and_its_queue_goes_on() 
     operator.asks("V").await;
     operator.sees(&["take the head out", poisoned.as_str()]).await;
     operator.accepts().await;
-    operator.sees(&["the first message of", "is taken out"]).await;
+    operator.sees(&["the first message of", "is in the store"]).await;
 
     scene.delivered(12).await;
     assert_eq!(delivered(&scene, execution, path), numbered(execution, 1..=2));
@@ -101,7 +101,9 @@ async fn a_message_that_its_receiver_cannot_take_becomes_a_dead_letter_and_its_q
         .sees(&["skip 1 message", "what stood behind it is delivered before it"])
         .await;
     operator.accepts().await;
-    operator.sees(&["the first message of", "is taken out"]).await;
+    operator
+        .sees(&["the first message of", "goes to the dead letters"])
+        .await;
 
     scene.delivered(11).await;
     assert_eq!(delivered(&scene, "run-2", "/hook"), numbered("run-2", 2..=3));

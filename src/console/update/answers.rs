@@ -223,8 +223,14 @@ fn sentence(task: &Task) -> (Tone, String) {
     } else if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
         format!("{verb} {}", named(what))
     } else if task.action == ActionId::SkipHead {
-        let queue = task.commands.first().map(target_of).unwrap_or_default();
-        format!("the first message of {queue} is taken out")
+        let command = task.commands.first();
+        let queue = command.map(target_of).unwrap_or_default();
+        let place = if matches!(command, Some(Command::RescueQueue(_))) {
+            "is in the store"
+        } else {
+            "goes to the dead letters"
+        };
+        format!("the first message of {queue} {place}")
     } else if task.action == ActionId::Test && well == 1 {
         format!("test: {}", named("endpoint"))
     } else if task.action == ActionId::Test {

@@ -115,7 +115,7 @@ impl Pty {
         self.seen().bytes.clone()
     }
 
-    pub(super) fn written(&self) -> usize {
+    pub(crate) fn written(&self) -> usize {
         self.seen().bytes.len()
     }
 

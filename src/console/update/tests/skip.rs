@@ -27,7 +27,11 @@ fn a_head_that_waits_goes_to_the_dead_letters() {
             to: Some(dead()),
             ..Order::new(OrderKind::Skip, Selection::Head(queue_name("dlv.orders")))
         };
-        assert_eq!(stage(in_state(state, 3)).plan("2 V"), [Command::Run(order)], "{state:?}");
+        assert_eq!(
+            stage(in_state(state, 3)).plan("2 V"),
+            [Command::Run(order)],
+            "{state:?}"
+        );
     }
 }
 
