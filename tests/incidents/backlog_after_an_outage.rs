@@ -46,7 +46,7 @@ async fn a_backlog_after_an_outage_goes_on_at_every_endpoint_and_in_order() {
     operator.asks("A").await;
     operator
         .sees(&[
-            "redeliver 12 endpoints",
+            "redeliver to 12 endpoints",
             "240 messages · 12 targets",
             "type the number of endpoints: 12",
         ])

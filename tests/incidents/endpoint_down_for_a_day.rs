@@ -75,7 +75,9 @@ async fn an_endpoint_that_was_down_for_a_day_is_tested_and_its_queues_go_on() {
     operator.sees(&["test: ", "/stock answered 200"]).await;
     assert_eq!(scene.receiver.attempts_of("/stock").last().unwrap().method, "HEAD");
     operator.asks("R").await;
-    operator.sees(&["redeliver 1 endpoint", "12 messages · 1 target"]).await;
+    operator
+        .sees(&["redeliver to 1 endpoint", "12 messages · 1 target"])
+        .await;
     operator.accepts().await;
     operator.sees(&["redelivered 1 endpoint: 3 queues go on"]).await;
     for execution in EXECUTIONS {

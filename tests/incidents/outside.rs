@@ -44,7 +44,7 @@ pub(super) async fn holds(vhost: &Vhost, queue: &str, count: u64) {
     .await;
 }
 
-/// The lines of the audit about a command, newest first, as (who, why, result).
+/// What the audit says was done by a command, newest first, as (who, why, result); plans aside.
 pub(super) async fn audited(installation: &Installation, arguments: &[&str], command: &str) -> Vec<[String; 3]> {
     let arguments: Vec<&str> = arguments.iter().copied().chain(["audit"]).collect();
     let audit = json(installation, &arguments).await;
@@ -52,7 +52,7 @@ pub(super) async fn audited(installation: &Installation, arguments: &[&str], com
     let lines = audit.as_array().expect("the audit is a list");
     lines
         .iter()
-        .filter(|line| line["command"] == command)
+        .filter(|line| line["command"] == command && line["result"] != "planned")
         .map(|line| ["actor", "reason", "result"].map(|key| text(line, key)))
         .collect()
 }

@@ -7,13 +7,14 @@
 use serde_json::json;
 
 use super::Operator;
-use super::outside::{audited, filled, holds, messages};
+use super::outside::{audited, holds, messages};
 use crate::support::daemon::Installation;
 use crate::support::servers::{Database, Vhost};
 
-const QUEUE: &str = "orders.test";
+const IN_PRODUCTION: [&str; 2] = ["--profile", "production"];
+const IN_STAGING: [&str; 2] = ["--profile", "staging"];
 
-/// Two places under one configuration, with a queue of the same name in both.
+/// Two places under one configuration, with a queue of the same execution in both.
 struct Places {
     installation: Installation,
     staging: Vhost,
@@ -33,8 +34,6 @@ async fn places() -> Places {
         json!(databases[1].url()),
         json!(production.name)
     ));
-    filled(&staging, QUEUE, json!({}), 4).await;
-    filled(&production, QUEUE, json!({}), 7).await;
     Places {
         installation,
         staging,
@@ -43,18 +42,39 @@ async fn places() -> Places {
     }
 }
 
-const IN_PRODUCTION: [&str; 2] = ["--profile", "production"];
-const IN_STAGING: [&str; 2] = ["--profile", "staging"];
+impl Places {
+    /// Notifications that nobody delivers; the name of their queue.
+    async fn publish(&self, profile: [&str; 2], count: u32) -> String {
+        let target = [
+            "publish",
+            "--execution",
+            "load-test",
+            "--url",
+            "http://127.0.0.1:9/hook",
+            "--json",
+        ];
+        let arguments = [profile.as_slice(), &target].concat();
+        let mut queue = String::new();
+        for _ in 0..count {
+            let published = self.installation.run(&arguments).await.expect_code(0).json();
+            published["queue"].as_str().unwrap().clone_into(&mut queue);
+        }
+        queue
+    }
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn production_taken_for_staging_refuses_and_staging_is_a_command_away() {
     let places = places().await;
+    let real = places.publish(IN_PRODUCTION, 3).await;
+    let rubbish = places.publish(IN_STAGING, 2).await;
+
     let mut operator = Operator::at(&places.installation, &IN_PRODUCTION).await;
-    operator.sees(&["PRODUCTION", "READ-ONLY"]).await;
+    operator.sees(&["PRODUCTION", "READ-ONLY", "3 messages wait"]).await;
     let ground = operator.ground_of("PRODUCTION").unwrap();
     assert_ne!(ground, operator.ground_of("READ-ONLY").unwrap(), "a colour of its own");
     operator.press("2");
-    operator.sees(&[QUEUE, "7"]).await;
+    operator.sees(&["load-test", "1–"]).await;
     operator.press("X");
     operator
         .sees(&[
@@ -67,21 +87,21 @@ async fn production_taken_for_staging_refuses_and_staging_is_a_command_away() {
     operator.sees(&["STAGING", "● live"]).await;
     assert_ne!(operator.ground_of("STAGING").unwrap(), ground, "another colour");
     operator.press("2");
-    operator.sees(&[QUEUE, "4"]).await;
+    operator.sees(&["load-test", "1–"]).await;
     operator.asks("X").await;
     operator
         .sees(&[
             "on STAGING",
-            "4 messages",
+            "2 messages",
             "Messages are lost by this",
             "type the name of the queue",
         ])
         .await;
-    operator.accepts_by_typing(QUEUE).await;
-    operator.sees(&["purged orders.test: 4 messages removed"]).await;
+    operator.accepts_by_typing(&rubbish).await;
+    operator.sees(&["purged", "2 messages removed"]).await;
 
-    holds(&places.staging, QUEUE, 0).await;
-    assert_eq!(messages(&places.production, QUEUE).await, Some(7));
+    holds(&places.staging, &rubbish, 0).await;
+    assert_eq!(messages(&places.production, &real).await, Some(3));
     assert_eq!(audited(&places.installation, &IN_STAGING, "queue purge").await.len(), 1);
     assert!(
         audited(&places.installation, &IN_PRODUCTION, "queue purge")
@@ -94,27 +114,30 @@ async fn production_taken_for_staging_refuses_and_staging_is_a_command_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn production_is_changed_in_a_window_with_a_reason_that_is_audited() {
     let places = places().await;
+    let queue = places.publish(IN_PRODUCTION, 3).await;
+    let other = places.publish(IN_STAGING, 2).await;
+
     let mut operator = Operator::at(&places.installation, &IN_PRODUCTION).await;
     operator.press("2");
-    operator.sees(&[QUEUE, "READ-ONLY"]).await;
-    operator.commands("write 15m INC-7 test data").await;
+    operator.sees(&["load-test", "READ-ONLY"]).await;
+    operator.commands("write 15m INC-7 load test").await;
     operator.sees(&["CHANGES ALLOWED 14m", "PRODUCTION"]).await;
     operator.sees_no("READ-ONLY").await;
     operator.asks("X").await;
     operator
-        .sees(&["on PRODUCTION", "7 messages", "type the name of the queue"])
+        .sees(&["on PRODUCTION", "3 messages", "type the name of the queue"])
         .await;
-    operator.accepts_by_typing(QUEUE).await;
-    operator.sees(&["purged orders.test: 7 messages removed"]).await;
+    operator.accepts_by_typing(&queue).await;
+    operator.sees(&["purged", "3 messages removed"]).await;
     operator.commands("read-only").await;
     operator.sees(&["READ-ONLY"]).await;
     operator.sees_no("CHANGES ALLOWED").await;
 
-    holds(&places.production, QUEUE, 0).await;
-    assert_eq!(messages(&places.staging, QUEUE).await, Some(4));
+    holds(&places.production, &queue, 0).await;
+    assert_eq!(messages(&places.staging, &other).await, Some(2));
     let [_, reason, _] = audited(&places.installation, &IN_PRODUCTION, "queue purge")
         .await
         .remove(0);
-    assert_eq!(reason, "INC-7 test data");
+    assert_eq!(reason, "INC-7 load test");
     operator.leave().await;
 }

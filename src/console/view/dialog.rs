@@ -37,6 +37,8 @@ const NOW_MAX: usize = 60;
 /// Warnings on the screen, at most; the rest are counted.
 const WARNINGS_MAX: usize = 4;
 
+/// Before what takes no answer yet.
+const IN_A_MOMENT: &str = "(in a moment) ";
 /// Runs that are told about, at most.
 const RUNS_MAX: usize = 2;
 
@@ -47,7 +49,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let wide = WIDTH_MAX.min(area.width);
     let text_width = usize::from(wide.saturating_sub(4));
     let top = what(state, dialog, text_width);
-    let press = press(canvas.now, dialog);
+    let press = press(canvas.now, dialog, text_width);
     let fixed = cells(top.len() + press.len() + 4);
     let room = area.height.saturating_sub(fixed);
     let changes = changes(dialog);
@@ -326,8 +328,8 @@ fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: 
 }
 
 /// What to press, and how fast a run goes.
-fn press(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
-    let mut lines = answers(now, dialog);
+fn press(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -> Vec<Line> {
+    let mut lines = answers(now, dialog, columns);
     if let Some(pace) = dialog.pace.as_ref().filter(|_| dialog.plans.is_some()) {
         lines.insert(0, dialog_run::pace(pace));
     }
@@ -335,7 +337,7 @@ fn press(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
 }
 
 /// Cancel in front, and accepting only when it is armed.
-fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
+fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -> Vec<Line> {
     let title = action::spec(dialog.action).title;
     let text = |text: &str, role| (text.to_owned(), role);
     let cancel = text("[ Enter  cancel ]", Role::TabSelected);
@@ -359,12 +361,24 @@ fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
                 "[ Enter or Esc  cancel ]".to_owned()
             };
             let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
-            let wait = if dialog.is_armed(now) { "" } else { "(in a moment) " };
-            let label = format!("{wait}to {title}, type the {what}: {} ", show(word, 60));
-            vec![
-                vec![(enter, enter_role)],
-                vec![(label, Role::DialogKey), (show(&dialog.typed, 60), Role::Input)],
-            ]
+            let wait = if dialog.is_armed(now) { "" } else { IN_A_MOMENT };
+            let label = format!("to {title}, type the {what}:");
+            let mut lines = vec![vec![(enter, enter_role)]];
+            lines.extend(if width(IN_A_MOMENT) + width(&label) + 2 * (1 + width(word)) <= columns {
+                vec![vec![
+                    (format!("{wait}{label} {} ", show(word, columns)), Role::DialogKey),
+                    (show(&dialog.typed, columns), Role::Input),
+                ]]
+            } else {
+                // One under the other, so that a slip can be seen.
+                let line = |text: &str, role| vec![("  ".to_owned(), Role::Text), (show(text, columns), role)];
+                vec![
+                    vec![(format!("{wait}{label}"), Role::DialogKey)],
+                    line(word, Role::Text),
+                    line(&dialog.typed, Role::Input),
+                ]
+            });
+            lines
         }
     }
 }
