@@ -361,24 +361,31 @@ fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize)
                 "[ Enter or Esc  cancel ]".to_owned()
             };
             let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
-            let wait = if dialog.is_armed(now) { "" } else { IN_A_MOMENT };
-            let label = format!("to {title}, type the {what}:");
             let mut lines = vec![vec![(enter, enter_role)]];
-            lines.extend(if width(IN_A_MOMENT) + width(&label) + 2 * (1 + width(word)) <= columns {
-                vec![vec![
-                    (format!("{wait}{label} {} ", show(word, columns)), Role::DialogKey),
-                    (show(&dialog.typed, columns), Role::Input),
-                ]]
-            } else {
-                // One under the other, so that a slip can be seen.
-                let line = |text: &str, role| vec![("  ".to_owned(), Role::Text), (show(text, columns), role)];
-                vec![
-                    vec![(format!("{wait}{label}"), Role::DialogKey)],
-                    line(word, Role::Text),
-                    line(&dialog.typed, Role::Input),
-                ]
-            });
+            lines.extend(asked_for(now, dialog, (what, word), columns));
             lines
         }
     }
+}
+
+/// What has to be typed, and what is: a long name one above the other, so that a slip can be seen.
+fn asked_for(
+    now: crate::domain::time::Timestamp,
+    dialog: &Dialog,
+    (what, word): (&str, &str),
+    columns: usize,
+) -> Vec<Line> {
+    let wait = if dialog.is_armed(now) { "" } else { IN_A_MOMENT };
+    let label = format!("to {}, type the {what}:", action::spec(dialog.action).title);
+    let typed = (show(&dialog.typed, columns), Role::Input);
+    if width(IN_A_MOMENT) + width(&label) + 2 * (1 + width(word)) <= columns {
+        let label = format!("{wait}{label} {} ", show(word, columns));
+        return vec![vec![(label, Role::DialogKey), typed]];
+    }
+    let margin = ("  ".to_owned(), Role::Text);
+    vec![
+        vec![(format!("{wait}{label}"), Role::DialogKey)],
+        vec![margin.clone(), (show(word, columns), Role::Text)],
+        vec![margin, typed],
+    ]
 }
