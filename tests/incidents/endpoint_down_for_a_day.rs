@@ -67,7 +67,7 @@ async fn an_endpoint_that_was_down_for_a_day_is_tested_and_its_queues_go_on() {
         .await;
     operator.press("3");
     operator
-        .sees(&["unavailable", "/stock", "503", "1d01h", "last error"])
+        .sees(&["unavailable", "/stock", "503", "1d01h", "last answer: 503"])
         .await;
     scene.receiver.behave("/stock", Behaviour::Status(200));
     operator.asks("T").await;

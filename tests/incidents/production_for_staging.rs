@@ -7,25 +7,43 @@
 use serde_json::json;
 
 use super::Operator;
-use super::outside::{audited, holds, messages};
-use crate::support::daemon::Installation;
+use super::outside::{audited, holds, listed, messages};
+use crate::support::daemon::{Daemon, Installation};
+use crate::support::receiver::{Behaviour, Receiver};
 use crate::support::servers::{Database, Vhost};
 
 const IN_PRODUCTION: [&str; 2] = ["--profile", "production"];
 const IN_STAGING: [&str; 2] = ["--profile", "staging"];
 
-/// Two places under one configuration, with a queue of the same execution in both.
+/// Two places under one configuration, each with its daemon, and a queue of the same execution in both.
 struct Places {
     installation: Installation,
+    receiver: Receiver,
+    daemons: [Daemon; 2],
     staging: Vhost,
     production: Vhost,
     _databases: [Database; 2],
 }
 
+/// An installation whose endpoints are tried once an hour.
+fn at(vhost: &Vhost, database: &Database) -> Installation {
+    let hourly = json!({
+        "retries_with_no_delay": 0, "minimum_delay_retries": 500, "minimum_delay": 3600, "maximum_delay": 3600,
+        "maximum_delay_retries": 0, "backoff_retries": 0
+    });
+    let mut installation = Installation::on_servers(vhost, &database.url());
+    installation.set("delivery", "retry_policy", hourly);
+    installation
+}
+
 async fn places() -> Places {
     let (staging, production) = (Vhost::create().await, Vhost::create().await);
     let databases = [Database::create().await, Database::create().await];
-    let mut installation = Installation::on_servers(&staging, &databases[0].url());
+    let mut installation = at(&staging, &databases[0]);
+    let daemons = [
+        at(&production, &databases[1]).daemon().await,
+        installation.daemon().await,
+    ];
     installation.set("console", "refresh_s", 1);
     installation.append(&format!(
         "[profile.staging]\nlabel = \"STAGING\"\ncolour = \"green\"\n\n\
@@ -34,8 +52,12 @@ async fn places() -> Places {
         json!(databases[1].url()),
         json!(production.name)
     ));
+    let receiver = Receiver::start().await;
+    receiver.behave("*", Behaviour::Status(503));
     Places {
         installation,
+        receiver,
+        daemons,
         staging,
         production,
         _databases: databases,
@@ -43,23 +65,28 @@ async fn places() -> Places {
 }
 
 impl Places {
-    /// Notifications that nobody delivers; the name of their queue.
-    async fn publish(&self, profile: [&str; 2], count: u32) -> String {
-        let target = [
-            "publish",
-            "--execution",
-            "load-test",
-            "--url",
-            "http://127.0.0.1:9/hook",
-            "--json",
-        ];
+    /// Notifications that cannot be delivered at present; the name of their queue.
+    async fn publish(&self, profile: [&str; 2], count: u64) -> String {
+        let url = self.receiver.url("/hook");
+        let target = ["publish", "--execution", "load-test", "--url", &url, "--json"];
         let arguments = [profile.as_slice(), &target].concat();
         let mut queue = String::new();
         for _ in 0..count {
             let published = self.installation.run(&arguments).await.expect_code(0).json();
             published["queue"].as_str().unwrap().clone_into(&mut queue);
         }
+        let down = [profile.as_slice(), &["endpoints", "--unavailable"]].concat();
+        listed(&self.installation, &down, "an endpoint that is down", |rows| {
+            rows.len() == 1 && rows[0]["waiting"] == count
+        })
+        .await;
         queue
+    }
+
+    async fn stop(mut self) {
+        for daemon in &mut self.daemons {
+            assert_eq!(daemon.stop().await, Some(0));
+        }
     }
 }
 
@@ -109,6 +136,7 @@ async fn production_taken_for_staging_refuses_and_staging_is_a_command_away() {
             .is_empty()
     );
     operator.leave().await;
+    places.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -140,4 +168,5 @@ async fn production_is_changed_in_a_window_with_a_reason_that_is_audited() {
         .remove(0);
     assert_eq!(reason, "INC-7 load test");
     operator.leave().await;
+    places.stop().await;
 }

@@ -43,10 +43,14 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
 
     ben.sees(&["dead redrive", "of 600", "by console:ana", "7 shows them"])
         .await;
+    wait_until("her run to have the queue", BOUND, async || {
+        (messages(&scene.vhost, ORIGIN).await > Some(0)).then_some(())
+    })
+    .await;
     ben.press("5");
     ben.sees(&["rejected", "R redrives the whole group"]).await;
     ben.press("R");
-    ben.sees(&["a dead redrive of console:ana is at it", "pause or cancel it"])
+    ben.sees(&["a dead redrive of console:ana is running", "pause or cancel it"])
         .await;
     ben.press("7");
     ben.sees(&["running", "20/s", "at most 20 a second; by console:ana"])
@@ -80,4 +84,25 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
     ana.leave().await;
     ben.leave().await;
     assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_tells_of_a_run_of_somebody_else_that_waits_for_an_answer() {
+    let mut scene = Scene::postgres().await;
+    scene.installation.set("console", "refresh_s", 1);
+    scene.die(50).await;
+    scene.installation.set_environment("USER", "ana");
+    let asks = ["dead", "redrive", "--all", "--canary", "10", "--yes"];
+    scene.run(&asks).await.expect_code(3);
+    let mut ben = sits_down(&mut scene, "ben").await;
+    ben.sees(&["dead redrive 10 of 50", "canary", "by cli:ana"]).await;
+    ben.press("5");
+    ben.sees(&["rejected", "R redrives the whole group"]).await;
+    ben.asks("R").await;
+    ben.sees(&["a dead redrive of cli:ana is canary, 10 of 50 done", "orders.dead"])
+        .await;
+    ben.press(ENTER);
+    ben.sees_no("cancel ]").await;
+    assert_eq!(messages(&scene.vhost, DEAD).await, Some(40), "nothing was done");
+    ben.leave().await;
 }

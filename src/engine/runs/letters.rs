@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use super::RunView;
 use super::order::{Order, OrderKind, Selection};
+use super::others::busy;
 use super::outgoing::{is_dropped, redriven};
 use crate::ambient;
 use crate::broker::{Walk, WalkOptions, Walked};
@@ -27,8 +27,6 @@ const BATCH: usize = 2_000;
 pub(super) const CLAIM: Duration = Duration::from_secs(15);
 /// How long somebody else's claim is waited for.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(30);
-/// Before the id of the run in whose name a dead-letter queue is claimed.
-pub(super) const RUN_CLAIM: &str = "run ";
 /// A run that goes on for longer than this is not waited for: whoever plans beside it is told of it.
 const RUN_PATIENCE: Duration = Duration::from_secs(3);
 /// Between two tries.
@@ -302,31 +300,6 @@ impl Inner {
             }
             tokio::time::sleep(CLAIM_PAUSE).await;
         }
-    }
-
-    /// The run in whose name a queue is claimed.
-    async fn run_with_claim(&self, by: Option<&str>) -> Option<RunView> {
-        let id = by?.strip_prefix(RUN_CLAIM)?;
-        self.run_view(id).await.ok()
-    }
-}
-
-/// Who has the queue, and what to do about it.
-fn busy(queue: &QueueName, by: Option<&str>, run: Option<&RunView>) -> String {
-    let queue = queue.as_str();
-    match run {
-        Some(RunView { record, .. }) => format!(
-            "a {} of {} is at it, {} of {} done: pause or cancel it, or wait for its end (queue {queue:?}, run {})",
-            record.command,
-            record.actor,
-            record.counts.settled(),
-            record.total,
-            record.id
-        ),
-        None => format!(
-            "queue {queue:?} is looked at or worked on by {}: try again",
-            by.unwrap_or("somebody")
-        ),
     }
 }
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAUSE, WINDOW};
-use super::letters::{CLAIM, RUN_CLAIM};
+use super::letters::CLAIM;
 use super::order::OrderKind;
+use super::others::RUN_CLAIM;
 use super::window::mark;
 use crate::broker::{DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::DeadLetterId;
