@@ -99,8 +99,11 @@ async fn a_plan_tells_of_a_run_of_somebody_else_that_waits_for_an_answer() {
     ben.press("5");
     ben.sees(&["rejected", "R redrives the whole group"]).await;
     ben.asks("R").await;
-    ben.sees(&["a dead redrive of cli:ana is canary, 10 of 50 done", "orders.dead"])
-        .await;
+    ben.sees(&[
+        "a dead redrive of cli:ana waits for an answer, 10 of 50 done",
+        "orders.dead",
+    ])
+    .await;
     ben.press(ENTER);
     ben.sees_no("cancel ]").await;
     assert_eq!(messages(&scene.vhost, DEAD).await, Some(40), "nothing was done");

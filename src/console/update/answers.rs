@@ -270,11 +270,9 @@ fn target_of(command: &Command) -> String {
         | Command::RescueQueue(queue) => say::name(queue.as_str()),
         Command::Run(order) => match &order.selection {
             Selection::Head(queue) => say::name(queue.as_str()),
-            Selection::Ids(_)
-            | Selection::Group(_)
-            | Selection::Filter(_)
-            | Selection::All
-            | Selection::Queue(_) => order.kind.command().to_owned(),
+            Selection::Ids(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All | Selection::Queue(_) => {
+                order.kind.command().to_owned()
+            }
         },
         Command::ChangeRun { id, .. } | Command::EditDead { id, .. } => say::name(id),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),

@@ -59,7 +59,9 @@ enum Target {
 /// Whether the action is possible where the operator is; looks at one row at most.
 pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<(), Reason> {
     match kind(state, action) {
-        ScopeKind::Marked if matches!(action, ActionId::Purge | ActionId::SkipHead) => Err("one queue at a time: u takes the marks away".into()),
+        ScopeKind::Marked if matches!(action, ActionId::Purge | ActionId::SkipHead) => {
+            Err("one queue at a time: u takes the marks away".into())
+        }
         ScopeKind::One => target(action, selected(state).ok_or("nothing is selected")?).map(drop),
         ScopeKind::Marked => Ok(()),
         ScopeKind::Filtered if !state.details.is_empty() => Err("a detail is open: Esc closes it".into()),

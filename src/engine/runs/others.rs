@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::RunView;
 use crate::domain::id::QueueName;
+use crate::domain::run::RunState;
 use crate::engine::{EngineError, Inner};
 use crate::store::{ItemQuery, RunQuery};
 
@@ -67,11 +68,15 @@ pub(super) fn busy(queue: &QueueName, by: Option<&str>, run: Option<&RunView>) -
 
 fn at_it(run: &RunView) -> String {
     let record = &run.record;
+    let state = match record.state {
+        RunState::Canary => "waits for an answer",
+        RunState::Paused => "is paused",
+        RunState::Planned | RunState::Running | RunState::Done | RunState::Failed | RunState::Cancelled => "is running",
+    };
     format!(
-        "a {} of {} is {}, {} of {} done",
+        "a {} of {} {state}, {} of {} done",
         record.command,
         record.actor,
-        record.state.as_str(),
         record.counts.settled(),
         record.total
     )
