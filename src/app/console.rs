@@ -185,7 +185,16 @@ fn profiles(cli: &Cli, config: &Config) -> Profiles {
 /// when that is not possible.
 pub(super) fn go_on_with(profile: &str) -> Failure {
     let arguments = with_profile(std::env::args_os().skip(1), profile);
-    let begun = std::env::current_exe().map(|program| Command::new(program).args(arguments).exec());
+    let begin = |program| {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        // The console left it, so that what is typed after its end is not its own.
+        if let Some(terminal) = console::runtime::standard_input() {
+            command.stdin(terminal);
+        }
+        command.exec()
+    };
+    let begun = std::env::current_exe().map(begin);
     let error = begun.unwrap_or_else(|error| error);
     Failure::new(
         Exit::Failed,

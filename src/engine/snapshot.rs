@@ -10,6 +10,7 @@ use super::query::Incarnation;
 use super::runs::RunView;
 use super::view::Retry;
 use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::id::QueueName;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 
@@ -30,6 +31,10 @@ pub struct Snapshot {
     pub broker: Part,
     /// The store.
     pub store: Part,
+    /// Why the broker takes no publishes at present (from outside); `None`: it does, as far as it is known.
+    pub alarm: Option<String>,
+    /// Where our own dead letters are.
+    pub dead_letter_queue: Option<QueueName>,
     /// Every queue of the vhost and of the store, by name.
     pub queues: Arc<Vec<Arc<QueueRow>>>,
     /// Every endpoint; not ordered.

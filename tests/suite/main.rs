@@ -32,6 +32,8 @@ mod events;
 mod expiring;
 mod faults;
 mod handover;
+#[path = "../incidents/mod.rs"]
+mod incidents;
 mod jobs;
 mod layers;
 mod observe;

@@ -96,7 +96,9 @@ fn sleeps(file: &SourceFile) -> bool {
     }
     let module = source::module_of(&file.path);
     let paths = source::named_paths(&file.text, &module);
-    let in_suite = file.path.starts_with("tests/suite/");
+    let in_suite = ["tests/suite/", "tests/incidents/"]
+        .iter()
+        .any(|folder| file.path.starts_with(folder));
     let program = if in_suite { paths.program.as_slice() } else { &[] };
     program.iter().chain(&paths.tests).any(|path| is_sleep(path))
 }

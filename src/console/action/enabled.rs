@@ -108,6 +108,10 @@ pub(super) fn purge(state: &State) -> Possible {
     fresh(state)
 }
 
+pub(super) fn skip_head(state: &State) -> Possible {
+    mutate(state, ActionId::SkipHead)
+}
+
 fn fresh(state: &State) -> Possible {
     if let Some(at) = state.frozen_at {
         let span = state.now.since(at).as_secs();
@@ -312,7 +316,12 @@ fn mutate(state: &State, action: ActionId) -> Possible {
 
 fn writable(state: &State) -> Possible {
     if let Some(why) = &state.place.read_only {
-        return Err(format!("read-only: {why}").into());
+        let way = if state.profiles.window {
+            " (:write 15m REASON allows changes)"
+        } else {
+            ""
+        };
+        return Err(format!("read-only: {why}{way}").into());
     }
     connected(state)
 }

@@ -191,6 +191,8 @@ pub enum ActionId {
     SavedMessages,
     /// The metadata, subscriptions and history of a type.
     OpenType,
+    /// Take the first message out of its queue.
+    SkipHead,
     /// The versions of a policy.
     PolicyHistory,
 }

@@ -68,6 +68,9 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::Purge, "purge", "purge", &["X"])
         .help("Remove every message of the selected queue; they are lost. Its name is typed to confirm, and old numbers are not enough.")
         .destroys_in(QUEUES, may::purge),
+    ActionSpec::new(ActionId::SkipHead, "skip_head", "take the head out", &["V"])
+        .help("Take the first message of a queue that it holds up out of it: to the dead letters or, where no client can read it, into the store. What stands behind it goes on.")
+        .mutates_in(QUEUES, may::skip_head),
     ActionSpec::new(ActionId::Undo, "undo", "undo", &["Z"])
         .help("Undo what was done last here, where that is possible; else say why it is not.")
         .mutates_in(Context::Everywhere, may::undo),

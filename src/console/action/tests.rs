@@ -53,6 +53,7 @@ fn what_changes_something_is_on_a_capital_letter_that_means_nothing_elsewhere() 
         ActionId::Test,
         ActionId::Disable,
         ActionId::Purge,
+        ActionId::SkipHead,
         ActionId::Undo,
         ActionId::EditPolicy,
         ActionId::UnsetPolicy,

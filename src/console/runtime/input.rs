@@ -41,14 +41,26 @@ pub(super) fn start(inputs: &mpsc::Sender<Input>) -> std::io::Result<()> {
     Ok(())
 }
 
+/// What standard input was before it was left to others.
+static LEFT: OnceLock<OwnedFd> = OnceLock::new();
+
 /// Leaves standard input to others.
 pub(super) fn let_go() {
     static OPEN_END: OnceLock<OwnedFd> = OnceLock::new();
     if let Ok((empty, open_end)) = rustix::pipe::pipe()
         && OPEN_END.set(open_end).is_ok()
     {
+        if let Ok(left) = stdio::stdin().try_clone_to_owned() {
+            let _ = LEFT.set(left);
+        }
         let _ = stdio::dup2_stdin(&empty);
     }
+}
+
+/// What standard input was before the console left it: for the program that goes on in this one's place.
+#[must_use]
+pub fn standard_input() -> Option<OwnedFd> {
+    LEFT.get().and_then(|left| left.try_clone().ok())
 }
 
 fn read(inputs: &mpsc::Sender<Input>) {

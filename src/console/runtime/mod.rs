@@ -30,6 +30,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+pub use self::input::standard_input;
 pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Pause, Screen, ViewFunction};
 
 use self::link::Linker;

@@ -87,6 +87,7 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         | ActionId::Test
         | ActionId::Disable
         | ActionId::Purge
+        | ActionId::SkipHead
         | ActionId::Undo
         | ActionId::EditPolicy
         | ActionId::UnsetPolicy

@@ -10,6 +10,7 @@ use crate::domain::outcome::OutcomeClass;
 use crate::engine::events::EventsDone;
 use crate::engine::expiring::{ExpiringOutcome, ExpiringResult};
 use crate::engine::query::PolicyScope;
+use crate::engine::runs::Selection;
 use crate::engine::{Command, Done, RedeliverTarget, Tested};
 
 /// Failures of one task that are named in the log; the rest is counted.
@@ -221,6 +222,15 @@ fn sentence(task: &Task) -> (Tone, String) {
         format!("{} begun: run {}", spec(task.action).title, named("run"))
     } else if let Some((_, verb, what)) = changed.iter().find(|(action, ..)| *action == task.action) {
         format!("{verb} {}", named(what))
+    } else if task.action == ActionId::SkipHead {
+        let command = task.commands.first();
+        let queue = command.map(target_of).unwrap_or_default();
+        let place = if matches!(command, Some(Command::RescueQueue(_))) {
+            "is in the store"
+        } else {
+            "goes to the dead letters"
+        };
+        format!("the first message of {queue} {place}")
     } else if task.action == ActionId::Test && well == 1 {
         format!("test: {}", named("endpoint"))
     } else if task.action == ActionId::Test {
@@ -258,7 +268,12 @@ fn target_of(command: &Command) -> String {
         | Command::PurgeQueue(queue)
         | Command::DeleteQueue(queue)
         | Command::RescueQueue(queue) => say::name(queue.as_str()),
-        Command::Run(order) => order.kind.command().to_owned(),
+        Command::Run(order) => match &order.selection {
+            Selection::Head(queue) => say::name(queue.as_str()),
+            Selection::Ids(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All | Selection::Queue(_) => {
+                order.kind.command().to_owned()
+            }
+        },
         Command::ChangeRun { id, .. } | Command::EditDead { id, .. } => say::name(id),
         Command::TestEndpoint { url, .. } | Command::DisableEndpoint(url) => say::url(url),
         Command::Events(command) => command.name().to_owned(),

@@ -212,6 +212,7 @@ fn friction(dialog: &Dialog, protected: bool) -> Friction {
     let (number, what) = match dialog.action {
         ActionId::Pause
         | ActionId::Resume
+        | ActionId::SkipHead
         | ActionId::SaveExpiring
         | ActionId::ExtendExpiring
         | ActionId::PurgeExpiring

@@ -9,6 +9,7 @@
 //! | `policy.rs`, `edit.rs` | the form of a policy, a payload that was written in an editor |
 //! | `events.rs`, `forms.rs` | what is about the event table: selections, a due time, forms |
 //! | `scope.rs`, `dead.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
+//! | `skip.rs` | the first message of a queue, where it holds the queue up |
 //! | `pace.rs` | how fast a run that is confirmed goes |
 //! | `snapshots.rs`, `differences.rs` | newer data, and what happened since the last |
 //! | `feeds.rs` | the lists that are asked for while they are in front |
@@ -39,6 +40,7 @@ mod policy;
 pub(in crate::console) mod relatives;
 pub(in crate::console) mod say;
 pub(in crate::console) mod scope;
+mod skip;
 mod snapshots;
 #[cfg(test)]
 mod tests;

@@ -8,15 +8,16 @@ use crate::console::Effect;
 use crate::console::dialog::{Dialog, Friction, Knob, RunPace};
 use crate::console::state::Mode;
 use crate::engine::Command;
+use crate::engine::runs::OrderKind;
 
 /// Digits of a number, at most.
 const DIGITS_MAX: usize = 6;
 
-/// The pace of these commands, where they begin runs.
+/// The pace of these commands, where they begin runs of more than a message.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other command is done at once")]
 pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
     commands.iter().find_map(|command| match command {
-        Command::Run(order) => Some(RunPace {
+        Command::Run(order) if order.kind != OrderKind::Skip => Some(RunPace {
             rate: order.rate,
             canary: order.canary,
             typing: None,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::say::counted;
-use super::{State, dead, events, expiring};
+use super::{State, dead, events, expiring, skip};
 use crate::console::action::{ActionId, Reason};
 use crate::console::detail::Subject;
 use crate::console::dialog::{COMMANDS_MAX, Scope, ScopeKind};
@@ -49,6 +49,8 @@ enum Pointed<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Target {
     Queue(QueueName),
+    /// A queue whose head no client can read.
+    Quarantined(QueueName),
     Endpoint(EndpointUrl),
     Policy(PolicyScope),
     Run(String),
@@ -57,7 +59,9 @@ enum Target {
 /// Whether the action is possible where the operator is; looks at one row at most.
 pub(in crate::console) fn possible(state: &State, action: ActionId) -> Result<(), Reason> {
     match kind(state, action) {
-        ScopeKind::Marked if action == ActionId::Purge => Err("one queue at a time: u takes the marks away".into()),
+        ScopeKind::Marked if matches!(action, ActionId::Purge | ActionId::SkipHead) => {
+            Err("one queue at a time: u takes the marks away".into())
+        }
         ScopeKind::One => target(action, selected(state).ok_or("nothing is selected")?).map(drop),
         ScopeKind::Marked => Ok(()),
         ScopeKind::Filtered if !state.details.is_empty() => Err("a detail is open: Esc closes it".into()),
@@ -119,7 +123,7 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
     check(&scope, targets.len())?;
     Ok(Asked {
         scope,
-        commands: commands(action, targets),
+        commands: commands(state, action, targets),
     })
 }
 
@@ -213,17 +217,19 @@ fn note(action: ActionId, first: Option<&Pointed<'_>>) -> Option<&'static str> {
     (redelivers && through_queue).then_some("acts on the endpoint: all queues of the URL go on")
 }
 
-fn commands(action: ActionId, targets: Vec<Target>) -> Vec<Command> {
+fn commands(state: &State, action: ActionId, targets: Vec<Target>) -> Vec<Command> {
     if matches!(action, ActionId::Redeliver | ActionId::RedeliverShown) {
         let urls = targets.into_iter().filter_map(|target| match target {
             Target::Endpoint(url) => Some(url),
-            Target::Queue(_) | Target::Policy(_) | Target::Run(_) => None,
+            Target::Queue(_) | Target::Quarantined(_) | Target::Policy(_) | Target::Run(_) => None,
         });
         return vec![Command::Redeliver(RedeliverTarget::Urls(urls.collect()))];
     }
     let command = |target| match target {
         Target::Queue(queue) if action == ActionId::Pause => Command::PauseQueue(queue),
         Target::Queue(queue) if action == ActionId::Purge => Command::PurgeQueue(queue),
+        Target::Queue(queue) if action == ActionId::SkipHead => skip::command(state, queue),
+        Target::Quarantined(queue) => Command::RescueQueue(queue),
         Target::Queue(queue) => Command::ResumeQueue(queue),
         Target::Endpoint(url) if action == ActionId::Disable => Command::DisableEndpoint(url),
         Target::Endpoint(url) => Command::TestEndpoint { url, method: None },
@@ -244,6 +250,9 @@ fn target(action: ActionId, row: Pointed<'_>) -> Result<Target, Reason> {
     }
     if action == ActionId::Purge {
         return emptied(row).map(Target::Queue);
+    }
+    if action == ActionId::SkipHead {
+        return head(row);
     }
     if action == ActionId::UnsetPolicy {
         return set_policy(row).map(Target::Policy);
@@ -296,6 +305,21 @@ fn queue(row: Pointed<'_>, paused: bool) -> Result<QueueName, Reason> {
         Pointed::Retry(_) => Err("its queue is not known".into()),
         Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => {
             Err("only a queue can be paused".into())
+        }
+    }
+}
+
+/// A queue whose first message holds it up.
+fn head(row: Pointed<'_>) -> Result<Target, Reason> {
+    match row {
+        Pointed::Queue(row) | Pointed::Opened(row, _) if skip::is_unreadable(row) => {
+            Ok(Target::Quarantined(row.name.clone()))
+        }
+        Pointed::Queue(row) | Pointed::Opened(row, _) => skip::of_queue(row).map(Target::Queue),
+        Pointed::Retry(Retry { queue: Some(name), .. }) => Ok(Target::Queue(name.clone())),
+        Pointed::Retry(_) => Err("its queue is not known".into()),
+        Pointed::Endpoint(_) | Pointed::Policy(_) | Pointed::Run(_) | Pointed::Subject(_) => {
+            Err("only a queue on the list has a first message".into())
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::console::Effect;
 use crate::console::action::{ActionId, Reason};
 use crate::console::dialog::{Last, Scope, ScopeKind, Task};
 use crate::domain::run::RunWish;
+use crate::engine::runs::OrderKind;
 use crate::engine::{Command, RedeliverTarget};
 
 /// Whether the last action can be undone.
@@ -62,6 +63,9 @@ fn inverse(command: &Command) -> Result<Command, &'static str> {
         Command::PurgeQueue(_) | Command::DeleteQueue(_) => Err("messages that were removed are lost"),
         Command::RescueQueue(_) => Err("the message that was taken out stays in the store"),
         Command::Policy(_) => Err("H opens the versions of the policy, R there restores one"),
+        Command::Run(order) if order.kind == OrderKind::Skip => {
+            Err("the message is a dead letter now: R sends it back from there")
+        }
         Command::Run(_) => Err("open its run in Runs: R restores what was discarded, X stops what is not sent yet"),
         Command::EditDead { .. } => Err("E writes the payload again; the run's journal has the one from before"),
         Command::Expiring(_) => Err("saved messages are in the store: `redrive expiring restore` puts them back"),

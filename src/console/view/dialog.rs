@@ -26,7 +26,9 @@ use super::canvas::{Canvas, behind, cells, row, wrap};
 use super::dialog_run;
 use super::words::{count, plural_of};
 use crate::domain::text::{show, width};
-use crate::engine::{Plan, PlanLine};
+use crate::engine::command::RunPlan;
+use crate::engine::runs::OrderKind;
+use crate::engine::{Command, Plan, PlanLine};
 
 const WIDTH_MAX: u16 = 84;
 /// Columns for what is now, beside what comes.
@@ -35,6 +37,8 @@ const NOW_MAX: usize = 60;
 /// Warnings on the screen, at most; the rest are counted.
 const WARNINGS_MAX: usize = 4;
 
+/// Before what takes no answer yet.
+const IN_A_MOMENT: &str = "(in a moment) ";
 /// Runs that are told about, at most.
 const RUNS_MAX: usize = 2;
 
@@ -45,7 +49,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let wide = WIDTH_MAX.min(area.width);
     let text_width = usize::from(wide.saturating_sub(4));
     let top = what(state, dialog, text_width);
-    let press = press(canvas.now, dialog);
+    let press = press(canvas.now, dialog, text_width);
     let fixed = cells(top.len() + press.len() + 4);
     let room = area.height.saturating_sub(fixed);
     let changes = changes(dialog);
@@ -166,8 +170,8 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
     if dialog.plans.is_some() {
         wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
     }
-    for run in plans.iter().filter_map(|plan| plan.run.as_ref()).take(RUNS_MAX) {
-        for text in dialog_run::lines(state.now, run) {
+    for (kind, run) in plans.iter().filter_map(run_of).take(RUNS_MAX) {
+        for text in dialog_run::lines(state.now, kind, run) {
             wrapped(&mut lines, &text, columns, 2, Role::Text);
         }
     }
@@ -199,6 +203,16 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
         wrapped(&mut lines, &more, columns, 1, Role::Warning);
     }
     lines
+}
+
+/// The run that the plan begins; events are not sent again, and count as what is.
+fn run_of(plan: &Plan) -> Option<(OrderKind, &RunPlan)> {
+    let kind = if let Command::Run(order) = &plan.command {
+        order.kind
+    } else {
+        OrderKind::Redrive
+    };
+    Some((kind, plan.run.as_ref()?))
 }
 
 fn wrapped(lines: &mut Vec<Line>, text: &str, columns: usize, lines_max: usize, role: Role) {
@@ -314,8 +328,8 @@ fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: 
 }
 
 /// What to press, and how fast a run goes.
-fn press(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
-    let mut lines = answers(now, dialog);
+fn press(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -> Vec<Line> {
+    let mut lines = answers(now, dialog, columns);
     if let Some(pace) = dialog.pace.as_ref().filter(|_| dialog.plans.is_some()) {
         lines.insert(0, dialog_run::pace(pace));
     }
@@ -323,7 +337,7 @@ fn press(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
 }
 
 /// Cancel in front, and accepting only when it is armed.
-fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
+fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -> Vec<Line> {
     let title = action::spec(dialog.action).title;
     let text = |text: &str, role| (text.to_owned(), role);
     let cancel = text("[ Enter  cancel ]", Role::TabSelected);
@@ -347,12 +361,31 @@ fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog) -> Vec<Line> {
                 "[ Enter or Esc  cancel ]".to_owned()
             };
             let enter_role = if done { Role::DialogDanger } else { Role::TabSelected };
-            let wait = if dialog.is_armed(now) { "" } else { "(in a moment) " };
-            let label = format!("{wait}to {title}, type the {what}: {} ", show(word, 60));
-            vec![
-                vec![(enter, enter_role)],
-                vec![(label, Role::DialogKey), (show(&dialog.typed, 60), Role::Input)],
-            ]
+            let mut lines = vec![vec![(enter, enter_role)]];
+            lines.extend(asked_for(now, dialog, (what, word), columns));
+            lines
         }
     }
+}
+
+/// What has to be typed, and what is: a long name one above the other, so that a slip can be seen.
+fn asked_for(
+    now: crate::domain::time::Timestamp,
+    dialog: &Dialog,
+    (what, word): (&str, &str),
+    columns: usize,
+) -> Vec<Line> {
+    let wait = if dialog.is_armed(now) { "" } else { IN_A_MOMENT };
+    let label = format!("to {}, type the {what}:", action::spec(dialog.action).title);
+    let typed = (show(&dialog.typed, columns), Role::Input);
+    if width(IN_A_MOMENT) + width(&label) + 2 * (1 + width(word)) <= columns {
+        let label = format!("{wait}{label} {} ", show(word, columns));
+        return vec![vec![(label, Role::DialogKey), typed]];
+    }
+    let margin = ("  ".to_owned(), Role::Text);
+    vec![
+        vec![(format!("{wait}{label}"), Role::DialogKey)],
+        vec![margin.clone(), (show(word, columns), Role::Text)],
+        vec![margin, typed],
+    ]
 }

@@ -16,14 +16,21 @@ use super::words::{ago, plural, size, span};
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::command::RunPlan;
+use crate::engine::runs::OrderKind;
 
 /// Samples that are shown, and headers that are named, at most.
 const SAMPLES_MAX: usize = 2;
 const DROPPED_MAX: usize = 8;
 
 /// What is known of the run.
-pub(super) fn lines(now: Timestamp, run: &RunPlan) -> Vec<String> {
+pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan) -> Vec<String> {
     let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
+    if kind == OrderKind::Skip {
+        let samples = run.samples.iter().take(SAMPLES_MAX);
+        return samples
+            .map(|sample| show(&format!("{sample}, {}", size(bytes)), OUTSIDE_MAX))
+            .collect();
+    }
     let mut text = format!("{}, {}", plural(run.total, "dead letter", "dead letters"), size(bytes));
     if run.refused > 0 {
         let _ = write!(text, ", {} of them cannot go anywhere", run.refused);

@@ -180,6 +180,10 @@ fn problems(state: &State) -> Vec<String> {
             clock(*next_at)
         ));
     }
+    if let Some(alarm) = &snapshot.alarm {
+        let alarm = show(alarm, OUTSIDE_MAX);
+        problems.push(format!("broker {alarm}: it takes no publishes; deliveries go on"));
+    }
     for (name, part) in [("broker", &snapshot.broker), ("store", &snapshot.store)] {
         let Some(why) = part.problem.as_deref().map(|why| show(why, OUTSIDE_MAX)) else {
             continue;

@@ -8,6 +8,7 @@ use super::kept;
 use super::rows::{Rows, recounted, seen_before};
 use super::totals::{Listed, endpoint_rows, totals};
 use crate::domain::endpoint::{Endpoint, EndpointState};
+use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
 use crate::engine::Inner;
@@ -100,7 +101,7 @@ impl Looker {
                 let world = World::new(
                     &known.incarnations,
                     known.not_available(),
-                    blocked,
+                    blocked.clone(),
                     &self.engine.settings.rates,
                     now,
                 );
@@ -121,6 +122,8 @@ impl Looker {
             took: self.engine.clock.uptime().saturating_sub(began),
             broker,
             store,
+            alarm: blocked,
+            dead_letter_queue: QueueName::parse(&dead_letter_queue).ok(),
             worst: Worst::of(&content.queues, &content.endpoints),
             queues: content.queues,
             endpoints: content.endpoints,

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use super::order::{Order, OrderKind, Selection};
+use super::others::busy;
 use super::outgoing::{is_dropped, redriven};
 use crate::ambient;
 use crate::broker::{Walk, WalkOptions, Walked};
@@ -26,6 +27,8 @@ const BATCH: usize = 2_000;
 pub(super) const CLAIM: Duration = Duration::from_secs(15);
 /// How long somebody else's claim is waited for.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(30);
+/// A run that goes on for longer than this is not waited for: whoever plans beside it is told of it.
+const RUN_PATIENCE: Duration = Duration::from_secs(3);
 /// Between two tries.
 const CLAIM_PAUSE: Duration = Duration::from_millis(200);
 /// Characters of a body that a sample shows.
@@ -275,24 +278,27 @@ async fn begin(engine: &Inner, queue: QueueName, claims: bool) -> Result<Option<
 }
 
 impl Inner {
-    /// The claim on a dead-letter queue: nobody looks at it meanwhile. Looks under way are waited for.
+    /// The claim on a dead-letter queue: nobody looks at it meanwhile. Looks under way are waited for, and runs that
+    /// end soon.
     async fn claim_dead(&self, queue: &QueueName) -> Result<i64, EngineError> {
         let who = format!("plan-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let deadline = self.clock.uptime() + CLAIM_PATIENCE;
         loop {
-            match self.store.dead_claim(queue, &who, None, CLAIM).await? {
+            let by = match self.store.dead_claim(queue, &who, None, CLAIM).await? {
                 DeadClaim::Claimed(generation) => return Ok(generation),
-                DeadClaim::Busy(_) if self.clock.uptime() < deadline => tokio::time::sleep(CLAIM_PAUSE).await,
-                DeadClaim::Busy(by) => {
-                    return Err(EngineError::Refused {
-                        why: format!(
-                            "queue {:?} is looked at or worked on by {}: try again",
-                            queue.as_str(),
-                            by.claimed_by.as_deref().unwrap_or("somebody")
-                        ),
-                    });
-                }
+                DeadClaim::Busy(by) => by.claimed_by,
+            };
+            let run = self.run_with_claim(by.as_deref()).await;
+            let waits = run
+                .as_ref()
+                .and_then(|run| run.eta)
+                .is_none_or(|eta| eta <= RUN_PATIENCE);
+            if !waits || self.clock.uptime() >= deadline {
+                return Err(EngineError::Refused {
+                    why: busy(queue, by.as_deref(), run.as_ref()),
+                });
             }
+            tokio::time::sleep(CLAIM_PAUSE).await;
         }
     }
 }

@@ -14,6 +14,7 @@ mod head;
 mod letters;
 mod limited;
 mod order;
+mod others;
 mod outgoing;
 mod plan;
 mod restore;

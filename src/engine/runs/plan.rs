@@ -230,6 +230,8 @@ impl Inner {
         let mut warnings = gathered.warnings(order);
         self.warn_of_targets(order, gathered, &mut warnings).await?;
         warnings.extend(self.warn_of_events(order).await?);
+        let sources = gathered.pairs.keys().map(|(source, _)| source.as_str()).collect();
+        warnings.splice(0..0, self.others_at(id, &sources).await?);
         Ok(Plan {
             command: Command::Run(order.clone()),
             title: title(order, doable),

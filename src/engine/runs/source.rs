@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAUSE, WINDOW};
 use super::letters::CLAIM;
 use super::order::OrderKind;
+use super::others::RUN_CLAIM;
 use super::window::mark;
 use crate::broker::{DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::DeadLetterId;
@@ -66,7 +67,7 @@ impl Driver<'_> {
     /// Nobody looks at the queue meanwhile: what is in a hand cannot be seen. Claimed in the run's name, so that
     /// whoever takes the run over has what the one before held.
     async fn claim_dead(&mut self, source: &QueueName) -> Result<(), Halt> {
-        let name = format!("run {}", self.run.id);
+        let name = format!("{RUN_CLAIM}{}", self.run.id);
         loop {
             match self.engine.store.dead_claim(source, &name, None, CLAIM).await? {
                 DeadClaim::Claimed(generation) => {

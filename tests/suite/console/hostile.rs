@@ -95,6 +95,7 @@ fn snapshot(text: &str) -> Snapshot {
     }
     snapshot.incarnations = Arc::new(incarnations);
     snapshot.broker.problem = Some(text.to_owned());
+    snapshot.alarm = Some(text.to_owned());
     snapshot
 }
 

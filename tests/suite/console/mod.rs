@@ -7,7 +7,7 @@ mod hostile;
 mod lifecycle;
 mod operate;
 mod pictures;
-mod pty;
+pub(crate) mod pty;
 mod screens;
 mod stream;
 mod styles;

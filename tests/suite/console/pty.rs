@@ -20,7 +20,7 @@ use rustix::termios::{LocalModes, tcgetattr};
 use crate::support::wait::wait_until;
 
 /// Generous: a debug build on a machine that runs all tests at once.
-pub(super) const BOUND: Duration = Duration::from_secs(90);
+pub(crate) const BOUND: Duration = Duration::from_secs(90);
 
 /// What the terminal can do beside the usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) enum Kind {
 }
 
 /// A program on a pseudo-terminal; killed with this value.
-pub(super) struct Pty {
+pub(crate) struct Pty {
     master: Box<dyn MasterPty + Send>,
     input: Arc<Mutex<Box<dyn Write + Send>>>,
     child: Box<dyn Child + Send + Sync>,
@@ -49,7 +49,7 @@ struct Seen {
 
 impl Pty {
     /// Starts a program on a plain terminal of this size.
-    pub(super) fn start(command: &Command, size: (u16, u16)) -> Self {
+    pub(crate) fn start(command: &Command, size: (u16, u16)) -> Self {
         Self::start_on(Kind::Plain, command, size)
     }
 
@@ -74,14 +74,14 @@ impl Pty {
     }
 
     /// Types these bytes at once.
-    pub(super) fn send(&self, bytes: &[u8]) {
+    pub(crate) fn send(&self, bytes: &[u8]) {
         let mut input = self.input.lock().unwrap();
         input.write_all(bytes).unwrap();
         input.flush().unwrap();
     }
 
     /// Presses one key.
-    pub(super) fn key(&self, key: &str) {
+    pub(crate) fn key(&self, key: &str) {
         self.send(key.as_bytes());
     }
 
@@ -101,12 +101,12 @@ impl Pty {
     }
 
     /// The text on the screen, line by line.
-    pub(super) fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         self.seen().parser.screen().contents()
     }
 
     /// What a look at the terminal's state says.
-    pub(super) fn look<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
         look(self.seen().parser.screen())
     }
 
@@ -115,12 +115,12 @@ impl Pty {
         self.seen().bytes.clone()
     }
 
-    pub(super) fn written(&self) -> usize {
+    pub(crate) fn written(&self) -> usize {
         self.seen().bytes.len()
     }
 
     /// Until the screen is as wanted; panics with the screen.
-    pub(super) async fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) {
+    pub(crate) async fn until(&self, what: &str, wanted: impl Fn(&str) -> bool) {
         let look = async || {
             let screen = self.screen();
             wanted(&screen).then_some(())
@@ -130,18 +130,31 @@ impl Pty {
         std::mem::forget(told);
     }
 
+    /// The same, of a whole frame: nothing on it is from the one before.
+    pub(crate) async fn until_frame(&self, what: &str, wanted: impl Fn(&str) -> bool) {
+        self.until(what, |_| self.frame().is_some_and(|frame| wanted(&frame)))
+            .await;
+    }
+
+    /// The text of a whole frame; `None` while one is being written.
+    fn frame(&self) -> Option<String> {
+        let seen = self.seen();
+        let last = |mark: &[u8]| seen.bytes.windows(mark.len()).rposition(|part| part == mark);
+        (last(b"\x1b[?2026h") <= last(b"\x1b[?2026l")).then(|| seen.parser.screen().contents())
+    }
+
     /// Until this text is on the screen.
-    pub(super) async fn shows(&self, text: &str) {
+    pub(crate) async fn shows(&self, text: &str) {
         self.until(text, |screen| screen.contains(text)).await;
     }
 
     /// Until this text is not on the screen.
-    pub(super) async fn hides(&self, text: &str) {
+    pub(crate) async fn hides(&self, text: &str) {
         self.until(&format!("no {text}"), |screen| !screen.contains(text)).await;
     }
 
     /// Until the program has ended and everything it wrote was read; its exit code.
-    pub(super) async fn ended(&mut self) -> u32 {
+    pub(crate) async fn ended(&mut self) -> u32 {
         let child = &mut self.child;
         let status = wait_until("the program to end", BOUND, async || child.try_wait().unwrap()).await;
         let seen = &self.seen;
@@ -157,7 +170,7 @@ impl Pty {
 
     /// Everything that was switched on is off again, in the terminal and in the kernel.
     #[track_caller]
-    pub(super) fn assert_restored(&self) {
+    pub(crate) fn assert_restored(&self) {
         let bytes = self.bytes();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         for (on, off) in [

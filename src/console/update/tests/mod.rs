@@ -16,6 +16,7 @@ mod lists;
 mod mutations;
 mod news;
 mod properties;
+mod skip;
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use super::super::super::theme::Role;
 use super::super::canvas::{Canvas, below, row};
 use super::super::words::{self, clock, count, known, plural, span, until};
 use super::{Fact, facts, lasting, when};
-use crate::domain::queue::Head;
+use crate::domain::queue::{Head, QueueState};
 use crate::engine::view::{EndpointView, QueueView};
 
 /// From this width on queue and endpoint stand side by side.
@@ -106,7 +106,24 @@ fn queue_sentence(canvas: &Canvas<'_>, queue: &QueueView) -> (String, String, Ro
         .and_then(|why| why.until)
         .map(|at| format!(": {}", until(canvas.now, at)))
         .unwrap_or_default();
-    (format!("{symbol} {}", state.as_str()), format!("{text}{next}"), role)
+    let way = way_out(queue);
+    (
+        format!("{symbol} {}", state.as_str()),
+        format!("{text}{next}{way}"),
+        role,
+    )
+}
+
+/// What an operator can do about a message that holds its queue up.
+fn way_out(queue: &QueueView) -> &'static str {
+    let parked = queue.head.as_ref().is_some_and(|head| head.parked);
+    if queue.state == Some(QueueState::Quarantined) {
+        ". V takes it out, byte for byte, into the store; what stands behind it goes on"
+    } else if queue.state == Some(QueueState::WaitingRetry) || (queue.state == Some(QueueState::Parked) && parked) {
+        ". R tries it now, V takes it out to the dead letters"
+    } else {
+        ""
+    }
 }
 
 fn endpoint_sentence(canvas: &Canvas<'_>, view: &EndpointView) -> (String, String, Role) {

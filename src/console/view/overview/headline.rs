@@ -2,7 +2,7 @@
 //!
 //! 1. Nothing was read yet.
 //! 2. Nobody delivers what waits.
-//! 3. The broker takes nothing.
+//! 3. The broker takes no publishes.
 //! 4. Endpoints are not available.
 //! 5. Queues wait for a person.
 //! 6. Heads wait for their next attempt.
@@ -15,7 +15,11 @@ use super::super::words::{count, plural, rate, span, until};
 use super::trend::{self, Trend};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
+use crate::domain::text::show;
 use crate::engine::snapshot::Snapshot;
+
+/// Cells of the alarm's name.
+const ALARM_MAX: usize = 60;
 
 /// The sentence and how it is meant.
 pub(super) fn of(state: &State) -> (String, Role) {
@@ -46,11 +50,20 @@ fn nobody(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
     Some((text, Role::Critical))
 }
 
+/// Whether a queue is empty or not: who publishes is held up all the same.
 fn blocked(snapshot: &Snapshot) -> Option<(String, Role)> {
-    let blocked = snapshot.totals.queues_in(QueueState::BrokerBlocked);
-    let text =
-        "! The broker takes nothing (alarm): free memory or disk there; what is published waits with its sender.";
-    (blocked > 0).then(|| (text.to_owned(), Role::Critical))
+    let alarm = snapshot.alarm.as_deref()?;
+    let waiting = snapshot.totals.waiting.filter(|waiting| *waiting > 0);
+    let waiting = waiting.map_or_else(String::new, |waiting| {
+        let wait = if waiting == 1 { "waits" } else { "wait" };
+        let messages = plural(waiting, "message", "messages");
+        format!(" Deliveries go on and make room: {messages} {wait}.")
+    });
+    let text = format!(
+        "! The broker takes no publishes ({}): free memory or disk there.{waiting}",
+        show(alarm, ALARM_MAX)
+    );
+    Some((text, Role::Critical))
 }
 
 fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {

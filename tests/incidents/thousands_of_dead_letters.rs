@@ -1,0 +1,71 @@
+//! 4. One bug of a consumer made thousands of dead letters. It is mended: they go back, a few of them first.
+//!
+//! `5` the groups, `R` the greatest of them, `c` 20 `Enter` the first twenty and then ask, the number `Enter`, `7` the
+//! runs, `U` `y` the rest: 10 keys.
+
+use super::Operator;
+use super::operator::ENTER;
+use super::outside::{audited, holds, messages};
+use crate::runs::scene::{DEAD, ORIGIN, Scene, numbers, publish, reject};
+
+const BUG: u32 = 3_000;
+
+/// A few that died of something else.
+async fn others_die(scene: &Scene) {
+    let (connection, channel) = scene.channel().await;
+    scene.declare(&channel, "mails.dead", None).await;
+    scene.declare(&channel, "mails", Some("mails.dead")).await;
+    publish(&channel, "mails", 0..5).await;
+    reject(&channel, "mails", 5).await;
+    connection.close(200, "done".into()).await.unwrap();
+    holds(&scene.vhost, "mails.dead", 5).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_dead_letters_of_one_bug_go_back_a_few_first_and_others_stay() {
+    let mut scene = Scene::postgres().await;
+    scene.installation.set("console", "refresh_s", 1);
+    scene.die(BUG).await;
+    others_die(&scene).await;
+    let mut daemon = scene.installation.daemon().await;
+
+    let mut operator = Operator::at(&scene.installation, &[]).await;
+    operator.press("5");
+    operator
+        .sees(&["3,000", "rejected", "orders", "mails", "R redrives the whole group"])
+        .await;
+    operator.asks("R").await;
+    operator
+        .sees(&[
+            "redrive 3000 dead letters",
+            "→ sent to orders",
+            "as fast as goes",
+            "type the number",
+        ])
+        .await;
+    operator.press("c");
+    operator.sees(&["stop and ask after the first"]).await;
+    operator.types("20").await;
+    operator.press(ENTER);
+    operator.sees(&["asks after the first 20"]).await;
+    operator.confirmation().await;
+    operator.accepts_by_typing("3000").await;
+    operator.press("7");
+    operator.sees(&["canary", "20 of 3,000 done", "by console:"]).await;
+    holds(&scene.vhost, ORIGIN, 20).await;
+    assert_eq!(messages(&scene.vhost, DEAD).await, Some(u64::from(BUG) - 20));
+    operator.asks("U").await;
+    operator.accepts().await;
+    operator.sees(&["done", "3,000 of 3,000 done"]).await;
+
+    let run = scene.run_is(&["done"]).await;
+    assert_eq!((&run["done"], &run["failed"]), (&BUG.into(), &0.into()), "{run}");
+    holds(&scene.vhost, DEAD, 0).await;
+    holds(&scene.vhost, "mails.dead", 5).await;
+    let back = numbers(&scene.take_all(ORIGIN).await);
+    assert_eq!(back, (0..BUG).collect::<Vec<_>>(), "each once, in their order");
+    let audit = audited(&scene.installation, &[], "dead redrive").await;
+    assert!(audit.iter().any(|[_, _, result]| result == "done"), "{audit:?}");
+    operator.leave().await;
+    assert_eq!(daemon.stop().await, Some(0));
+}
