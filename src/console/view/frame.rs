@@ -182,7 +182,7 @@ fn problems(state: &State) -> Vec<String> {
     }
     if let Some(alarm) = &snapshot.alarm {
         let alarm = show(alarm, OUTSIDE_MAX);
-        problems.push(format!("broker {alarm}: it takes no publishes; deliveries go on"));
+        problems.push(format!("the broker takes no publishes, deliveries go on: {alarm}"));
     }
     for (name, part) in [("broker", &snapshot.broker), ("store", &snapshot.store)] {
         let Some(why) = part.problem.as_deref().map(|why| show(why, OUTSIDE_MAX)) else {

@@ -15,11 +15,7 @@ use super::super::words::{count, plural, rate, span, until};
 use super::trend::{self, Trend};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
-use crate::domain::text::show;
 use crate::engine::snapshot::Snapshot;
-
-/// Cells of the alarm's name.
-const ALARM_MAX: usize = 60;
 
 /// The sentence and how it is meant.
 pub(super) fn of(state: &State) -> (String, Role) {
@@ -50,19 +46,16 @@ fn nobody(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
     Some((text, Role::Critical))
 }
 
-/// Whether a queue is empty or not: who publishes is held up all the same.
+/// Whether a queue is empty or not: who publishes is held up all the same. The banner says which alarm it is.
 fn blocked(snapshot: &Snapshot) -> Option<(String, Role)> {
-    let alarm = snapshot.alarm.as_deref()?;
+    snapshot.alarm.as_ref()?;
     let waiting = snapshot.totals.waiting.filter(|waiting| *waiting > 0);
     let waiting = waiting.map_or_else(String::new, |waiting| {
         let wait = if waiting == 1 { "waits" } else { "wait" };
         let messages = plural(waiting, "message", "messages");
         format!(" Deliveries go on and make room: {messages} {wait}.")
     });
-    let text = format!(
-        "! The broker takes no publishes ({}): free memory or disk there.{waiting}",
-        show(alarm, ALARM_MAX)
-    );
+    let text = format!("! The broker takes no publishes (alarm): free memory or disk there.{waiting}");
     Some((text, Role::Critical))
 }
 
