@@ -255,11 +255,15 @@ mod tests {
             Verdict::Release,
             "it was not tried"
         );
-        let error = |end, part: &str| match verdict(end, nonsense, "no luck") {
-            Verdict::Retry {
+        let error = |end, part: &str| {
+            let verdict = verdict(end, nonsense, "no luck");
+            let Verdict::Retry {
                 attempts: 1, reason, ..
-            } => assert!(reason.contains(part), "{reason}"),
-            other => panic!("{other:?}"),
+            } = &verdict
+            else {
+                panic!("{verdict:?}")
+            };
+            assert!(reason.contains(part), "{reason}");
         };
         error(End::Exited(1), "exit 1: no luck");
         error(End::TimedOut, "timeout: no luck");

@@ -177,12 +177,8 @@ async fn a_queue_that_loses_its_lifetime_is_not_told_to_be_gone() {
     assert!(!gone.contains(&theirs), "{gone:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
-    let vhost = Vhost::create().await;
-    let mut installation = Installation::on_rabbit(&vhost);
-    let mut statsd = Statsd::new();
-    installation.set("metrics", "statsd", statsd.address().to_string());
+/// A job's queue with its result in it.
+async fn a_result(installation: &Installation) -> String {
     let id = redrive::ambient::new_id();
     for arguments in [
         &["job", "submit", "--id", &id, "--ttl", "600"][..],
@@ -190,6 +186,16 @@ async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
     ] {
         installation.run(arguments).await.expect_code(0);
     }
+    format!("jobs.{id}.result")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
+    let vhost = Vhost::create().await;
+    let mut installation = Installation::on_rabbit(&vhost);
+    let mut statsd = Statsd::new();
+    installation.set("metrics", "statsd", statsd.address().to_string());
+    let queue = a_result(&installation).await;
     let daemon = installation.daemon().await;
     let number = async |line: &str| {
         let text = daemon.get("/metrics").await.text();
@@ -198,7 +204,6 @@ async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
     for line in ["redrive_expiring_queues 3", "redrive_expiring_messages 1"] {
         wait_until(line, BOUND, async || number(line).await).await;
     }
-    let queue = format!("jobs.{id}.result");
     let body = serde_json::json!({"queue": queue, "reason": "a test"});
     let saved = daemon.post("/v1/expiring/save", &body).await;
     assert_eq!(saved.status, 200, "{}", saved.text());

@@ -30,7 +30,7 @@ impl Statsd {
     /// Waits for exactly these lines.
     pub async fn hears(&mut self, lines: &[&str]) {
         wait_until(format!("statsd to hear {lines:?}"), LONG, async || {
-            let mut datagram = [0; 65_536];
+            let mut datagram = [0; 8_192];
             while let Ok(length) = self.socket.recv(&mut datagram) {
                 let text = String::from_utf8_lossy(&datagram[..length]);
                 self.lines.extend(text.lines().map(str::to_owned));
