@@ -132,6 +132,7 @@ pub(super) fn settings(cli: &Cli, config: &Config) -> Result<ConsoleSettings, Fa
     Ok(ConsoleSettings {
         theme: config.console.theme.clone(),
         keys: config.console.keys.clone(),
+        mask: Arc::new(config.console.mask.clone()),
         refresh: config.console.refresh,
         access: access(read_only.as_deref()),
         actor: cli::actor("console"),
@@ -148,6 +149,7 @@ pub(super) fn settings_of_demo(cli: &Cli) -> ConsoleSettings {
     ConsoleSettings {
         theme: None,
         keys: std::collections::BTreeMap::new(),
+        mask: Arc::new(crate::domain::mask::MaskRules::usual()),
         refresh: DEMO_REFRESH,
         access: access(read_only.as_deref()),
         actor: cli::actor("console"),

@@ -7,8 +7,9 @@ use regex::{Regex, RegexBuilder};
 
 use super::error::Problem;
 use super::section::Section;
-use super::tree::Written;
+use super::tree::{Node, Written};
 use crate::domain::job::{JOB_QUEUE_TTL, LEFTOVER_PATTERN, TTL_MAX};
+use crate::domain::mask::{MaskRule, MaskRules, RULES_MAX};
 
 pub(super) const JANITOR_KEYS: &[&str] = &[
     "discard_keep_s",
@@ -17,7 +18,7 @@ pub(super) const JANITOR_KEYS: &[&str] = &[
     "save_before_expiry",
 ];
 pub(super) const METRICS_KEYS: &[&str] = &["statsd"];
-pub(super) const CONSOLE_KEYS: &[&str] = &["theme", "keys", "refresh_s"];
+pub(super) const CONSOLE_KEYS: &[&str] = &["theme", "keys", "refresh_s", "mask", "unmask"];
 /// The keys of a profile that are not sections.
 pub(super) const PROFILE_KEYS: &[&str] = &["label", "colour", "protected", "read_only"];
 
@@ -56,6 +57,8 @@ pub struct ConsoleConfig {
     pub keys: BTreeMap<String, String>,
     /// How often what is shown is looked up.
     pub refresh: Duration,
+    /// What is masked in payloads and headers.
+    pub mask: MaskRules,
 }
 
 /// The profile in use.
@@ -153,7 +156,23 @@ pub(super) fn console(section: Section<'_>) -> Result<ConsoleConfig, Problem> {
         theme: section.text("theme")?.map(str::to_owned),
         keys,
         refresh: section.seconds("refresh_s", 0.1..=3600.0, Duration::from_secs(2))?,
+        mask: MaskRules::new(mask_rules(section, "mask")?, mask_rules(section, "unmask")?),
     })
+}
+
+fn mask_rules(section: Section<'_>, key: &str) -> Result<Vec<MaskRule>, Problem> {
+    let written = section.texts(key)?;
+    if written.len() > RULES_MAX {
+        return Err(section.problem(key, format!("must have at most {RULES_MAX} rules")));
+    }
+    let rule = |(node, text): (&Node, &str)| {
+        let rule = MaskRule::parse(text).map_err(|error| node.problem(error.to_string()))?;
+        if key == "unmask" && rule.is_pointer() {
+            return Err(node.problem("is a JSON pointer; only names can be shown although a rule hides them"));
+        }
+        Ok(rule)
+    };
+    written.into_iter().map(rule).collect()
 }
 
 pub(super) fn profile(name: Option<&str>, section: Section<'_>) -> Result<ProfileConfig, Problem> {

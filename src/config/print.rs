@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::domain::mask::MaskRule;
 use crate::domain::policy::{PolicyOwner, RetryPolicy};
 use crate::domain::value::Value;
 
@@ -51,6 +52,9 @@ pub(super) fn print(config: &Config) -> String {
         ),
     );
     page.seconds("refresh_s", config.console.refresh);
+    let written = |rules: &[MaskRule]| rules.iter().map(|rule| rule.as_str().to_owned()).collect::<Vec<_>>();
+    page.texts("mask", written(config.console.mask.hidden()).into_iter());
+    page.texts("unmask", written(config.console.mask.shown()).into_iter());
     page.0
 }
 

@@ -338,6 +338,15 @@ fn an_intake_a_handler_or_a_number_of_operation_that_is_not_possible_is_told_wha
         ),
         ("[metrics]\nstatsd = \"host\"", &["metrics.statsd", "127.0.0.1:8125"]),
         ("[console]\nrefresh_s = 0", &["console.refresh_s", "between 0.1"]),
+        (
+            "[console]\nmask = [\"a\", \"$.card\"]",
+            &["console.mask[1]", "/card/number"],
+        ),
+        ("[console]\nmask = \"password\"", &["console.mask", "a list of strings"]),
+        (
+            "[console]\nunmask = [\"/card/number\"]",
+            &["console.unmask[0]", "only names"],
+        ),
     ] {
         check(text, parts);
     }

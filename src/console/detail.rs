@@ -1,8 +1,10 @@
 //! The detail of a row: why it is not moving, its attempts, the head of the queue, the payload.
 
 use super::export::{self, Record};
+use super::payload::{Find, MessageKey, Page};
 use crate::domain::event::{Event, EventType};
 use crate::domain::id::QueueName;
+use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::dead::DeadDetail;
@@ -115,6 +117,8 @@ pub enum DetailTab {
     Attempts,
     /// The first messages, with headers and payload.
     Messages,
+    /// Its depth and its rate over the last hour, drawn.
+    Hour,
     /// A policy as it applies, drawn.
     Schedule,
     /// The versions of a policy.
@@ -141,6 +145,7 @@ impl DetailTab {
             Self::Why => "Why",
             Self::Attempts => "Attempts",
             Self::Messages => "Messages",
+            Self::Hour => "Last hour",
             Self::Schedule => "Schedule",
             Self::History | Self::Handled => "History",
             Self::Progress => "Progress",
@@ -157,8 +162,13 @@ impl Subject {
     #[must_use]
     pub const fn tabs(&self) -> &'static [DetailTab] {
         match self {
-            Self::Queue(_) => &[DetailTab::Why, DetailTab::Attempts, DetailTab::Messages],
-            Self::Endpoint(_) => &[DetailTab::Why, DetailTab::Attempts],
+            Self::Queue(_) => &[
+                DetailTab::Why,
+                DetailTab::Attempts,
+                DetailTab::Messages,
+                DetailTab::Hour,
+            ],
+            Self::Endpoint(_) => &[DetailTab::Why, DetailTab::Attempts, DetailTab::Hour],
             Self::Policy(_) => &[DetailTab::Schedule, DetailTab::History],
             Self::Run(_) => &[DetailTab::Progress, DetailTab::Items],
             Self::Letter(_) => &[DetailTab::Why, DetailTab::Payload, DetailTab::Attempts],
@@ -241,6 +251,20 @@ pub struct Detail {
     pub form: PayloadForm,
     /// First line of the payload that is shown, and of the text of the tab.
     pub scroll: usize,
+    /// Whether long lines of a payload go on under themselves.
+    pub wraps: bool,
+    /// Columns of long lines that are left out, where they do not.
+    pub shift: usize,
+    /// The payload in front, laid out.
+    pub page: Option<Page>,
+    /// What is looked for in it.
+    pub find: Option<Find>,
+    /// The message whose masked values are shown.
+    pub revealed: Option<MessageKey>,
+    /// The message for which that was asked and not answered.
+    pub revealing: Option<MessageKey>,
+    /// The payload of the dead letter has values that are masked.
+    pub is_guarded: bool,
 }
 
 /// What Enter in a detail opens.
@@ -264,6 +288,34 @@ impl Detail {
             selected: 0,
             form: PayloadForm::default(),
             scroll: 0,
+            wraps: true,
+            shift: 0,
+            page: None,
+            find: None,
+            revealed: None,
+            revealing: None,
+            is_guarded: false,
+        }
+    }
+
+    /// Whether what is masked in the dead letter itself is shown.
+    #[must_use]
+    pub fn reveals_letter(&self) -> bool {
+        self.revealed.is_some() && self.tab != DetailTab::Attempts
+    }
+
+    /// Whether a payload can be read in this part.
+    #[must_use]
+    pub const fn shows_payload(&self) -> bool {
+        matches!(self.tab, DetailTab::Messages | DetailTab::Payload | DetailTab::Attempts) && self.page.is_some()
+    }
+
+    /// Lines that scroll with the payload and stand before it: the headers of a dead letter.
+    #[must_use]
+    pub fn lines_above(&self) -> usize {
+        match (&self.subject, self.tab, &self.page) {
+            (Subject::Letter(_), DetailTab::Payload, Some(page)) => page.headers.len(),
+            _ => 0,
         }
     }
 
@@ -288,23 +340,42 @@ impl Detail {
         }
     }
 
-    /// What was found of it, for other programs; `None`: nothing yet.
+    /// What was found of it, for other programs, without what the rules hide and nobody revealed; `None`: nothing yet.
     #[must_use]
-    pub fn record(&self) -> Option<Record> {
+    pub fn record(&self, rules: &MaskRules) -> Option<Record> {
         let answer = self.answer.as_ref()?;
         let mut record = match (&answer.queue, &answer.endpoint, &answer.about) {
             (Some(Ok(queue)), ..) => export::of(&wire::queue::Queue::from(queue)),
             (_, Some(Ok(endpoint)), _) => export::of(&wire::endpoint::Endpoint::from(endpoint)),
             (.., Some(Ok(About::Policy { view, .. }))) => export::of(&wire::policy::Policy::from(&**view)),
             (.., Some(Ok(About::Run(run)))) => export::of(&wire::run::RunWithItems::from(&**run)),
-            (.., Some(Ok(About::Letter(letter)))) => export::of(&wire::dead::Detail::from(&**letter)),
+            (.., Some(Ok(About::Letter(letter)))) => self.letter_record(letter, rules),
             _ => return None,
         };
         if let Ok(attempts) = &answer.attempts {
-            let attempts = attempts.iter().map(|one| export::of(&wire::record::Attempt::from(one)));
+            let attempts = attempts.iter().enumerate().map(|(place, one)| {
+                let shown = self.tab == DetailTab::Attempts && place == self.selected && self.revealed.is_some();
+                let mut one = one.clone();
+                if let (false, Some(response)) = (shown, &one.response) {
+                    one.response = Some(rules.body(response).value.into_owned());
+                }
+                export::of(&wire::record::Attempt::from(&one))
+            });
             record.insert("attempts_made".to_owned(), attempts.collect());
         }
         Some(record)
+    }
+
+    fn letter_record(&self, letter: &DeadDetail, rules: &MaskRules) -> Record {
+        let mut letter = letter.clone();
+        if !self.reveals_letter() {
+            let message = &mut letter.message;
+            message.body = rules.body(&message.body).value.into_owned().into();
+            for (name, value) in &mut message.headers {
+                *value = rules.header(name, value).value;
+            }
+        }
+        export::of(&wire::dead::Detail::from(&letter))
     }
 
     /// What was found of it, when that is neither queue nor endpoint.
@@ -382,7 +453,12 @@ impl Detail {
             return 0;
         };
         match self.tab {
-            DetailTab::Why | DetailTab::Schedule | DetailTab::Progress | DetailTab::Payload | DetailTab::Metadata => 0,
+            DetailTab::Why
+            | DetailTab::Hour
+            | DetailTab::Schedule
+            | DetailTab::Progress
+            | DetailTab::Payload
+            | DetailTab::Metadata => 0,
             DetailTab::Subscriptions => self.event_type().map_or(0, |found| found.subscriptions.len()),
             DetailTab::Handled => self.handled().len(),
             DetailTab::History => match &answer.about {

@@ -9,8 +9,10 @@ use super::detail::DetailQuery;
 use super::export::{Form, Records};
 use super::feed::FeedQuery;
 use super::palette::FindJob;
+use super::payload::MessageKey;
 use super::table::ArrangeJob;
 use crate::domain::time::Timestamp;
+use crate::engine::reveal::Reveal;
 use crate::engine::{Command, Plan};
 
 /// The payload of a dead letter, to be written in an editor.
@@ -22,6 +24,15 @@ pub struct EditJob {
     pub body: Bytes,
     /// What the file's name ends with, so that the editor knows the form.
     pub suffix: &'static str,
+}
+
+/// Something masked that is to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevealJob {
+    /// In which message; comes back with the answer.
+    pub key: MessageKey,
+    /// What the audit says.
+    pub reveal: Reveal,
 }
 
 /// A file to write: a new one, for its owner alone.
@@ -106,6 +117,8 @@ pub enum Effect {
     Profile(String),
     /// Changes are possible until then, for that reason; `None`: not any more.
     Window(Option<(Timestamp, String)>),
+    /// Write into the audit who looks at what is masked.
+    Reveal(RevealJob),
     /// Give the terminal to an editor for this.
     Edit(EditJob),
     /// Give the terminal back and stop until the shell continues us.

@@ -8,6 +8,7 @@ use crossterm::event::KeyEvent;
 use super::detail::DetailAnswer;
 use super::feed::Fed;
 use super::palette::FoundObjects;
+use super::payload::MessageKey;
 use super::table::Arranged;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::Snapshot;
@@ -73,6 +74,13 @@ pub enum Event {
         request: u64,
         /// The plans, in the order of the commands; or why there are none (from outside).
         result: Result<Vec<Plan>, String>,
+    },
+    /// The audit has it that somebody looks at what is masked, or why not (from outside).
+    Revealed {
+        /// In which message.
+        key: MessageKey,
+        /// Whether it may be shown.
+        result: Result<(), String>,
     },
     /// One plan of a confirmed request was carried out.
     Executed {

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::state::Place;
+use crate::domain::mask::MaskRules;
 use crate::engine::{Access, Engine};
 
 /// What the console is told at its start.
@@ -16,6 +18,8 @@ pub struct ConsoleSettings {
     pub place: Place,
     /// Name of the theme; `None`: chosen by what the terminal can show.
     pub theme: Option<String>,
+    /// What is masked in payloads and headers.
+    pub mask: Arc<MaskRules>,
     /// Keys by the names of their actions, over the table's own.
     pub keys: BTreeMap<String, String>,
     /// How often a snapshot is due.

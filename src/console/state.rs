@@ -17,9 +17,11 @@ use super::palette::{Lines, Palette};
 use super::policy_form::PolicyForm;
 use super::settings::{ConsoleSettings, Deliver, Profiles};
 use super::table::{List, Table};
+use super::tracks::Tracks;
 use super::trail::Trail;
 use super::when_form::WhenForm;
 use crate::domain::dead_letter::DeadLetter;
+use crate::domain::mask::MaskRules;
 use crate::domain::time::Timestamp;
 use crate::engine::Access;
 use crate::engine::dead::DeadGroup;
@@ -124,6 +126,8 @@ pub enum Mode {
     Browse,
     /// The filter line of the view.
     Filter(Input),
+    /// The line of what is looked for in the payload in front.
+    Find(Input),
     /// The form of a policy.
     Policy(Box<PolicyForm>),
     /// The form of a type's metadata or a subscription's options.
@@ -210,6 +214,8 @@ pub struct State {
     pub held: Option<Arc<Snapshot>>,
     /// The last hour.
     pub history: History,
+    /// The last hour of single queues and endpoints.
+    pub tracks: Tracks,
     /// Which screen.
     pub view: View,
     /// What takes the keys.
@@ -258,6 +264,8 @@ pub struct State {
     pub journal: Journal,
     /// The keys in use.
     pub keymap: Arc<Keymap>,
+    /// What is masked in payloads and headers.
+    pub mask: Arc<MaskRules>,
     /// Keys of a sequence that has begun.
     pub pending_keys: Vec<keybinds::KeyInput>,
     /// Whether the terminal's window has the focus.
@@ -334,6 +342,7 @@ impl State {
             frozen_at: None,
             held: None,
             history: History::default(),
+            tracks: Tracks::default(),
             view: View::default(),
             mode: Mode::default(),
             behind: None,
@@ -358,6 +367,7 @@ impl State {
             toasts: Vec::new(),
             journal: Journal::default(),
             keymap,
+            mask: Arc::clone(&settings.mask),
             pending_keys: Vec::new(),
             focused: true,
             last_key_at: None,

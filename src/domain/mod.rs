@@ -12,6 +12,7 @@ pub mod filter;
 pub mod findings;
 pub mod id;
 pub mod job;
+pub mod mask;
 pub mod message;
 pub mod naming;
 pub mod nearest;

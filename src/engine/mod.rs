@@ -36,6 +36,7 @@ mod publisher;
 pub mod query;
 mod queue_pages;
 mod recorder;
+pub mod reveal;
 mod row;
 mod rules;
 pub mod runs;

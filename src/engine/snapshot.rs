@@ -71,6 +71,8 @@ pub struct EndpointRow {
     pub waiting: Option<u64>,
     /// When the oldest message that waits for it was published, where known.
     pub oldest_at: Option<Timestamp>,
+    /// Notifications delivered to it since this observer began.
+    pub delivered: u64,
 }
 
 /// Sums of a snapshot.

@@ -235,6 +235,7 @@ fn settings() -> ConsoleSettings {
         place: Place::default(),
         theme: None,
         keys: std::collections::BTreeMap::new(),
+        mask: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
         refresh: Duration::from_secs(2),
         access: Access::Operator,
         actor: "bench".to_owned(),

@@ -22,7 +22,7 @@ const SECTIONS: &[HelpSection] = &[
         ActionId::Redeliver,
         ActionId::RestoreSaved,
     ),
-    HelpSection::new("Look", ActionId::SavedMessages, ActionId::PayloadForm),
+    HelpSection::new("Look", ActionId::SavedMessages, ActionId::PreviousMatch),
     HelpSection::new(
         "Go to what belongs to it",
         ActionId::RelatedQueues,

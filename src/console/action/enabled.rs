@@ -1,7 +1,7 @@
 //! Whether an action is possible now, or why not. Asked with every frame: none looks at more than a row.
 
 use super::{ActionId, Reason};
-use crate::console::detail::{DetailTab, Subject};
+use crate::console::detail::{Detail, DetailTab, Subject};
 use crate::console::state::{Link, State, View};
 use crate::console::table::List;
 use crate::console::update::{dead, events, expiring, relatives, scope, undo as undoing};
@@ -52,9 +52,43 @@ pub(super) fn open(state: &State) -> Possible {
 }
 
 pub(super) fn payload_form(state: &State) -> Possible {
-    let tab = state.details.last().map(|detail| detail.tab);
-    let shows = matches!(tab, Some(DetailTab::Messages | DetailTab::Payload));
+    let shows = state.details.last().is_some_and(|detail| {
+        let begun = matches!(detail.tab, DetailTab::Messages | DetailTab::Payload);
+        begun || (detail.shows_payload() && has_text(detail))
+    });
     require(shows, "no payload is open")
+}
+
+/// In a list a filter, in a payload what is looked for.
+pub(super) fn filter(state: &State) -> Possible {
+    match state.details.last() {
+        Some(detail) => require(detail.shows_payload() && has_text(detail), "no payload is open"),
+        None => list(state),
+    }
+}
+
+pub(super) fn step_match(state: &State) -> Possible {
+    let find = state.details.last().and_then(|detail| detail.find.as_ref());
+    let found = find.is_some_and(|find| !find.places.is_empty());
+    require(found, "nothing was found: / looks for a text in a payload")
+}
+
+/// Who looks is written down, so where nothing can be written nobody looks.
+pub(super) fn reveal(state: &State) -> Possible {
+    let page = state.details.last().and_then(|detail| detail.page.as_ref());
+    let page = page.filter(|page| page.hidden > 0);
+    let page = page.ok_or("nothing is masked here")?;
+    if page.revealed {
+        return Ok(());
+    }
+    if let Some(why) = &state.place.read_only {
+        return Err(format!("who looks is written into the audit, and this is read-only: {why}").into());
+    }
+    connected(state)
+}
+
+fn has_text(detail: &Detail) -> bool {
+    detail.page.as_ref().is_some_and(|page| !page.lines.is_empty())
 }
 
 pub(super) fn related_queues(state: &State) -> Possible {
@@ -227,8 +261,14 @@ pub(super) fn discard(state: &State) -> Possible {
 
 pub(super) fn edit_letter(state: &State) -> Possible {
     writable(state)?;
-    let open = state.details.last().and_then(|detail| detail.letter());
-    require(open.is_some(), "open the dead letter first (Enter)")
+    let detail = state.details.last();
+    let letter = detail.and_then(|detail| detail.letter());
+    require(letter.is_some(), "open the dead letter first (Enter)")?;
+    let masked = detail.is_some_and(|detail| detail.is_guarded && !detail.reveals_letter());
+    require(
+        !masked,
+        "what is masked in it would be written into a file: reveal it first (M)",
+    )
 }
 
 pub(super) fn pause_run(state: &State) -> Possible {

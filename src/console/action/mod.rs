@@ -157,6 +157,14 @@ pub enum ActionId {
     Columns,
     /// How payloads are shown.
     PayloadForm,
+    /// Whether long lines of a payload go on under themselves.
+    Wrap,
+    /// Show what is masked.
+    Reveal,
+    /// The next place of what is looked for.
+    NextMatch,
+    /// The place before.
+    PreviousMatch,
     /// Remove every message of a queue.
     Purge,
     /// Undo what was done last.
@@ -256,6 +264,8 @@ pub struct ActionSpec {
 pub struct Hint {
     /// Which action.
     pub spec: &'static ActionSpec,
+    /// Two or three words for it, here.
+    pub title: &'static str,
     /// Its first key, as it is shown.
     pub key: String,
     /// Whether it is possible now, or why not.
@@ -278,7 +288,13 @@ pub fn hints(state: &State) -> Vec<Hint> {
         let enabled = (spec.enabled)(state);
         let worth_it = enabled.is_ok() || spec.mutates();
         let key = state.keymap.label(spec.id)?;
-        worth_it.then_some(Hint { spec, key, enabled })
+        let title = spec.title_in(state);
+        worth_it.then_some(Hint {
+            spec,
+            title,
+            key,
+            enabled,
+        })
     });
     let (mut possible, refused): (Vec<Hint>, Vec<Hint>) = hints.partition(|hint| hint.enabled.is_ok());
     possible.extend(refused);
@@ -290,6 +306,17 @@ impl ActionSpec {
     #[must_use]
     pub fn mutates(&self) -> bool {
         self.changes != Changes::Nothing
+    }
+
+    /// Its title where the operator is: the same key may find in one place what it filters in another.
+    #[must_use]
+    pub fn title_in(&self, state: &State) -> &'static str {
+        let detail = state.details.last();
+        match (self.id, detail) {
+            (ActionId::Filter, Some(_)) => "find",
+            (ActionId::Reveal, Some(detail)) if detail.revealed.is_some() => "mask again",
+            _ => self.title,
+        }
     }
 
     /// Whether it is offered where the operator is.

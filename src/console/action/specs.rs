@@ -35,7 +35,7 @@ const EVENTS: Context = Context::Views(&[View::Events]);
 const POLICIES: Context = Context::Views(&[View::Policies]);
 const POLICY_OF: Context = Context::Views(&[View::Policies, View::Endpoints]);
 const QUEUES: Context = Context::Views(&[View::Queues, View::Retries]);
-const PAYLOADS: Context = Context::Views(&[View::Queues, View::Dead]);
+const PAYLOADS: Context = Context::Views(&[View::Queues, View::Endpoints, View::Dead, View::Events]);
 const ENDPOINTS: Context = Context::Views(&[View::Endpoints]);
 
 /// Every action, once.
@@ -198,6 +198,20 @@ pub const ACTIONS: &[ActionSpec] = &[
         .help("Show payloads set out, as they came, or as bytes.")
         .offered(PAYLOADS, may::payload_form)
         .hinted(),
+    ActionSpec::new(ActionId::Wrap, "wrap", "wrap", &["w"])
+        .help("Let long lines of a payload go on under themselves, or cut them; then Left and Right move them.")
+        .offered(PAYLOADS, may::payload_form),
+    ActionSpec::new(ActionId::Reveal, "reveal", "reveal", &["M"])
+        .help("Show what is masked in the message in front; the audit says who looked. Again, or when it is left: it is masked.")
+        .offered(PAYLOADS, may::reveal)
+        .hinted(),
+    ActionSpec::new(ActionId::NextMatch, "next_match", "next", &["n"])
+        .help("Go to the next place of what is looked for in a payload; / begins to look.")
+        .offered(PAYLOADS, may::step_match)
+        .hinted(),
+    ActionSpec::new(ActionId::PreviousMatch, "previous_match", "previous", &["p"])
+        .help("Go to the place before.")
+        .offered(PAYLOADS, may::step_match),
     ActionSpec::new(ActionId::RelatedQueues, "related_queues", "its queues", &["o q"])
         .help("Go to the queues of the endpoint of what is in front.")
         .when(may::related_queues),
@@ -220,8 +234,8 @@ pub const ACTIONS: &[ActionSpec] = &[
         .help("Go to what was done with what is in front, by whom and why.")
         .when(may::related_audit),
     ActionSpec::new(ActionId::Filter, "filter", "filter", &["/"])
-        .help("Type a filter, such as: depth > 100 and state = parked. A single word is looked for in the names.")
-        .offered(LISTS, may::list)
+        .help("Type a filter, such as: depth > 100 and state = parked. A single word is looked for in the names. In a payload: find a text.")
+        .offered(LISTS, may::filter)
         .hinted(),
     ActionSpec::new(ActionId::Mark, "mark", "mark", &["Space"])
         .help("Mark the selected row, or take its mark away.")

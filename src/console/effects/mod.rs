@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use self::arrange::Arranger;
+use super::effect::RevealJob;
 use super::runtime::Input;
 use super::{Effect, Event};
 use crate::ambient::{self, Clock};
@@ -141,6 +142,7 @@ impl Executor {
             Effect::Window(window) => self.actor.open(window),
             Effect::Plan { request, commands } => self.plan(request, commands),
             Effect::Execute { request, plans } => self.execute(request, plans),
+            Effect::Reveal(job) => self.reveal(job),
             Effect::Copy(_)
             | Effect::Screen { .. }
             | Effect::Theme(_)
@@ -165,6 +167,15 @@ impl Executor {
         });
     }
 
+    fn reveal(&self, job: RevealJob) {
+        let (link, inputs, actor) = (self.link.get().cloned(), self.inputs.clone(), self.actor.clone());
+        ambient::spawn("console reveal", async move {
+            let result = reveal_one(link.as_ref(), &actor, &job).await;
+            let key = job.key;
+            let _ = inputs.send(Event::Revealed { key, result }.into()).await;
+        });
+    }
+
     fn execute(&self, request: u64, plans: Vec<Plan>) {
         let (link, inputs, actor) = (self.link.get().cloned(), self.inputs.clone(), self.actor.clone());
         let token = self.executions.token();
@@ -180,6 +191,15 @@ impl Executor {
             drop(token);
         });
     }
+}
+
+/// Shown is what the audit has: who may not change anything cannot be written down either.
+async fn reveal_one(link: Option<&Link>, actor: &Actor, job: &RevealJob) -> Result<(), String> {
+    let grant = actor.access.grant(&actor.name, actor.reason.clone());
+    let grant = grant.ok_or_else(|| READ_ONLY.to_owned())?;
+    let link = link.ok_or_else(|| NOT_CONNECTED.to_owned())?;
+    let revealed = link.engine.reveal(&job.reveal, &grant).await;
+    revealed.map_err(|error| chain(&error))
 }
 
 /// What was confirmed and has not ended; outlives the screen.

@@ -328,6 +328,7 @@ impl<W: Write> Screen<W> {
                 | Effect::Save(_)
                 | Effect::Window(_)
                 | Effect::Plan { .. }
+                | Effect::Reveal(_)
                 | Effect::Execute { .. } => carry_out(effect),
             }
         }

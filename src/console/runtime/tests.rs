@@ -51,6 +51,7 @@ impl Rig {
             place: crate::console::state::Place::default(),
             theme: None,
             keys: std::collections::BTreeMap::new(),
+            mask: std::sync::Arc::new(crate::domain::mask::MaskRules::usual()),
             refresh: Duration::from_secs(2),
             access: crate::engine::Access::Operator,
             actor: "test".to_owned(),

@@ -69,6 +69,10 @@ roles! {
     Column = "column", UNDERLINED;
     /// The selected row, laid over it.
     Selection = "selection", REVERSED;
+    /// What was found in a payload, laid over it.
+    Match = "match", BOLD.union(UNDERLINED);
+    /// The place that is in front.
+    MatchSelected = "match.selected", REVERSED;
     /// The sign of a marked row.
     Mark = "mark", BOLD;
     /// What a key does.

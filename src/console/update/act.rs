@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::details;
 use super::say::{self, counted};
-use super::{State, columns, events, expiring, feeds, filter, palette, policy, relatives, snapshots, trail, verbs};
+use super::{
+    State, columns, events, expiring, feeds, filter, find, palette, policy, relatives, reveal, snapshots, trail, verbs,
+};
 use crate::console::Effect;
 use crate::console::action::{ActionId, help_sections};
 use crate::console::detail::Subject;
@@ -62,6 +64,11 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         | ActionId::RelatedRun
         | ActionId::RelatedAudit => return relatives::go(state, action),
         ActionId::PayloadForm => details::next_form(state),
+        ActionId::Wrap => details::wrap(state),
+        ActionId::Reveal => return reveal::toggle(state),
+        ActionId::NextMatch => find::step(state, 1),
+        ActionId::PreviousMatch => find::step(state, -1),
+        ActionId::Filter if !state.details.is_empty() => find::begin(state),
         ActionId::CopyCommand => return verbs::copy_command(state),
         ActionId::Columns => columns::open(state),
         ActionId::Help => state.mode = Mode::Help { scroll: 0 },
@@ -198,6 +205,9 @@ fn jump(state: &mut State, to: End) {
 }
 
 fn sideways(state: &mut State, by: isize) {
+    if details::shift(state, by) {
+        return;
+    }
     if !state.details.is_empty() {
         details::turn(state, by);
     } else if let Some(list) = state.list_mut() {

@@ -7,6 +7,7 @@ use super::{State, act, events, relatives};
 use crate::console::Effect;
 use crate::console::detail::{About, Detail, DetailAnswer, DetailQuery, DetailTab, LeadsTo, Subject};
 use crate::console::feed::FedList;
+use crate::console::payload;
 use crate::console::state::{Mode, View};
 use crate::console::table::{End, List};
 use crate::domain::url::EndpointUrl;
@@ -18,10 +19,10 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_secs(10);
 const DETAILS_MAX: usize = 6;
 /// Lines of the explanation, at most; a text's own lines are counted.
 const LINES_OF_WHY_MAX: usize = 200;
-/// Lines beside the body of a message or an answer.
-const LINES_BESIDE: usize = 40;
-/// A text is never laid out narrower than this.
-const WIDTH_MIN: usize = 20;
+/// Columns of the screen that are beside a detail.
+const COLUMNS_BESIDE: usize = 2;
+/// Columns that long lines move at once.
+const SHIFT: isize = 8;
 
 /// Opens the selected row; in a detail, what it leads to.
 pub(super) fn open(state: &mut State) -> Vec<Effect> {
@@ -85,8 +86,13 @@ pub(super) fn browse(state: &mut State) -> Vec<Effect> {
     look(detail, true)
 }
 
-/// Closes the innermost; the one behind it is looked up again.
+/// Closes the innermost, first what is looked for in it; the one behind it is looked up again.
 pub(super) fn close(state: &mut State) -> Vec<Effect> {
+    if let Some(detail) = state.details.last_mut()
+        && detail.find.take().is_some()
+    {
+        return Vec::new();
+    }
     state.details.pop();
     let Some(detail) = state.details.last_mut().filter(|detail| !holds_still(detail)) else {
         return Vec::new();
@@ -158,9 +164,29 @@ pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
         // Messages are looked at only when a key asks for it; until then the last look stays.
         answer.messages = answer.messages.or_else(|| shown.messages.clone());
     }
-    detail.answer = Some(answer);
+    if let Some(Ok(About::Letter(letter))) = &answer.about {
+        detail.is_guarded = state.mask.body(&letter.message.body).hidden > 0;
+    }
+    // What is as it was need not be laid out again.
+    let before = detail.answer.replace(answer);
     detail.asked_at = None;
     detail.selected = detail.selected.min(detail.entries().saturating_sub(1));
+    let shown = |answer: &Option<DetailAnswer>| {
+        let answer = answer.as_ref()?;
+        payload::in_front(detail, answer).map(|message| message.key())
+    };
+    if shown(&before) != shown(&detail.answer) {
+        detail.turn_over();
+    }
+}
+
+/// Lays out the payload in front; what is behind it, or was left, is masked again.
+pub(super) fn lay_out(state: &mut State) {
+    let columns = usize::from(state.size.0).saturating_sub(COLUMNS_BESIDE);
+    if let Some((front, behind)) = state.details.split_last_mut() {
+        behind.iter_mut().for_each(Detail::leave);
+        front.lay_out(&state.mask, columns);
+    }
 }
 
 /// An answer for a form that waits for it.
@@ -191,8 +217,12 @@ pub(super) fn step(state: &mut State, by: isize) {
     match state.details.last_mut() {
         Some(detail) if detail.entries() > 0 => {
             let last = detail.entries().saturating_sub(1);
-            detail.selected = detail.selected.saturating_add_signed(by).min(last);
-            detail.scroll = 0;
+            let selected = detail.selected.saturating_add_signed(by).min(last);
+            if selected != detail.selected {
+                detail.turn_over();
+            }
+            detail.selected = selected;
+            (detail.scroll, detail.shift) = (0, 0);
         }
         Some(_) => scroll(state, by),
         None => {}
@@ -201,9 +231,8 @@ pub(super) fn step(state: &mut State, by: isize) {
 
 /// Moves the text.
 pub(super) fn scroll(state: &mut State, by: isize) {
-    let width = usize::from(state.size.0);
     if let Some(detail) = state.details.last_mut() {
-        let last = lines_max(detail, width).saturating_sub(1);
+        let last = lines_max(detail).saturating_sub(1);
         detail.scroll = detail.scroll.saturating_add_signed(by).min(last);
     }
 }
@@ -221,8 +250,34 @@ pub(super) fn jump(state: &mut State, to: End) {
 pub(super) fn next_form(state: &mut State) {
     if let Some(detail) = state.details.last_mut() {
         detail.form = detail.form.next();
-        detail.scroll = 0;
+        (detail.scroll, detail.shift) = (0, 0);
+        detail.turn_over();
     }
+}
+
+/// Long lines of a payload go on under themselves, or not.
+pub(super) fn wrap(state: &mut State) {
+    if let Some(detail) = state.details.last_mut() {
+        detail.wraps = !detail.wraps;
+        (detail.scroll, detail.shift) = (0, 0);
+        detail.turn_over();
+    }
+}
+
+/// Moves long lines that are not wrapped; answers whether there are such lines in front.
+pub(super) fn shift(state: &mut State, by: isize) -> bool {
+    let Some(detail) = state
+        .details
+        .last_mut()
+        .filter(|detail| !detail.wraps && detail.shows_payload())
+    else {
+        return false;
+    };
+    let longest = detail.page.iter().flat_map(|page| &page.lines);
+    let longest = longest.map(|line| line.to - line.from).max().unwrap_or(0);
+    let moved = detail.shift.saturating_add_signed(by.saturating_mul(SHIFT));
+    detail.shift = moved.min(longest.saturating_sub(1));
+    true
 }
 
 /// Opens a detail at one of its parts.
@@ -247,6 +302,7 @@ fn push(state: &mut State, subject: Subject) -> Vec<Effect> {
     if state.details.len() >= DETAILS_MAX {
         state.details.remove(0);
     }
+    state.tracks.look_at(&subject);
     let detail = Detail::new(subject, state.now);
     let effects = look(&detail, false);
     state.details.push(detail);
@@ -263,7 +319,8 @@ fn look(detail: &Detail, browse: bool) -> Vec<Effect> {
 fn turn_to(detail: &mut Detail, tab: DetailTab) {
     detail.tab = tab;
     detail.selected = 0;
-    detail.scroll = 0;
+    (detail.scroll, detail.shift) = (0, 0);
+    detail.turn_over();
 }
 
 /// The queues that deliver to an endpoint, as a filter that can be seen and changed.
@@ -272,45 +329,11 @@ fn queues_of(state: &mut State, url: &EndpointUrl) -> Vec<Effect> {
     relatives::filtered(state, View::Queues, &expression)
 }
 
-/// No text has more lines than this; the exact number depends on how it is laid out.
-fn lines_max(detail: &Detail, width: usize) -> usize {
-    let width = width.max(WIDTH_MIN) / 2;
-    let lines = |bytes: &[u8]| bytes.split(|byte| *byte == b'\n').count() + bytes.len() / width;
-    let Some(answer) = &detail.answer else {
-        return 0;
-    };
-    let text: &[u8] = match (detail.tab, &answer.attempts, &answer.messages) {
-        (DetailTab::Payload, ..) => {
-            if let Some(found) = detail.event() {
-                return found.event.payload.as_deref().map_or(0, lines) + LINES_BESIDE;
-            }
-            let letter = detail.letter();
-            return letter.map_or(0, |letter| lines(&letter.message.body) + letter.message.headers.len());
-        }
-        (
-            DetailTab::Why
-            | DetailTab::Schedule
-            | DetailTab::History
-            | DetailTab::Progress
-            | DetailTab::Items
-            | DetailTab::Metadata
-            | DetailTab::Subscriptions
-            | DetailTab::Handled,
-            ..,
-        ) => {
-            return LINES_OF_WHY_MAX;
-        }
-        (DetailTab::Attempts, Ok(attempts), _) => {
-            let attempt = attempts.get(detail.selected);
-            attempt
-                .and_then(|attempt| attempt.response.as_deref())
-                .unwrap_or_default()
-        }
-        (DetailTab::Messages, _, Some(Ok(messages))) => {
-            let browsed = messages.get(detail.selected);
-            browsed.map(|browsed| &*browsed.message.body).unwrap_or_default()
-        }
-        _ => &[],
-    };
-    lines(text) + LINES_BESIDE
+/// No text has more lines than this; of an explanation the exact number depends on how it is laid out.
+fn lines_max(detail: &Detail) -> usize {
+    match &detail.page {
+        Some(page) if detail.shows_payload() => detail.lines_above() + page.lines.len(),
+        _ if detail.answer.is_none() => 0,
+        _ => LINES_OF_WHY_MAX,
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossterm::event::{KeyEvent, KeyEventKind};
 use keybinds::{Key, KeyInput};
 
-use super::{State, act, columns, confirm, events, filter, forms, palette, policy, say};
+use super::{State, act, columns, confirm, events, filter, find, forms, palette, policy, say};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::journal::Tone;
@@ -41,6 +41,10 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
     match state.mode {
         Mode::Browse => browse(state, press),
         Mode::Filter(_) => filter::key(state, press),
+        Mode::Find(_) => {
+            find::key(state, press);
+            Vec::new()
+        }
         Mode::Policy(_) => policy::key(state, press),
         Mode::Document(_) => forms::key(state, press),
         Mode::When(_) => events::when_key(state, press),
@@ -65,6 +69,10 @@ pub(super) fn forget_sequence(state: &mut State) {
 pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
     match state.mode {
         Mode::Filter(_) => filter::paste(state, text),
+        Mode::Find(_) => {
+            find::paste(state, text);
+            Vec::new()
+        }
         Mode::Palette(_) => palette::paste(state, text),
         Mode::Policy(_) => {
             policy::paste(state, text);
@@ -107,7 +115,7 @@ fn pace(state: &mut State, key: KeyEvent) -> Press {
 }
 
 /// What the key means where the operator is.
-fn find(state: &mut State, press: Press) -> Found {
+fn look_up(state: &mut State, press: Press) -> Found {
     let input = KeyInput::from(press.key);
     if matches!(input.key(), Key::Ignored | Key::Unidentified) {
         return Found::Nothing;
@@ -121,7 +129,7 @@ fn find(state: &mut State, press: Press) -> Found {
 }
 
 fn browse(state: &mut State, press: Press) -> Vec<Effect> {
-    match find(state, press) {
+    match look_up(state, press) {
         Found::Action(action) => try_action(state, action, press),
         Found::Elsewhere(action) => {
             let spec = spec(action);
@@ -136,7 +144,8 @@ fn browse(state: &mut State, press: Press) -> Vec<Effect> {
 /// Does the action, asks for what changes something, or says why it is not possible.
 pub(super) fn try_action(state: &mut State, action: ActionId, press: Press) -> Vec<Effect> {
     let spec = spec(action);
-    if spec.mutates() && !press.deliberate {
+    // Neither is anything shown that the audit has to know of.
+    if (spec.mutates() || action == ActionId::Reveal) && !press.deliberate {
         return Vec::new();
     }
     if let Err(why) = (spec.enabled)(state) {
@@ -154,14 +163,14 @@ pub(super) fn try_action(state: &mut State, action: ActionId, press: Press) -> V
 
 /// Nothing is shown, so nothing but leaving is possible.
 fn blind(state: &mut State, press: Press) -> Vec<Effect> {
-    match find(state, press) {
+    match look_up(state, press) {
         Found::Action(action @ (ActionId::Quit | ActionId::Suspend)) => act::perform(state, action),
         Found::Action(_) | Found::Elsewhere(_) | Found::Begun | Found::Nothing => Vec::new(),
     }
 }
 
 fn help(state: &mut State, press: Press) -> Vec<Effect> {
-    if let Found::Action(action) = find(state, press) {
+    if let Found::Action(action) = look_up(state, press) {
         act::in_help(state, action);
     }
     Vec::new()

@@ -5,7 +5,7 @@
 //! | `keys.rs` | which key goes where: bursts, repeats, sequences, pasted text |
 //! | `act.rs` | what an action does in a view |
 //! | `filter.rs`, `line.rs` | the filter line, and any line of bounded length |
-//! | `details.rs` | open details |
+//! | `details.rs`, `find.rs`, `reveal.rs` | open details; what is looked for and revealed in their payload |
 //! | `policy.rs`, `edit.rs` | the form of a policy, a payload that was written in an editor |
 //! | `events.rs`, `forms.rs` | what is about the event table: selections, a due time, forms |
 //! | `scope.rs`, `dead.rs`, `confirm.rs`, `answers.rs` | a mutation: what it is about, its confirmation, what came of it |
@@ -31,6 +31,7 @@ pub(in crate::console) mod events;
 pub(in crate::console) mod expiring;
 mod feeds;
 mod filter;
+mod find;
 mod forms;
 mod keys;
 mod line;
@@ -38,6 +39,7 @@ mod pace;
 mod palette;
 mod policy;
 pub(in crate::console) mod relatives;
+mod reveal;
 pub(in crate::console) mod say;
 pub(in crate::console) mod scope;
 mod skip;
@@ -71,6 +73,7 @@ pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
     let mut effects = window::expire(state);
     keys::forget_sequence(state);
     effects.extend(happen(state, event));
+    details::lay_out(state);
     effects.extend(feeds::ask(state));
     effects
 }
@@ -107,6 +110,7 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Found(found) => palette::found(state, found),
         Event::Saved(result) => verbs::saved(state, result),
         Event::Themed(result) => verbs::themed(state, result),
+        Event::Revealed { key, result } => reveal::answered(state, &key, result),
         Event::Tick => {}
     }
     Vec::new()

@@ -16,6 +16,7 @@ pub(super) fn receive(state: &mut State, snapshot: Arc<Snapshot>) -> Vec<Effect>
         return Vec::new();
     }
     state.history.record(&snapshot);
+    state.tracks.record(&snapshot, state.refresh);
     if let Some(before) = state.newest().cloned() {
         differences::tell(state, &before, &snapshot);
     }

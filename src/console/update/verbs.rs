@@ -191,7 +191,7 @@ fn export(state: &State, rest: &str) -> Result<Vec<Effect>, String> {
     let (form, file) = form_and_file(rest, &[("json", Form::Json), ("csv", Form::Csv)])?;
     let (records, what): (Arc<dyn Records>, &str) = match state.details.last() {
         Some(detail) => {
-            let record = detail.record().ok_or("it was not read yet")?;
+            let record = detail.record(&state.mask).ok_or("it was not read yet")?;
             (Arc::new(One(record)), detail.subject.kind())
         }
         None => match state.list() {

@@ -45,6 +45,7 @@ impl State {
             Mode::Dialog(dialog) => dialog.ready_at.map(|at| at.plus(ARMED_AFTER)),
             Mode::Browse
             | Mode::Filter(_)
+            | Mode::Find(_)
             | Mode::Policy(_)
             | Mode::Palette(_)
             | Mode::Columns(_)

@@ -14,17 +14,20 @@
 //! └─────────────────────────────────────────────────────────────┘
 //! ```
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use ratatui::layout::{Position, Rect};
 
 use super::super::action::{self, ActionId};
+use super::super::detail::Detail;
 use super::super::dialog::{Dialog, Friction, Scope, ScopeKind};
 use super::super::state::State;
 use super::super::theme::Role;
 use super::canvas::{Canvas, behind, cells, row, wrap};
 use super::dialog_run;
 use super::words::{count, plural_of};
+use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::text::{show, width};
 use crate::engine::command::RunPlan;
 use crate::engine::runs::OrderKind;
@@ -67,8 +70,8 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let first = dialog.scroll.saturating_mul(2).min(lines.saturating_sub(listed.into()));
     let planned = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines);
     let shown: Vec<Line> = match &changes {
-        Some(changes) => targets(changes.iter(), first, listed.into(), text_width),
-        None => targets(planned, first, listed.into(), text_width),
+        Some(changes) => targets(changes.iter(), first, listed.into(), text_width, None),
+        None => targets(planned, first, listed.into(), text_width, masks(state, dialog)),
     };
     for text in shown {
         put(canvas, row(inner, line), &text);
@@ -171,7 +174,7 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
         wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
     }
     for (kind, run) in plans.iter().filter_map(run_of).take(RUNS_MAX) {
-        for text in dialog_run::lines(state.now, kind, run) {
+        for text in dialog_run::lines(state.now, kind, run, &state.mask) {
             wrapped(&mut lines, &text, columns, 2, Role::Text);
         }
     }
@@ -294,12 +297,42 @@ fn changes(dialog: &Dialog) -> Option<Vec<PlanLine>> {
 }
 
 /// Two lines a target: what, and from what to what. Only those that are on the screen are made.
-fn targets<'a>(lines: impl Iterator<Item = &'a PlanLine>, first: usize, listed: usize, columns: usize) -> Vec<Line> {
-    let both = lines
-        .skip(first / 2)
-        .take(listed / 2 + 2)
-        .flat_map(|line| [vec![(line.target.clone(), Role::Text)], change(line, columns)]);
+fn targets<'a>(
+    lines: impl Iterator<Item = &'a PlanLine>,
+    first: usize,
+    listed: usize,
+    columns: usize,
+    rules: Option<&MaskRules>,
+) -> Vec<Line> {
+    let both = lines.skip(first / 2).take(listed / 2 + 2).flat_map(|line| {
+        let line = rules.map_or(Cow::Borrowed(line), |rules| Cow::Owned(masked(line, rules)));
+        [vec![(line.target.clone(), Role::Text)], change(&line, columns)]
+    });
     both.skip(first % 2).take(listed).collect()
+}
+
+/// The rules for an edited message, unless what they hide was revealed.
+fn masks<'a>(state: &'a State, dialog: &Dialog) -> Option<&'a MaskRules> {
+    let revealed = state.details.last().is_some_and(Detail::reveals_letter);
+    (dialog.action == ActionId::EditLetter && !revealed).then_some(&*state.mask)
+}
+
+fn masked(line: &PlanLine, rules: &MaskRules) -> PlanLine {
+    let (header, place) = (line.target.strip_prefix("header "), line.target.strip_prefix("body "));
+    let whole =
+        header.is_some_and(|name| rules.hides_header(name)) || place.is_some_and(|place| rules.hides_place(place));
+    let text = |text: &str| {
+        if whole {
+            MASK.to_owned()
+        } else {
+            rules.text(text).value.into_owned()
+        }
+    };
+    PlanLine {
+        target: line.target.clone(),
+        now: text(&line.now),
+        effect: text(&line.effect),
+    }
 }
 
 /// What is now gives way to what comes, but for its beginning.

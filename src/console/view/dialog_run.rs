@@ -13,6 +13,7 @@ use super::super::theme::Role;
 use super::dialog::Line;
 use super::list::OUTSIDE_MAX;
 use super::words::{ago, plural, size, span};
+use crate::domain::mask::MaskRules;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::command::RunPlan;
@@ -22,13 +23,13 @@ use crate::engine::runs::OrderKind;
 const SAMPLES_MAX: usize = 2;
 const DROPPED_MAX: usize = 8;
 
-/// What is known of the run.
-pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan) -> Vec<String> {
+/// What is known of the run, without what the rules hide.
+pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &MaskRules) -> Vec<String> {
     let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
     if kind == OrderKind::Skip {
         let samples = run.samples.iter().take(SAMPLES_MAX);
         return samples
-            .map(|sample| show(&format!("{sample}, {}", size(bytes)), OUTSIDE_MAX))
+            .map(|sample| show(&format!("{}, {}", rules.text(sample).value, size(bytes)), OUTSIDE_MAX))
             .collect();
     }
     let mut text = format!("{}, {}", plural(run.total, "dead letter", "dead letters"), size(bytes));
@@ -67,7 +68,7 @@ pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan) -> Vec<Strin
         run.samples
             .iter()
             .take(SAMPLES_MAX)
-            .map(|sample| show(sample, OUTSIDE_MAX)),
+            .map(|sample| show(&rules.text(sample).value, OUTSIDE_MAX)),
     );
     lines
 }

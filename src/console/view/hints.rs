@@ -26,6 +26,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
                 ("Esc", "as it was before"),
             ],
         ),
+        Mode::Find(_) => fixed(
+            canvas,
+            area,
+            &[("Enter", "keep it"), ("↑↓", "step"), ("Esc", "forget it")],
+        ),
         Mode::Policy(_) => fixed(
             canvas,
             area,
@@ -96,7 +101,7 @@ fn table(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
         corner = behind(corner, taken);
     }
     let (mut offered, refused): (Vec<&Hint>, Vec<&Hint>) = others.into_iter().partition(|hint| hint.enabled.is_ok());
-    offered.retain(|hint| !hint.spec.title.is_empty());
+    offered.retain(|hint| !hint.title.is_empty());
     let needed: u16 = offered.iter().map(|hint| width_of(hint)).sum();
     // What fits on one line stands on the last one.
     let one_line = refused.is_empty() && needed.saturating_add(always_width) <= area.width;
@@ -135,7 +140,7 @@ fn room(area: Rect, line: u16, always: u16) -> Rect {
 }
 
 fn width_of(hint: &Hint) -> u16 {
-    cells(width(&hint.key) + width(hint.spec.title) + 3)
+    cells(width(&hint.key) + width(hint.title) + 3)
 }
 
 fn possible(canvas: &mut Canvas<'_>, area: Rect, hint: &Hint) -> u16 {
@@ -143,7 +148,7 @@ fn possible(canvas: &mut Canvas<'_>, area: Rect, hint: &Hint) -> u16 {
         (" ", Role::Hint),
         (hint.key.as_str(), Role::HintKey),
         (" ", Role::Hint),
-        (hint.spec.title, Role::Hint),
+        (hint.title, Role::Hint),
         (" ", Role::Hint),
     ];
     canvas.pieces(area, &pieces)

@@ -5,6 +5,7 @@
 
 mod ascii;
 mod audit;
+mod bars;
 mod canvas;
 mod column_choice;
 mod columns;
@@ -75,7 +76,7 @@ fn screen(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position>
             pending::paint(&mut canvas, frame.body, state);
             cursor
         }
-        Mode::Filter(_) => cursor,
+        Mode::Filter(_) | Mode::Find(_) => cursor,
         Mode::Palette(open) => palette::paint(&mut canvas, frame.body, state, open),
         Mode::Columns(chosen) => {
             column_choice::paint(&mut canvas, frame.body, state, *chosen);
@@ -98,8 +99,7 @@ fn body(canvas: &mut Canvas<'_>, area: Rect, state: &State) -> Option<Position> 
         return None;
     }
     if let Some(open) = state.details.last() {
-        detail::paint(canvas, area, state, open);
-        return None;
+        return detail::paint(canvas, area, state, open);
     }
     let cursor = match state.view {
         View::Overview => {

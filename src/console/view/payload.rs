@@ -1,81 +1,134 @@
-//! A body as an operator can read it: JSON set out, text as lines, anything else as bytes.
+//! A payload as an operator can read it, from the page that is laid out: coloured, with what is found in it.
 //!
 //! ```text
-//!  {                                   00000000  89 50 4e 47 0d 0a 1a 0a  .PNG....
+//!  payload: 96 B, JSON · 2 values masked, M reveals them
+//!  {
 //!    "order": 18,
+//!    "card": "********"
+//!  /stock                                                      2 of 12, n and p step
 //! ```
 //!
-//! JSON is set out by its own text and coloured by what its parts are, nothing is sorted or rounded. The text as
-//! it came, or its bytes, are a key away. Only the lines that are on the screen are made.
+//! JSON is coloured by what its parts are. Only the lines that are on the screen are looked at.
 
 use std::fmt::Write as _;
 
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
-use super::super::detail::PayloadForm;
+use super::super::action::ActionId;
+use super::super::detail::Detail;
+use super::super::payload::{Find, Kind, Line, MATCHES_MAX, Page};
+use super::super::state::{Mode, State};
 use super::super::theme::Role;
-use super::canvas::{Canvas, Piece, row};
-use crate::domain::text::show;
+use super::canvas::{Canvas, Piece, behind, cells, fitting, row};
+use super::list::skip_columns;
+use super::words::{count, plural_of, size};
+use crate::domain::text::width;
 
-/// Larger JSON is shown as the text that it is.
-const JSON_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a body that are looked at.
-const BYTES_MAX: usize = 256 * 1024;
-/// Bytes on a line.
-const HEX_BYTES: usize = 16;
-
-/// What a body turned out to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    Empty,
-    Json,
-    Text,
-    Bytes,
+/// What a payload is, how large, and what of it is not shown.
+pub(super) fn described(state: &State, page: &Page) -> String {
+    if page.kind == Kind::Empty {
+        return "empty".to_owned();
+    }
+    let mut text = format!("{}, {}", size(page.size), page.kind.as_str());
+    if let Some(shown) = page.cut_at {
+        let _ = write!(text, "; the first {} are shown", size(shown));
+    }
+    text.push_str(&masked(state, page));
+    text
 }
 
-/// The lines of a body from `first` on, at most `lines`, each at most `columns` wide.
-pub(super) fn lines(
-    body: &[u8],
-    columns: usize,
-    first: usize,
-    lines: usize,
-    as_form: PayloadForm,
-) -> (Form, Vec<String>) {
-    let looked_at = body.get(..BYTES_MAX).unwrap_or(body);
-    if columns == 0 || looked_at.is_empty() {
-        return (Form::Empty, Vec::new());
-    }
-    if as_form == PayloadForm::Bytes {
-        return (Form::Bytes, bytes(looked_at, columns, first, lines));
-    }
-    match std::str::from_utf8(looked_at) {
-        Ok(text) if as_form == PayloadForm::SetOut && is_json(text) => {
-            (Form::Json, take(set_out(text).lines(), columns, first, lines))
-        }
-        Ok(text) => (Form::Text, take(text.lines(), columns, first, lines)),
-        // Cut inside a character, it is text all the same.
-        Err(error) if error.error_len().is_none() && looked_at.len() == BYTES_MAX => {
-            let text = looked_at
-                .get(..error.valid_up_to())
-                .and_then(|text| std::str::from_utf8(text).ok())
-                .unwrap_or_default();
-            (Form::Text, take(text.lines(), columns, first, lines))
-        }
-        Err(_) => (Form::Bytes, bytes(looked_at, columns, first, lines)),
+/// What is masked, and the key that changes it.
+pub(super) fn masked(state: &State, page: &Page) -> String {
+    let key = state.keymap.label(ActionId::Reveal).unwrap_or_default();
+    let values = plural_of(page.hidden, "value", "values");
+    match (page.hidden, page.revealed) {
+        (0, _) => String::new(),
+        (_, true) => format!(" · ! {values} revealed, {key} masks again"),
+        (_, false) => format!(" · {values} masked, {key} reveals"),
     }
 }
 
-/// Paints lines, JSON with its parts coloured.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, form: Form, lines: &[String]) {
-    let mut inside = false;
-    for (at, text) in (0..area.height).zip(lines) {
-        if form == Form::Json {
-            let pieces = coloured(text, &mut inside);
-            canvas.pieces(row(area, at), &pieces);
-        } else {
-            canvas.text(row(area, at), text, Role::Text);
-        }
+/// Paints lines of the page in front, from `first` on.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, first: usize) {
+    let Some(page) = &detail.page else { return };
+    let lines = page.lines.get(first.min(page.lines.len())..).unwrap_or_default();
+    for (at, line) in (0..area.height).zip(lines) {
+        paint_line(canvas, row(area, at), page, *line, detail);
     }
+}
+
+fn paint_line(canvas: &mut Canvas<'_>, area: Rect, page: &Page, line: Line, detail: &Detail) {
+    let shift = if page.paper.wrap { 0 } else { detail.shift };
+    let whole = page.line(line);
+    let hidden = if shift == 0 { 0 } else { fitting(whole, shift) };
+    let text = whole.get(hidden..).unwrap_or_default();
+    // What does not fit need not be coloured.
+    let end = fitting(text, usize::from(area.width) + 1);
+    let text = text.get(..end).unwrap_or(text);
+    if page.kind == Kind::Json {
+        let mut inside = line.inside;
+        coloured(whole.get(..hidden).unwrap_or_default(), &mut inside);
+        canvas.pieces(area, &coloured(text, &mut inside));
+    } else {
+        canvas.text(area, text, Role::Text);
+    }
+    let Some(find) = &detail.find else { return };
+    let begin = line.from + hidden;
+    for (from, to, chosen) in find.within(begin, begin + text.len()) {
+        let columns = |from, to| cells(page.text.get(from..to).map_or(0, width));
+        let place = behind(area, columns(begin, from));
+        let place = Rect {
+            width: place.width.min(columns(from, to)),
+            ..place
+        };
+        canvas.lay_over(place, if chosen { Role::MatchSelected } else { Role::Match });
+    }
+}
+
+/// The line in which a text is typed, or what was found of it; answers where the cursor stands.
+pub(super) fn find_line(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) -> Option<Position> {
+    canvas.text(area, "/", Role::HintKey);
+    let said = said(state, detail);
+    let said_width = cells(width(&said)).min(area.width / 2);
+    let field = Rect {
+        width: area.width.saturating_sub(said_width + 1),
+        ..behind(area, 1)
+    };
+    canvas.text(behind(area, area.width - said_width), &said, Role::TextMuted);
+    let Mode::Find(input) = &state.mode else {
+        let text = detail.find.as_ref().map_or("", |find| find.text.as_str());
+        canvas.text(field, text, Role::Info);
+        return None;
+    };
+    canvas.lay_over(field, Role::Input);
+    let scroll = input.visual_scroll(usize::from(field.width).saturating_sub(1));
+    canvas.text(field, &skip_columns(input.value(), scroll), Role::Input);
+    canvas.cursor(field.x + cells(input.visual_cursor().saturating_sub(scroll)), field.y)
+}
+
+fn said(state: &State, detail: &Detail) -> String {
+    let Some(find) = &detail.find else {
+        return " type what is looked for ".to_owned();
+    };
+    if find.places.is_empty() {
+        return " not found ".to_owned();
+    }
+    let key = |action| state.keymap.label(action).unwrap_or_default();
+    let steps = if matches!(state.mode, Mode::Find(_)) {
+        "↑↓ step".to_owned()
+    } else {
+        format!("{} and {} step", key(ActionId::NextMatch), key(ActionId::PreviousMatch))
+    };
+    format!(" {} of {}, {steps} ", number(find.chosen + 1), all(find))
+}
+
+fn all(find: &Find) -> String {
+    let more = if find.places.len() == MATCHES_MAX { "+" } else { "" };
+    format!("{}{more}", number(find.places.len()))
+}
+
+fn number(number: usize) -> String {
+    count(u64::try_from(number).unwrap_or(u64::MAX))
 }
 
 /// The parts of a line of JSON. `inside` says whether a string goes on from the line before, and into the next.
@@ -124,174 +177,9 @@ fn string_end(text: &str) -> Option<usize> {
     None
 }
 
-/// How much of the body was looked at, when that is not all of it.
-pub(super) const fn cut_at(body: &[u8]) -> Option<usize> {
-    if body.len() > BYTES_MAX { Some(BYTES_MAX) } else { None }
-}
-
-fn is_json(text: &str) -> bool {
-    let begins = text.trim_start().starts_with(['{', '[']);
-    begins && text.len() <= JSON_BYTES_MAX && serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
-}
-
-/// Long lines go on under themselves.
-fn take<'a>(text: impl Iterator<Item = &'a str>, columns: usize, first: usize, lines: usize) -> Vec<String> {
-    let mut taken: Vec<String> = Vec::new();
-    for line in text.skip(first) {
-        let room = lines.saturating_sub(taken.len());
-        if room == 0 {
-            break;
-        }
-        let shown = show(line, columns.saturating_mul(room));
-        let mut rest = shown.as_str();
-        loop {
-            let (line, after) = rest.split_at(super::canvas::fitting(rest, columns));
-            taken.push(line.to_owned());
-            rest = after;
-            if rest.is_empty() || taken.len() >= lines {
-                break;
-            }
-        }
-    }
-    taken
-}
-
-/// Sets JSON out by its own text: what is inside strings stays as it is.
-fn set_out(json: &str) -> String {
-    let mut out = String::with_capacity(json.len() * 2);
-    let (mut depth, mut inside, mut escaped) = (0_usize, false, false);
-    let mut characters = json.chars().peekable();
-    let indent = |out: &mut String, depth: usize| {
-        out.push('\n');
-        out.extend(std::iter::repeat_n("  ", depth));
-    };
-    while let Some(character) = characters.next() {
-        if inside {
-            out.push(character);
-            inside = escaped || character != '"';
-            escaped = !escaped && character == '\\';
-            continue;
-        }
-        match character {
-            '"' => {
-                inside = true;
-                out.push('"');
-            }
-            '{' | '[' => {
-                out.push(character);
-                while characters.next_if(char::is_ascii_whitespace).is_some() {}
-                if let Some(close) = characters.next_if(|next| matches!(next, '}' | ']')) {
-                    out.push(close);
-                } else {
-                    depth += 1;
-                    indent(&mut out, depth);
-                }
-            }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                indent(&mut out, depth);
-                out.push(character);
-            }
-            ',' => {
-                out.push(',');
-                indent(&mut out, depth);
-            }
-            ':' => out.push_str(": "),
-            space if space.is_ascii_whitespace() => {}
-            other => out.push(other),
-        }
-    }
-    out
-}
-
-fn bytes(body: &[u8], columns: usize, first: usize, lines: usize) -> Vec<String> {
-    let chunks = body.chunks(HEX_BYTES).enumerate().skip(first).take(lines);
-    let line = chunks.map(|(at, chunk)| {
-        let hex: String = chunk.iter().fold(String::new(), |mut hex, byte| {
-            let _ = write!(hex, "{byte:02x} ");
-            hex
-        });
-        let text: String = chunk
-            .iter()
-            .map(|byte| {
-                if (0x20..0x7f).contains(byte) {
-                    char::from(*byte)
-                } else {
-                    '.'
-                }
-            })
-            .collect();
-        show(&format!("{:08x}  {hex:<48} {text}", at * HEX_BYTES), columns)
-    });
-    line.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn check(body: &[u8], form: Form, expected: &[&str]) {
-        assert_eq!(
-            lines(body, 30, 0, 20, PayloadForm::SetOut),
-            (form, expected.iter().map(|line| (*line).to_owned()).collect())
-        );
-    }
-
-    #[test]
-    fn json_is_set_out_and_nothing_in_it_is_changed() {
-        check(
-            br#"{"z":1.50,"a":[1,{}, []],"s":"a, \"{b\": c"}"#,
-            Form::Json,
-            &[
-                "{",
-                "  \"z\": 1.50,",
-                "  \"a\": [",
-                "    1,",
-                "    {},",
-                "    []",
-                "  ],",
-                "  \"s\": \"a, \\\"{b\\\": c\"",
-                "}",
-            ],
-        );
-    }
-
-    #[test]
-    fn what_is_no_json_is_text_or_bytes() {
-        check(b"", Form::Empty, &[]);
-        check(b"{not json\n\x1b[2J", Form::Text, &["{not json", "\\x1b[2J"]);
-        check(b"\xff\x00A", Form::Bytes, &["00000000  ff 00 41           …"]);
-    }
-
-    #[test]
-    fn a_long_line_goes_on_under_itself_and_costs_only_what_is_shown() {
-        let (form, shown) = lines("x".repeat(100_000).as_bytes(), 10, 0, 3, PayloadForm::SetOut);
-        assert_eq!((form, shown.len()), (Form::Text, 3));
-        assert!(shown[2].ends_with('…'));
-    }
-
-    #[test]
-    fn scrolling_goes_by_lines() {
-        let (_, shown) = lines(b"a\nb\nc\nd", 10, 2, 1, PayloadForm::SetOut);
-        assert_eq!(shown, ["c"]);
-    }
-
-    #[test]
-    fn json_of_any_depth_is_no_danger() {
-        let deep = "[".repeat(30_000);
-        assert_eq!(lines(deep.as_bytes(), 10, 0, 1, PayloadForm::SetOut).0, Form::Text);
-    }
-
-    #[test]
-    fn the_text_as_it_came_and_its_bytes_are_shown_when_asked_for() {
-        let json = br#"{"a":1}"#;
-        assert_eq!(
-            lines(json, 30, 0, 9, PayloadForm::AsIs),
-            (Form::Text, vec![r#"{"a":1}"#.to_owned()])
-        );
-        assert_eq!(lines(json, 80, 0, 9, PayloadForm::Bytes).0, Form::Bytes);
-    }
 
     #[test]
     fn the_parts_of_json_are_told_apart_also_where_a_string_goes_on_in_the_next_line() {

@@ -185,9 +185,13 @@ impl Looker {
         self.engine.join(world, seen, |view| rows.push(view)).await?;
         retries::fill(&mut items, &rows.heads);
         let delivered = rows.delivered;
+        let mut delivered_to = std::mem::take(&mut rows.delivered_to);
+        if last.store.taken_at.is_none() {
+            delivered_to.clear();
+        }
         let queues = rows.finish(&last.queues);
         Ok(Content {
-            endpoints: endpoint_rows(known.endpoints, &queues, listed, &last.endpoints),
+            endpoints: endpoint_rows(known.endpoints, &queues, listed, &last.endpoints, &delivered_to),
             retries: shared(items, &last.retries),
             incarnations: Arc::new(known.incarnations),
             queues,
@@ -206,7 +210,7 @@ impl Looker {
         };
         let endpoints = last.endpoints.iter().map(|row| (row.endpoint.clone(), row.queues));
         Content {
-            endpoints: endpoint_rows(endpoints.collect(), &queues, listed, &last.endpoints),
+            endpoints: endpoint_rows(endpoints.collect(), &queues, listed, &last.endpoints, &HashMap::new()),
             retries: Arc::clone(&last.retries),
             incarnations: Arc::clone(&last.incarnations),
             queues,

@@ -9,6 +9,7 @@ use super::kept;
 use crate::domain::id::QueueName;
 use crate::domain::queue::Head;
 use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
 use crate::engine::answers::listing::Seen;
 use crate::engine::row::{QueueFacts, QueueRow};
 use crate::engine::view::QueueView;
@@ -24,6 +25,8 @@ pub(super) struct Rows<'a> {
     pub(super) heads: HashMap<QueueName, Head>,
     /// Delivered since the last snapshot.
     pub(super) delivered: u64,
+    /// Of that, to each endpoint.
+    pub(super) delivered_to: HashMap<Arc<EndpointUrl>, u64>,
 }
 
 impl<'a> Rows<'a> {
@@ -45,6 +48,7 @@ impl<'a> Rows<'a> {
             probing,
             heads: HashMap::new(),
             delivered: 0,
+            delivered_to: HashMap::new(),
         }
     }
 
@@ -54,7 +58,11 @@ impl<'a> Rows<'a> {
         }
         let row = self.row(view);
         let last = find(self.last, &row.name);
-        self.delivered += delivered_since(last, &row);
+        let delivered = delivered_since(last, &row);
+        self.delivered += delivered;
+        if let (Some(url), 1..) = (&row.url, delivered) {
+            *self.delivered_to.entry(Arc::clone(url)).or_default() += delivered;
+        }
         self.made.push(kept::item(row, last));
     }
 

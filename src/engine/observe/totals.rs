@@ -96,12 +96,13 @@ pub(super) fn totals(
     totals
 }
 
-/// Rows of endpoints; those that did not change are the last snapshot's.
+/// Rows of endpoints; those that did not change are the last snapshot's. `delivered` is what was delivered since then.
 pub(super) fn endpoint_rows(
     endpoints: Vec<(Endpoint, u64)>,
     queues: &[Arc<QueueRow>],
     listed: &Listed,
     last: &Arc<Vec<Arc<EndpointRow>>>,
+    delivered: &HashMap<Arc<EndpointUrl>, u64>,
 ) -> Arc<Vec<Arc<EndpointRow>>> {
     let mut sums: HashMap<&EndpointUrl, Sum> = HashMap::new();
     for row in queues.iter().filter(|row| !listed.is_gone(row)) {
@@ -112,13 +113,15 @@ pub(super) fn endpoint_rows(
     let known: HashMap<&EndpointUrl, &Arc<EndpointRow>> = last.iter().map(|row| (&row.endpoint.url, row)).collect();
     let rows = endpoints.into_iter().map(|(endpoint, queues)| {
         let sum = sums.get(&endpoint.url).copied().unwrap_or(Sum::NOTHING);
+        let before = known.get(&endpoint.url).copied();
+        let new = delivered.get(&endpoint.url).copied().unwrap_or(0);
         let row = EndpointRow {
+            delivered: before.map_or(0, |row| row.delivered).saturating_add(new),
             queues,
             waiting: sum.waiting.filter(|_| listed.known),
             oldest_at: sum.oldest_at,
             endpoint,
         };
-        let before = known.get(&row.endpoint.url).copied();
         kept::item(row, before)
     });
     kept::list(rows.collect(), last)

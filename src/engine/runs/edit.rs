@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::difference;
 use super::drive::{Driver, Halt, InHand};
 use super::order::{Order, OrderKind, Selection};
 use super::outgoing::shown;
@@ -172,7 +173,7 @@ async fn find(walk: &mut dyn Walk, queue: &QueueName, id: &str) -> Result<Option
 /// What is different, for people.
 fn differences(letter: &EditedLetter) -> Vec<PlanLine> {
     let (before, after) = (&letter.original, &letter.edited);
-    let mut lines = Vec::new();
+    let mut lines = difference::of_bodies(&before.body, &after.body);
     let mut differs = |target: &str, now: Option<String>, then: Option<String>| {
         if now != then {
             lines.push(PlanLine {
@@ -182,8 +183,6 @@ fn differences(letter: &EditedLetter) -> Vec<PlanLine> {
             });
         }
     };
-    let body = |message: &Message| Some(String::from_utf8_lossy(&message.body).into_owned());
-    differs("body", body(before), body(after));
     differs("content type", before.content_type.clone(), after.content_type.clone());
     let mut names: Vec<&String> = before
         .headers
@@ -200,7 +199,7 @@ fn differences(letter: &EditedLetter) -> Vec<PlanLine> {
     lines
 }
 
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     let end = text.floor_char_boundary(SHOWN_MAX);
     if end < text.len() {
         format!("{}…", &text[..end])

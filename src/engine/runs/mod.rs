@@ -7,6 +7,7 @@
 
 mod canary;
 mod change;
+mod difference;
 mod drive;
 mod edit;
 mod flight;

@@ -42,6 +42,7 @@ async fn a_painter_that_fails_at_a_key_does_so_only_in_a_child() {
         place: Place::default(),
         theme: None,
         keys: std::collections::BTreeMap::new(),
+        mask: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
         refresh: Duration::from_secs(1),
         access: Access::Operator,
         actor: "test".to_owned(),

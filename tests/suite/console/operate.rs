@@ -391,3 +391,75 @@ async fn what_is_lost_next_is_counted_listed_first_saved_and_restored_by_keys() 
     assert_eq!(scene.ready("reports.soon").await, Some(2));
     leave(pty).await;
 }
+
+/// The payload of the only event in front, in a console with these arguments.
+async fn payload_of_the_event(installation: &Installation, arguments: &[&str]) -> Pty {
+    let pty = console(installation, arguments).await;
+    pty.key("0");
+    pty.shows("all types").await;
+    pty.key("\r");
+    pty.shows("everything").await;
+    pty.key("\r");
+    pty.shows("customer-1").await;
+    pty.key("\r");
+    pty.shows("Tab turns").await;
+    pty.key("\t");
+    pty.until("the payload without what is masked", |screen| {
+        screen.contains("order") && screen.contains("********") && screen.contains("2 values masked")
+    })
+    .await;
+    pty
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_masked_is_revealed_by_a_key_and_the_audit_says_who_looked() {
+    let mut scene = Scene::sqlite().await;
+    scene.installation.set("console", "refresh_s", 1);
+    scene.installation.set("console", "mask", json!(["/card/number"]));
+    let payload = scene.installation.path("payload.json");
+    let secret = ["hunter-2", "4111-1111"];
+    let document = json!({"order": 18, "password": secret[0], "card": {"number": secret[1], "year": 2030}});
+    fs::write(&payload, document.to_string()).unwrap();
+    let push = [
+        "event",
+        "push",
+        "--type",
+        "t",
+        "--reference",
+        "customer-1",
+        "--payload-file",
+    ];
+    let push = [&push[..], &[payload.to_str().unwrap()]].concat();
+    scene.installation.run(&push).await.expect_code(0);
+    let shows = |screen: &str| secret.iter().any(|secret| screen.contains(secret));
+    let reveals = async || {
+        let audit = json_of(&scene.installation, &["audit", "--json"]).await;
+        audit.to_string().matches("payload reveal").count()
+    };
+
+    let pty = payload_of_the_event(&scene.installation, &["--read-only"]).await;
+    assert!(!shows(&pty.screen()));
+    pty.key("M");
+    pty.shows("who looks is written into the audit").await;
+    assert!(!shows(&pty.screen()));
+    leave(pty).await;
+    assert_eq!(reveals().await, 0);
+
+    let pty = payload_of_the_event(&scene.installation, &["--reason", "INC-42"]).await;
+    assert!(!shows(&pty.screen()));
+    pty.key("M");
+    pty.until("both values", |screen| {
+        secret.iter().all(|secret| screen.contains(secret))
+    })
+    .await;
+    let audit = json_of(&scene.installation, &["audit", "--json"]).await.to_string();
+    assert!(audit.contains("payload reveal") && audit.contains("INC-42"), "{audit}");
+    assert!(!shows(&audit), "the audit says that, and not what: {audit}");
+    pty.key("\t");
+    pty.hides("hunter-2").await;
+    pty.key("\x1b[Z");
+    pty.shows("2 values masked").await;
+    assert!(!shows(&pty.screen()), "left, it is masked again");
+    leave(pty).await;
+    assert_eq!(reveals().await, 1);
+}

@@ -23,6 +23,7 @@ const PICTURES: &[(&str, &str)] = &[
     ("queue_why", "Detail of a queue: why it is not moving"),
     ("queue_attempts", "Detail of a queue: its attempts"),
     ("queue_messages", "Detail of a queue: its first messages"),
+    ("queue_hour", "Detail of a queue: its last hour"),
     ("dialog_one", "Confirmation: redeliver one endpoint"),
     ("event_types", "Events: types with what is dead and due"),
     ("event_groups", "Events: why those of a type are there"),

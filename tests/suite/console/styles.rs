@@ -79,6 +79,11 @@ fn a_dialog_is_styled_as_it_was_in_every_class_of_theme() {
 }
 
 #[test]
+fn what_is_found_in_a_payload_is_styled_as_it_was_in_every_class_of_theme() {
+    check("queue_messages_found");
+}
+
+#[test]
 fn the_event_table_is_styled_as_it_was_in_every_class_of_theme() {
     check("event_groups");
 }

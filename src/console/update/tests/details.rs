@@ -154,9 +154,25 @@ fn an_endpoint_has_no_part_for_messages() {
     stage.play("3 Enter Tab");
     assert_eq!(stage.state.details[0].tab, DetailTab::Attempts);
     stage.play("Tab");
+    assert_eq!(stage.state.details[0].tab, DetailTab::Hour);
+    stage.play("Tab");
     assert_eq!(stage.state.details[0].tab, DetailTab::Why);
     stage.play("Shift+Tab b");
-    assert_eq!(stage.state.details[0].tab, DetailTab::Attempts);
+    assert_eq!(stage.state.details[0].tab, DetailTab::Hour);
+}
+
+#[test]
+fn few_queues_all_have_their_last_hour_and_of_very_many_those_that_were_looked_at() {
+    let few = stage(incident());
+    assert_eq!(few.state.tracks.len(), 9);
+    let many = |generation| snapshot(generation, super::fixture::queues(1_000), Vec::new());
+    let mut stage = stage(many(1));
+    assert!(stage.state.tracks.is_empty());
+    stage.play("2 Enter");
+    stage.event(Event::Snapshot(many(2).into()));
+    let subject = stage.state.details[0].subject.clone();
+    assert!(stage.state.tracks.of(&subject).is_some());
+    assert_eq!(stage.state.tracks.len(), 1);
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn group(what: &str, count: u64) -> DeadGroup {
     }
 }
 
-fn letter_id(number: u8) -> DeadLetterId {
+pub(super) fn letter_id(number: u8) -> DeadLetterId {
     let like = Likeness {
         digest: [number; 16],
         collapses: false,
@@ -82,7 +82,7 @@ fn letter_id(number: u8) -> DeadLetterId {
     DeadLetterId::new(&like, 1)
 }
 
-fn letter(number: u8) -> DeadLetter {
+pub(super) fn letter(number: u8) -> DeadLetter {
     DeadLetter {
         id: letter_id(number),
         home: Home::Broker,
@@ -167,7 +167,7 @@ fn asked(effects: &[Effect]) -> Vec<FeedQuery> {
 
 impl Stage {
     /// Answers the question for the list in front.
-    fn feed(&mut self) {
+    pub(super) fn feed(&mut self) {
         let query = self.state.feed().unwrap().asked.clone().unwrap().0;
         let fed = fed(query, self.now, true);
         self.event(Event::Fed(fed));

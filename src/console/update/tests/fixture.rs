@@ -30,6 +30,7 @@ pub(super) fn settings(access: Access) -> ConsoleSettings {
         },
         theme: None,
         keys: BTreeMap::new(),
+        mask: Arc::new(crate::domain::mask::MaskRules::usual()),
         refresh: Duration::from_secs(2),
         access,
         actor: "tester".to_owned(),
@@ -146,6 +147,7 @@ pub(super) fn endpoint(url: &str, state: EndpointState) -> EndpointRow {
         queues: 2,
         waiting: Some(3),
         oldest_at: None,
+        delivered: 0,
     }
 }
 

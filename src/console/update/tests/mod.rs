@@ -15,6 +15,7 @@ mod keys;
 mod lists;
 mod mutations;
 mod news;
+mod payload;
 mod properties;
 mod skip;
 

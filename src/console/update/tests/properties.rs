@@ -180,6 +180,10 @@ impl Play {
                 };
                 (0..plans.len()).map(item).collect()
             }
+            Effect::Reveal(job) => vec![Event::Revealed {
+                key: job.key,
+                result: if well { Ok(()) } else { Err(why()) },
+            }],
             Effect::Look(DetailQuery { subject, browse }) => vec![Event::Detail(Box::new(DetailAnswer {
                 messages: browse.then(|| Ok(Vec::new())),
                 ..DetailAnswer::nothing(subject, self.stage.now)

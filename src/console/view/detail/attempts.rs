@@ -11,7 +11,8 @@
 
 use ratatui::layout::Rect;
 
-use super::super::super::detail::{Detail, DetailAnswer, PayloadForm};
+use super::super::super::detail::{Detail, DetailAnswer};
+use super::super::super::state::State;
 use super::super::super::theme::Role;
 use super::super::canvas::{Canvas, behind, below, row};
 use super::super::endpoints::status_role;
@@ -28,7 +29,7 @@ const STATUS: u16 = 46;
 const MESSAGE: u16 = 54;
 
 /// Paints the list above and the selected attempt under it.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
     let attempts = match &answer.attempts {
         Ok(attempts) => attempts,
         Err(problem) => {
@@ -51,7 +52,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
         one(canvas, row(area, line), attempt, position == detail.selected);
     }
     if let Some(attempt) = attempts.get(detail.selected) {
-        selected(canvas, below(area, listed + 2), attempt, detail.scroll);
+        selected(canvas, below(area, listed + 2), attempt, state, detail);
     }
 }
 
@@ -108,7 +109,7 @@ fn took(millis: u64) -> String {
     }
 }
 
-fn selected(canvas: &mut Canvas<'_>, area: Rect, attempt: &AttemptView, scroll: usize) {
+fn selected(canvas: &mut Canvas<'_>, area: Rect, attempt: &AttemptView, state: &State, detail: &Detail) {
     let (_, role) = outcome(attempt.class);
     let counted = if attempt.counted {
         "counts against the schedule"
@@ -123,18 +124,28 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, attempt: &AttemptView, scroll: 
     );
     canvas.text(row(area, 0), &title, role);
     let known = [
-        Fact::new("error", attempt.error.clone().unwrap_or_else(|| "none".to_owned())),
+        Fact::new("error", error(attempt, state, detail)),
         Fact::new("queue", attempt.queue.as_str()),
         Fact::new("sent to", attempt.url.as_str()),
     ];
     let used = 1 + facts(canvas, below(area, 1), &known);
-    let body = attempt.response.as_deref().unwrap_or_default();
+    let masked = detail.page.as_ref().map(|page| payload::masked(state, page));
     let said = match &attempt.response {
         None => "no answer's body was kept".to_owned(),
-        Some(body) => format!("answer's body, the first {}", size(body.len())),
+        Some(body) => format!(
+            "answer's body, the first {}{}",
+            size(body.len()),
+            masked.unwrap_or_default()
+        ),
     };
     canvas.text(row(area, used), &said, Role::TextMuted);
-    let room = below(area, used + 1);
-    let (form, lines) = payload::lines(body, room.width.into(), scroll, room.height.into(), PayloadForm::SetOut);
-    payload::paint(canvas, room, form, &lines);
+    payload::paint(canvas, below(area, used + 1), detail, detail.scroll);
+}
+
+fn error(attempt: &AttemptView, state: &State, detail: &Detail) -> String {
+    match &attempt.error {
+        None => "none".to_owned(),
+        Some(error) if detail.revealed.is_some() => error.clone(),
+        Some(error) => state.mask.text(error).value.into_owned(),
+    }
 }

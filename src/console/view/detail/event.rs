@@ -11,11 +11,12 @@
 use ratatui::layout::Rect;
 
 use super::super::super::detail::{About, Detail, DetailAnswer, DetailTab, EventDetail};
+use super::super::super::state::State;
 use super::super::super::theme::Role;
 use super::super::canvas::{Canvas, below, row};
 use super::super::events::event_state;
-use super::super::payload::{self, Form};
-use super::super::words::{NONE, count, date, plural, size, until};
+use super::super::payload;
+use super::super::words::{NONE, count, date, plural, until};
 use super::{Fact, facts, when};
 use crate::domain::event::{Event, EventState, Subtype};
 use crate::engine::events::HandledEvent;
@@ -24,15 +25,18 @@ use crate::engine::events::HandledEvent;
 const CLAIMS_MAX: usize = 20;
 
 /// Paints the part in front.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
     match &answer.about {
         Some(Ok(About::Event(found))) if detail.tab == DetailTab::Payload => {
-            message(canvas, area, &found.event, detail);
+            message(canvas, area, state, &found.event, detail);
         }
         Some(Ok(About::Event(found))) if detail.tab == DetailTab::Handled => {
             history(canvas, area, found, detail.scroll);
         }
-        Some(Ok(About::Event(found))) => why(canvas, area, &found.event, detail.scroll),
+        Some(Ok(About::Event(found))) => {
+            let event = masked(state, &found.event, detail.revealed.is_some());
+            why(canvas, area, &event, detail.scroll);
+        }
         Some(Err(problem)) => {
             let used = canvas.wrapped(area, &format!("The event cannot be read: {problem}"), Role::Error);
             let hint = "It may have been handled or cancelled since it was listed.";
@@ -133,22 +137,33 @@ fn known(canvas: &Canvas<'_>, event: &Event) -> Vec<Fact> {
     facts
 }
 
-fn message(canvas: &mut Canvas<'_>, area: Rect, event: &Event, detail: &Detail) {
-    let body = event.payload.as_deref().unwrap_or_default();
-    let room = below(area, 1);
-    let (form, lines) = payload::lines(body, room.width.into(), detail.scroll, room.height.into(), detail.form);
-    let kind = match form {
-        Form::Empty => "empty",
-        Form::Json => "JSON",
-        Form::Text => "text",
-        Form::Bytes => "bytes",
+/// What came with it may hold what its payload holds.
+fn masked(state: &State, event: &Event, revealed: bool) -> Event {
+    let text = |text: &Option<String>| {
+        let text = text.as_deref()?;
+        Some(if revealed {
+            text.to_owned()
+        } else {
+            state.mask.text(text).value.into_owned()
+        })
     };
+    Event {
+        reason: text(&event.reason),
+        properties: text(&event.properties),
+        // It has a part of its own.
+        payload: None,
+        ..event.clone()
+    }
+}
+
+fn message(canvas: &mut Canvas<'_>, area: Rect, state: &State, event: &Event, detail: &Detail) {
+    let Some(page) = &detail.page else { return };
     let title = match event.payload {
         None => "payload: none was pushed".to_owned(),
-        Some(_) => format!("payload: {}, {kind}", size(body.len())),
+        Some(_) => format!("payload: {}", payload::described(state, page)),
     };
     canvas.text(row(area, 0), &title, Role::Title);
-    payload::paint(canvas, room, form, &lines);
+    payload::paint(canvas, below(area, 1), detail, detail.scroll);
 }
 
 /// Others of its key, then those that were handled.

@@ -15,20 +15,20 @@ use super::super::schedule;
 use super::super::words::{NONE, ago, date, url};
 use super::event::handled;
 use super::{Fact, facts};
+use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::policy::PolicySource;
 use crate::engine::events::Subscription;
 
 /// Cells for the names of keys.
 const KEY: u16 = 34;
-/// Headers whose values are not shown: they open doors.
+/// Headers whose values are not shown, whatever the configuration says: they open doors.
 const SECRETS: [&str; 6] = ["authorization", "cookie", "token", "secret", "key", "password"];
-const HIDDEN: &str = "•••";
 
 /// Paints the part in front.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer, rules: &MaskRules) {
     match &answer.about {
         Some(Ok(About::EventType(found))) if detail.tab == DetailTab::Subscriptions => {
-            subscriptions(canvas, area, detail, found);
+            subscriptions(canvas, area, detail, found, rules);
         }
         Some(Ok(About::EventType(found))) if detail.tab == DetailTab::Handled => {
             history(canvas, area, detail, found);
@@ -87,7 +87,7 @@ fn entries(document: &str) -> Vec<(String, serde_json::Value)> {
     }
 }
 
-fn subscriptions(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDetail) {
+fn subscriptions(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDetail, rules: &MaskRules) {
     if found.subscriptions.is_empty() {
         let text = "Nobody gets the events of this type pushed (N subscribes a URL).";
         canvas.wrapped(area, text, Role::TextMuted);
@@ -98,11 +98,11 @@ fn subscriptions(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &T
     for (at, one) in (0..).zip(found.subscriptions.iter().skip(first).take(shown)) {
         let place = below(area, at * 2);
         let selected = first + usize::from(at) == detail.selected;
-        subscription(canvas, place, one, selected);
+        subscription(canvas, place, one, selected, rules);
     }
 }
 
-fn subscription(canvas: &mut Canvas<'_>, area: Rect, one: &Subscription, selected: bool) {
+fn subscription(canvas: &mut Canvas<'_>, area: Rect, one: &Subscription, selected: bool, rules: &MaskRules) {
     let line = row(area, 0);
     if selected {
         canvas.text(line, "▌", Role::Mark);
@@ -114,21 +114,21 @@ fn subscription(canvas: &mut Canvas<'_>, area: Rect, one: &Subscription, selecte
         ..behind(line, 2)
     };
     canvas.text(room, url(&one.url), Role::Text);
-    canvas.text(behind(row(area, 1), 4), &options(one), Role::TextMuted);
+    canvas.text(behind(row(area, 1), 4), &options(one, rules), Role::TextMuted);
     if selected {
         canvas.lay_over(line, Role::Selection);
     }
 }
 
 /// Options in one line; the values of headers that open doors are hidden.
-fn options(one: &Subscription) -> String {
+fn options(one: &Subscription, rules: &MaskRules) -> String {
     let text = |(key, value): (String, serde_json::Value)| match (key.as_str(), value) {
         ("headers", serde_json::Value::Object(headers)) => {
             let header = |(name, value): (String, serde_json::Value)| {
                 let lower = name.to_lowercase();
-                let hidden = SECRETS.iter().any(|secret| lower.contains(secret));
+                let hidden = rules.hides(&name) || SECRETS.iter().any(|secret| lower.contains(secret));
                 let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                format!("{name}: {}", if hidden { HIDDEN } else { value.as_str() })
+                format!("{name}: {}", if hidden { MASK } else { value.as_str() })
             };
             headers.into_iter().map(header).collect::<Vec<_>>().join(", ")
         }

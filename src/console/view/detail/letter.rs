@@ -11,30 +11,27 @@
 use ratatui::layout::Rect;
 
 use super::super::super::detail::{About, Detail, DetailAnswer, DetailTab};
+use super::super::super::state::State;
 use super::super::super::theme::Role;
-use super::super::canvas::{Canvas, below, row};
-use super::super::payload::{self, Form};
-use super::super::words::{NONE, count, date, size, until};
+use super::super::canvas::{Canvas, behind, below, row};
+use super::super::payload;
+use super::super::words::{NONE, count, date, until};
 use super::{Fact, facts, when};
 use crate::domain::dead_letter::{self, Target};
 use crate::domain::death::Death;
 use crate::domain::text::show_bytes;
 use crate::engine::dead::DeadDetail;
 
-/// Columns of a header's value that are looked at.
-const VALUE_MAX: usize = 400;
 /// Columns of the answer that is kept with it.
 const RESPONSE_MAX: usize = 800;
-/// Headers that may stand above the payload.
-const HEADERS_MAX: usize = 200;
 
 /// Paints the part in front.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer) {
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
     match &answer.about {
         Some(Ok(About::Letter(letter))) if detail.tab == DetailTab::Payload => {
-            message(canvas, area, letter, detail);
+            message(canvas, area, state, letter, detail);
         }
-        Some(Ok(About::Letter(letter))) => why(canvas, area, letter, detail.scroll),
+        Some(Ok(About::Letter(letter))) => why(canvas, area, state, letter, detail),
         Some(Err(problem)) => {
             let used = canvas.wrapped(area, &format!("The dead letter cannot be read: {problem}"), Role::Error);
             let hint = "It may have been redriven, discarded or dropped since it was listed.";
@@ -44,11 +41,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
     }
 }
 
-fn why(canvas: &mut Canvas<'_>, area: Rect, detail: &DeadDetail, scroll: usize) {
-    let letter = &detail.letter;
+fn why(canvas: &mut Canvas<'_>, area: Rect, state: &State, found: &DeadDetail, detail: &Detail) {
+    let letter = &found.letter;
     let title = format!("× {}: {}", letter.reason, letter.what);
     canvas.text(row(area, 0), &title, Role::Bad);
-    let (text, role) = match &detail.target {
+    let (text, role) = match &found.target {
         Ok(target) => (format!("redriven, it goes back to {}", named(target)), Role::Title),
         Err(why) => (
             format!("! it cannot be redriven to where it came from: {why}"),
@@ -60,13 +57,20 @@ fn why(canvas: &mut Canvas<'_>, area: Rect, detail: &DeadDetail, scroll: usize) 
         ..below(area, 1)
     };
     let used = 1 + canvas.wrapped(place, &text, role);
-    let known = known(canvas, detail);
-    let rest = known.get(scroll.min(known.len())..).unwrap_or_default();
+    let known = known(canvas, state, found, detail.reveals_letter());
+    let rest = known.get(detail.scroll.min(known.len())..).unwrap_or_default();
     facts(canvas, below(area, used + 1), rest);
 }
 
-fn known(canvas: &Canvas<'_>, detail: &DeadDetail) -> Vec<Fact> {
+fn known(canvas: &Canvas<'_>, state: &State, detail: &DeadDetail, revealed: bool) -> Vec<Fact> {
     let letter = &detail.letter;
+    let error = letter.error.as_deref().map(|error| {
+        if revealed {
+            error.into()
+        } else {
+            state.mask.text(error).value
+        }
+    });
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());
     let at = |at: Option<_>| at.map_or_else(|| NONE.to_owned(), |at| when(canvas, at));
     let mut facts = vec![
@@ -78,7 +82,7 @@ fn known(canvas: &Canvas<'_>, detail: &DeadDetail) -> Vec<Fact> {
                 .attempts
                 .map_or_else(|| NONE.to_owned(), |tried| format!("{}×", count(tried))),
         ),
-        Fact::new("last error", text(&letter.error)),
+        Fact::new("last error", error.unwrap_or(NONE.into())),
         Fact::new("endpoint", text(&letter.url)),
         Fact::new("origin", text(&letter.origin)),
         Fact::new("execution", text(&letter.execution)),
@@ -103,7 +107,9 @@ fn known(canvas: &Canvas<'_>, detail: &DeadDetail) -> Vec<Fact> {
         facts.push(Fact::new("policy", policy));
     }
     if let Some(response) = dead_letter::response(&detail.message) {
-        facts.push(Fact::new("last answer", show_bytes(response, RESPONSE_MAX)));
+        let masked = state.mask.body(response).value;
+        let shown = if revealed { response } else { &masked };
+        facts.push(Fact::new("last answer", show_bytes(shown, RESPONSE_MAX)));
     }
     let deaths = detail.history.deaths.iter().map(|one| Fact::new("death", death(one)));
     facts.extend(deaths);
@@ -137,50 +143,29 @@ fn named(target: &Target) -> String {
 }
 
 /// Headers and payload are one text that scrolls.
-fn message(canvas: &mut Canvas<'_>, area: Rect, letter: &DeadDetail, detail: &Detail) {
-    let scroll = detail.scroll;
-    let message = &letter.message;
-    let headers = message.headers.iter().take(HEADERS_MAX).skip(scroll);
+fn message(canvas: &mut Canvas<'_>, area: Rect, state: &State, letter: &DeadDetail, detail: &Detail) {
+    let Some(page) = &detail.page else { return };
     let mut line = 0;
-    for (name, value) in headers {
+    for (name, value) in page.headers.iter().skip(detail.scroll) {
         if line >= area.height {
             return;
         }
-        let name_width = area.width.min(30);
         let place = row(area, line);
+        let name_width = area.width.min(30);
         let name_place = Rect {
             width: name_width.saturating_sub(1),
             ..place
         };
         canvas.text(name_place, name, Role::TextMuted);
-        canvas.text(
-            Rect {
-                x: place.x + name_width,
-                width: place.width.saturating_sub(name_width),
-                ..place
-            },
-            &value.shown(VALUE_MAX),
-            Role::Text,
-        );
+        canvas.text(behind(place, name_width), value, Role::Text);
         line += 1;
     }
-    let room = below(area, line + 1);
-    let skipped = scroll.saturating_sub(message.headers.len().min(HEADERS_MAX));
-    let (form, lines) = payload::lines(
-        &message.body,
-        room.width.into(),
-        skipped,
-        room.height.into(),
-        detail.form,
+    let content_type = letter.message.content_type.as_deref().unwrap_or("no content type");
+    let title = format!(
+        "payload: {}",
+        payload::described(state, page).replacen(", ", &format!(", {content_type}, "), 1)
     );
-    let content_type = message.content_type.as_deref().unwrap_or("no content type");
-    let kind = match form {
-        Form::Empty => "empty",
-        Form::Json => "JSON",
-        Form::Text => "text",
-        Form::Bytes => "bytes",
-    };
-    let title = format!("payload: {}, {kind}, {content_type}", size(message.body.len()));
     canvas.text(row(area, line), &title, Role::Title);
-    payload::paint(canvas, room, form, &lines);
+    let first = detail.scroll.saturating_sub(page.headers.len());
+    payload::paint(canvas, below(area, line + 1), detail, first);
 }

@@ -12,10 +12,12 @@
 
 use ratatui::layout::Rect;
 
+use super::super::super::action::ActionId;
 use super::super::super::detail::{Detail, DetailAnswer};
+use super::super::super::state::State;
 use super::super::super::theme::Role;
 use super::super::canvas::{Canvas, behind, below, row};
-use super::super::payload::{self, Form};
+use super::super::payload;
 use super::super::words::{NONE, ago, size};
 use super::attempts::listed;
 use super::{Fact, facts};
@@ -23,8 +25,6 @@ use crate::engine::view::BrowsedMessage;
 
 /// Headers on the screen, at most; the rest are counted.
 const HEADERS_MAX: usize = 8;
-/// Columns of a header's value that are looked at.
-const VALUE_MAX: usize = 400;
 const MESSAGE: u16 = 7;
 /// Where the other columns begin: on a wide screen, and on a narrow one.
 const WIDE: [u16; 3] = [46, 60, 71];
@@ -36,9 +36,10 @@ const fn columns(area: Rect) -> [u16; 3] {
 }
 
 /// Paints the list above and the selected message under it.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer: &DetailAnswer, key: &str) {
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
+    let key = state.keymap.label(ActionId::Browse).unwrap_or_default();
     let messages = match &answer.messages {
-        None => return not_asked(canvas, area, detail, key),
+        None => return not_asked(canvas, area, detail, &key),
         Some(Err(problem)) => {
             let used = canvas.wrapped(
                 area,
@@ -62,9 +63,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
     }
     let note = "They were given back in place; the broker marks them as redelivered.";
     canvas.text(row(area, listed + 1), note, Role::TextMuted);
-    if let Some(message) = messages.get(detail.selected) {
-        selected(canvas, below(area, listed + 3), message, detail);
-    }
+    selected(canvas, below(area, listed + 3), state, detail);
 }
 
 fn not_asked(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, key: &str) {
@@ -129,12 +128,12 @@ fn one(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, selected: 
     }
 }
 
-fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, detail: &Detail) {
-    let inner = &message.message;
+fn selected(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
+    let Some(page) = &detail.page else { return };
     // The payload has at least half of the room.
     let most = HEADERS_MAX.min(usize::from(area.height) / 2);
     let mut line = 0;
-    for (name, value) in inner.headers.iter().take(most) {
+    for (name, value) in page.headers.iter().take(most) {
         let place = row(area, line);
         let name_width = place.width.min(30);
         canvas.text(
@@ -145,40 +144,18 @@ fn selected(canvas: &mut Canvas<'_>, area: Rect, message: &BrowsedMessage, detai
             name,
             Role::TextMuted,
         );
-        canvas.text(behind(place, name_width), &value.shown(VALUE_MAX), Role::Text);
+        canvas.text(behind(place, name_width), value, Role::Text);
         line += 1;
     }
-    if inner.headers.len() > most {
+    if page.headers.len() > most {
         canvas.text(
             row(area, line),
-            &format!("… and {} more headers", inner.headers.len() - most),
+            &format!("… and {} more headers", page.headers.len() - most),
             Role::TextMuted,
         );
         line += 1;
     }
-    let place = row(area, line);
-    let room = below(area, line + 1);
-    let (form, lines) = payload::lines(
-        &inner.body,
-        room.width.into(),
-        detail.scroll,
-        room.height.into(),
-        detail.form,
-    );
-    let known = [Fact::new("payload", described(form, &inner.body))];
-    facts(canvas, place, &known);
-    payload::paint(canvas, room, form, &lines);
-}
-
-fn described(form: Form, body: &[u8]) -> String {
-    let kind = match form {
-        Form::Empty => return "empty".to_owned(),
-        Form::Json => "JSON",
-        Form::Text => "text",
-        Form::Bytes => "bytes",
-    };
-    match payload::cut_at(body) {
-        None => format!("{}, {kind}", size(body.len())),
-        Some(shown) => format!("{}, {kind}; the first {} are shown", size(body.len()), size(shown)),
-    }
+    let known = [Fact::new("payload", payload::described(state, page))];
+    facts(canvas, row(area, line), &known);
+    payload::paint(canvas, below(area, line + 1), detail, detail.scroll);
 }

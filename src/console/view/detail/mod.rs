@@ -10,6 +10,7 @@
 mod attempts;
 mod event;
 mod event_type;
+mod hour;
 mod letter;
 mod messages;
 mod policy;
@@ -18,49 +19,61 @@ mod why;
 
 use std::borrow::Cow;
 
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
-use super::super::action::ActionId;
 use super::super::detail::{About, Detail, DetailAnswer, DetailTab, Subject};
-use super::super::state::{State, View};
+use super::super::state::{Mode, State, View};
 use super::super::theme::Role;
 use super::canvas::{Canvas, behind, below, cells, row};
-use super::policy_form;
 use super::words::{ago, span};
+use super::{payload, policy_form};
 use crate::domain::text::width;
 
-/// Paints the innermost detail.
-pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) {
+/// Paints the innermost detail; answers where the cursor stands when something is looked for in a payload.
+pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: &Detail) -> Option<Position> {
     let area = Rect {
         width: area.width.saturating_sub(2),
         ..behind(area, 1)
     };
     name(canvas, row(area, 0), state, detail);
     tabs(canvas, row(area, 1), detail);
-    let body = below(area, 3);
+    let mut body = below(area, 3);
     let Some(answer) = &detail.answer else {
         let since = detail
             .asked_at
             .map_or_else(String::new, |at| format!(", asked {}", ago(canvas.now, at)));
         canvas.wrapped(body, &format!("Looking it up{since} …"), Role::Title);
-        return;
+        return None;
     };
+    let finds = detail.shows_payload() && (detail.find.is_some() || matches!(state.mode, Mode::Find(_)));
+    let mut cursor = None;
+    if finds {
+        body.height = body.height.saturating_sub(1);
+        let line = below(area, area.height.saturating_sub(1));
+        cursor = payload::find_line(canvas, line, state, detail);
+    }
+    part(canvas, body, state, detail, answer);
+    cursor
+}
+
+/// The part in front.
+fn part(canvas: &mut Canvas<'_>, body: Rect, state: &State, detail: &Detail, answer: &DetailAnswer) {
     match detail.tab {
-        DetailTab::Why if matches!(detail.subject, Subject::Letter(_)) => letter::paint(canvas, body, detail, answer),
+        DetailTab::Why if matches!(detail.subject, Subject::Letter(_)) => {
+            letter::paint(canvas, body, state, detail, answer);
+        }
         DetailTab::Why | DetailTab::Payload | DetailTab::Handled if matches!(detail.subject, Subject::Event(_)) => {
-            event::paint(canvas, body, detail, answer);
+            event::paint(canvas, body, state, detail, answer);
         }
         DetailTab::Metadata | DetailTab::Subscriptions | DetailTab::Handled => {
-            event_type::paint(canvas, body, detail, answer);
+            event_type::paint(canvas, body, detail, answer, &state.mask);
         }
         DetailTab::Why => why::paint(canvas, body, detail, answer),
-        DetailTab::Payload => letter::paint(canvas, body, detail, answer),
+        DetailTab::Payload => letter::paint(canvas, body, state, detail, answer),
         DetailTab::Progress | DetailTab::Items => run::paint(canvas, body, detail, answer),
-        DetailTab::Attempts => attempts::paint(canvas, body, detail, answer),
-        DetailTab::Messages => {
-            let key = state.keymap.label(ActionId::Browse).unwrap_or_default();
-            messages::paint(canvas, body, detail, answer, &key);
-        }
+        DetailTab::Attempts => attempts::paint(canvas, body, state, detail, answer),
+        DetailTab::Hour => hour::paint(canvas, body, state, detail),
+        DetailTab::Messages => messages::paint(canvas, body, state, detail, answer),
         DetailTab::Schedule | DetailTab::History => policy::paint(canvas, body, detail, answer),
     }
 }

@@ -9,11 +9,12 @@ use ratatui::layout::Rect;
 
 use super::super::super::state::State;
 use super::super::super::theme::Role;
+use super::super::super::tracks::Series;
+use super::super::bars;
 use super::super::canvas::{Canvas, behind, row};
 use super::super::words::{known, rate};
-use super::trend::{self, Series};
+use super::trend;
 
-const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Cells for the names and numbers.
 const LABEL: u16 = 32;
 /// Where the number begins, and the greatest one on the same line.
@@ -76,17 +77,7 @@ fn one(
     }
     let most = series.iter().flatten().copied().max().unwrap_or(0).max(1);
     for line in 0..height {
-        let bars: String = series.iter().map(|value| bar(*value, most, height, line)).collect();
+        let bars = bars::line(series, most, height, line);
         canvas.text(behind(row(area, line), LABEL), &bars, Role::Chart);
     }
-}
-
-/// A column's part in a line, counted from the top. Zero is seen, a gap is not.
-fn bar(value: Option<u64>, most: u64, height: u16, line: u16) -> char {
-    let Some(value) = value else { return ' ' };
-    let eighths = value.saturating_mul(u64::from(height) * 8).div_ceil(most);
-    let below = u64::from(height - 1 - line) * 8;
-    let least = u64::from(below == 0);
-    let index = usize::try_from(eighths.saturating_sub(below).max(least)).unwrap_or(8);
-    BARS.get(index.min(8)).copied().unwrap_or('█')
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::super::history::{History, Sample};
+use super::super::super::tracks::Series;
 use crate::domain::time::Timestamp;
 
 /// The trend looks this far back; rates a minute.
@@ -78,9 +79,6 @@ fn ends(history: &History, back: Duration, shortest: Duration) -> Option<(&Sampl
     let before = history.samples().rev().take_while(|sample| sample.at >= from).last()?;
     (last.at.since(before.at) >= shortest).then_some((before, last))
 }
-
-/// Numbers over the reach, one for each column; `None` where nothing was sampled.
-pub(super) type Series = Vec<Option<u64>>;
 
 /// How far back the charts show, and how that is written: no further than there are samples, and an hour at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
