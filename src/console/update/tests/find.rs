@@ -258,7 +258,7 @@ fn a_protected_profile_is_changed_only_in_a_window_that_has_a_reason_and_an_end(
     stage.play("3 R");
     assert_eq!(
         stage.toasts(),
-        ["redeliver: read-only: protected profile: starts read-only"]
+        ["redeliver: read-only: protected profile: starts read-only (:write 15m REASON allows changes)"]
     );
     stage.play(": 'write_15m Enter");
     assert!(problem(&stage).starts_with("why?"), "{}", problem(&stage));

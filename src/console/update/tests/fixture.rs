@@ -194,7 +194,10 @@ pub(super) fn is_execution(effect: &Effect) -> bool {
 pub(super) fn plan(command: &Command) -> Plan {
     let targets = match command {
         Command::Redeliver(RedeliverTarget::Urls(urls)) => urls.iter().map(EndpointUrl::redacted).collect(),
-        Command::PauseQueue(queue) | Command::ResumeQueue(queue) | Command::PurgeQueue(queue) => {
+        Command::PauseQueue(queue)
+        | Command::ResumeQueue(queue)
+        | Command::PurgeQueue(queue)
+        | Command::RescueQueue(queue) => {
             vec![queue.as_str().to_owned()]
         }
         Command::Events(EventCommand::Cancel(_) | EventCommand::Retry(_)) => vec!["an event".to_owned()],
