@@ -48,6 +48,7 @@ fn compare(opened: &Config, shown: &Config, read: &Config) -> Result<Reloaded, S
         keys: Arc::new(keymap),
         refresh: read.console.refresh,
         mouse: read.console.mouse,
+        mask: Arc::new(read.console.mask.clone()),
         label: label(read),
         colour: read.profile.colour.clone(),
         profiles: read.profile.others.iter().map(other_profile).collect(),

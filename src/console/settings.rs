@@ -130,6 +130,8 @@ pub struct Reloaded {
     pub refresh: Duration,
     /// Whether the mouse is wanted.
     pub mouse: bool,
+    /// What is masked in payloads and headers.
+    pub mask: Arc<MaskRules>,
     /// The label of the profile in use, and its colour.
     pub label: String,
     /// As configured: a name or `#rrggbb`.

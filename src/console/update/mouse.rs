@@ -40,6 +40,7 @@ fn wheel(state: &mut State, action: ActionId) -> Vec<Effect> {
             Mode::Help { .. } => act::in_help(state, action),
             Mode::Browse
             | Mode::Filter(_)
+            | Mode::Find(_)
             | Mode::Policy(_)
             | Mode::Document(_)
             | Mode::When(_)

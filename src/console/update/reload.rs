@@ -43,6 +43,7 @@ fn apply(state: &mut State, read: Reloaded) -> Vec<Effect> {
     let mut effects = Vec::new();
     state.pending_keys.clear();
     state.keymap = read.keys;
+    state.mask = read.mask;
     state.place.label = read.label;
     state.place.colour = read.colour;
     state.profiles.others = read.profiles;

@@ -236,7 +236,7 @@ fn task_bar(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
 }
 
 /// Cells of a run's bar, where there is room for it.
-const BAR: u64 = 8;
+const BAR: u16 = 8;
 
 fn one_run(run: &RunView, columns: u16) -> String {
     let record = &run.record;

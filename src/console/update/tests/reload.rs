@@ -18,6 +18,7 @@ fn read() -> Reloaded {
         keys: Arc::new(Keymap::from_config(&keys).unwrap()),
         refresh: Duration::from_secs(9),
         mouse: true,
+        mask: Arc::new(crate::domain::mask::MaskRules::usual()),
         label: "STAGING".to_owned(),
         colour: Some("blue".to_owned()),
         profiles: vec![OtherProfile {
