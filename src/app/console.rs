@@ -15,11 +15,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{self, Cli, Exit, Failure, ThemeFound, ThemesAsked};
-use crate::config::{BrokerKind, Config, Environment, SecretUrl, StoreConfig};
+use crate::config::{self, BrokerKind, Config, Environment, SecretUrl, StoreConfig};
 use crate::console::settings::{OtherProfile, Profiles};
 use crate::console::state::Place;
 use crate::console::theme::Sources;
-use crate::console::{self, Connect, ConnectProblem, ConsoleError, ConsoleSettings, Deliver};
+use crate::console::{self, Connect, ConnectProblem, ConsoleError, ConsoleSettings, Deliver, Next};
 use crate::domain::text;
 use crate::engine::{Access, EngineError};
 use crate::telemetry::LogTarget;
@@ -34,8 +34,8 @@ const PLACE_WIDTH_MAX: usize = 120;
 /// Between two looks of the demo's console: things happen fast there.
 const DEMO_REFRESH: Duration = Duration::from_secs(1);
 
-/// Shows the console until the operator leaves; answers the profile to go on with, where he chose one.
-pub(super) async fn run(config: Config, settings: ConsoleSettings) -> Result<Option<String>, Failure> {
+/// Shows the console until the operator leaves; answers how to go on, where he chose to.
+pub(super) async fn run(config: Config, settings: ConsoleSettings) -> Result<Option<Next>, Failure> {
     let config = Arc::new(config);
     let failed = Arc::new(Mutex::new(None));
     let connect = Connect::new({
@@ -140,6 +140,8 @@ pub(super) fn settings(cli: &Cli, config: &Config) -> Result<ConsoleSettings, Fa
         deliver: deliver(cli.works(), &config.broker.kind, read_only.is_some()),
         place: place(config, read_only),
         profiles: profiles(cli, config),
+        mouse: config.console.mouse,
+        reload: None,
     })
 }
 
@@ -163,6 +165,8 @@ pub(super) fn settings_of_demo(cli: &Cli) -> ConsoleSettings {
             read_only,
         },
         profiles: Profiles::default(),
+        mouse: false,
+        reload: None,
     }
 }
 
@@ -174,19 +178,33 @@ fn profiles(cli: &Cli, config: &Config) -> Profiles {
         current: config.profile.name.clone(),
         protected: config.profile.protected,
         window: config.profile.protected && !only_looks,
-        others: others
-            .map(|other| OtherProfile {
-                name: other.name.clone(),
-                says: text::show(&other.says(), LABEL_WIDTH_MAX),
-            })
-            .collect(),
+        others: others.map(other_profile).collect(),
     }
 }
 
-/// Goes on with another profile: the program begins anew, so that nothing of this one is left over. Returns only
-/// when that is not possible.
-pub(super) fn go_on_with(profile: &str) -> Failure {
-    let arguments = with_profile(std::env::args_os().skip(1), profile);
+/// What is shown of a profile that is not in use.
+pub(super) fn other_profile(other: &config::OtherProfile) -> OtherProfile {
+    OtherProfile {
+        name: other.name.clone(),
+        says: text::show(&other.says(), LABEL_WIDTH_MAX),
+    }
+}
+
+/// What the console calls the profile in use.
+pub(super) fn label(config: &Config) -> String {
+    let profile = &config.profile;
+    let label = profile.label.as_deref().or(profile.name.as_deref()).unwrap_or_default();
+    text::show(label, LABEL_WIDTH_MAX)
+}
+
+/// Goes on with another profile, or with what the configuration says now: the program begins anew, so that nothing of
+/// before is left over. Returns only when that is not possible.
+pub(super) fn go_on_with(next: &Next) -> Failure {
+    let typed = std::env::args_os().skip(1);
+    let (arguments, with) = match next {
+        Next::Profile(profile) => (with_profile(typed, profile), format!("the profile {profile:?}")),
+        Next::Again => (typed.collect(), "the configuration as it is now".to_owned()),
+    };
     let begin = |program| {
         let mut command = Command::new(program);
         command.args(arguments);
@@ -198,10 +216,7 @@ pub(super) fn go_on_with(profile: &str) -> Failure {
     };
     let begun = std::env::current_exe().map(begin);
     let error = begun.unwrap_or_else(|error| error);
-    Failure::new(
-        Exit::Failed,
-        format!("cannot go on with the profile {profile:?}: {error}"),
-    )
+    Failure::new(Exit::Failed, format!("cannot go on with {with}: {error}"))
 }
 
 /// The same arguments with this profile.
@@ -250,7 +265,6 @@ const fn deliver(works: bool, broker: &BrokerKind, read_only: bool) -> Deliver {
 
 fn place(config: &Config, read_only: Option<String>) -> Place {
     let profile = &config.profile;
-    let label = profile.label.as_deref().or(profile.name.as_deref()).unwrap_or_default();
     let broker = match &config.broker.kind {
         BrokerKind::Embedded => "embedded".to_owned(),
         BrokerKind::RabbitMq { amqp_url, .. } => {
@@ -265,7 +279,7 @@ fn place(config: &Config, read_only: Option<String>) -> Place {
         }
     };
     Place {
-        label: text::show(label, LABEL_WIDTH_MAX),
+        label: label(config),
         colour: profile.colour.clone(),
         broker: text::show(&broker, PLACE_WIDTH_MAX),
         store: text::show(&store, PLACE_WIDTH_MAX),

@@ -4,6 +4,8 @@ mod compose;
 mod console;
 mod daemon;
 mod demo;
+mod first_run;
+mod reload;
 
 use std::future::Future;
 
@@ -30,12 +32,20 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             if !cli::on_terminal() {
                 return Err(Failure::new(Exit::Usage, cli::NO_TERMINAL));
             }
-            let config = load(cli, &environment)?;
-            let settings = console::settings(cli, &config)?;
+            let mut config = load(cli, &environment)?;
             console::log(&environment)?;
+            if first_run::is_first(cli, &config, &environment) {
+                let surroundings = environment.clone();
+                match block_on(|| first_run::ask(config, surroundings))? {
+                    Some(chosen) => config = chosen,
+                    None => return Ok(Exit::Done),
+                }
+            }
+            let mut settings = console::settings(cli, &config)?;
+            settings.reload = Some(reload::reload(cli.config_choice(), environment.clone(), &config));
             match block_on(|| console::run(config, settings))? {
                 None => Ok(Exit::Done),
-                Some(profile) => Err(console::go_on_with(&profile)),
+                Some(next) => Err(console::go_on_with(&next)),
             }
         }
         Mode::Offline => {

@@ -29,6 +29,7 @@ pub use environment::Environment;
 pub use error::{ConfigError, Problem};
 pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig};
 pub use operation::{ConsoleConfig, JanitorConfig, MetricsConfig, OtherProfile, ProfileConfig};
+pub use print::quoted;
 pub use secret::SecretUrl;
 pub use storage::{BrokerConfig, BrokerKind, StoreConfig};
 pub use template::TEMPLATE;

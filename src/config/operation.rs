@@ -18,7 +18,7 @@ pub(super) const JANITOR_KEYS: &[&str] = &[
     "save_before_expiry",
 ];
 pub(super) const METRICS_KEYS: &[&str] = &["statsd"];
-pub(super) const CONSOLE_KEYS: &[&str] = &["theme", "keys", "refresh_s", "mask", "unmask"];
+pub(super) const CONSOLE_KEYS: &[&str] = &["theme", "keys", "mouse", "refresh_s", "mask", "unmask"];
 /// The keys of a profile that are not sections.
 pub(super) const PROFILE_KEYS: &[&str] = &["label", "colour", "protected", "read_only"];
 
@@ -55,6 +55,8 @@ pub struct ConsoleConfig {
     pub theme: Option<String>,
     /// Keys by action.
     pub keys: BTreeMap<String, String>,
+    /// Whether the console takes the mouse.
+    pub mouse: bool,
     /// How often what is shown is looked up.
     pub refresh: Duration,
     /// What is masked in payloads and headers.
@@ -155,6 +157,7 @@ pub(super) fn console(section: Section<'_>) -> Result<ConsoleConfig, Problem> {
     Ok(ConsoleConfig {
         theme: section.text("theme")?.map(str::to_owned),
         keys,
+        mouse: section.flag("mouse", false)?,
         refresh: section.seconds("refresh_s", 0.1..=3600.0, Duration::from_secs(2))?,
         mask: MaskRules::new(mask_rules(section, "mask")?, mask_rules(section, "unmask")?),
     })

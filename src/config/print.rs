@@ -51,6 +51,7 @@ pub(super) fn print(config: &Config) -> String {
                 .collect(),
         ),
     );
+    page.plain("mouse", config.console.mouse);
     page.seconds("refresh_s", config.console.refresh);
     let written = |rules: &[MaskRule]| rules.iter().map(|rule| rule.as_str().to_owned()).collect::<Vec<_>>();
     page.texts("mask", written(config.console.mask.hidden()).into_iter());
@@ -275,7 +276,9 @@ fn key_text(key: &str) -> String {
     quoted(key)
 }
 
-fn quoted(text: &str) -> String {
+/// A text as TOML writes it.
+#[must_use]
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for character in text.chars() {

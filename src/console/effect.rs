@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -113,8 +114,16 @@ pub enum Effect {
     },
     /// Use the theme of that name.
     Theme(String),
+    /// Read the configuration again.
+    Reload,
+    /// Look as often as this from now on.
+    Pace(Duration),
+    /// The state says whether the mouse is wanted: tell the terminal.
+    Mouse,
     /// Leave, and go on with the profile of that name.
     Profile(String),
+    /// Leave, and begin anew: with the configuration as it is now.
+    Again,
     /// Changes are possible until then, for that reason; `None`: not any more.
     Window(Option<(Timestamp, String)>),
     /// Write into the audit who looks at what is masked.

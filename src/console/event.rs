@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use crossterm::event::KeyEvent;
+use crossterm::event::{KeyEvent, MouseButton, MouseEvent, MouseEventKind};
 
 use super::detail::DetailAnswer;
 use super::feed::Fed;
 use super::palette::FoundObjects;
 use super::payload::MessageKey;
+use super::settings::Reloaded;
 use super::table::Arranged;
 use crate::domain::time::Timestamp;
 use crate::engine::snapshot::Snapshot;
@@ -21,6 +22,8 @@ pub enum Event {
     Key(KeyEvent),
     /// Text was pasted (from outside, bounded).
     Paste(String),
+    /// The mouse was used, where that is configured.
+    Mouse(Mouse),
     /// The terminal has another size.
     Resize {
         /// Its width in cells.
@@ -57,6 +60,8 @@ pub enum Event {
     Saved(Result<String, String>),
     /// Another theme is used, or why not.
     Themed(Result<String, String>),
+    /// The configuration was read again: what holds now, or why nothing does (safe to show).
+    Reloaded(Result<Box<Reloaded>, String>),
     /// A detail that was asked for.
     Detail(Box<DetailAnswer>),
     /// The rows of a list that were asked for.
@@ -91,4 +96,49 @@ pub enum Event {
         /// What came of it, or why not (from outside).
         result: Result<Box<Done>, String>,
     },
+}
+
+/// What was done with the mouse, and on which cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mouse {
+    /// What.
+    pub what: MouseDid,
+    /// From the left, beginning with 0.
+    pub column: u16,
+    /// From the top, beginning with 0.
+    pub row: u16,
+}
+
+/// What can be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MouseDid {
+    /// The left button went down.
+    Click,
+    /// The wheel was turned away from the hand.
+    WheelUp,
+    /// The wheel was turned to the hand.
+    WheelDown,
+}
+
+impl Mouse {
+    /// `None`: nothing that means anything here.
+    #[must_use]
+    pub fn read(mouse: MouseEvent) -> Option<Self> {
+        let what = match mouse.kind {
+            MouseEventKind::Down(MouseButton::Left) => MouseDid::Click,
+            MouseEventKind::ScrollUp => MouseDid::WheelUp,
+            MouseEventKind::ScrollDown => MouseDid::WheelDown,
+            MouseEventKind::Down(MouseButton::Right | MouseButton::Middle)
+            | MouseEventKind::Up(_)
+            | MouseEventKind::Drag(_)
+            | MouseEventKind::Moved
+            | MouseEventKind::ScrollLeft
+            | MouseEventKind::ScrollRight => return None,
+        };
+        Some(Self {
+            what,
+            column: mouse.column,
+            row: mouse.row,
+        })
+    }
 }

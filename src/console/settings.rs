@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::keymap::Keymap;
 use super::state::Place;
 use crate::domain::mask::MaskRules;
 use crate::engine::{Access, Engine};
@@ -34,6 +35,10 @@ pub struct ConsoleSettings {
     pub deliver: Deliver,
     /// The profile in use, and the others.
     pub profiles: Profiles,
+    /// Whether the mouse is wanted.
+    pub mouse: bool,
+    /// Reads the configuration again; `None`: there is none.
+    pub reload: Option<Reload>,
 }
 
 /// The profile in use, and the others of the configuration.
@@ -105,5 +110,60 @@ impl Connect {
 impl fmt::Debug for Connect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connect")
+    }
+}
+
+/// Reads the configuration again: what of it holds at once, or why nothing does. Blocks.
+#[derive(Clone)]
+pub struct Reload(Arc<ReadAgain>);
+
+type ReadAgain = dyn Fn() -> Result<Reloaded, String> + Send + Sync;
+
+/// What a configuration that was read again says.
+#[derive(Clone, Debug)]
+pub struct Reloaded {
+    /// The theme, where it is another one than before.
+    pub theme: Option<String>,
+    /// The keys.
+    pub keys: Arc<Keymap>,
+    /// How often a snapshot is due.
+    pub refresh: Duration,
+    /// Whether the mouse is wanted.
+    pub mouse: bool,
+    /// What is masked in payloads and headers.
+    pub mask: Arc<MaskRules>,
+    /// The label of the profile in use, and its colour.
+    pub label: String,
+    /// As configured: a name or `#rrggbb`.
+    pub colour: Option<String>,
+    /// The other profiles.
+    pub profiles: Vec<OtherProfile>,
+    /// What is another than before and holds now.
+    pub applied: Vec<String>,
+    /// What is another than before, and holds once store and broker are opened anew.
+    pub waits: Vec<String>,
+}
+
+impl Reload {
+    /// From the function that reads.
+    pub fn new<F>(read: F) -> Self
+    where
+        F: Fn() -> Result<Reloaded, String> + Send + Sync + 'static,
+    {
+        Self(Arc::new(read))
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// The field and what is wrong with it; safe to show.
+    pub fn read(&self) -> Result<Reloaded, String> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Reload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reload")
     }
 }

@@ -140,11 +140,26 @@ pub enum Mode {
     Palette(Box<Palette>),
     /// The columns of the list in front; which of them is chosen.
     Columns(usize),
+    /// Whether to go on with something that leaves this console.
+    Question(Box<Question>),
     /// The list of keys.
     Help {
         /// First line that is shown.
         scroll: usize,
     },
+}
+
+/// Something that wants a yes and changes no message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What it is about.
+    pub title: &'static str,
+    /// What to know before. Safe to show.
+    pub lines: Vec<String>,
+    /// What `y` does, in two or three words.
+    pub does: &'static str,
+    /// From then on it can be answered.
+    pub ready_at: Timestamp,
 }
 
 /// Whether store and broker are open.
@@ -294,6 +309,10 @@ pub struct State {
     pub themes: Vec<String>,
     /// Which of the worst is selected in the overview.
     pub worst_selected: usize,
+    /// Whether the mouse is wanted.
+    pub mouse: bool,
+    /// The last click on a row, its place and its name: another one soon after opens it.
+    pub clicked: Option<(Timestamp, usize, String)>,
 }
 
 /// The time in which a protected profile can be changed.
@@ -382,6 +401,8 @@ impl State {
             last: None,
             themes: Vec::new(),
             worst_selected: 0,
+            mouse: settings.mouse,
+            clicked: None,
         };
         state.resize(SIZE_AT_FIRST);
         state

@@ -42,15 +42,20 @@ const STALL_MAX: Timespec = Timespec {
 /// The title is kept by the terminal meanwhile (XTWINOPS).
 const PUSH_TITLE: &str = "\x1b[22;0t";
 const POP_TITLE: &str = "\x1b[23;0t";
+/// Presses and the wheel, with cells beyond the 223rd; moves are not told.
+const MOUSE_ON: &str = "\x1b[?1000h\x1b[?1006h";
+const MOUSE_OFF: &str = "\x1b[?1006l\x1b[?1000l";
 
 static HELD: AtomicBool = AtomicBool::new(false);
 static KEY_CODES: AtomicBool = AtomicBool::new(false);
+static MOUSE: AtomicBool = AtomicBool::new(false);
 
 /// The terminal, held for the screen; dropping it gives it back.
 #[derive(Debug)]
 pub struct Terminal {
     title: String,
     knows_key_codes: bool,
+    wants_mouse: bool,
 }
 
 impl Terminal {
@@ -62,6 +67,7 @@ impl Terminal {
         let terminal = Self {
             title: title.to_owned(),
             knows_key_codes: false,
+            wants_mouse: false,
         };
         terminal.take_again()?;
         Ok(terminal)
@@ -86,6 +92,7 @@ impl Terminal {
             SetTitle(&self.title)
         )?;
         stdout()?.write_all(&bytes)?;
+        self.tell_mouse()?;
         if self.knows_key_codes {
             push_key_codes()?;
         }
@@ -101,6 +108,20 @@ impl Terminal {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether presses and the wheel are wanted from now on.
+    pub fn use_mouse(&mut self, wanted: bool) -> io::Result<()> {
+        self.wants_mouse = wanted;
+        self.tell_mouse()
+    }
+
+    fn tell_mouse(&self) -> io::Result<()> {
+        if !HELD.load(Ordering::SeqCst) || MOUSE.swap(self.wants_mouse, Ordering::SeqCst) == self.wants_mouse {
+            return Ok(());
+        }
+        let bytes = if self.wants_mouse { MOUSE_ON } else { MOUSE_OFF };
+        stdout()?.write_all(bytes.as_bytes())
     }
 }
 
@@ -131,6 +152,9 @@ pub fn give_back() {
     }
     let mut bytes = Vec::new();
     let _ = queue!(bytes, EndSynchronizedUpdate);
+    if MOUSE.swap(false, Ordering::SeqCst) {
+        bytes.extend_from_slice(MOUSE_OFF.as_bytes());
+    }
     if KEY_CODES.swap(false, Ordering::SeqCst) {
         let _ = queue!(bytes, PopKeyboardEnhancementFlags);
     }

@@ -15,6 +15,14 @@ pub enum Verb {
     Theme,
     /// Go on with another profile.
     Profile,
+    /// Stop an open run after what is in hand.
+    PauseRun,
+    /// Let one go on.
+    ResumeRun,
+    /// End one.
+    CancelRun,
+    /// Read the configuration again.
+    Reload,
     /// Write the list or detail in front into a file.
     Export,
     /// Write the screen into a file.
@@ -71,6 +79,30 @@ pub const VERBS: &[VerbSpec] = &[
         name: "theme",
         takes: "NAME",
         help: "Use another theme until the console is left.",
+    },
+    VerbSpec {
+        verb: Verb::PauseRun,
+        name: "pause-run",
+        takes: "ID",
+        help: "Stop an open run after what is in hand, from wherever you are; asks first.",
+    },
+    VerbSpec {
+        verb: Verb::ResumeRun,
+        name: "resume-run",
+        takes: "ID",
+        help: "Let a run that is paused go on; asks first.",
+    },
+    VerbSpec {
+        verb: Verb::CancelRun,
+        name: "cancel-run",
+        takes: "ID",
+        help: "End an open run; what is done stays done; asks first.",
+    },
+    VerbSpec {
+        verb: Verb::Reload,
+        name: "reload",
+        takes: "",
+        help: "Read the configuration again: keys, theme, labels and pace hold at once; the rest asks first.",
     },
     VerbSpec {
         verb: Verb::Export,

@@ -242,6 +242,8 @@ fn settings() -> ConsoleSettings {
         reason: None,
         deliver: Deliver::Never,
         profiles: redrive::console::settings::Profiles::default(),
+        mouse: false,
+        reload: None,
     }
 }
 

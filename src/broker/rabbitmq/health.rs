@@ -59,7 +59,7 @@ async fn exchange(broker: &RabbitMq, health: &mut BrokerHealth) {
     }
 }
 
-async fn management(broker: &RabbitMq, health: &mut BrokerHealth) {
+pub(super) async fn management(broker: &RabbitMq, health: &mut BrokerHealth) {
     let Some(management) = &broker.management else {
         health.management_problem = Some("broker.management_url is not set: no listing, no policies".to_owned());
         return;

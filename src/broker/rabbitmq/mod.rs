@@ -22,6 +22,7 @@ mod management;
 mod message;
 mod pool;
 mod prepare;
+mod probe;
 mod publish;
 mod publish_many;
 mod rescue;
@@ -47,6 +48,7 @@ use self::listen::Listening;
 use self::management::Management;
 use self::pool::Pool;
 use self::prepare::short;
+pub use self::probe::Probe;
 use self::publish::{Alarm, Publisher};
 use super::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
@@ -139,6 +141,15 @@ pub struct RabbitMq {
 impl RabbitMq {
     /// Checks the settings; connections are opened when they are needed.
     pub fn connect(settings: RabbitSettings, clock: Clock) -> Result<BrokerHandle, BrokerError> {
+        Ok(Arc::new(Self::new(settings, clock)?))
+    }
+
+    /// Looks whether a daemon could work with these settings, and leaves nothing on the broker.
+    pub async fn probe(settings: RabbitSettings, clock: Clock) -> Result<Probe, BrokerError> {
+        Ok(probe::probe(&Self::new(settings, clock)?).await)
+    }
+
+    fn new(settings: RabbitSettings, clock: Clock) -> Result<Self, BrokerError> {
         // One provider in the process; whoever was first is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let address = Address::parse(&settings.amqp_url)?;
@@ -155,7 +166,7 @@ impl RabbitMq {
             settings.confirm_timeout,
             Arc::clone(&alarm),
         );
-        Ok(Arc::new(Self {
+        Ok(Self {
             admin: Admin::new(Arc::clone(&dialer), exchange.clone(), naming),
             publisher: Arc::new(publisher),
             pool: Arc::new(Pool::new(settings.queues_per_connection)),
@@ -171,7 +182,7 @@ impl RabbitMq {
             closing: CancellationToken::new(),
             listening: Mutex::default(),
             settings,
-        }))
+        })
     }
 
     fn management(&self) -> Result<&Management, BrokerError> {

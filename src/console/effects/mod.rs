@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 use self::arrange::Arranger;
 use super::effect::RevealJob;
 use super::runtime::Input;
+use super::settings::Reload;
 use super::{Effect, Event};
 use crate::ambient::{self, Clock};
 use crate::domain::time::Timestamp;
@@ -32,6 +33,8 @@ use crate::engine::{Access, Answer, Command, Done, Engine, Plan, Query};
 const PLANS_AT_ONCE: usize = 4;
 /// What is asked for while there is no engine is refused with this.
 const NOT_CONNECTED: &str = "not connected yet";
+/// Where there is no configuration to read again.
+const NO_CONFIGURATION: &str = "no configuration file is in use: there is nothing to read again";
 /// What read-only access is told.
 const READ_ONLY: &str = "read-only: nothing was changed";
 
@@ -83,6 +86,7 @@ pub struct Executor {
     arranger: Arranger,
     look: Option<JoinHandle<()>>,
     feed: Option<JoinHandle<()>>,
+    reload: Option<Reload>,
     executions: TaskTracker,
 }
 
@@ -98,8 +102,16 @@ impl Executor {
             clock,
             look: None,
             feed: None,
+            reload: None,
             executions: TaskTracker::new(),
         }
+    }
+
+    /// How the configuration is read again.
+    #[must_use]
+    pub fn reading(mut self, reload: Option<Reload>) -> Self {
+        self.reload = reload;
+        self
     }
 
     /// Begins it. What concerns the terminal is the loop's own.
@@ -140,6 +152,18 @@ impl Executor {
                 tokio::task::spawn_blocking(move || inputs.blocking_send(Event::Saved(save::write(&job)).into()));
             }
             Effect::Window(window) => self.actor.open(window),
+            Effect::Pace(refresh) => {
+                if let Some(link) = self.link.get() {
+                    link.observer.set_refresh(refresh);
+                }
+            }
+            Effect::Reload => {
+                let (reload, inputs) = (self.reload.clone(), self.inputs.clone());
+                tokio::task::spawn_blocking(move || {
+                    let read = reload.map_or_else(|| Err(NO_CONFIGURATION.to_owned()), |reload| reload.read());
+                    inputs.blocking_send(Event::Reloaded(read.map(Box::new)).into())
+                });
+            }
             Effect::Plan { request, commands } => self.plan(request, commands),
             Effect::Execute { request, plans } => self.execute(request, plans),
             Effect::Reveal(job) => self.reveal(job),
@@ -147,6 +171,8 @@ impl Executor {
             | Effect::Screen { .. }
             | Effect::Theme(_)
             | Effect::Profile(_)
+            | Effect::Again
+            | Effect::Mouse
             | Effect::Edit(_)
             | Effect::Suspend
             | Effect::Quit => {}

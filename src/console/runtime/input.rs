@@ -18,8 +18,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::stdio;
 use tokio::sync::mpsc;
 
+use super::answers::{Answers, Heard};
 use super::screen::Input;
 use crate::console::Event;
+use crate::console::event::Mouse;
 
 /// Events read in one go.
 const AT_ONCE: usize = 256;
@@ -27,6 +29,8 @@ const AT_ONCE: usize = 256;
 const PASTE_MAX: usize = 64 * 1024;
 /// How long the library is asked at once: so long an editor waits for the terminal at most.
 const TURN: Duration = Duration::from_millis(250);
+/// Between two characters of an answer of the terminal, at most.
+const GAP: Duration = Duration::from_millis(50);
 
 /// Starts both threads; they end with the channel, or wait until the process ends.
 pub(super) fn start(inputs: &mpsc::Sender<Input>) -> std::io::Result<()> {
@@ -43,6 +47,11 @@ pub(super) fn start(inputs: &mpsc::Sender<Input>) -> std::io::Result<()> {
 
 /// What standard input was before it was left to others.
 static LEFT: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Ends the reader whose channel is closed: somebody else reads from now on.
+pub(super) fn stop_reading() {
+    drop(hold());
+}
 
 /// Leaves standard input to others.
 pub(super) fn let_go() {
@@ -68,8 +77,9 @@ fn read(inputs: &mpsc::Sender<Input>) {
     if crossterm::terminal::supports_keyboard_enhancement().unwrap_or(false) {
         let _ = inputs.blocking_send(Input::KeyCodes);
     }
+    let mut answers = Answers::default();
     loop {
-        for input in GATE.take() {
+        for input in GATE.take(inputs, &mut answers) {
             let gone = matches!(input, Input::Gone);
             if inputs.blocking_send(input).is_err() || gone {
                 return;
@@ -115,29 +125,35 @@ impl Drop for Held {
 
 impl Gate {
     /// What there is to read, once standard input is ours; waits for it a while.
-    fn take(&self) -> Vec<Input> {
+    fn take(&self, inputs: &mpsc::Sender<Input>, answers: &mut Answers) -> Vec<Input> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while *held {
             held = self.let_on.wait(held).unwrap_or_else(PoisonError::into_inner);
         }
+        if inputs.is_closed() {
+            return Vec::new();
+        }
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         drop(held);
         let mut inputs = Vec::new();
-        let mut patience = TURN;
+        let mut patience = if answers.is_waiting() { GAP } else { TURN };
         while inputs.len() < AT_ONCE {
             match crossterm::event::poll(patience) {
                 Ok(true) => {}
-                Ok(false) => break,
+                Ok(false) => {
+                    inputs.extend(answers.pause().into_iter().filter_map(heard));
+                    break;
+                }
                 Err(_) => {
                     inputs.push(Input::Gone);
                     break;
                 }
             }
-            patience = Duration::ZERO;
             match crossterm::event::read() {
-                Ok(event) => inputs.extend(translate(event).map(Input::Event)),
+                Ok(event) => inputs.extend(answers.take(event).into_iter().filter_map(heard)),
                 Err(_) => inputs.push(Input::Gone),
             }
+            patience = if answers.is_waiting() { GAP } else { Duration::ZERO };
         }
         inputs
     }
@@ -157,6 +173,13 @@ fn watch_hang_up(inputs: &mpsc::Sender<Input>) {
     let _ = inputs.blocking_send(Input::Gone);
 }
 
+fn heard(heard: Heard) -> Option<Input> {
+    match heard {
+        Heard::Event(event) => translate(event).map(Input::Event),
+        Heard::Ground(ground) => Some(Input::Ground(ground)),
+    }
+}
+
 /// Releases are dropped; sizes come from the signal itself.
 fn translate(event: TerminalEvent) -> Option<Event> {
     match event {
@@ -168,7 +191,8 @@ fn translate(event: TerminalEvent) -> Option<Event> {
         }
         TerminalEvent::FocusGained => Some(Event::Focus(true)),
         TerminalEvent::FocusLost => Some(Event::Focus(false)),
-        TerminalEvent::Resize(_, _) | TerminalEvent::Mouse(_) => None,
+        TerminalEvent::Mouse(mouse) => Mouse::read(mouse).map(Event::Mouse),
+        TerminalEvent::Resize(_, _) => None,
     }
 }
 

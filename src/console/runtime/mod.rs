@@ -13,8 +13,11 @@
 //! At the end the terminal is given back first; what is in flight is finished after, under its own
 //! bounds, and a further signal cuts it short. Signals are heard here: whoever calls need not.
 
+mod answers;
+mod first_run;
 mod input;
 mod link;
+mod look;
 mod screen;
 mod shown;
 mod signals;
@@ -30,15 +33,17 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
+pub use self::first_run::run as ask_first;
 pub use self::input::standard_input;
-pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Pause, Screen, ViewFunction};
+pub use self::look::Look;
+pub use self::screen::{BACKGROUND_FRAME, FRAME, INPUTS_MAX, Input, Next, Pause, Screen, ViewFunction};
 
 use self::link::Linker;
 use self::shown::Shown;
 use super::effects::{Actor, Executions, Executor, Link};
 use super::keymap::{Keymap, KeymapError};
 use super::terminal::{self, Terminal};
-use super::theme::{self, Choice, Depth, Sources, ThemeError};
+use super::theme::{AUTO, Sources, ThemeError};
 use super::update::say;
 use super::{Connect, ConnectProblem, ConsoleSettings, Deliver, Event, State, update, view};
 use crate::ambient::{self, Clock};
@@ -83,19 +88,19 @@ pub enum ConsoleError {
 /// Whether a console could be shown with these settings: its theme and its keys.
 pub fn check(theme: Option<&str>, keys: &BTreeMap<String, String>) -> Result<(), ConsoleError> {
     Keymap::from_config(keys)?;
-    if let Some(name) = theme {
+    if let Some(name) = theme.filter(|name| *name != AUTO) {
         Sources::of_user().find(name)?;
     }
     Ok(())
 }
 
-/// Shows the console until the operator leaves, a signal ends it, or `stop`. Answers the profile to go on with,
-/// where another one was asked for.
+/// Shows the console until the operator leaves, a signal ends it, or `stop`. Answers how to go on, where that was
+/// asked for.
 pub async fn run(
     connect: Connect,
     settings: ConsoleSettings,
     stop: CancellationToken,
-) -> Result<Option<String>, ConsoleError> {
+) -> Result<Option<Next>, ConsoleError> {
     Box::pin(run_with_view(view, connect, settings, stop)).await
 }
 
@@ -105,19 +110,21 @@ pub async fn run_with_view(
     connect: Connect,
     settings: ConsoleSettings,
     stop: CancellationToken,
-) -> Result<Option<String>, ConsoleError> {
+) -> Result<Option<Next>, ConsoleError> {
     let clock = Clock::system();
-    let choice = theme(&settings)?;
+    let look = Look::of_terminal(settings.theme.clone());
+    let choice = look.choose()?;
     let mut state = first_state(&settings, terminal::size(), &clock)?;
     state.themes = Sources::of_user().names();
     if let Some(notice) = choice.notice {
         say::notice(&mut state, &notice);
     }
-    let terminal = Terminal::take(&title(&settings)).map_err(ConsoleError::Terminal)?;
+    let mut terminal = Terminal::take(&title(&settings)).map_err(ConsoleError::Terminal)?;
+    terminal.use_mouse(settings.mouse).map_err(ConsoleError::Terminal)?;
     let (sender, inputs) = mpsc::channel(INPUTS_MAX);
     let session = Session::start(connect, &settings, sender, clock.clone())?;
     let out = terminal::stdout().map_err(ConsoleError::Terminal)?;
-    let screen = Screen::new(state, choice.theme, view, out, inputs, clock);
+    let screen = Screen::new(state, choice.theme, view, out, inputs, clock).following(look);
     session.show(screen, terminal, stop).await
 }
 
@@ -164,7 +171,7 @@ impl Session {
             reason: settings.reason.clone(),
             window: settings.profiles.window,
         };
-        let executor = Executor::new(Arc::clone(&link), actor, inputs, clock);
+        let executor = Executor::new(Arc::clone(&link), actor, inputs, clock).reading(settings.reload.clone());
         Ok(Self {
             executions: executor.executions(),
             executor,
@@ -184,7 +191,7 @@ impl Session {
         screen: Screen<std::fs::File>,
         terminal: Terminal,
         stop: CancellationToken,
-    ) -> Result<Option<String>, ConsoleError> {
+    ) -> Result<Option<Next>, ConsoleError> {
         let mut shown = Shown::on_thread(screen, terminal, self.executor, self.end.clone())?;
         let (mut screen_ended, mut link_ended) = (None, None);
         tokio::select! {
@@ -294,13 +301,4 @@ fn first_state(settings: &ConsoleSettings, (columns, rows): (u16, u16), clock: &
     let mut state = State::new(settings, Arc::new(keymap), now);
     let _ = update(&mut state, now, Event::Resize { columns, rows });
     Ok(state)
-}
-
-/// The theme that was asked for, as far as the terminal can show it.
-fn theme(settings: &ConsoleSettings) -> Result<Choice, ConsoleError> {
-    let depth = Depth::detect(&io::stdout());
-    let ground = std::env::var("COLORFGBG").ok();
-    let is_light = depth > Depth::Ansi16 && theme::has_light_ground(ground.as_deref());
-    let name = settings.theme.as_deref().or(is_light.then_some("light"));
-    Ok(theme::choose(&Sources::of_user(), name, depth)?)
 }

@@ -14,11 +14,12 @@ use ratatui::layout::{Position, Rect};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::look::Look;
 use crate::ambient::Clock;
 use crate::console::effect::{Content, EditJob, Picture, SaveJob};
 use crate::console::painter::Painter;
 use crate::console::picture;
-use crate::console::theme::{Depth, Sources, choose};
+use crate::console::theme::Ground;
 use crate::console::{Effect, Event, State, Theme, clipboard, update};
 
 /// The least time between two frames.
@@ -46,6 +47,17 @@ pub enum Input {
     Gone,
     /// The terminal knows unambiguous key codes.
     KeyCodes,
+    /// The terminal said what its ground is.
+    Ground(Ground),
+}
+
+/// How to go on when the screen has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// With another profile.
+    Profile(String),
+    /// With the same words, so that the configuration holds as it is now.
+    Again,
 }
 
 impl From<Event> for Input {
@@ -69,6 +81,8 @@ pub enum Pause {
     Edit,
     /// The terminal can be told to send unambiguous key codes.
     KeyCodes,
+    /// The terminal has to be told whether the mouse is wanted.
+    Mouse,
 }
 
 /// The screen with everything that the loop needs.
@@ -78,8 +92,9 @@ pub struct Screen<W> {
     pub state: State,
     /// What an editor is wanted for.
     pub editing: Option<EditJob>,
-    /// The profile to go on with when the screen has ended.
-    pub next_profile: Option<String>,
+    /// How to go on when the screen has ended.
+    pub next: Option<Next>,
+    look: Look,
     theme: Theme,
     view: ViewFunction,
     painter: Painter<W>,
@@ -110,7 +125,8 @@ impl<W: Write> Screen<W> {
         Self {
             state,
             editing: None,
-            next_profile: None,
+            next: None,
+            look: Look::fixed(&theme),
             theme,
             view,
             painter: Painter::new(out),
@@ -119,6 +135,13 @@ impl<W: Write> Screen<W> {
             dirty: Dirty::Yes,
             painted: Duration::ZERO,
         }
+    }
+
+    /// The theme follows from this: the terminal may be asked for its ground.
+    #[must_use]
+    pub fn following(mut self, look: Look) -> Self {
+        self.look = look;
+        self
     }
 
     /// Everything has to be painted again, at this size.
@@ -143,7 +166,12 @@ impl<W: Write> Screen<W> {
             };
             match input {
                 None | Some(Input::Continued | Input::Gone) => return Ok(()),
-                Some(Input::Suspend | Input::KeyCodes | Input::Event(Event::Key(_) | Event::Paste(_))) => {}
+                Some(
+                    Input::Suspend
+                    | Input::KeyCodes
+                    | Input::Ground(_)
+                    | Input::Event(Event::Key(_) | Event::Paste(_) | Event::Mouse(_)),
+                ) => {}
                 Some(Input::Event(event)) => {
                     self.happen(event, carry_out)?;
                 }
@@ -172,7 +200,12 @@ impl<W: Write> Screen<W> {
             };
             match input {
                 Some(Input::Suspend) => stopped()?,
-                Some(Input::Event(Event::Key(_) | Event::Paste(_)) | Input::Continued | Input::KeyCodes) => {}
+                Some(
+                    Input::Event(Event::Key(_) | Event::Paste(_) | Event::Mouse(_))
+                    | Input::Continued
+                    | Input::KeyCodes
+                    | Input::Ground(_),
+                ) => {}
                 Some(Input::Event(event)) => {
                     self.happen(event, carry_out)?;
                 }
@@ -219,6 +252,10 @@ impl<W: Write> Screen<W> {
         self.painted = self.clock.uptime();
         let (state, theme, view) = (&self.state, &self.theme, self.view);
         self.painter.paint(state.size, |buffer| view(state, theme, buffer))?;
+        // Behind the first frame, which waits for nobody's answer.
+        if let Some(question) = self.look.question(self.clock.uptime()) {
+            self.painter.send(question)?;
+        }
         Ok(None)
     }
 
@@ -247,6 +284,10 @@ impl<W: Write> Screen<W> {
                 Input::Continued => Some(Pause::Continued),
                 Input::Gone => Some(Pause::Quit),
                 Input::KeyCodes => Some(Pause::KeyCodes),
+                Input::Ground(ground) => {
+                    self.ground(ground);
+                    None
+                }
             };
             if pause.is_some() {
                 self.resize(resized, carry_out)?;
@@ -280,7 +321,7 @@ impl<W: Write> Screen<W> {
 
     /// Uses another theme, as far as the terminal can show it.
     fn retheme(&mut self, name: &str) {
-        let result = match choose(&Sources::of_user(), Some(name), Depth::detect(&io::stdout())) {
+        let result = match self.look.rename(name) {
             Ok(choice) => {
                 let said = choice
                     .notice
@@ -292,6 +333,14 @@ impl<W: Write> Screen<W> {
         };
         let _ = update(&mut self.state, self.clock.now(), Event::Themed(result));
         self.dirty = Dirty::Yes;
+    }
+
+    /// The terminal's ground is known now.
+    fn ground(&mut self, ground: Ground) {
+        if let Some(theme) = self.look.answer(ground, self.clock.uptime()) {
+            self.theme = theme;
+            self.dirty = Dirty::Yes;
+        }
     }
 
     fn happen(&mut self, event: Event, carry_out: &mut (dyn FnMut(Effect) + Send)) -> io::Result<Option<Pause>> {
@@ -312,9 +361,14 @@ impl<W: Write> Screen<W> {
                 }
                 Effect::Quit => return Ok(Some(Pause::Quit)),
                 Effect::Profile(name) => {
-                    self.next_profile = Some(name);
+                    self.next = Some(Next::Profile(name));
                     return Ok(Some(Pause::Quit));
                 }
+                Effect::Again => {
+                    self.next = Some(Next::Again);
+                    return Ok(Some(Pause::Quit));
+                }
+                Effect::Mouse => pause = Some(Pause::Mouse),
                 Effect::Theme(name) => self.retheme(&name),
                 Effect::Screen { picture, path } => {
                     let content = Content::Text(self.picture(picture));
@@ -327,6 +381,8 @@ impl<W: Write> Screen<W> {
                 | Effect::Find(_)
                 | Effect::Save(_)
                 | Effect::Window(_)
+                | Effect::Reload
+                | Effect::Pace(_)
                 | Effect::Plan { .. }
                 | Effect::Reveal(_)
                 | Effect::Execute { .. } => carry_out(effect),

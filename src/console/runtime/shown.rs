@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::screen::{Pause, Screen};
+use super::screen::{Next, Pause, Screen};
 use super::{ConsoleError, input, say, signals};
 use crate::console::effects::Executor;
 use crate::console::terminal::{self, Terminal};
@@ -20,12 +20,9 @@ const FOREGROUND_LOOK: Duration = Duration::from_millis(500);
 /// Told where a suspended console would stay suspended.
 const NO_SHELL: &str = "not suspended: no shell with job control started this, so nobody would continue it";
 
-/// The profile to go on with.
-type Next = Option<String>;
-
 /// The loop on its thread.
 pub(super) struct Shown {
-    result: oneshot::Receiver<Result<Next, ConsoleError>>,
+    result: oneshot::Receiver<Result<Option<Next>, ConsoleError>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -52,7 +49,7 @@ impl Shown {
     }
 
     /// How it ended; `Err`: with this panic.
-    pub(super) async fn ended(&mut self) -> thread::Result<Result<Next, ConsoleError>> {
+    pub(super) async fn ended(&mut self) -> thread::Result<Result<Option<Next>, ConsoleError>> {
         if let Ok(result) = (&mut self.result).await {
             return Ok(result);
         }
@@ -69,13 +66,14 @@ async fn drive(
     mut terminal: Terminal,
     mut executor: Executor,
     end: CancellationToken,
-) -> Result<Next, ConsoleError> {
+) -> Result<Option<Next>, ConsoleError> {
     let mut carry_out = |effect| executor.carry_out(effect);
     loop {
         let paused = screen.run(&end, &mut carry_out).await;
         let done = match paused {
-            Ok(Pause::Quit | Pause::Stopped) => return Ok(screen.next_profile.take()),
+            Ok(Pause::Quit | Pause::Stopped) => return Ok(screen.next.take()),
             Ok(Pause::KeyCodes) => terminal.use_key_codes(),
+            Ok(Pause::Mouse) => terminal.use_mouse(screen.state.mouse),
             Ok(Pause::Suspend) if terminal::can_suspend() => {
                 terminal::give_back();
                 match terminal::suspend() {

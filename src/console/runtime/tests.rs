@@ -58,6 +58,8 @@ impl Rig {
             reason: None,
             deliver: Deliver::Never,
             profiles: crate::console::settings::Profiles::default(),
+            mouse: false,
+            reload: None,
         };
         let clock = Clock::system();
         let state = first_state(&settings, (80, 24), &clock).unwrap();

@@ -55,6 +55,8 @@ pub trait List {
     fn step(&mut self, by: isize);
     /// Moves the selection to an end.
     fn jump(&mut self, to: End);
+    /// Selects the row at a position.
+    fn point(&mut self, position: usize);
     /// Moves the columns.
     fn shift(&mut self, by: isize);
     /// Sorts by the next column, in that column's own direction.
@@ -275,6 +277,10 @@ impl<R: Row> List for Table<R> {
             End::First => 0,
             End::Last => usize::MAX,
         });
+    }
+
+    fn point(&mut self, position: usize) {
+        self.select(position);
     }
 
     fn shift(&mut self, by: isize) {

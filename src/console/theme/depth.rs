@@ -42,11 +42,52 @@ impl Depth {
     }
 }
 
-/// Whether the terminal says by `COLORFGBG` (foreground;background) that its ground is light.
+/// The name of a theme that follows the terminal's ground: the same as none.
+pub const AUTO: &str = "auto";
+
+/// What a terminal's own ground is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ground {
+    /// Light text stands out on it.
+    Dark,
+    /// Dark text stands out on it.
+    Light,
+}
+
+impl Ground {
+    /// What `COLORFGBG` (foreground;background) says; `None`: nothing that can be understood.
+    #[must_use]
+    pub fn of_variable(variable: Option<&str>) -> Option<Self> {
+        match variable?.rsplit(';').next()?.parse::<u8>().ok()? {
+            7 | 9..=15 => Some(Self::Light),
+            0..=6 | 8 => Some(Self::Dark),
+            16.. => None,
+        }
+    }
+
+    const fn theme(self) -> &'static str {
+        match self {
+            Self::Dark => "dark",
+            Self::Light => "light",
+        }
+    }
+}
+
+/// The theme by name where one is asked for, and else the one for this ground; `None`: the one for the terminal.
 #[must_use]
-pub fn has_light_ground(variable: Option<&str>) -> bool {
-    let ground = variable.and_then(|text| text.rsplit(';').next()?.parse::<u8>().ok());
-    matches!(ground, Some(7 | 9..=15))
+pub fn for_ground(name: Option<&str>, ground: Option<Ground>, depth: Depth) -> Option<&str> {
+    match name.filter(|name| *name != AUTO) {
+        Some(name) => Some(name),
+        None => ground.filter(|_| depth > Depth::Ansi16).map(Ground::theme),
+    }
+}
+
+/// Whether the theme depends on an answer of the terminal: nobody asked for one, more than the terminal's own
+/// colours are used, and it is not known to stay silent or to print the question.
+#[must_use]
+pub fn asks_ground(name: Option<&str>, depth: Depth, term: Option<&str>) -> bool {
+    let is_mute = term.is_none_or(|term| matches!(term, "" | "dumb" | "linux" | "cons25" | "emacs"));
+    name.is_none_or(|name| name == AUTO) && depth > Depth::Ansi16 && !is_mute
 }
 
 /// A theme that the terminal can show.

@@ -14,7 +14,7 @@ mod sources;
 mod tests;
 mod written;
 
-pub use depth::{Choice, Depth, choose, has_light_ground};
+pub use depth::{AUTO, Choice, Depth, Ground, asks_ground, choose, for_ground};
 pub use error::ThemeError;
 pub use role::Role;
 pub use sources::{FILE_BYTES_MAX, Sources};

@@ -249,14 +249,34 @@ fn files_are_read_bounded_and_only_files() {
 }
 
 #[test]
-fn a_light_ground_is_believed_where_the_terminal_names_it() {
-    use super::has_light_ground;
+fn the_ground_is_believed_where_the_terminal_names_it() {
+    use super::{Ground, for_ground};
+    let named = |variable| {
+        let ground = Ground::of_variable(variable);
+        for_ground(None, ground, Depth::TrueColour)
+    };
     for light in ["0;15", "0;default;15", "0;7"] {
-        assert!(has_light_ground(Some(light)), "{light}");
+        assert_eq!(named(Some(light)), Some("light"), "{light}");
     }
-    for dark in [Some("15;0"), Some("7;8"), Some("15;default"), Some(""), None] {
-        assert!(!has_light_ground(dark), "{dark:?}");
+    for dark in [Some("15;0"), Some("7;8")] {
+        assert_eq!(named(dark), Some("dark"), "{dark:?}");
     }
+    for unknown in [Some("15;default"), Some("0;200"), Some(""), None] {
+        assert_eq!(named(unknown), None, "{unknown:?}");
+    }
+    assert_eq!(
+        for_ground(Some("auto"), Some(Ground::Light), Depth::Ansi256),
+        Some("light")
+    );
+    assert_eq!(
+        for_ground(Some("nord"), Some(Ground::Light), Depth::TrueColour),
+        Some("nord")
+    );
+    assert_eq!(
+        for_ground(None, Some(Ground::Light), Depth::Ansi16),
+        None,
+        "its own sixteen fit any ground"
+    );
 }
 
 #[test]

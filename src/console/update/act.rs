@@ -250,7 +250,8 @@ fn back(state: &mut State) -> Vec<Effect> {
     snapshots::arrange_front(state)
 }
 
-fn copy(state: &mut State) -> Vec<Effect> {
+/// The name or URL of what is in front: of the detail, or of the selected row.
+pub(super) fn name_in_front(state: &State) -> Option<String> {
     let retry = |retry: &Retry| {
         let queue = retry.queue.as_ref().map(|queue| queue.as_str().to_owned());
         queue.or_else(|| retry.url.as_ref().map(|url| url.as_str().to_owned()))
@@ -259,7 +260,7 @@ fn copy(state: &mut State) -> Vec<Effect> {
         let url = scope.url.as_ref().map(|url| url.as_str().to_owned());
         url.or_else(|| scope.event_type.clone())
     };
-    let text = match (state.details.last().map(|detail| &detail.subject), state.view) {
+    match (state.details.last().map(|detail| &detail.subject), state.view) {
         (Some(Subject::Queue(name)), _) => Some(name.as_str().to_owned()),
         (Some(Subject::Endpoint(url)), _) => Some(url.as_str().to_owned()),
         (Some(Subject::Policy(scope)), _) => named(scope),
@@ -294,8 +295,11 @@ fn copy(state: &mut State) -> Vec<Effect> {
         (None, View::Policies) => state.policies.table.selected_row().and_then(|row| named(&row.scope)),
         (None, View::Audit) => state.audit.table.selected_row().map(|row| row.entry.target.clone()),
         (None, View::Overview | View::Log) => None,
-    };
-    let Some(text) = text else {
+    }
+}
+
+fn copy(state: &mut State) -> Vec<Effect> {
+    let Some(text) = name_in_front(state) else {
         return Vec::new();
     };
     say::toast(state, Tone::Note, &format!("copied {}", say::name(&text)));

@@ -6,6 +6,7 @@ use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::dialog::{Report, Task};
 use crate::console::journal::Tone;
+use crate::domain::endpoint::EndpointState;
 use crate::domain::outcome::OutcomeClass;
 use crate::engine::events::EventsDone;
 use crate::engine::expiring::{ExpiringOutcome, ExpiringResult};
@@ -53,9 +54,34 @@ fn finish(state: &mut State, place: usize) -> Vec<Effect> {
     feeds::hurry(state);
     undo::note(state, &task);
     let (tone, text) = sentence(&task);
+    let text = match suggestion(state, &task) {
+        Some(next) => format!("{text}; {next}"),
+        None => text,
+    };
     say::toast(state, tone, &text);
     say::did(state, tone, &text);
     vec![Effect::Refresh]
+}
+
+/// What is probably wanted next: an endpoint that answers again and is not available, while messages wait for it.
+fn suggestion(state: &State, task: &Task) -> Option<String> {
+    let [Command::TestEndpoint { url, .. }] = task.commands.as_slice() else {
+        return None;
+    };
+    let answered = task.ended == Some((1, 0)) && task.report.tests_failed == 0;
+    let row = state.snapshot.as_ref().filter(|_| answered)?;
+    let row = row.endpoints.iter().find(|row| row.endpoint.url == *url)?;
+    let key = state.keymap.label(ActionId::Redeliver)?;
+    let waiting = row.waiting.filter(|waiting| *waiting > 0);
+    let down = row.endpoint.state != EndpointState::Available;
+    down.then(|| match waiting {
+        Some(waiting) => format!(
+            "it is {} still: {key} redelivers its {}",
+            row.endpoint.state.as_str(),
+            counted(waiting, "message")
+        ),
+        None => format!("it is {} still: {key} redelivers", row.endpoint.state.as_str()),
+    })
 }
 
 fn note(report: &mut Report, done: Done) {

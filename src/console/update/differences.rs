@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::State;
 use super::say::{self, counted};
+use crate::console::action::ActionId;
 use crate::console::journal::Tone;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
@@ -66,7 +67,22 @@ fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
         several(state, tone, sentences, |many| {
             format!("{} are {what}", counted(many, "endpoint"))
         });
+        if tone == Tone::Good && !rows.is_empty() {
+            suggest_redrive(state, now);
+        }
     }
+}
+
+/// What died while they were down does not come back by itself.
+fn suggest_redrive(state: &mut State, now: &Snapshot) {
+    let Some(dead) = now.totals.dead.filter(|dead| *dead > 0) else {
+        return;
+    };
+    let Some(key) = state.keymap.label(ActionId::DeadLetters) else {
+        return;
+    };
+    let text = format!("{} may be redriven now: {key} shows them", counted(dead, "dead letter"));
+    say::toast(state, Tone::Note, &text);
 }
 
 fn queues(state: &mut State, before: &Snapshot, now: &Snapshot) {

@@ -108,7 +108,7 @@ fn restore(state: &mut State) -> Vec<Effect> {
 }
 
 /// The keys of a line editor.
-pub(super) fn request(code: KeyCode, modifiers: KeyModifiers) -> Option<InputRequest> {
+pub(in crate::console) fn request(code: KeyCode, modifiers: KeyModifiers) -> Option<InputRequest> {
     let control = modifiers.contains(KeyModifiers::CONTROL);
     let alt = modifiers.contains(KeyModifiers::ALT);
     Some(match (code, control) {

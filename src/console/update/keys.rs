@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossterm::event::{KeyEvent, KeyEventKind};
 use keybinds::{Key, KeyInput};
 
-use super::{State, act, columns, confirm, events, filter, find, forms, palette, policy, say};
+use super::{State, act, columns, confirm, events, filter, find, forms, palette, policy, reload, say};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
 use crate::console::journal::Tone;
@@ -52,6 +52,7 @@ pub(super) fn key(state: &mut State, key: KeyEvent) -> Vec<Effect> {
         Mode::Palette(_) => palette::key(state, press),
         Mode::Columns(_) => columns::key(state, press),
         Mode::Help { .. } => help(state, press),
+        Mode::Question(_) => reload::answer(state, press),
     }
 }
 
@@ -86,7 +87,7 @@ pub(super) fn paste(state: &mut State, text: &str) -> Vec<Effect> {
             events::when_paste(state, text);
             Vec::new()
         }
-        Mode::Dialog(_) => {
+        Mode::Dialog(_) | Mode::Question(_) => {
             say::toast(state, Tone::Warning, "pasted text is not taken here: type it");
             Vec::new()
         }

@@ -16,6 +16,9 @@
 //! | `palette.rs`, `verbs.rs` | the line behind `:`, and the commands in it |
 //! | `trail.rs`, `relatives.rs` | back and forward, and from anything to what belongs to it |
 //! | `window.rs`, `undo.rs` | the time for changes of a protected profile, what takes the last action back |
+//! | `mouse.rs` | the wheel and clicks |
+//! | `open_runs.rs` | open runs by name, from anywhere |
+//! | `reload.rs` | the configuration, read again |
 //! | `say.rs` | toasts and the action log |
 //! | `wake.rs` | when something changes by time alone |
 
@@ -30,15 +33,18 @@ mod edit;
 pub(in crate::console) mod events;
 pub(in crate::console) mod expiring;
 mod feeds;
-mod filter;
+pub(in crate::console) mod filter;
 mod find;
 mod forms;
 mod keys;
 mod line;
+mod mouse;
+mod open_runs;
 mod pace;
 mod palette;
 mod policy;
 pub(in crate::console) mod relatives;
+mod reload;
 mod reveal;
 pub(in crate::console) mod say;
 pub(in crate::console) mod scope;
@@ -80,15 +86,8 @@ pub fn update(state: &mut State, now: Timestamp, event: Event) -> Vec<Effect> {
 
 fn happen(state: &mut State, event: Event) -> Vec<Effect> {
     match event {
-        Event::Key(key) => {
-            let before = Spot::of(state);
-            let effects = keys::key(state, key);
-            if !state.trail_moved {
-                trail::note(state, before);
-            }
-            state.trail_moved = false;
-            return effects;
-        }
+        Event::Key(key) => return along_the_trail(state, |state| keys::key(state, key)),
+        Event::Mouse(mouse) => return along_the_trail(state, |state| mouse::mouse(state, mouse)),
         Event::Paste(text) => return keys::paste(state, &text),
         Event::Snapshot(snapshot) => return snapshots::receive(state, snapshot),
         Event::Planned { request, result } => confirm::planned(state, request, result),
@@ -111,9 +110,21 @@ fn happen(state: &mut State, event: Event) -> Vec<Effect> {
         Event::Saved(result) => verbs::saved(state, result),
         Event::Themed(result) => verbs::themed(state, result),
         Event::Revealed { key, result } => reveal::answered(state, &key, result),
+        Event::Reloaded(result) => return reload::reloaded(state, result),
         Event::Tick => {}
     }
     Vec::new()
+}
+
+/// What an operator does; where he was is noted when he is elsewhere after it.
+fn along_the_trail(state: &mut State, act: impl FnOnce(&mut State) -> Vec<Effect>) -> Vec<Effect> {
+    let before = Spot::of(state);
+    let effects = act(state);
+    if !state.trail_moved {
+        trail::note(state, before);
+    }
+    state.trail_moved = false;
+    effects
 }
 
 fn focus(state: &mut State, focused: bool) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::say::counted;
-use super::{State, say, snapshots, window};
+use super::{State, open_runs, say, snapshots, window};
 use crate::console::Effect;
 use crate::console::effect::{Content, Picture, SaveJob};
 use crate::console::export::{Form, One, Records};
@@ -51,10 +51,15 @@ pub(super) fn candidates(state: &State, spec: &'static VerbSpec, rest: &str, lin
 fn is_complete(state: &State, verb: Verb, rest: &str) -> bool {
     let first = rest.split_whitespace().next().unwrap_or_default();
     match verb {
-        Verb::Filter | Verb::Write | Verb::ReadOnly => true,
-        Verb::Sort | Verb::Theme | Verb::Profile | Verb::Export | Verb::Screen => {
-            taken(state, verb).iter().any(|(name, _)| name == first)
-        }
+        Verb::Filter | Verb::Write | Verb::ReadOnly | Verb::Reload => true,
+        Verb::Sort
+        | Verb::Theme
+        | Verb::Profile
+        | Verb::Export
+        | Verb::Screen
+        | Verb::PauseRun
+        | Verb::ResumeRun
+        | Verb::CancelRun => taken(state, verb).iter().any(|(name, _)| name == first),
     }
 }
 
@@ -62,7 +67,7 @@ fn is_complete(state: &State, verb: Verb, rest: &str) -> bool {
 fn taken(state: &State, verb: Verb) -> Vec<(String, String)> {
     let plain = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), String::new())).collect();
     match verb {
-        Verb::Filter | Verb::ReadOnly => Vec::new(),
+        Verb::Filter | Verb::ReadOnly | Verb::Reload => Vec::new(),
         Verb::Sort => {
             let columns = state.list().map(List::columns).unwrap_or_default();
             let both = |column: crate::console::table::ColumnInfo| {
@@ -76,6 +81,7 @@ fn taken(state: &State, verb: Verb) -> Vec<(String, String)> {
             let others = state.profiles.others.iter();
             others.map(|one| (one.name.clone(), one.says.clone())).collect()
         }
+        Verb::PauseRun | Verb::ResumeRun | Verb::CancelRun => open_runs::offered(state, verb),
         Verb::Export => plain(&["json", "csv"]),
         Verb::Screen => plain(&["text", "svg"]),
     }
@@ -112,12 +118,14 @@ fn perform(state: &mut State, verb: Verb, rest: &str) -> Result<Vec<Effect>, Str
         Verb::ReadOnly => window::close(state),
         Verb::Theme => Ok(vec![Effect::Theme(one_word(rest, "which theme?")?)]),
         Verb::Profile => profile(state, rest),
+        Verb::Reload => Ok(vec![Effect::Reload]),
+        Verb::PauseRun | Verb::ResumeRun | Verb::CancelRun => open_runs::change(state, verb, rest),
         Verb::Export => export(state, rest),
         Verb::Screen => screen(state, rest),
     }
 }
 
-fn one_word(rest: &str, asks: &str) -> Result<String, String> {
+pub(super) fn one_word(rest: &str, asks: &str) -> Result<String, String> {
     match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
         [word] => Ok((*word).to_owned()),
         [] => Err(asks.to_owned()),
@@ -166,12 +174,19 @@ fn profile(state: &State, rest: &str) -> Result<Vec<Effect>, String> {
     if state.profiles.others.iter().all(|one| one.name != name) {
         return Err(format!("the configuration has no profile {name:?}"));
     }
-    let running = state.tasks.iter().filter(|task| task.is_running()).count();
-    if running > 0 {
-        let running = counted(u64::try_from(running).unwrap_or(u64::MAX), "action");
-        return Err(format!("{running} not ended yet: wait for the end"));
-    }
+    nothing_runs(state)?;
     Ok(vec![Effect::Profile(name)])
+}
+
+/// What was confirmed is not broken off by leaving.
+pub(super) fn nothing_runs(state: &State) -> Result<(), String> {
+    match state.tasks.iter().filter(|task| task.is_running()).count() {
+        0 => Ok(()),
+        running => {
+            let running = counted(u64::try_from(running).unwrap_or(u64::MAX), "action");
+            Err(format!("{running} not ended yet: wait for the end"))
+        }
+    }
 }
 
 /// The first word says the form, what is behind it the file.

@@ -52,6 +52,7 @@ impl State {
             | Mode::Document(_)
             | Mode::When(_)
             | Mode::Help { .. } => None,
+            Mode::Question(question) => Some(question.ready_at),
         };
         let stale = self
             .snapshot

@@ -8,6 +8,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::super::state::View;
 use super::super::theme::{Role, Theme};
 use crate::domain::text::{show, width};
 use crate::domain::time::Timestamp;
@@ -15,16 +16,46 @@ use crate::domain::time::Timestamp;
 /// A piece of a line in one style.
 pub(super) type Piece<'a> = (&'a str, Role);
 
+/// What a click on a cell is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::console) enum Target {
+    /// A view.
+    Tab(View),
+    /// The row at a position of the list in front, or of the worst.
+    Row(usize),
+}
+
 /// The buffer with what is needed to paint on it.
 pub(super) struct Canvas<'a> {
     buffer: &'a mut Buffer,
+    targets: Vec<(Rect, Target)>,
     pub(super) theme: &'a Theme,
     pub(super) now: Timestamp,
 }
 
 impl<'a> Canvas<'a> {
     pub(super) const fn new(buffer: &'a mut Buffer, theme: &'a Theme, now: Timestamp) -> Self {
-        Self { buffer, theme, now }
+        Self {
+            buffer,
+            targets: Vec::new(),
+            theme,
+            now,
+        }
+    }
+
+    /// Everything there is.
+    pub(super) const fn area(&self) -> Rect {
+        self.buffer.area
+    }
+
+    /// A click on these cells is about that, unless something is painted over them.
+    pub(super) fn target(&mut self, area: Rect, target: Target) {
+        self.targets.push((area, target));
+    }
+
+    /// What can be clicked.
+    pub(super) fn into_targets(self) -> Vec<(Rect, Target)> {
+        self.targets
     }
 
     /// Empties an area and gives it a ground. A wide character that reaches into it goes as a whole.

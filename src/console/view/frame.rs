@@ -14,7 +14,7 @@ use super::super::action::ActionId;
 use super::super::state::{Link, State, View, Work};
 use super::super::theme::Role;
 use super::super::update::expiring::lost_soon;
-use super::canvas::{Canvas, behind, cells, row};
+use super::canvas::{Canvas, Target, behind, cells, row};
 use super::list::OUTSIDE_MAX;
 use super::words::{ago, clock, count, plural_of, span};
 use crate::domain::event::EventState;
@@ -28,6 +28,8 @@ const TALL: u16 = 24;
 const WIDE: u16 = 150;
 /// From this height on runs have a line.
 const LOW: u16 = 14;
+/// From this width on a run has a bar.
+const BAR_FROM: u16 = 100;
 /// Cells of a command's and a person's name.
 const NAME_MAX: usize = 24;
 
@@ -219,7 +221,7 @@ fn task_bar(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     };
     canvas.text(behind(area, rest.width), &key, Role::Toast);
     for run in runs {
-        let text = format!(" {} ", one_run(run));
+        let text = format!(" {} ", one_run(run, area.width));
         if cells(width(&text)) > rest.width {
             canvas.text(rest, "…", Role::Toast);
             return;
@@ -233,7 +235,10 @@ fn task_bar(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
     }
 }
 
-fn one_run(run: &RunView) -> String {
+/// Cells of a run's bar, where there is room for it.
+const BAR: u16 = 8;
+
+fn one_run(run: &RunView, columns: u16) -> String {
     let record = &run.record;
     let sign = match record.state {
         RunState::Running | RunState::Planned => '▶',
@@ -253,8 +258,13 @@ fn one_run(run: &RunView) -> String {
     } else {
         format!(", {}", record.state.as_str())
     };
+    let bar = if columns < BAR_FROM {
+        String::new()
+    } else {
+        format!("▕{}▏ ", super::runs::bar(run, BAR))
+    };
     format!(
-        "{sign} {command} {} of {}{failed}{what} by {by}",
+        "{sign} {command} {bar}{} of {}{failed}{what} by {by}",
         count(record.counts.settled()),
         count(record.total)
     )
@@ -270,6 +280,7 @@ fn tabs(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
             Role::Tab
         };
         let taken = canvas.text(rest, &text, role);
+        canvas.target(Rect { width: taken, ..rest }, Target::Tab(view));
         rest = behind(rest, taken);
     }
 }

@@ -89,7 +89,39 @@ fn lines(state: &State, help_width: usize) -> Vec<Line> {
             action_lines(state, spec, help_width, &mut lines);
         }
     }
+    if state.mouse {
+        mouse_lines(help_width, &mut lines);
+    }
     lines
+}
+
+/// What the mouse does: it takes the place of the terminal's own selection, which has to be said.
+fn mouse_lines(help_width: usize, lines: &mut Vec<Line>) {
+    lines.push(Line::Section("Mouse"));
+    for (keys, title, help) in [
+        ("wheel", "move", "Moves the selection, or what is read."),
+        (
+            "click",
+            "select",
+            "Selects a row or a view; a second click opens. It never changes or confirms anything.",
+        ),
+        (
+            "Shift+drag",
+            "select text",
+            "The terminal's own selection, as without the mouse (Option in some).",
+        ),
+    ] {
+        let mut keys = keys.to_owned();
+        let mut title = title;
+        for part in wrap(help, help_width.max(1)) {
+            lines.push(Line::Action {
+                keys: std::mem::take(&mut keys),
+                title: std::mem::take(&mut title),
+                help: part.to_owned(),
+                enabled: true,
+            });
+        }
+    }
 }
 
 fn action_lines(state: &State, spec: &'static ActionSpec, help_width: usize, lines: &mut Vec<Line>) {

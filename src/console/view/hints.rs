@@ -67,6 +67,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
                 ("Esc", "back"),
             ],
         ),
+        Mode::Question(_) => fixed(canvas, area, &[("Esc", "leave it")]),
         Mode::Help { .. } => fixed(canvas, area, &[("Esc", "back"), ("↑↓", "scroll")]),
     }
 }

@@ -17,7 +17,7 @@ use ratatui::layout::{Position, Rect};
 use super::super::state::{Mode, State};
 use super::super::table::{List as _, Row, Table};
 use super::super::theme::Role;
-use super::canvas::{Canvas, behind, below, cells, row};
+use super::canvas::{Canvas, Target, behind, below, cells, row};
 use super::columns::{Placed, place};
 use super::words::{ago, count, plural_of};
 use crate::domain::text::{show, width};
@@ -98,6 +98,7 @@ pub(super) fn paint<R: Listed>(
     }
     for (line, position) in (0..).zip(window.clone()) {
         if let Some(one) = table.row(position) {
+            canvas.target(row(rows, line), Target::Row(position));
             let selected = table.cursor == position;
             paint_row(
                 canvas,

@@ -18,6 +18,7 @@ mod document_form;
 mod endpoints;
 mod events;
 mod expiring;
+mod first_run;
 mod form_lines;
 mod frame;
 mod help;
@@ -30,6 +31,7 @@ mod payload;
 mod pending;
 mod policies;
 mod policy_form;
+mod question;
 mod queues;
 mod retries;
 mod runs;
@@ -44,6 +46,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use self::canvas::Canvas;
+pub(super) use self::canvas::Target;
+pub use self::first_run::paint as first_run;
 use self::frame::Frame;
 use super::state::{Link, Mode, SIZE_MIN, State, View};
 use super::theme::{Role, Theme};
@@ -51,43 +55,67 @@ use super::theme::{Role, Theme};
 /// Paints the whole screen into `buffer`, whose area is the terminal's; answers where the cursor
 /// stands when something is typed.
 pub fn view(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
-    let cursor = screen(state, theme, buffer);
+    let (cursor, _) = screen(state, theme, buffer);
     if theme.is_ascii() {
         ascii::flatten(buffer);
     }
     cursor
 }
 
-fn screen(state: &State, theme: &Theme, buffer: &mut Buffer) -> Option<Position> {
-    let area = buffer.area;
+/// What can be clicked at a cell of the screen.
+///
+/// The screen is painted once more, aside: so what is found is what is seen, and no place is counted twice.
+#[must_use]
+pub(super) fn target(state: &State, column: u16, row: u16) -> Option<Target> {
+    let (width, height) = state.size;
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    let (_, targets) = screen(state, &Theme::default(), &mut buffer);
+    let found = targets
+        .iter()
+        .rev()
+        .find(|(area, _)| area.contains(Position { x: column, y: row }));
+    found.map(|(_, target)| *target)
+}
+
+fn screen(state: &State, theme: &Theme, buffer: &mut Buffer) -> (Option<Position>, Vec<(Rect, Target)>) {
     let mut canvas = Canvas::new(buffer, theme, state.now);
+    let cursor = paint(&mut canvas, state);
+    (cursor, canvas.into_targets())
+}
+
+fn paint(canvas: &mut Canvas<'_>, state: &State) -> Option<Position> {
+    let area = canvas.area();
     canvas.clear(area, Role::Screen);
     if area.width < SIZE_MIN.0 || area.height < SIZE_MIN.1 {
-        small::paint(&mut canvas, area);
+        small::paint(canvas, area);
         return None;
     }
     let frame = Frame::split(area, state);
-    frame::paint(&mut canvas, &frame, state);
-    hints::paint(&mut canvas, frame.hints, state);
-    let cursor = body(&mut canvas, frame.body, state);
-    toasts::paint(&mut canvas, frame.body, state);
+    frame::paint(canvas, &frame, state);
+    hints::paint(canvas, frame.hints, state);
+    let cursor = body(canvas, frame.body, state);
+    toasts::paint(canvas, frame.body, state);
     match &state.mode {
         Mode::Browse => {
-            pending::paint(&mut canvas, frame.body, state);
+            pending::paint(canvas, frame.body, state);
             cursor
         }
         Mode::Filter(_) | Mode::Find(_) => cursor,
-        Mode::Palette(open) => palette::paint(&mut canvas, frame.body, state, open),
+        Mode::Palette(open) => palette::paint(canvas, frame.body, state, open),
         Mode::Columns(chosen) => {
-            column_choice::paint(&mut canvas, frame.body, state, *chosen);
+            column_choice::paint(canvas, frame.body, state, *chosen);
             None
         }
-        Mode::Policy(form) => policy_form::paint(&mut canvas, frame.body, form),
-        Mode::Document(form) => document_form::paint(&mut canvas, frame.body, form),
-        Mode::When(form) => when::paint(&mut canvas, frame.body, form),
-        Mode::Dialog(open) => dialog::paint(&mut canvas, frame.body, state, open),
+        Mode::Policy(form) => policy_form::paint(canvas, frame.body, form),
+        Mode::Document(form) => document_form::paint(canvas, frame.body, form),
+        Mode::When(form) => when::paint(canvas, frame.body, form),
+        Mode::Dialog(open) => dialog::paint(canvas, frame.body, state, open),
+        Mode::Question(open) => {
+            question::paint(canvas, frame.body, state, open);
+            None
+        }
         Mode::Help { scroll } => {
-            help::paint(&mut canvas, frame.body, state, *scroll);
+            help::paint(canvas, frame.body, state, *scroll);
             None
         }
     }

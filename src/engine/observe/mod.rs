@@ -31,6 +31,7 @@ const BETWEEN_FAILURES_MIN: Duration = Duration::from_secs(1);
 pub struct Observer {
     snapshots: watch::Receiver<Arc<Snapshot>>,
     look_now: Arc<Notify>,
+    refresh: Arc<watch::Sender<Duration>>,
 }
 
 impl Observer {
@@ -44,6 +45,12 @@ impl Observer {
     pub fn look_now(&self) {
         self.look_now.notify_one();
     }
+
+    /// Looks as often as this from the next snapshot on, which is made at once.
+    pub fn set_refresh(&self, refresh: Duration) {
+        self.refresh.send_replace(refresh);
+        self.look_now();
+    }
 }
 
 impl Engine {
@@ -53,15 +60,20 @@ impl Engine {
     pub fn observe(&self, refresh: Duration, stop: CancellationToken) -> Observer {
         let (sender, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let look_now = Arc::new(Notify::new());
+        let (refresh, refreshed) = watch::channel(refresh);
         let pace = Pace {
-            refresh,
+            refresh: refreshed,
             clock: self.0.clock.clone(),
             moved: self.0.moved.subscribe(),
             look_now: Arc::clone(&look_now),
             stop,
         };
         ambient::spawn("observer", run(Looker::new(Arc::clone(&self.0)), pace, sender));
-        Observer { snapshots, look_now }
+        Observer {
+            snapshots,
+            look_now,
+            refresh: Arc::new(refresh),
+        }
     }
 }
 
@@ -69,7 +81,8 @@ async fn run(mut looker: Looker, mut pace: Pace, sender: watch::Sender<Arc<Snaps
     loop {
         pace.moved.mark_unchanged();
         let snapshot = looker.look().await;
-        let breaks = Breaks::after(&snapshot, pace.refresh);
+        let refresh = *pace.refresh.borrow();
+        let breaks = Breaks::after(&snapshot, refresh);
         sender.send_replace(snapshot);
         if pace.rest(&breaks, &sender).await.is_over() {
             return;
@@ -105,7 +118,7 @@ impl Breaks {
 
 /// What makes it look again, or ends it.
 struct Pace {
-    refresh: Duration,
+    refresh: watch::Receiver<Duration>,
     clock: Clock,
     moved: watch::Receiver<()>,
     look_now: Arc<Notify>,

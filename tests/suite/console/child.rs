@@ -49,6 +49,8 @@ async fn a_painter_that_fails_at_a_key_does_so_only_in_a_child() {
         reason: None,
         deliver: Deliver::Never,
         profiles: redrive::console::settings::Profiles::default(),
+        mouse: false,
+        reload: None,
     };
     let never = Connect::new(pending);
     Box::pin(run_with_view(failing, never, settings, CancellationToken::new()))

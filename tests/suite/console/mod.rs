@@ -2,11 +2,16 @@
 
 mod child;
 mod end_to_end;
+mod first_run;
+mod first_run_screens;
 mod fixture;
+mod ground;
 mod hostile;
 mod lifecycle;
+mod mouse;
 mod operate;
 mod pictures;
+mod profiles;
 pub(crate) mod pty;
 mod screens;
 mod stream;

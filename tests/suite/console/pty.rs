@@ -22,6 +22,9 @@ use crate::support::wait::wait_until;
 /// Generous: a debug build on a machine that runs all tests at once.
 pub(crate) const BOUND: Duration = Duration::from_secs(90);
 
+/// The question for the colour of the ground.
+pub(super) const GROUND: &[u8] = b"\x1b]11;?\x1b\\";
+
 /// What the terminal can do beside the usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -30,6 +33,12 @@ pub(super) enum Kind {
     Plain,
     /// It knows the kitty keyboard protocol.
     Kitty,
+    /// It says that its ground is light.
+    Light,
+    /// It says that its ground is dark.
+    Dark,
+    /// It answers with what nobody can understand.
+    Garbage,
 }
 
 /// A program on a pseudo-terminal; killed with this value.
@@ -88,6 +97,25 @@ impl Pty {
     /// Pastes as a terminal does that was asked to mark pastes.
     pub(super) fn paste(&self, text: &str) {
         self.send(format!("\x1b[200~{text}\x1b[201~").as_bytes());
+    }
+
+    /// Types a line behind `:` and has it done. What was seen may be a part of a frame: an Enter that came too early
+    /// is pressed again.
+    pub(super) async fn command(&self, line: &str) {
+        self.key(":");
+        for character in line.chars() {
+            self.key(&character.to_string());
+        }
+        let typed = format!(":{line}");
+        self.until(&typed, |screen| is_typed(screen, line)).await;
+        wait_until("the line to be done", BOUND, async || {
+            if is_typed(&self.screen(), line) {
+                self.key("\r");
+                return None;
+            }
+            Some(())
+        })
+        .await;
     }
 
     pub(super) fn resize(&self, columns: u16, rows: u16) {
@@ -187,6 +215,9 @@ impl Pty {
                 "{off:?} does not follow"
             );
         }
+        for (on, off) in [("\x1b[?1000h", "\x1b[?1000l"), ("\x1b[?1006h", "\x1b[?1006l")] {
+            assert!(text.rfind(on) <= text.rfind(off), "the mouse is given back");
+        }
         let pushed = text.matches("\x1b[>3u").count();
         assert_eq!(pushed, text.matches("\x1b[<1u").count(), "key codes");
         assert!(
@@ -229,6 +260,13 @@ impl Drop for Told<'_> {
     }
 }
 
+/// Whether the open line says that.
+fn is_typed(screen: &str, line: &str) -> bool {
+    screen
+        .lines()
+        .any(|shown| shown.contains(&format!(":{line}")) || shown.contains(&format!(": {line}")))
+}
+
 fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -246,8 +284,17 @@ fn read(mut output: Box<dyn Read + Send>, kind: Kind, seen: &Mutex<Seen>, input:
         drop(seen);
         if bytes.windows(3).any(|three| three == b"\x1b[c") {
             let answer: &[u8] = match kind {
-                Kind::Plain => b"\x1b[?62;22c",
                 Kind::Kitty => b"\x1b[?0u\x1b[?62;22c",
+                Kind::Plain | Kind::Light | Kind::Dark | Kind::Garbage => b"\x1b[?62;22c",
+            };
+            let _ = input.lock().unwrap().write_all(answer);
+        }
+        if bytes.windows(GROUND.len()).any(|part| part == GROUND) {
+            let answer: &[u8] = match kind {
+                Kind::Plain | Kind::Kitty => b"",
+                Kind::Light => b"\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\",
+                Kind::Dark => b"\x1b]11;rgb:0000/2b2b/3636\x07",
+                Kind::Garbage => b"\x1b]11;RXDqq3;2/9?\x1b\\",
             };
             let _ = input.lock().unwrap().write_all(answer);
         }
@@ -259,7 +306,15 @@ fn builder(command: &Command) -> CommandBuilder {
     let mut builder = CommandBuilder::new(command.get_program());
     builder.args(command.get_args());
     builder.env("TERM", "xterm-256color");
-    for name in ["NO_COLOR", "COLORTERM", "FORCE_COLOR", "CLICOLOR_FORCE", "TMUX", "STY"] {
+    for name in [
+        "NO_COLOR",
+        "COLORTERM",
+        "COLORFGBG",
+        "FORCE_COLOR",
+        "CLICOLOR_FORCE",
+        "TMUX",
+        "STY",
+    ] {
         builder.env_remove(name);
     }
     for (name, value) in command.get_envs() {

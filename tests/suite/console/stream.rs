@@ -58,6 +58,8 @@ impl vte::Perform for Judge {
             .collect();
         let ours = match words.first().map(String::as_str) {
             Some("0") => words.get(1).is_some_and(|title| title.starts_with("redrive")),
+            // What the ground of the terminal is.
+            Some("11") => words.get(1).is_some_and(|text| text == "?"),
             // A copy that a key asked for, not the one that a name asks for.
             Some("52") => words.get(2).is_some_and(|text| text != "b3duZWQ="),
             _ => false,
@@ -72,7 +74,7 @@ impl vte::Perform for Judge {
             ([], 'J') => numbers == [2],
             ([], 't') => matches!(numbers.as_slice(), [22 | 23, 0]),
             ([], 'c') | (b"?", 'u') => matches!(numbers.as_slice(), [] | [0]),
-            (b"?", 'h' | 'l') => matches!(numbers.as_slice(), [25 | 1004 | 1049 | 2004 | 2026]),
+            (b"?", 'h' | 'l') => matches!(numbers.as_slice(), [25 | 1000 | 1004 | 1006 | 1049 | 2004 | 2026]),
             (b">", 'u') => numbers == [3],
             (b"<", 'u') => numbers == [1],
             _ => false,

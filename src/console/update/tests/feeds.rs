@@ -109,7 +109,7 @@ pub(super) fn letter(number: u8) -> DeadLetter {
     }
 }
 
-fn run(id: &str, state: RunState) -> RunView {
+pub(super) fn run(id: &str, state: RunState) -> RunView {
     let at = Timestamp::from_seconds(1_700_000_000);
     RunView {
         record: crate::store::RunRecord {

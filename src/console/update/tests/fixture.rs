@@ -37,6 +37,8 @@ pub(super) fn settings(access: Access) -> ConsoleSettings {
         reason: None,
         deliver: Deliver::Never,
         profiles: Profiles::default(),
+        mouse: false,
+        reload: None,
     }
 }
 

@@ -276,3 +276,21 @@ fn marks_belong_to_their_list() {
     refresh(&mut stage, snapshot(2, Vec::new(), rows));
     assert_eq!(stage.state.endpoints.mark_counts.gone, 1);
 }
+
+#[test]
+fn a_regular_expression_and_what_does_not_have_something_are_looked_for_in_the_names() {
+    let shown = |typed: &str| {
+        let mut stage = stage(incident());
+        stage.play(&format!("2 /{typed} Enter"));
+        assert_eq!(stage.state.queues.filter.error, None, "{typed}");
+        stage.state.queues.shown_rows().count()
+    };
+    assert_eq!(shown("orders"), 2);
+    assert_eq!(shown("!orders"), 4);
+    assert_eq!(shown("/orders|mail/"), 4);
+    assert_eq!(shown("!/orders|mail/"), 2);
+    let mut stage = stage(incident());
+    stage.play("2 //(/");
+    let error = stage.state.queues.filter.error.clone().unwrap();
+    assert!(error.message.contains("regular expression"), "{error:?}");
+}

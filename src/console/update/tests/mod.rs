@@ -13,10 +13,13 @@ mod find;
 mod fixture;
 mod keys;
 mod lists;
+mod mouse;
 mod mutations;
 mod news;
+mod open_runs;
 mod payload;
 mod properties;
+mod reload;
 mod skip;
 
 use std::time::Duration;

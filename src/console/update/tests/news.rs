@@ -168,3 +168,26 @@ fn a_quiet_console_wakes_only_to_say_that_its_data_is_old() {
     assert!(!stage.state.is_live());
     assert_eq!(stage.state.wake_at(), Some(old_at.plus(Duration::from_secs(1))));
 }
+
+#[test]
+fn when_an_endpoint_is_back_its_dead_letters_are_not_forgotten() {
+    let with_dead = |generation, states: &[EndpointState], dead| {
+        let mut snapshot = endpoints(generation, states);
+        snapshot.totals.dead = Some(dead);
+        snapshot
+    };
+    let mut stage = stage(with_dead(1, &[Unavailable], 12));
+    receive(&mut stage, with_dead(2, &[Available], 12));
+    assert!(
+        stage
+            .toasts()
+            .iter()
+            .any(|text| text.contains("12 dead letters may be redriven now: 5 shows them")),
+        "{:?}",
+        stage.toasts()
+    );
+    receive(&mut stage, with_dead(3, &[Unavailable], 0));
+    let before = stage.toasts().len();
+    receive(&mut stage, with_dead(4, &[Available], 0));
+    assert!(stage.toasts().len() <= before + 1, "{:?}", stage.toasts());
+}

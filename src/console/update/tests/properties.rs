@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use super::Stage;
 use super::fixture::{endpoint, is_execution, plan, queue, queues, snapshot, stage};
 use crate::console::detail::{DetailAnswer, DetailQuery};
+use crate::console::event::{Mouse, MouseDid};
 use crate::console::{Effect, Event};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
@@ -26,6 +27,7 @@ enum Happening {
     Paste(String),
     Resize(u16, u16),
     Focus(bool),
+    Mouse(MouseDid, u16, u16),
     Snapshot(usize, usize),
     /// The world answers everything that was asked, well or badly.
     Answer(bool),
@@ -74,8 +76,17 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => ".{0,40}".prop_map(Happening::Paste),
         2 => (0_u16..300, 0_u16..300).prop_map(|(columns, rows)| Happening::Resize(columns, rows)),
         1 => any::<bool>().prop_map(Happening::Focus),
+        4 => (mouse_did(), 0_u16..90, 0_u16..30).prop_map(|(did, column, row)| Happening::Mouse(did, column, row)),
         2 => (0_usize..60, 0_usize..20).prop_map(|(queues, endpoints)| Happening::Snapshot(queues, endpoints)),
         4 => any::<bool>().prop_map(Happening::Answer),
+    ]
+}
+
+fn mouse_did() -> impl Strategy<Value = MouseDid> {
+    prop_oneof![
+        Just(MouseDid::Click),
+        Just(MouseDid::WheelUp),
+        Just(MouseDid::WheelDown)
     ]
 }
 
@@ -114,6 +125,7 @@ impl Play {
             generation: 1,
             seen: HashSet::new(),
         };
+        play.stage.state.mouse = true;
         play.note_rows();
         play
     }
@@ -136,6 +148,7 @@ impl Play {
                 key.kind = kind;
                 Event::Key(key)
             }
+            Happening::Mouse(what, column, row) => Event::Mouse(Mouse { what, column, row }),
             Happening::Wait(millis) => {
                 self.stage.now = self.stage.now.plus(Duration::from_millis(millis));
                 Event::Tick
@@ -192,11 +205,15 @@ impl Play {
             Effect::Arrange(job) => vec![Event::Arranged(job.run())],
             Effect::Find(job) => vec![Event::Found(job.run())],
             Effect::Save(_) => vec![Event::Saved(if well { Ok("file".to_owned()) } else { Err(why()) })],
+            Effect::Reload => vec![Event::Reloaded(Err(why()))],
             Effect::Refresh
             | Effect::Copy(_)
             | Effect::Screen { .. }
             | Effect::Theme(_)
+            | Effect::Pace(_)
+            | Effect::Mouse
             | Effect::Profile(_)
+            | Effect::Again
             | Effect::Window(_)
             | Effect::Edit(_)
             | Effect::Suspend

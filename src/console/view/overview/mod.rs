@@ -25,7 +25,7 @@ use ratatui::layout::Rect;
 
 use super::super::state::State;
 use super::super::theme::Role;
-use super::canvas::{Canvas, behind, below, cells, row};
+use super::canvas::{Canvas, Target, behind, below, cells, row};
 use super::frame::delivering;
 use super::words::{self, count, known, plural, span, until};
 use crate::domain::text::{show, width};
@@ -122,6 +122,7 @@ fn worst(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot
             (None, Some(queue)) => bad_queue(canvas, at, queue),
             (None, None) => {}
         }
+        canvas.target(at, Target::Row(place));
         if place == selected {
             canvas.lay_over(at, Role::Selection);
             canvas.text(before(at), "▌", Role::Mark);

@@ -1,0 +1,211 @@
+//! The start without any configuration: what is asked, and how the answers are tried.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::ambient::Clock;
+use crate::broker::rabbitmq::{Probe, RabbitMq, RabbitSettings};
+use crate::broker::{BrokerError, BrokerHealth};
+use crate::cli::{Cli, Failure};
+use crate::config::{BrokerKind, Config, Environment, StoreConfig};
+use crate::console;
+use crate::console::first_run::{Chosen, FirstRunSettings, Tester};
+use crate::engine::error::chain;
+use crate::engine::view::{Check, CheckResult};
+use crate::store::postgres;
+
+/// How long each part may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Variables that configure without a file.
+const VARIABLES: [&str; 4] = [
+    "REDRIVE_CONFIG",
+    "REDRIVE_STORE_URL",
+    "REDRIVE_BROKER_URL",
+    "REDRIVE_MANAGEMENT_URL",
+];
+
+/// Whether nobody said anything about a configuration.
+pub(super) fn is_first(cli: &Cli, config: &Config, environment: &Environment) -> bool {
+    let choice = cli.config_choice();
+    let said = choice.file.is_some() || VARIABLES.iter().any(|name| environment.variable(name).is_some());
+    config.file.is_none() && !said
+}
+
+/// Asks; `None`: the operator leaves.
+pub(super) async fn ask(config: Config, environment: Environment) -> Result<Option<Config>, Failure> {
+    let embedded = match &config.store {
+        StoreConfig::Sqlite { path } => Some((path.clone(), path.exists())),
+        StoreConfig::Postgres { .. } => None,
+    };
+    let home = environment.config_home.as_ref();
+    let settings = FirstRunSettings {
+        path: home.map(|home| home.join("redrive").join("config.toml")),
+        embedded,
+        environment,
+    };
+    let asked = console::ask_first(settings, Tester::new(|config| async move { checks(&config).await })).await;
+    Ok(match super::console::ended(asked, None)? {
+        Chosen::Leave => None,
+        Chosen::Use(config) => Some(*config),
+    })
+}
+
+/// Every part of it, as `doctor` would see it; nothing stays.
+async fn checks(config: &Config) -> Vec<Check> {
+    // One provider in the process; whoever was first is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut checks = match &config.broker.kind {
+        BrokerKind::Embedded => Vec::new(),
+        BrokerKind::RabbitMq {
+            amqp_url,
+            management_url,
+        } => {
+            let naming = config.broker.naming.clone();
+            let vhost = naming.vhost.clone();
+            let settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming);
+            match RabbitMq::probe(settings, Clock::system()).await {
+                Ok(probe) => broker(&probe, amqp_url.shown(), &vhost),
+                Err(error) => vec![broken("broker", error.to_string(), "check the address")],
+            }
+        }
+    };
+    checks.push(store(config).await);
+    checks
+}
+
+fn broker(probe: &Probe, url: &str, vhost: &str) -> Vec<Check> {
+    let health = &probe.health;
+    let version = health.version.as_deref().unwrap_or("RabbitMQ");
+    let mut checks = vec![match &probe.entered {
+        Ok(()) => fine("broker", format!("{version} at {url}, vhost {vhost}")),
+        Err(error) => refused(error, health, vhost),
+    }];
+    match &probe.rights {
+        Some(Ok(())) => checks.push(fine(
+            "rights",
+            "a queue could be made, bound, written, read and removed".to_owned(),
+        )),
+        Some(Err(error)) => checks.push(broken("rights", error.to_string(), "grant them, then try again")),
+        None => {}
+    }
+    checks.push(management(health));
+    if let Some(alarm) = &health.blocked {
+        checks.push(warning(
+            "alarm",
+            alarm.clone(),
+            "free memory or disk on the broker: it takes no publishes",
+        ));
+    }
+    if probe.entered.is_ok() {
+        checks.push(fine(
+            "redrive",
+            if probe.prepared {
+                "it ran here before, with the same prefix and key".to_owned()
+            } else {
+                "nothing of it is there yet: the first start makes its exchange and queues".to_owned()
+            },
+        ));
+    }
+    checks
+}
+
+/// A vhost that is missing is made at the first start, where the management API lets us.
+fn refused(error: &BrokerError, health: &BrokerHealth, vhost: &str) -> Check {
+    let text = error.to_string();
+    if matches!(error, BrokerError::Vhost { .. }) && health.management {
+        return warning(
+            "broker",
+            format!("vhost {vhost} is not there"),
+            "the first start makes it through the management API; or name another one behind the host: amqp://HOST/VHOST",
+        );
+    }
+    let mend = match error {
+        BrokerError::Login { .. } => "check user and password",
+        BrokerError::Unreachable { .. } => "check host and port, and that the broker runs",
+        BrokerError::Vhost { .. } => "name another vhost behind the host: amqp://HOST/VHOST",
+        BrokerError::Unknown { .. }
+        | BrokerError::Blocked { .. }
+        | BrokerError::Rights { .. }
+        | BrokerError::Management { .. }
+        | BrokerError::OtherArguments { .. }
+        | BrokerError::NoExchange { .. }
+        | BrokerError::Undecodable { .. }
+        | BrokerError::Failed { .. } => "mend that, then try again",
+    };
+    broken("broker", text, mend)
+}
+
+fn management(health: &BrokerHealth) -> Check {
+    match &health.management_problem {
+        None if health.management => fine("management", "answers".to_owned()),
+        problem => warning(
+            "management",
+            problem.clone().unwrap_or_else(|| "does not answer".to_owned()),
+            "enable rabbitmq_management, or correct its address: without it depths and policies are not known",
+        ),
+    }
+}
+
+async fn store(config: &Config) -> Check {
+    match &config.store {
+        StoreConfig::Sqlite { path } => sqlite(path),
+        StoreConfig::Postgres { url } => match postgres::probe(url.expose(), PATIENCE).await {
+            Ok(found) if found.prepared => fine(
+                "store",
+                format!("PostgreSQL {}; redrive ran there before", found.version),
+            ),
+            Ok(found) if found.may_create => fine(
+                "store",
+                format!("PostgreSQL {}; the first start makes its schema", found.version),
+            ),
+            Ok(found) => broken(
+                "store",
+                format!("PostgreSQL {}: this user cannot make a schema", found.version),
+                "GRANT CREATE ON DATABASE … TO this user, or name another one",
+            ),
+            Err(error) => broken("store", chain(&error), "check the address, and that the database runs"),
+        },
+    }
+}
+
+/// Nothing is created to find out.
+fn sqlite(path: &Path) -> Check {
+    let shown = path.display();
+    if path.exists() {
+        return fine("store", format!("the file {shown} of an earlier start"));
+    }
+    let there = path.ancestors().skip(1).find(|ancestor| ancestor.exists());
+    let writable = there.is_some_and(|directory| {
+        rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok() && directory.is_dir()
+    });
+    if writable {
+        fine("store", format!("the file {shown}, which the first start makes"))
+    } else {
+        broken(
+            "store",
+            format!("{shown} cannot be made"),
+            "name another file, as sqlite:PATH",
+        )
+    }
+}
+
+fn fine(name: &str, found: String) -> Check {
+    check(name, CheckResult::Fine, found, None)
+}
+
+fn warning(name: &str, found: String, mend: &str) -> Check {
+    check(name, CheckResult::Warning, found, Some(mend))
+}
+
+fn broken(name: &str, found: String, mend: &str) -> Check {
+    check(name, CheckResult::Broken, found, Some(mend))
+}
+
+fn check(name: &str, result: CheckResult, found: String, mend: Option<&str>) -> Check {
+    Check {
+        name: name.to_owned(),
+        result,
+        found,
+        mend: mend.map(str::to_owned),
+    }
+}

@@ -1,0 +1,102 @@
+//! The configuration, read again: what holds at once, and the question before what needs a new connection.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyModifiers};
+
+use super::keys::Press;
+use super::{State, say, verbs};
+use crate::console::Effect;
+use crate::console::journal::Tone;
+use crate::console::settings::Reloaded;
+use crate::console::state::{Mode, Question};
+
+/// Until a question can be answered: longer than it takes to read that there is one.
+const ARMED_AFTER: Duration = Duration::from_millis(400);
+
+/// What the configuration says now, or what is wrong with it: then everything stays as it was.
+pub(super) fn reloaded(state: &mut State, result: Result<Box<Reloaded>, String>) -> Vec<Effect> {
+    let read = match result {
+        Ok(read) => *read,
+        Err(why) => {
+            let text = format!("nothing is changed: {why}");
+            say::toast(state, Tone::Bad, &text);
+            say::did(state, Tone::Bad, &text);
+            return Vec::new();
+        }
+    };
+    let text = match read.applied.as_slice() {
+        [] => "configuration read again: nothing of the console is another".to_owned(),
+        applied => format!("configuration read again: {}", applied.join(", ")),
+    };
+    say::toast(state, Tone::Good, &text);
+    say::did(state, Tone::Good, &text);
+    let waits = read.waits.clone();
+    let effects = apply(state, read);
+    if !waits.is_empty() {
+        ask(state, &waits);
+    }
+    effects
+}
+
+fn apply(state: &mut State, read: Reloaded) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    state.pending_keys.clear();
+    state.keymap = read.keys;
+    state.mask = read.mask;
+    state.place.label = read.label;
+    state.place.colour = read.colour;
+    state.profiles.others = read.profiles;
+    if let Some(theme) = read.theme {
+        effects.push(Effect::Theme(theme));
+    }
+    if state.refresh != read.refresh {
+        state.refresh = read.refresh;
+        effects.push(Effect::Pace(read.refresh));
+    }
+    if state.mouse != read.mouse {
+        state.mouse = read.mouse;
+        effects.push(Effect::Mouse);
+    }
+    effects
+}
+
+fn ask(state: &mut State, waits: &[String]) {
+    // What is open is not thrown away by an answer that comes by itself.
+    if !matches!(state.mode, Mode::Browse) {
+        let text = format!("not used yet: {}; :reload asks again", waits.join(", "));
+        say::toast(state, Tone::Warning, &text);
+        return;
+    }
+    state.mode = Mode::Question(Box::new(Question {
+        title: "the connection is to be made anew",
+        lines: vec![
+            "These hold only with store and broker opened anew:".to_owned(),
+            waits.join(", "),
+            "The console begins anew, with the same words; runs of daemons go on, and nothing is lost.".to_owned(),
+        ],
+        does: "begin anew",
+        ready_at: state.now.plus(ARMED_AFTER),
+    }));
+}
+
+/// A key while a question is open: only `y` says yes.
+pub(super) fn answer(state: &mut State, press: Press) -> Vec<Effect> {
+    let Mode::Question(question) = &state.mode else {
+        return Vec::new();
+    };
+    let is_ready = state.now >= question.ready_at;
+    let control = press.key.modifiers.contains(KeyModifiers::CONTROL);
+    match (press.key.code, control) {
+        (KeyCode::Char('y'), false) if press.deliberate && is_ready => {
+            state.mode = Mode::Browse;
+            match verbs::nothing_runs(state) {
+                Ok(()) => return vec![Effect::Again],
+                Err(why) => say::toast(state, Tone::Warning, &why),
+            }
+        }
+        (KeyCode::Esc | KeyCode::Char('n' | 'q'), false) | (KeyCode::Char('c'), true) => state.mode = Mode::Browse,
+        _ => {}
+    }
+    Vec::new()
+}

@@ -1,0 +1,52 @@
+//! A look at a database before anything of ours is in it: can it be entered, is there a right to make our schema.
+//! Changes nothing.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, Row};
+use tokio::time::timeout;
+
+use super::error::{connecting, failed, refused_address};
+use crate::store::StoreError;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Of the server.
+    pub version: String,
+    /// Something of ours ran here before.
+    pub prepared: bool,
+    /// The schema could be made.
+    pub may_create: bool,
+}
+
+/// Connects, looks, and leaves.
+pub async fn probe(url: &str, patience: Duration) -> Result<Probe, StoreError> {
+    let options = PgConnectOptions::from_str(url)
+        .map_err(refused_address)?
+        .application_name("redrive");
+    let Ok(connected) = timeout(patience, options.connect()).await else {
+        return Err(connecting(sqlx::Error::PoolTimedOut));
+    };
+    let mut connection = connected.map_err(connecting)?;
+    let looking = sqlx::query(
+        "SELECT current_setting('server_version') AS version,
+                to_regnamespace('redrive') IS NOT NULL AS prepared,
+                has_database_privilege(current_database(), 'CREATE') AS may_create",
+    )
+    .fetch_one(&mut connection);
+    let Ok(looked) = timeout(patience, looking).await else {
+        return Err(connecting(sqlx::Error::PoolTimedOut));
+    };
+    let row = looked.map_err(failed("looking"))?;
+    let get = |error| failed("looking")(error);
+    let found = Probe {
+        version: row.try_get("version").map_err(get)?,
+        prepared: row.try_get("prepared").map_err(get)?,
+        may_create: row.try_get("may_create").map_err(get)?,
+    };
+    let _ = timeout(patience, connection.close()).await;
+    Ok(found)
+}
