@@ -132,17 +132,11 @@ fn keys(config: &Config) -> BTreeMap<String, Value> {
     let printed: toml::Table = config.print().parse().unwrap_or_default();
     let mut keys = BTreeMap::new();
     for (section, value) in printed {
-        match value {
-            Value::Table(table) => {
-                keys.extend(
-                    table
-                        .into_iter()
-                        .map(|(key, value)| (format!("{section}.{key}"), value)),
-                );
-            }
-            other => {
-                keys.insert(section, other);
-            }
+        if let Value::Table(table) = value {
+            let named = |(key, value)| (format!("{section}.{key}"), value);
+            keys.extend(table.into_iter().map(named));
+        } else {
+            keys.insert(section, value);
         }
     }
     keys

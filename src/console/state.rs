@@ -208,6 +208,10 @@ pub struct Place {
 
 /// Everything the screen shows. Only [`super::update`] changes it.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is about something of its own: a view, the terminal, the trail, the mouse"
+)]
 pub struct State {
     /// Width and height of the terminal in cells.
     pub size: (u16, u16),
