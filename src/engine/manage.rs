@@ -7,18 +7,33 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::incarnation::Part;
 use super::{EngineError, Inner};
 use crate::ambient;
-use crate::domain::id::QueueName;
+use crate::domain::id::{IncarnationId, QueueName};
 use crate::store::{Beat, Lease, LeaseOutcome, Purpose};
 
 /// Between two tries to get a lease.
 const TRY: Duration = Duration::from_millis(200);
 /// Between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
+
+/// The heartbeats of an incarnation. They stop with it: work that panicked or was given up is found dead.
+pub(super) struct Beats {
+    task: JoinHandle<()>,
+    done: DropGuard,
+}
+
+impl Beats {
+    /// The work is over; waits until the last one is told.
+    pub(super) async fn end(self) {
+        drop(self.done);
+        let _ = self.task.await;
+    }
+}
 
 impl Inner {
     /// Runs `work` under the lease of `queue`. Waits for the worker that holds it to finish the attempt in
@@ -35,8 +50,7 @@ impl Inner {
     {
         let name = format!("{what}-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let me = self.begin_incarnation(&name, Part::Manages).await?;
-        let done = CancellationToken::new();
-        let beats = self.beat_until(me, done.clone());
+        let beats = self.beats_of(me);
         let lease = self.wait_for_lease(me, queue, &name).await;
         let result = match lease {
             Ok(lease) => {
@@ -49,8 +63,7 @@ impl Inner {
             }
             Err(error) => Err(error),
         };
-        done.cancel();
-        let _ = beats.await;
+        beats.end().await;
         if let Err(error) = self.store.queue_want(queue, None).await {
             tracing::debug!(error = ?error, "a wish is left behind");
         }
@@ -59,28 +72,30 @@ impl Inner {
         result
     }
 
-    pub(super) fn beat_until(
-        &self,
-        me: crate::domain::id::IncarnationId,
-        done: CancellationToken,
-    ) -> tokio::task::JoinHandle<()> {
-        let store = Arc::clone(&self.store);
-        ambient::spawn("command heartbeat", async move {
+    /// Keeps an incarnation alive until its work ends, in whatever way.
+    pub(super) fn beats_of(&self, me: IncarnationId) -> Beats {
+        let (store, done) = (Arc::clone(&self.store), CancellationToken::new());
+        let ended = done.clone();
+        let task = ambient::spawn("command heartbeat", async move {
             loop {
                 tokio::select! {
                     () = tokio::time::sleep(BEAT) => {}
-                    () = done.cancelled() => return,
+                    () = ended.cancelled() => return,
                 }
                 if matches!(store.heartbeat(me).await, Ok(Beat::Disowned)) {
                     return;
                 }
             }
-        })
+        });
+        Beats {
+            task,
+            done: done.drop_guard(),
+        }
     }
 
     pub(super) async fn wait_for_lease(
         &self,
-        me: crate::domain::id::IncarnationId,
+        me: IncarnationId,
         queue: &QueueName,
         name: &str,
     ) -> Result<Lease, EngineError> {

@@ -207,8 +207,7 @@ impl Inner {
         };
         let name = format!("process-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let incarnation = self.begin_incarnation(&name, Part::Manages).await?;
-        let done = CancellationToken::new();
-        let beats = self.beat_until(incarnation, done.clone());
+        let beats = self.beats_of(incarnation);
         let webhook = matches!(action, Action::Webhook);
         let processor = Processor {
             engine: Arc::clone(self),
@@ -223,8 +222,7 @@ impl Inner {
         if webhook && result.is_ok() {
             result = self.pump_all(incarnation).await;
         }
-        done.cancel();
-        let _ = beats.await;
+        beats.end().await;
         self.store.incarnation_end(incarnation).await?;
         result?;
         processed

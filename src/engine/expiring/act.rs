@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
 use super::order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, PlannedQueue, Which};
 use crate::ambient;
 use crate::domain::id::IncarnationId;
@@ -62,11 +60,9 @@ impl Inner {
     {
         let name = format!("{what}-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let me = self.begin_incarnation(&name, Part::Manages).await?;
-        let done = CancellationToken::new();
-        let beats = self.beat_until(me, done.clone());
+        let beats = self.beats_of(me);
         let result = work(me).await;
-        done.cancel();
-        let _ = beats.await;
+        beats.end().await;
         if let Err(error) = self.store.incarnation_end(me).await {
             tracing::debug!(error = ?error, "an incarnation that ended is found dead later");
         }

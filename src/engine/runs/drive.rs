@@ -164,15 +164,13 @@ impl Inner {
                 return;
             }
         };
-        let done = CancellationToken::new();
-        let beats = self.beat_until(me, done.clone());
+        let beats = self.beats_of(me);
         match self.store.run_take(&id, me).await {
             Ok(RunTaken::Taken(run)) => self.drive_taken(*run, me, &name, &stop).await,
             Ok(other) => tracing::debug!(run = ?id, ?other, "a run is not to be had"),
             Err(error) => tracing::warn!(run = ?id, error = ?error, "a run cannot be taken yet"),
         }
-        done.cancel();
-        let _ = beats.await;
+        beats.end().await;
         if let Err(error) = self.store.incarnation_end(me).await {
             tracing::debug!(error = ?error, "a run's incarnation is found dead later");
         }

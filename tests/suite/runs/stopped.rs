@@ -1,65 +1,110 @@
-//! A daemon is told to stop while a run cannot be recorded.
+//! A daemon is told to stop while a run cannot be recorded, and the work on a run breaks off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redrive::ambient;
+use redrive::domain::id::QueueName;
 use redrive::domain::job::{JobId, JobPart, Lifetime};
 use redrive::domain::message::Message;
 use redrive::domain::run::RunState;
 use redrive::engine::runs::{Order, OrderKind, Selection};
-use redrive::engine::{Command, Done};
+use redrive::engine::{Command, Done, EngineSettings};
 
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::faulty_store::{Fault, FaultyStore};
 use crate::support::wait::wait_until;
 
+/// A daemon that is quiet at first, over a store with faults, and a run that moves three messages; the first queue
+/// is where they are, the second where they go.
+struct Moving {
+    stage: Stage,
+    store: Arc<FaultyStore>,
+    from: QueueName,
+    to: QueueName,
+}
+
+impl Moving {
+    async fn prepare(change: impl FnOnce(&mut EngineSettings)) -> Self {
+        let mut made = None;
+        let stage = Stage::quiet_over(Ground::embedded(), change, |store| {
+            let faulty = Arc::new(FaultyStore::over(store));
+            made = Some(Arc::clone(&faulty));
+            faulty
+        })
+        .await;
+        let id = JobId::parse(&ambient::new_id()).unwrap();
+        let lifetime = Lifetime::of(Duration::from_mins(10)).unwrap();
+        stage.engine.job_submit(id.clone(), lifetime).await.unwrap();
+        let (from, to) = (id.queue(JobPart::Result), id.queue(JobPart::Status));
+        for _ in 0..3 {
+            stage.broker.publish(&from, &Message::default()).await.unwrap();
+        }
+        Self {
+            stage,
+            store: made.unwrap(),
+            from,
+            to,
+        }
+    }
+
+    /// The run's id.
+    async fn begin(&self) -> String {
+        let order = Order {
+            to: Some(self.to.clone()),
+            ..Order::new(OrderKind::Move, Selection::Queue(self.from.clone()))
+        };
+        let Done::Run(run) = self.stage.execute(Command::Run(order)).await else {
+            panic!("no run")
+        };
+        run.record.id
+    }
+
+    /// The run ends by itself, with everything moved once.
+    async fn ends(self, id: &str) {
+        let over = self.stage.engine.follow_run(id, |_| {}).await.unwrap();
+        assert_eq!((over.state(), over.counts().done), (RunState::Done, 3), "{over:?}");
+        assert_eq!(self.stage.broker.browse(&self.to, 10).await.unwrap().len(), 3);
+        assert_eq!(self.stage.broker.browse(&self.from, 10).await.unwrap().len(), 0);
+        self.stage.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_does_not_wait_for_a_store_that_is_away_and_the_run_goes_on_later() {
-    let mut made = None;
-    let change = |settings: &mut redrive::engine::EngineSettings| settings.drain = Duration::from_secs(1);
-    let mut stage = Stage::quiet_over(Ground::embedded(), change, |store| {
-        let faulty = Arc::new(FaultyStore::over(store));
-        made = Some(Arc::clone(&faulty));
-        faulty
-    })
-    .await;
-    let store = made.unwrap();
-    let id = JobId::parse(&ambient::new_id()).unwrap();
-    let lifetime = Lifetime::of(Duration::from_mins(10)).unwrap();
-    stage.engine.job_submit(id.clone(), lifetime).await.unwrap();
-    let (from, to) = (id.queue(JobPart::Result), id.queue(JobPart::Status));
-    for _ in 0..3 {
-        stage.broker.publish(&from, &Message::default()).await.unwrap();
-    }
-    stage.start();
+    let mut moving = Moving::prepare(|settings| settings.drain = Duration::from_secs(1)).await;
+    moving.stage.start();
     let asked = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&asked);
-    store.plan(move |call| {
+    moving.store.plan(move |call| {
         (call == "run_advance").then(|| {
             counted.fetch_add(1, Ordering::SeqCst);
             Fault::Unheard
         })
     });
-    let order = Order {
-        to: Some(to.clone()),
-        ..Order::new(OrderKind::Move, Selection::Queue(from.clone()))
-    };
-    let Done::Run(run) = stage.execute(Command::Run(order)).await else {
-        panic!("no run")
-    };
+    let id = moving.begin().await;
     wait_until("the run to need the store", BOUND, async || {
         (asked.load(Ordering::SeqCst) > 0).then_some(())
     })
     .await;
-    tokio::time::timeout(BOUND, stage.restart(|_| {}))
+    tokio::time::timeout(BOUND, moving.stage.restart(|_| {}))
         .await
         .expect("it stops");
-    let id = run.record.id;
-    let over = stage.engine.follow_run(&id, |_| {}).await.unwrap();
-    assert_eq!((over.state(), over.counts().done), (RunState::Done, 3), "{over:?}");
-    assert_eq!(stage.broker.browse(&to, 10).await.unwrap().len(), 3);
-    assert_eq!(stage.broker.browse(&from, 10).await.unwrap().len(), 0);
-    stage.stop().await;
+    moving.ends(&id).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_work_panicked_is_found_and_goes_on() {
+    let mut moving = Moving::prepare(|settings| settings.take_over = Duration::from_secs(2)).await;
+    moving.stage.start();
+    let mut panicked = false;
+    moving.store.plan(move |call| {
+        if call == "run_advance" && !std::mem::replace(&mut panicked, true) {
+            panic!("a fault of the program");
+        }
+        None
+    });
+    let id = moving.begin().await;
+    tokio::time::timeout(BOUND, moving.ends(&id)).await.expect("it goes on");
 }
