@@ -95,7 +95,7 @@ async fn a_plan_tells_of_a_run_of_somebody_else_that_waits_for_an_answer() {
     let asks = ["dead", "redrive", "--all", "--canary", "10", "--yes"];
     scene.run(&asks).await.expect_code(3);
     let mut ben = sits_down(&mut scene, "ben").await;
-    ben.sees(&["dead redrive 10 of 50", "canary", "by cli:ana"]).await;
+    ben.sees(&["dead redrive", "10 of 50", "canary", "by cli:ana"]).await;
     ben.press("5");
     ben.sees(&["rejected", "R redrives the whole group"]).await;
     ben.asks("R").await;

@@ -93,7 +93,7 @@ impl Look {
     pub(super) fn answer(&mut self, ground: Ground, now: Duration) -> Option<Theme> {
         let Asked::At(at) = self.asked else { return None };
         self.asked = Asked::Answered;
-        if now.saturating_sub(at) > IN_TIME || self.name.is_some() {
+        if now.saturating_sub(at) > IN_TIME || self.name.as_deref().is_some_and(|name| name != AUTO) {
             return None;
         }
         self.ground = Some(ground);
@@ -165,5 +165,7 @@ mod tests {
             ..auto()
         };
         assert!(look.question(Duration::ZERO).is_some());
+        let theme = look.answer(Ground::Light, Duration::ZERO);
+        assert_eq!(theme.map(|theme| theme.name().to_owned()).as_deref(), Some("light"));
     }
 }

@@ -8,11 +8,12 @@ use super::{
     State, columns, events, expiring, feeds, filter, find, palette, policy, relatives, reveal, snapshots, trail, verbs,
 };
 use crate::console::Effect;
-use crate::console::action::{ActionId, help_sections};
+use crate::console::action::ActionId;
 use crate::console::detail::Subject;
 use crate::console::journal::Tone;
 use crate::console::state::{Mode, View};
 use crate::console::table::{End, List};
+use crate::console::view::help_scroll_max;
 use crate::domain::text::show;
 use crate::engine::query::PolicyScope;
 use crate::engine::view::Retry;
@@ -126,31 +127,31 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
 
 /// The help takes the keys that move, and those that close.
 pub(super) fn in_help(state: &mut State, action: ActionId) {
-    let page = state.page();
-    let Mode::Help { scroll } = &mut state.mode else {
+    let Mode::Help { scroll } = state.mode else {
         return;
     };
-    // Each section has its title and a blank line.
-    let lines: usize = help_sections().iter().map(|section| section.actions().len() + 2).sum();
+    let (page, most) = (state.page(), help_scroll_max(state));
     let moved = if action == ActionId::Up {
         scroll.saturating_sub(1)
     } else if action == ActionId::Down {
-        *scroll + 1
+        scroll + 1
     } else if action == ActionId::PageUp {
         scroll.saturating_sub(page)
     } else if action == ActionId::PageDown {
-        *scroll + page
+        scroll + page
     } else if action == ActionId::First {
         0
     } else if action == ActionId::Last {
-        lines
+        most
     } else {
         if matches!(action, ActionId::Help | ActionId::Back | ActionId::Quit) {
             state.mode = Mode::Browse;
         }
         return;
     };
-    *scroll = moved.min(lines.saturating_sub(1));
+    state.mode = Mode::Help {
+        scroll: moved.min(most),
+    };
 }
 
 pub(super) fn go(state: &mut State, view: View) {

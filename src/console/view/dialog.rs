@@ -109,6 +109,11 @@ pub(super) fn boxed(canvas: &mut Canvas<'_>, area: Rect, title: &str, danger: bo
         ..behind(row(area, 0), 2)
     };
     canvas.text(title_place, &format!(" {title} "), role);
+    inside(area)
+}
+
+/// What a box leaves of its area.
+pub(super) fn inside(area: Rect) -> Rect {
     Rect {
         x: area.x + 2.min(area.width),
         y: area.y + 1.min(area.height),

@@ -13,7 +13,7 @@ use super::super::action::{ActionSpec, help_sections};
 use super::super::state::State;
 use super::super::theme::Role;
 use super::canvas::{Canvas, behind, cells, row, wrap};
-use super::dialog::boxed;
+use super::dialog::{boxed, inside};
 
 const KEYS: u16 = 14;
 const TITLE: u16 = 20;
@@ -31,9 +31,8 @@ enum Line {
 /// Paints the help over the whole body.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, scroll: usize) {
     let inner = boxed(canvas, area, "Keys", false);
-    let wide = inner.width >= 70;
-    let help_width = inner.width.saturating_sub(if wide { KEYS + TITLE } else { KEYS });
-    let lines = lines(state, usize::from(help_width));
+    let wide = is_wide(inner);
+    let lines = lines(state, inner);
     let scroll = scroll.min(lines.len().saturating_sub(inner.height.into()));
     for (at, line) in (0..inner.height).zip(lines.iter().skip(scroll)) {
         let place = row(inner, at);
@@ -81,7 +80,19 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, scroll: 
     canvas.right(corner, &text, Role::DialogBorder);
 }
 
-fn lines(state: &State, help_width: usize) -> Vec<Line> {
+/// How far it can be scrolled on the screen as it is.
+pub(super) fn scroll_max(body: Rect, state: &State) -> usize {
+    let inner = inside(body);
+    lines(state, inner).len().saturating_sub(inner.height.into())
+}
+
+const fn is_wide(inner: Rect) -> bool {
+    inner.width >= 70
+}
+
+fn lines(state: &State, inner: Rect) -> Vec<Line> {
+    let columns = if is_wide(inner) { KEYS + TITLE } else { KEYS };
+    let help_width = usize::from(inner.width.saturating_sub(columns));
     let mut lines = Vec::new();
     for section in help_sections() {
         lines.push(Line::Section(section.title));

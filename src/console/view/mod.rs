@@ -77,6 +77,13 @@ pub(super) fn target(state: &State, column: u16, row: u16) -> Option<Target> {
     found.map(|(_, target)| *target)
 }
 
+/// How far the help can be scrolled on the screen as it is.
+#[must_use]
+pub(super) fn help_scroll_max(state: &State) -> usize {
+    let (width, height) = state.size;
+    help::scroll_max(Frame::split(Rect::new(0, 0, width, height), state).body, state)
+}
+
 fn screen(state: &State, theme: &Theme, buffer: &mut Buffer) -> (Option<Position>, Vec<(Rect, Target)>) {
     let mut canvas = Canvas::new(buffer, theme, state.now);
     let cursor = paint(&mut canvas, state);

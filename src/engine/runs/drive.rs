@@ -165,16 +165,22 @@ impl Inner {
             }
         };
         let beats = self.beats_of(me);
-        match self.store.run_take(&id, me).await {
-            Ok(RunTaken::Taken(run)) => self.drive_taken(*run, me, &name, &stop).await,
-            Ok(other) => tracing::debug!(run = ?id, ?other, "a run is not to be had"),
-            Err(error) => tracing::warn!(run = ?id, error = ?error, "a run cannot be taken yet"),
-        }
+        let work = Arc::clone(&self).take_and_drive(id, me, name, stop);
+        // Work that panicked is over as well: the run is free with its incarnation, and whoever looks goes on with it.
+        let _ = ambient::spawn("work on a run", work).await;
         beats.end().await;
         if let Err(error) = self.store.incarnation_end(me).await {
             tracing::debug!(error = ?error, "a run's incarnation is found dead later");
         }
         self.moved.send_replace(());
+    }
+
+    async fn take_and_drive(self: Arc<Self>, id: String, me: IncarnationId, name: String, stop: CancellationToken) {
+        match self.store.run_take(&id, me).await {
+            Ok(RunTaken::Taken(run)) => self.drive_taken(*run, me, &name, &stop).await,
+            Ok(other) => tracing::debug!(run = ?id, ?other, "a run is not to be had"),
+            Err(error) => tracing::warn!(run = ?id, error = ?error, "a run cannot be taken yet"),
+        }
     }
 
     async fn drive_taken(self: &Arc<Self>, run: RunRecord, me: IncarnationId, name: &str, stop: &CancellationToken) {

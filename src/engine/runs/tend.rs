@@ -79,11 +79,10 @@ impl Inner {
             return;
         }
         let (engine, id, stop) = (Arc::clone(self), id.to_owned(), stop.clone());
-        drop(ambient::spawn("run", async move {
-            // A panic ends the run's incarnation with its heartbeat: whoever finds it dead goes on with the run.
-            let _ = ambient::spawn("driving a run", Arc::clone(&engine).drive_run(id.clone(), stop)).await;
+        ambient::spawn("run", async move {
+            Arc::clone(&engine).drive_run(id.clone(), stop).await;
             engine.tending.leave(&id);
-        }));
+        });
     }
 
     /// A run is to be worked on now: by this process where it delivers or nobody else does.

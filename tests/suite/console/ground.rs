@@ -6,6 +6,8 @@ use super::pty::{BOUND, GROUND, Kind, Pty};
 use crate::support::daemon::Installation;
 use crate::support::wait::wait_until;
 
+/// The head of the list of queues.
+const QUEUES: &str = "Waiting  Queue";
 const SIZE: (u16, u16) = (80, 24);
 /// Longer than an answer is waited for.
 const LATE: Duration = Duration::from_millis(1_500);
@@ -100,7 +102,7 @@ async fn a_late_answer_is_no_key_and_turns_no_screen_over() {
     .await;
     pty.send(b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\");
     pty.key("2");
-    pty.shows("There are no queues").await;
+    pty.shows(QUEUES).await;
     is_light(&pty, false).await;
     leaves(pty).await;
 }
@@ -112,7 +114,7 @@ async fn a_terminal_that_never_answers_has_what_the_environment_says() {
         pty.shows("live").await;
         is_light(&pty, light).await;
         pty.key("2");
-        pty.shows("There are no queues").await;
+        pty.shows(QUEUES).await;
         leaves(pty).await;
     }
 }
@@ -127,7 +129,7 @@ async fn who_chose_a_theme_or_has_a_mute_terminal_is_not_asked() {
         let pty = console(Kind::Light, theme, &[environment]);
         pty.shows("live").await;
         pty.key("2");
-        pty.shows("There are no queues").await;
+        pty.shows(QUEUES).await;
         assert_eq!(asked(&pty), 0, "{theme:?} {environment:?}");
         leaves(pty).await;
     }

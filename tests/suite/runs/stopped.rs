@@ -62,7 +62,7 @@ impl Moving {
     }
 
     /// The run ends by itself, with everything moved once.
-    async fn ends(self, id: &str) {
+    async fn ends(mut self, id: &str) {
         let over = self.stage.engine.follow_run(id, |_| {}).await.unwrap();
         assert_eq!((over.state(), over.counts().done), (RunState::Done, 3), "{over:?}");
         assert_eq!(self.stage.broker.browse(&self.to, 10).await.unwrap().len(), 3);
