@@ -98,11 +98,17 @@ fn a_sequence_is_one_action_and_is_forgotten_when_it_breaks_or_takes_too_long() 
 #[test]
 fn the_help_scrolls_within_itself_and_closes() {
     let mut stage = stage(incident());
-    stage.play("2 ? G PageDown Down");
-    let Mode::Help { scroll } = stage.state.mode else {
-        panic!("{:?}", stage.state.mode);
+    let mut scrolled = |keys: &str| {
+        stage.play(keys);
+        let Mode::Help { scroll } = stage.state.mode else {
+            panic!("{:?}", stage.state.mode);
+        };
+        scroll
     };
-    assert!(scroll < 140, "{scroll}");
+    let end = scrolled("2 ? G");
+    assert_eq!(scrolled("PageDown Down"), end, "it ends with its last line");
+    assert_eq!(scrolled("Up"), end - 1, "every key moves what is seen");
+    assert_eq!(scrolled("g"), 0);
     stage.play("R");
     assert!(matches!(stage.state.mode, Mode::Help { .. }), "help takes no action");
     stage.play("g q");
