@@ -11,7 +11,7 @@ use crate::config::{BrokerKind, Config, Environment, StoreConfig};
 use crate::console;
 use crate::console::first_run::{Chosen, FirstRunSettings, Tester};
 use crate::engine::error::chain;
-use crate::engine::view::{Check, CheckResult};
+use crate::engine::view::Check;
 use crate::store::postgres;
 
 /// How long each part may take to answer.
@@ -65,7 +65,7 @@ async fn checks(config: &Config) -> Vec<Check> {
             let settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming);
             match RabbitMq::probe(settings, Clock::system()).await {
                 Ok(probe) => broker(&probe, amqp_url.shown(), &vhost),
-                Err(error) => vec![broken("broker", error.to_string(), "check the address")],
+                Err(error) => vec![Check::broken("broker", error.to_string(), "check the address")],
             }
         }
     };
@@ -77,27 +77,27 @@ fn broker(probe: &Probe, url: &str, vhost: &str) -> Vec<Check> {
     let health = &probe.health;
     let version = health.version.as_deref().unwrap_or("RabbitMQ");
     let mut checks = vec![match &probe.entered {
-        Ok(()) => fine("broker", format!("{version} at {url}, vhost {vhost}")),
+        Ok(()) => Check::fine("broker", format!("{version} at {url}, vhost {vhost}")),
         Err(error) => refused(error, health, vhost),
     }];
     match &probe.rights {
-        Some(Ok(())) => checks.push(fine(
+        Some(Ok(())) => checks.push(Check::fine(
             "rights",
             "a queue could be made, bound, written, read and removed".to_owned(),
         )),
-        Some(Err(error)) => checks.push(broken("rights", error.to_string(), "grant them, then try again")),
+        Some(Err(error)) => checks.push(Check::broken("rights", error.to_string(), "grant them, then try again")),
         None => {}
     }
     checks.push(management(health));
     if let Some(alarm) = &health.blocked {
-        checks.push(warning(
+        checks.push(Check::warning(
             "alarm",
             alarm.clone(),
             "free memory or disk on the broker: it takes no publishes",
         ));
     }
     if probe.entered.is_ok() {
-        checks.push(fine(
+        checks.push(Check::fine(
             "redrive",
             if probe.prepared {
                 "it ran here before, with the same prefix and key".to_owned()
@@ -113,7 +113,7 @@ fn broker(probe: &Probe, url: &str, vhost: &str) -> Vec<Check> {
 fn refused(error: &BrokerError, health: &BrokerHealth, vhost: &str) -> Check {
     let text = error.to_string();
     if matches!(error, BrokerError::Vhost { .. }) && health.management {
-        return warning(
+        return Check::warning(
             "broker",
             format!("vhost {vhost} is not there"),
             "the first start makes it through the management API; or name another one behind the host: amqp://HOST/VHOST",
@@ -132,13 +132,13 @@ fn refused(error: &BrokerError, health: &BrokerHealth, vhost: &str) -> Check {
         | BrokerError::Undecodable { .. }
         | BrokerError::Failed { .. } => "mend that, then try again",
     };
-    broken("broker", text, mend)
+    Check::broken("broker", text, mend)
 }
 
 fn management(health: &BrokerHealth) -> Check {
     match &health.management_problem {
-        None if health.management => fine("management", "answers".to_owned()),
-        problem => warning(
+        None if health.management => Check::fine("management", "answers".to_owned()),
+        problem => Check::warning(
             "management",
             problem.clone().unwrap_or_else(|| "does not answer".to_owned()),
             "enable rabbitmq_management, or correct its address: without it depths and policies are not known",
@@ -150,20 +150,20 @@ async fn store(config: &Config) -> Check {
     match &config.store {
         StoreConfig::Sqlite { path } => sqlite(path),
         StoreConfig::Postgres { url } => match postgres::probe(url.expose(), PATIENCE).await {
-            Ok(found) if found.prepared => fine(
+            Ok(found) if found.prepared => Check::fine(
                 "store",
                 format!("PostgreSQL {}; redrive ran there before", found.version),
             ),
-            Ok(found) if found.may_create => fine(
+            Ok(found) if found.may_create => Check::fine(
                 "store",
                 format!("PostgreSQL {}; the first start makes its schema", found.version),
             ),
-            Ok(found) => broken(
+            Ok(found) => Check::broken(
                 "store",
                 format!("PostgreSQL {}: this user cannot make a schema", found.version),
                 "GRANT CREATE ON DATABASE … TO this user, or name another one",
             ),
-            Err(error) => broken("store", chain(&error), "check the address, and that the database runs"),
+            Err(error) => Check::broken("store", chain(&error), "check the address, and that the database runs"),
         },
     }
 }
@@ -172,40 +172,19 @@ async fn store(config: &Config) -> Check {
 fn sqlite(path: &Path) -> Check {
     let shown = path.display();
     if path.exists() {
-        return fine("store", format!("the file {shown} of an earlier start"));
+        return Check::fine("store", format!("the file {shown} of an earlier start"));
     }
     let there = path.ancestors().skip(1).find(|ancestor| ancestor.exists());
     let writable = there.is_some_and(|directory| {
         rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok() && directory.is_dir()
     });
     if writable {
-        fine("store", format!("the file {shown}, which the first start makes"))
+        Check::fine("store", format!("the file {shown}, which the first start makes"))
     } else {
-        broken(
+        Check::broken(
             "store",
             format!("{shown} cannot be made"),
             "name another file, as sqlite:PATH",
         )
-    }
-}
-
-fn fine(name: &str, found: String) -> Check {
-    check(name, CheckResult::Fine, found, None)
-}
-
-fn warning(name: &str, found: String, mend: &str) -> Check {
-    check(name, CheckResult::Warning, found, Some(mend))
-}
-
-fn broken(name: &str, found: String, mend: &str) -> Check {
-    check(name, CheckResult::Broken, found, Some(mend))
-}
-
-fn check(name: &str, result: CheckResult, found: String, mend: Option<&str>) -> Check {
-    Check {
-        name: name.to_owned(),
-        result,
-        found,
-        mend: mend.map(str::to_owned),
     }
 }

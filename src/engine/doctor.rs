@@ -1,7 +1,7 @@
 //! What an operator should mend: broker, rights, plugins, store, clock, daemons, queues.
 
 use super::Inner;
-use super::view::{Check, CheckResult};
+use super::view::Check;
 
 /// Clocks that differ by more than this are worth a warning, in seconds.
 const SKEW_S: u64 = 2;
@@ -21,15 +21,15 @@ impl Inner {
         let health = self.broker.health().await;
         let version = health.version.as_deref().unwrap_or("unknown version");
         let mut checks = vec![match &health.problem {
-            None if health.reachable => fine("broker", format!("{} {version}", self.broker.kind())),
-            problem => broken(
+            None if health.reachable => Check::fine("broker", format!("{} {version}", self.broker.kind())),
+            problem => Check::broken(
                 "broker",
                 problem.clone().unwrap_or_else(|| "not reachable".to_owned()),
                 "check broker.url, and that the broker runs",
             ),
         }];
         if let Some(alarm) = &health.blocked {
-            checks.push(broken(
+            checks.push(Check::broken(
                 "alarm",
                 alarm.clone(),
                 "free memory or disk on the broker: it takes no publishes",
@@ -37,17 +37,17 @@ impl Inner {
         }
         if self.broker.kind() == "rabbitmq" {
             checks.push(match &health.management_problem {
-                None if health.management => fine("management", "answers".to_owned()),
-                problem => warning(
+                None if health.management => Check::fine("management", "answers".to_owned()),
+                problem => Check::warning(
                     "management",
                     problem.clone().unwrap_or_else(|| "does not answer".to_owned()),
                     "enable rabbitmq_management and check broker.management_url: without it depths and policies are unknown",
                 ),
             });
             checks.push(if health.events {
-                fine("event exchange", "there".to_owned())
+                Check::fine("event exchange", "there".to_owned())
             } else {
-                warning(
+                Check::warning(
                     "event exchange",
                     "not there".to_owned(),
                     "enable rabbitmq_event_exchange: new queues of foreign publishers are found faster",
@@ -58,7 +58,7 @@ impl Inner {
             health
                 .warnings
                 .into_iter()
-                .map(|text| warning("broker", text, "see the documentation of the broker")),
+                .map(|text| Check::warning("broker", text, "see the documentation of the broker")),
         );
         checks
     }
@@ -68,9 +68,9 @@ impl Inner {
             Ok(now) => {
                 let here = self.clock.now();
                 let skew = now.since(here).max(here.since(now)).as_secs();
-                let mut checks = vec![fine("store", self.store.kind().to_owned())];
+                let mut checks = vec![Check::fine("store", self.store.kind().to_owned())];
                 if skew > SKEW_S {
-                    checks.push(warning(
+                    checks.push(Check::warning(
                         "clock",
                         format!("differs from the store's by {skew} s"),
                         "synchronise the clocks of both hosts",
@@ -78,7 +78,7 @@ impl Inner {
                 }
                 checks
             }
-            Err(error) => vec![broken(
+            Err(error) => vec![Check::broken(
                 "store",
                 super::error::chain(&error),
                 "check store.url, and that the database runs",
@@ -92,40 +92,13 @@ impl Inner {
         };
         let daemons = incarnations.iter().filter(|one| one.alive && one.delivers).count();
         vec![if daemons == 0 {
-            warning(
+            Check::warning(
                 "daemon",
                 "none is alive".to_owned(),
                 "start `redrive --daemon`: nothing is delivered without it",
             )
         } else {
-            fine("daemon", format!("{daemons} alive"))
+            Check::fine("daemon", format!("{daemons} alive"))
         }]
-    }
-}
-
-pub(super) fn fine(name: &str, found: String) -> Check {
-    Check {
-        name: name.to_owned(),
-        result: CheckResult::Fine,
-        found,
-        mend: None,
-    }
-}
-
-pub(super) fn warning(name: &str, found: String, mend: &str) -> Check {
-    Check {
-        name: name.to_owned(),
-        result: CheckResult::Warning,
-        found,
-        mend: Some(mend.to_owned()),
-    }
-}
-
-fn broken(name: &str, found: String, mend: &str) -> Check {
-    Check {
-        name: name.to_owned(),
-        result: CheckResult::Broken,
-        found,
-        mend: Some(mend.to_owned()),
     }
 }

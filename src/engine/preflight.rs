@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::Inner;
 use super::rules::compiled;
 use super::view::Check;
-use super::{Inner, doctor};
 use crate::broker::{BrokerError, ExchangeDetail, ListedQueue};
 use crate::domain::broker_rules::Policies;
 use crate::domain::findings::{DeadExchange, Examined, Finding, examine};
@@ -143,12 +143,12 @@ impl Inner {
             }
         }
         if found.is_empty() {
-            return vec![doctor::fine("queues", format!("{} without findings", listed.len()))];
+            return vec![Check::fine("queues", format!("{} without findings", listed.len()))];
         }
         let check = |(code, (count, name, finding)): (&'static str, (u64, String, Finding))| {
             let s = if count == 1 { "" } else { "s" };
             let found = format!("{count} queue{s}, such as {name:?}: {}", finding.effect);
-            doctor::warning(&format!("queues: {code}"), found, finding.mend)
+            Check::warning(&format!("queues: {code}"), found, finding.mend)
         };
         found.into_iter().map(check).collect()
     }

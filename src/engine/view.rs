@@ -129,6 +129,35 @@ pub struct Check {
     pub mend: Option<String>,
 }
 
+impl Check {
+    /// Nothing is to be mended.
+    #[must_use]
+    pub fn fine(name: &str, found: String) -> Self {
+        Self::new(name, CheckResult::Fine, found, None)
+    }
+
+    /// It works, and something is wrong.
+    #[must_use]
+    pub fn warning(name: &str, found: String, mend: &str) -> Self {
+        Self::new(name, CheckResult::Warning, found, Some(mend))
+    }
+
+    /// It does not work.
+    #[must_use]
+    pub fn broken(name: &str, found: String, mend: &str) -> Self {
+        Self::new(name, CheckResult::Broken, found, Some(mend))
+    }
+
+    fn new(name: &str, result: CheckResult, found: String, mend: Option<&str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            result,
+            found,
+            mend: mend.map(str::to_owned),
+        }
+    }
+}
+
 /// How a check came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckResult {

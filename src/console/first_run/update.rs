@@ -10,18 +10,15 @@
 //!
 //! Ctrl-C leaves anywhere. What writes wants a key that was pressed, alone, by a person.
 
-use std::time::Duration;
-
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::written::{files, has_secret};
 use super::{Chosen, FirstEffect, FirstEvent, FirstRun, Item, Pair, Question, Stage};
 use crate::console::state::SIZE_MIN;
 use crate::console::update::filter;
+use crate::console::update::keys::BURST_GAP;
 use crate::domain::time::Timestamp;
 
-/// Keys closer together than this are not typed by hand.
-const BURST_GAP: Duration = Duration::from_millis(20);
 const NOT_PASTED: &str = "pasted text is only taken in a line: nothing was done";
 const NO_PLACE: &str = "there is no place for a configuration: set HOME or XDG_CONFIG_HOME";
 

@@ -16,7 +16,7 @@ use crate::console::keymap::Found;
 use crate::console::state::Mode;
 
 /// Keys closer together than this are not typed by hand.
-const BURST_GAP: Duration = Duration::from_millis(20);
+pub(in crate::console) const BURST_GAP: Duration = Duration::from_millis(20);
 /// So many of them in a row are a burst.
 const BURST_KEYS: u32 = 5;
 /// A sequence that was begun is forgotten after this.

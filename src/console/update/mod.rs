@@ -36,7 +36,7 @@ mod feeds;
 pub(in crate::console) mod filter;
 mod find;
 mod forms;
-mod keys;
+pub(in crate::console) mod keys;
 mod line;
 mod mouse;
 mod open_runs;

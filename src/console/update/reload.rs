@@ -1,18 +1,14 @@
 //! The configuration, read again: what holds at once, and the question before what needs a new connection.
 
-use std::time::Duration;
-
 use crossterm::event::{KeyCode, KeyModifiers};
 
 use super::keys::Press;
 use super::{State, say, verbs};
 use crate::console::Effect;
+use crate::console::dialog::ARMED_AFTER;
 use crate::console::journal::Tone;
 use crate::console::settings::Reloaded;
 use crate::console::state::{Mode, Question};
-
-/// Until a question can be answered: longer than it takes to read that there is one.
-const ARMED_AFTER: Duration = Duration::from_millis(400);
 
 /// What the configuration says now, or what is wrong with it: then everything stays as it was.
 pub(super) fn reloaded(state: &mut State, result: Result<Box<Reloaded>, String>) -> Vec<Effect> {

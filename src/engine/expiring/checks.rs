@@ -1,8 +1,8 @@
 //! What `doctor` says of queues that go by themselves: what is lost soon, and what should have gone.
 
 use super::{ExpiringQuery, ExpiringQueue};
+use crate::engine::Inner;
 use crate::engine::view::Check;
-use crate::engine::{Inner, doctor};
 
 const NAME: &str = "expiring";
 
@@ -28,7 +28,7 @@ impl Inner {
                 "{}; nothing is lost within the hour",
                 counted(total, "queue with a lifetime", "queues with a lifetime")
             );
-            return doctor::fine(NAME, found);
+            return Check::fine(NAME, found);
         }
         let found = format!(
             "{} within the hour, with {} in it",
@@ -36,9 +36,9 @@ impl Inner {
             counted(messages, "message", "messages")
         );
         if self.settings.save_before_expiry {
-            return doctor::fine(NAME, format!("{found}; a daemon saves them before"));
+            return Check::fine(NAME, format!("{found}; a daemon saves them before"));
         }
-        doctor::warning(
+        Check::warning(
             NAME,
             found,
             "`expiring list` names them and `expiring save` keeps what is in one; with janitor.save_before_expiry = true a daemon does that by itself",
@@ -49,7 +49,7 @@ impl Inner {
 fn leftovers(count: usize) -> Option<Check> {
     let found = counted(count as u64, "queue outlived its time", "queues outlived their time");
     (count > 0).then(|| {
-        doctor::warning(
+        Check::warning(
             &format!("{NAME}: leftovers"),
             format!("{found} and would stay for ever"),
             "`expiring purge` removes what nobody uses; what is in it is kept for a while",

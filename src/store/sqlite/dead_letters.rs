@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::sqlite::{SqliteArguments, SqliteConnection};
-use sqlx::{AssertSqlSafe, Sqlite};
+use sqlx::AssertSqlSafe;
+use sqlx::sqlite::SqliteConnection;
 
 use super::error::unread;
-use super::{SqliteStore, micros_optional};
+use super::{SqliteQuery, SqliteStore, micros_optional};
 use crate::domain::dead_letter::{DeadLetterId, EVENT_TABLE};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
@@ -266,7 +266,7 @@ trait BindOptional: Sized {
     fn bind_optional(self, value: Option<&str>) -> Self;
 }
 
-impl BindOptional for sqlx::query::Query<'_, sqlx::Sqlite, sqlx::sqlite::SqliteArguments> {
+impl BindOptional for SqliteQuery<'_> {
     fn bind_optional(self, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.bind(value.to_owned()),
@@ -325,8 +325,6 @@ fn write_of(rows: usize) -> String {
         vec![row; rows].join(", ")
     )
 }
-
-type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
 
 /// Binds the values of one row.
 fn values_of<'q>(query: SqliteQuery<'q>, row: &'q DeadRow, generation: i64) -> SqliteQuery<'q> {

@@ -3,11 +3,10 @@
 use std::sync::LazyLock;
 
 use async_trait::async_trait;
-use sqlx::Sqlite;
-use sqlx::sqlite::{SqliteArguments, SqliteConnection};
+use sqlx::sqlite::SqliteConnection;
 
 use super::error::unread;
-use super::{SqliteStore, endpoints};
+use super::{SqliteQuery, SqliteStore, endpoints};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::id::{EndpointEpoch, Epoch, QueueName};
@@ -344,8 +343,6 @@ async fn attempt_add(connection: &mut SqliteConnection, attempt: &Attempt) -> Re
     values_of(sqlx::query(ATTEMPT_ADD), attempt).execute(connection).await?;
     Ok(())
 }
-
-type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
 
 /// Binds the values of one row.
 fn values_of<'q>(query: SqliteQuery<'q>, attempt: &'q Attempt) -> SqliteQuery<'q> {

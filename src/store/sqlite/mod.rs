@@ -24,8 +24,8 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use sqlx::Row;
-use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
+use sqlx::{Row, Sqlite};
 
 use self::error::unwritten;
 use super::columns::Columns;
@@ -46,6 +46,9 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (8, include_str!("migrations/0008.sql")),
     (10, include_str!("migrations/0010.sql")),
 ];
+
+/// A statement whose values are bound row by row.
+type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
 
 /// A store in an open file.
 #[derive(Debug)]
