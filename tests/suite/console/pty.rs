@@ -305,18 +305,15 @@ fn read(mut output: Box<dyn Read + Send>, kind: Kind, seen: &Mutex<Seen>, input:
 fn builder(command: &Command) -> CommandBuilder {
     let mut builder = CommandBuilder::new(command.get_program());
     builder.args(command.get_args());
-    builder.env("TERM", "xterm-256color");
-    for name in [
-        "NO_COLOR",
-        "COLORTERM",
-        "COLORFGBG",
-        "FORCE_COLOR",
-        "CLICOLOR_FORCE",
-        "TMUX",
-        "STY",
-    ] {
-        builder.env_remove(name);
+    // What a terminal can do is read from more variables than one can name: no one of the caller's own.
+    builder.env_clear();
+    for (name, value) in std::env::vars_os() {
+        let kept = ["PATH", "HOME", "TMPDIR", "LANG"].iter().any(|one| name == *one);
+        if kept || name.to_string_lossy().starts_with("REDRIVE_TEST_") {
+            builder.env(name, value);
+        }
     }
+    builder.env("TERM", "xterm-256color");
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => builder.env(name, value),
