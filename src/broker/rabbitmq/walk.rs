@@ -38,7 +38,8 @@ const GROWTH: u32 = 8;
 const QUORUM_CONSUMERS_MAX: u32 = 30;
 /// How long a consumer with room may be silent before the queue is looked at.
 const SILENT: Duration = Duration::from_millis(30);
-/// Silent times before a queue that is not empty counts as ended: others hold what is there.
+/// Silent times before a queue that is not empty counts as ended: others hold what is there. After each one the broker
+/// has answered twice, so that they are as long as it is slow.
 const SILENCES: u32 = 40;
 /// Acks that are sent side by side.
 const ACKS: usize = 512;
@@ -229,11 +230,22 @@ impl Walking {
                 break;
             }
             silences += 1;
-            if silences >= SILENCES || (ready(&self.line, &self.looks, &self.queue).await? == 0 && silences > 1) {
+            let left = ready(&self.line, &self.looks, &self.queue).await?;
+            // A busy broker counts what is still on its way to this consumer as gone.
+            self.answered().await?;
+            self.gather(limit, &mut walked).await?;
+            if silences >= SILENCES || (left == 0 && silences > 1) {
                 break;
             }
         }
         Ok(walked)
+    }
+
+    /// Until the broker has answered on the consumer's own channel: what it had sent there before is here then. The
+    /// question changes nothing.
+    async fn answered(&self) -> Result<(), CallError> {
+        let qos = self.channel.basic_qos(self.window.size, BasicQosOptions::default());
+        self.line.call(qos).await
     }
 
     /// Waits a moment for the next one.
