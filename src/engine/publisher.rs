@@ -22,6 +22,8 @@ use crate::telemetry::names;
 
 /// How long a publish that is returned from an existing queue is tried again.
 const RETURNED_FOR: Duration = Duration::from_secs(10);
+/// And as long as its row says that it is being deleted: a busy broker takes its time for that.
+const DELETED_FOR: Duration = Duration::from_secs(60);
 /// How long a deletion that is under way is waited for.
 const DELETION_FOR: Duration = Duration::from_secs(2);
 /// Between two looks at it.
@@ -223,7 +225,7 @@ struct Publish {
 
 impl Publish {
     async fn settle(&self) -> Result<Settled, EngineError> {
-        let deadline = self.clock.uptime() + RETURNED_FOR;
+        let began = self.clock.uptime();
         loop {
             match self.broker.publish(&self.queue, &self.message).await? {
                 Published::Accepted => {
@@ -239,7 +241,7 @@ impl Publish {
                     self.wait_for_deletion().await;
                     self.broker.create(&self.queue).await?;
                 }
-                (Look::Present { .. }, _) if self.clock.uptime() >= deadline => {
+                (Look::Present { .. }, _) if self.is_in_vain(began).await => {
                     return Err(EngineError::Broker(BrokerError::Blocked {
                         detail: TAKES_NOTHING.to_owned(),
                     }));
@@ -254,6 +256,16 @@ impl Publish {
 }
 
 impl Publish {
+    /// Whether a queue that exists has taken nothing for too long, since `began` (uptime).
+    async fn is_in_vain(&self, began: Duration) -> bool {
+        let tried = self.clock.uptime().saturating_sub(began);
+        if tried < RETURNED_FOR {
+            return false;
+        }
+        let row = self.store.queue_get(&self.queue).await.ok().flatten();
+        tried >= DELETED_FOR || row.is_none_or(|row| row.closing == Closing::Open)
+    }
+
     /// A look finds a queue missing while the broker still deletes it, and a queue that is declared in
     /// that moment goes with it, with what was confirmed into it (measured: 2 of 600). Its row says that
     /// it is being deleted until the broker has answered, so that is waited for; not for long, because
