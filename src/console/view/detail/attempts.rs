@@ -1,6 +1,10 @@
-//! The last attempts, newest first, and what the selected one got back.
+//! The last attempts: on a line of time, in a list with the newest first, and what the selected one got back.
 //!
 //! ```text
+//!  2 attempts in 42 s: ▼ 2 failed
+//!  ▼                          ▼
+//!  42 s ago     21 s ago    now
+//!
 //!      No.  When       Took    Result        Status  Message
 //!  ▌    5   12 s ago   31 ms   ▼ failed         503  01a1f8ed-b733-…
 //!
@@ -18,7 +22,7 @@ use super::super::canvas::{Canvas, behind, below, row};
 use super::super::endpoints::status_role;
 use super::super::payload;
 use super::super::words::{ago, clock, outcome, size};
-use super::{Fact, facts};
+use super::{Fact, attempt_line, facts};
 use crate::engine::view::AttemptView;
 
 /// Where columns begin, behind the sign of the selection.
@@ -44,6 +48,11 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, detail: 
             Role::Title,
         );
         return;
+    }
+    let mut area = area;
+    if attempt_line::fits(area.height, attempts.len()) {
+        attempt_line::paint(canvas, area, attempts);
+        area = below(area, attempt_line::LINES);
     }
     let listed = listed(area.height, attempts.len());
     head(canvas, row(area, 0));

@@ -7,6 +7,7 @@
 //!  (the part in front)
 //! ```
 
+mod attempt_line;
 mod attempts;
 mod event;
 mod event_type;
