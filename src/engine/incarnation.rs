@@ -255,6 +255,7 @@ fn other_settings(found: &str, queues: u64, own: &str) -> String {
     )
 }
 
-fn host() -> String {
+/// The name of this host.
+pub(super) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -32,6 +32,7 @@ pub mod observe;
 mod plans;
 pub mod policies;
 mod preflight;
+mod presence;
 mod publisher;
 pub mod query;
 mod queue_pages;

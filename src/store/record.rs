@@ -86,6 +86,14 @@ pub struct Incarnation {
     pub leases: u64,
 }
 
+impl Incarnation {
+    /// The operator whose console it is; `None`: it is something else.
+    #[must_use]
+    pub fn operator(&self) -> Option<&str> {
+        self.name.strip_prefix("console:").filter(|_| !self.delivers)
+    }
+}
+
 /// Whether a process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {

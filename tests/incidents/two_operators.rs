@@ -39,6 +39,8 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
     let mut daemon = scene.installation.daemon().await;
     let mut ana = sits_down(&mut scene, "ana").await;
     let mut ben = sits_down(&mut scene, "ben").await;
+    ana.sees(&["ben is here too"]).await;
+    ben.sees(&["ana is here too"]).await;
     redrives(&mut ana).await;
 
     ben.sees(&["dead redrive", "of 600", "by console:ana", "7 shows them"])
@@ -82,6 +84,9 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
         "only she redrove"
     );
     ana.leave().await;
+    ben.press("1");
+    ben.sees(&["delivering: "]).await;
+    ben.sees_no("is here too").await;
     ben.leave().await;
     assert_eq!(daemon.stop().await, Some(0));
 }

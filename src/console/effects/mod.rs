@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
@@ -27,7 +27,7 @@ use crate::ambient::{self, Clock};
 use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::observe::Observer;
-use crate::engine::{Access, Answer, Command, Done, Engine, Plan, Query};
+use crate::engine::{Access, Answer, Command, Done, Engine, Plan, Query, WriteGrant};
 
 /// Plans made at once.
 const PLANS_AT_ONCE: usize = 4;
@@ -74,6 +74,11 @@ impl Actor {
             None => self.access = Access::ReadOnly,
         }
     }
+
+    /// The permission that it has now.
+    fn grant(&self) -> Option<WriteGrant> {
+        self.access.grant(&self.name, self.reason.clone())
+    }
 }
 
 /// Carries effects out.
@@ -81,6 +86,7 @@ impl Actor {
 pub struct Executor {
     link: Arc<OnceLock<Link>>,
     actor: Actor,
+    grants: watch::Sender<Option<WriteGrant>>,
     inputs: mpsc::Sender<Input>,
     clock: Clock,
     arranger: Arranger,
@@ -97,6 +103,7 @@ impl Executor {
         Self {
             arranger: Arranger::new(inputs.clone()),
             link,
+            grants: watch::Sender::new(actor.grant()),
             actor,
             inputs,
             clock,
@@ -105,6 +112,12 @@ impl Executor {
             reload: None,
             executions: TaskTracker::new(),
         }
+    }
+
+    /// The permission that the actor has, and each change of it.
+    #[must_use]
+    pub fn grants(&self) -> watch::Receiver<Option<WriteGrant>> {
+        self.grants.subscribe()
     }
 
     /// How the configuration is read again.
@@ -151,7 +164,10 @@ impl Executor {
                 let inputs = self.inputs.clone();
                 tokio::task::spawn_blocking(move || inputs.blocking_send(Event::Saved(save::write(&job)).into()));
             }
-            Effect::Window(window) => self.actor.open(window),
+            Effect::Window(window) => {
+                self.actor.open(window);
+                self.grants.send_replace(self.actor.grant());
+            }
             Effect::Pace(refresh) => {
                 if let Some(link) = self.link.get() {
                     link.observer.set_refresh(refresh);
@@ -221,7 +237,7 @@ impl Executor {
 
 /// Shown is what the audit has: who may not change anything cannot be written down either.
 async fn reveal_one(link: Option<&Link>, actor: &Actor, job: &RevealJob) -> Result<(), String> {
-    let grant = actor.access.grant(&actor.name, actor.reason.clone());
+    let grant = actor.grant();
     let grant = grant.ok_or_else(|| READ_ONLY.to_owned())?;
     let link = link.ok_or_else(|| NOT_CONNECTED.to_owned())?;
     let revealed = link.engine.reveal(&job.reveal, &grant).await;
@@ -257,7 +273,7 @@ async fn plan_all(link: Option<Link>, commands: Vec<Command>) -> Result<Vec<Plan
 }
 
 async fn execute_one(link: Option<&Link>, actor: &Actor, plan: &Plan) -> Result<Done, String> {
-    let grant = actor.access.grant(&actor.name, actor.reason.clone());
+    let grant = actor.grant();
     let grant = grant.ok_or_else(|| READ_ONLY.to_owned())?;
     let link = link.ok_or_else(|| NOT_CONNECTED.to_owned())?;
     let done = link.engine.execute(plan, &grant).await;

@@ -14,15 +14,19 @@ use crate::console::effects::Link;
 use crate::console::{Connect, Deliver, Event};
 use crate::domain::time::Timestamp;
 use crate::engine::observe::Observer;
-use crate::engine::{self, Engine};
+use crate::engine::{self, Engine, WriteGrant};
 
 /// Between two tries.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long a store may hold up the end with taking note that this console is gone.
+const LEAVE_MAX: Duration = Duration::from_millis(500);
 
 /// The way from store and broker to the screen.
 pub(super) struct Linker {
     pub(super) connect: Connect,
     pub(super) link: Arc<OnceLock<Link>>,
+    /// What the operator is permitted at present.
+    pub(super) grants: watch::Receiver<Option<WriteGrant>>,
     pub(super) inputs: mpsc::Sender<Input>,
     pub(super) clock: Clock,
     pub(super) refresh: Duration,
@@ -45,11 +49,14 @@ impl Linker {
             observer,
         });
         let _ = self.inputs.send(Event::Connected.into()).await;
+        let attends = attend(engine.clone(), self.grants.clone(), self.stop.clone());
+        let attends = ambient::spawn("console presence", attends);
         if matches!(self.deliver, Deliver::Always | Deliver::WhenAlone) {
             ambient::spawn("console work", work(engine.delivering(), self.inputs.clone()));
         }
         self.deliver(&engine).await?;
         self.stop.cancelled().await;
+        let _ = attends.await;
         Ok(())
     }
 
@@ -96,6 +103,27 @@ impl Linker {
                 .run_when_alone(self.stop.clone())
                 .await
                 .map_err(ConsoleError::Engine),
+        }
+    }
+}
+
+/// Others see who is here as long as something can be changed from here.
+async fn attend(engine: Engine, mut grants: watch::Receiver<Option<WriteGrant>>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let over = stop.child_token();
+        let grant = grants.borrow_and_update().clone();
+        let attends = grant.map(|grant| {
+            let (engine, over) = (engine.clone(), over.clone());
+            ambient::spawn("console attends", async move { engine.attend(grant, over).await })
+        });
+        let changed = stop.run_until_cancelled(grants.changed()).await;
+        over.cancel();
+        if let Some(attends) = attends {
+            // It goes on by itself; a process that ends before is found gone.
+            let _ = tokio::time::timeout(LEAVE_MAX, attends).await;
+        }
+        if !matches!(changed, Some(Ok(()))) {
+            return;
         }
     }
 }

@@ -156,22 +156,24 @@ impl Session {
         signals::start(inputs.clone(), end.clone(), quit.clone(), cut.clone()).map_err(ConsoleError::Terminal)?;
         input::start(&inputs).map_err(ConsoleError::Terminal)?;
         let link = Arc::new(OnceLock::new());
-        let linker = Linker {
-            connect,
-            link: Arc::clone(&link),
-            inputs: inputs.clone(),
-            clock: clock.clone(),
-            refresh: settings.refresh,
-            deliver: settings.deliver,
-            stop: stop_link.clone(),
-        };
         let actor = Actor {
             access: settings.access,
             name: settings.actor.clone(),
             reason: settings.reason.clone(),
             window: settings.profiles.window,
         };
-        let executor = Executor::new(Arc::clone(&link), actor, inputs, clock).reading(settings.reload.clone());
+        let executor =
+            Executor::new(Arc::clone(&link), actor, inputs.clone(), clock.clone()).reading(settings.reload.clone());
+        let linker = Linker {
+            connect,
+            link: Arc::clone(&link),
+            grants: executor.grants(),
+            inputs,
+            clock,
+            refresh: settings.refresh,
+            deliver: settings.deliver,
+            stop: stop_link.clone(),
+        };
         Ok(Self {
             executions: executor.executions(),
             executor,

@@ -16,6 +16,7 @@ use crate::engine::answers::listing::{Oldest, Seen};
 use crate::engine::answers::retries;
 use crate::engine::answers::world::World;
 use crate::engine::error::chain;
+use crate::engine::incarnation::host;
 use crate::engine::row::{QueueFacts, QueueRow};
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::{EndpointRow, Part, Snapshot, Worst};
@@ -165,7 +166,7 @@ impl Looker {
             }
         }
         Ok(Known {
-            incarnations: store.incarnations().await?,
+            incarnations: others(store.incarnations().await?),
             waiting: store.queues_waiting(RETRIES_MAX).await?,
             endpoints,
         })
@@ -217,6 +218,13 @@ impl Looker {
             delivered: 0,
         }
     }
+}
+
+/// Without what this very process is beside delivering: its own operator.
+fn others(mut all: Vec<Incarnation>) -> Vec<Incarnation> {
+    let (host, pid) = (host(), std::process::id());
+    all.retain(|one| one.delivers || one.pid != pid || one.host != host);
+    all
 }
 
 fn part(last: &Part, problem: Option<String>, now: Timestamp) -> Part {

@@ -14,7 +14,7 @@
 //!  in 8 s          stock.example/changed    attempt 5 of 13
 //!
 //!  12 queues       5 delivering · 3 endpoint_unavailable · 2 parked · 2 empty
-//!  3 dead letters · 2 daemons deliver: host-a, host-b
+//!  3 dead letters · delivering: host-a, host-b; ana is here too
 //! ```
 
 mod chart;
@@ -29,6 +29,7 @@ use super::canvas::{Canvas, Target, behind, below, cells, row};
 use super::frame::delivering;
 use super::words::{self, count, known, plural, span, until};
 use crate::domain::text::{show, width};
+use crate::engine::query::Incarnation;
 use crate::engine::snapshot::{EndpointRow, QUEUE_STATES, QueueRow, Snapshot};
 
 /// Rows of each short list, by how high the terminal is.
@@ -229,7 +230,7 @@ fn sums(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot)
         _ => text,
     };
     let taken = canvas.text(row(area, line), &text, role);
-    let who = format!(" · {}", daemons(state, snapshot));
+    let who = format!(" · {}{}", daemons(state, snapshot), operators(snapshot));
     canvas.text(behind(row(area, line), taken), &who, Role::TextMuted);
 }
 
@@ -252,6 +253,26 @@ fn states(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot) -> u16 {
         rest = behind(rest, taken + 2);
     }
     line + 1
+}
+
+/// Who else may act: `; ana is here too`.
+fn operators(snapshot: &Snapshot) -> String {
+    let alive = snapshot.incarnations.iter().filter(|one| one.alive);
+    let mut names: Vec<&str> = alive.filter_map(Incarnation::operator).collect();
+    names.sort_unstable();
+    names.dedup();
+    let more = names.len().saturating_sub(DAEMONS_MAX);
+    let names: Vec<String> = names
+        .into_iter()
+        .take(DAEMONS_MAX)
+        .map(|name| show(name, DAEMON_WIDTH_MAX))
+        .collect();
+    match (names.as_slice(), more) {
+        ([], _) => String::new(),
+        ([one], 0) => format!("; {one} is here too"),
+        (some, 0) => format!("; {} are here too", some.join(", ")),
+        (some, more) => format!("; {} and {more} more are here too", some.join(", ")),
+    }
 }
 
 fn daemons(state: &State, snapshot: &Snapshot) -> String {
