@@ -5,6 +5,7 @@
 //! | first frame | from the start of the program on a pseudo-terminal to the end mark of its first frame; the broker accepts connections and never answers |
 //! | frame | view, comparison and encoding of one frame at 120×40 after a key moved the selection, over 100,000 and 1,000,000 queues |
 //! | filter | filtering and sorting 100,000 queues for one key of a filter that is typed, in the task that the console gives it to |
+//! | payload | from the answer with a message to its first painted frame at 120×40: what the rules hide, layout, view, encoding |
 //! | key → paint | from a key put into the loop's channel to the write of the frame that shows its effect, while 1,000 and 5,000 events of the engine a second arrive |
 //! | idle | bytes written and processor time of the program's threads, on a store and broker in which nothing happens, looked at every 2 s |
 //! | memory | resident memory of a process with the loop and 100,000 rows, before and after a refresh in which one row of a hundred changed |
@@ -16,11 +17,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc as channel};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Position;
 use redrive::ambient::Clock;
+use redrive::console::detail::{DetailAnswer, DetailTab};
 use redrive::console::effects::{Actor, Executor};
 use redrive::console::keymap::Keymap;
 use redrive::console::painter::Painter;
@@ -30,12 +33,14 @@ use redrive::console::table::ArrangeJob;
 use redrive::console::{ConsoleSettings, Deliver, Effect, Event, State, Theme, update, view};
 use redrive::domain::attempt::Attempt;
 use redrive::domain::id::{Epoch, ExecutionId, NotificationId, QueueName};
+use redrive::domain::message::Message;
 use redrive::domain::naming::{Naming, QueueType};
 use redrive::domain::outcome::OutcomeClass;
 use redrive::domain::queue::{QueueKind, QueueState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::engine::snapshot::{Part, QueueFacts, QueueRow, Snapshot, Totals};
+use redrive::engine::view::BrowsedMessage;
 use redrive::engine::{self, Access};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +57,9 @@ const SIZE: (u16, u16) = (120, 40);
 const FRAMES: usize = 2_000;
 const KEYS: usize = 300;
 const EVENTS_A_SECOND: [u64; 2] = [1_000, 5_000];
+/// Bytes of a large payload, and how often each one is painted.
+const PAYLOAD: usize = 50_000_000;
+const PAYLOAD_ROUNDS: usize = 20;
 const IDLE: Duration = Duration::from_secs(20);
 /// The end mark of a synchronized update.
 const FRAME_END: &[u8] = b"\x1b[?2026l";
@@ -63,6 +71,7 @@ pub async fn run() {
     frame(ROWS);
     frame(MOST_ROWS);
     filter();
+    payload();
     for events_a_second in EVENTS_A_SECOND {
         key_to_paint(events_a_second).await;
     }
@@ -392,6 +401,65 @@ fn filter() {
         times.len()
     );
     row("filter over 100,000 queues, off the drawing task", &measured, "≤ 50 ms");
+}
+
+/// The worst of each kind of body, on the tab with the messages of a queue.
+fn payload() {
+    redrive_colours();
+    let (clock, theme) = (Clock::system(), Theme::default());
+    let bodies: [(&str, Bytes); 5] = [
+        ("50 MB on one line", vec![b'x'; PAYLOAD].into()),
+        (
+            "50 MB of JSON",
+            format!("[{}0]", r#"{"password":"x","n":1},"#.repeat(PAYLOAD / 23)).into(),
+        ),
+        ("50 MB of bytes", (0..PAYLOAD).map(|at| (at * 7 % 251) as u8).collect()),
+        (
+            "100,000 combining characters",
+            format!("e{}", "\u{301}".repeat(100_000)).into(),
+        ),
+        ("JSON 20,000 levels deep", "[".repeat(20_000).into()),
+    ];
+    for (what, body) in bodies {
+        let mut times: Vec<f64> = (0..PAYLOAD_ROUNDS)
+            .map(|_| first_paint(&clock, &theme, &body))
+            .collect();
+        times.sort_by(f64::total_cmp);
+        let measured = format!("p50 {:.1} ms, most {:.1} ms", share(&times, 0.5), share(&times, 1.0));
+        row(&format!("first paint of {what}"), &measured, "≤ 100 ms");
+    }
+}
+
+/// Milliseconds from the answer to the end of the frame.
+fn first_paint(clock: &Clock, theme: &Theme, body: &Bytes) -> f64 {
+    let mut state = state();
+    take(&mut state, clock.now(), Event::Snapshot(snapshot(1, many_rows(10))));
+    take(&mut state, clock.now(), key(KeyCode::Enter));
+    while state.details.last().unwrap().tab != DetailTab::Messages {
+        take(&mut state, clock.now(), key(KeyCode::Tab));
+    }
+    let answer = DetailAnswer {
+        subject: state.details.last().unwrap().subject.clone(),
+        taken_at: clock.now(),
+        queue: None,
+        endpoint: None,
+        attempts: Ok(Vec::new()),
+        messages: Some(Ok(vec![BrowsedMessage {
+            position: 1,
+            message: Message {
+                body: body.clone(),
+                ..Message::default()
+            },
+            foreign: None,
+            redelivered: false,
+        }])),
+        about: None,
+    };
+    let mut painter = Painter::new(io::sink());
+    let begin = Instant::now();
+    take(&mut state, clock.now(), Event::Detail(Box::new(answer)));
+    painter.paint(SIZE, |buffer| view(&state, theme, buffer)).unwrap();
+    begin.elapsed().as_secs_f64() * 1_000.0
 }
 
 /// As the console does first: the environment must not change what is measured.

@@ -1,7 +1,8 @@
 //! A bad day from its begin to its end: daemon, broker, store and receiver are real, and the operator
 //! has nothing but keys and a screen.
 
-use std::time::Duration;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -15,6 +16,8 @@ use crate::support::wait::{stays_absent, wait_until};
 const SIZE: (u16, u16) = (120, 40);
 /// Several refreshes of a second each, and an age that would have turned.
 const IDLE: Duration = Duration::from_secs(6);
+/// Less than there is between two refreshes, and more than there is in a frame.
+const DRAWN: Duration = Duration::from_millis(500);
 
 /// What fails is tried again only when an operator says so.
 fn waits_for_the_operator(scene: &mut Scene) {
@@ -129,7 +132,7 @@ async fn nothing_is_written_while_nothing_changes_and_a_change_is_seen() {
     let mut pty = console(&scene, &[]).await;
     pty.key("2");
     pty.shows("run").await;
-    settled(&pty).await;
+    settled(&pty, Duration::from_secs(2)).await;
     let before = pty.written();
     stays_absent("a byte from an idle console", IDLE, async || {
         let written = pty.written();
@@ -143,14 +146,14 @@ async fn nothing_is_written_while_nothing_changes_and_a_change_is_seen() {
     scene.finish(&mut [&mut daemon], 0).await;
 }
 
-/// Until two seconds pass without a byte: several refreshes showed the same.
-async fn settled(pty: &Pty) {
-    let mut last = (pty.written(), std::time::Instant::now());
-    wait_until("a screen at rest", BOUND, async || {
-        if pty.written() != last.0 {
-            last = (pty.written(), std::time::Instant::now());
+/// Until so much time passes without a byte.
+async fn settled(pty: &Pty, rest: Duration) {
+    let last = Cell::new((pty.written(), Instant::now()));
+    pty.until("a screen at rest", |_| {
+        if pty.written() != last.get().0 {
+            last.set((pty.written(), Instant::now()));
         }
-        (last.1.elapsed() > Duration::from_secs(2)).then_some(())
+        last.get().1.elapsed() > rest
     })
     .await;
 }
@@ -205,7 +208,7 @@ async fn hostile_names_and_bodies_reach_the_terminal_as_text_only() {
     for (key, shown) in [("3", "Endpoints"), ("4", "Retries"), ("9", "Log"), ("1", "Overview")] {
         pty.key(key);
         pty.shows(shown).await;
-        settled(&pty).await;
+        settled(&pty, DRAWN).await;
     }
     pty.key("2");
     pty.shows("evil").await;
