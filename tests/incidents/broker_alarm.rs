@@ -23,6 +23,22 @@ async fn has_alarm(rabbit: &PrivateRabbit) -> bool {
     asked.send().await.status == 503
 }
 
+/// A pause holds once the daemon has let go of the queue: then it is shown.
+async fn is_let_go(scene: &Scene, queue: &str) {
+    wait_until("the pause to hold", BOUND, async || {
+        let listed = scene
+            .installation
+            .run(&["queues", "--json"])
+            .await
+            .expect_code(0)
+            .json();
+        let rows = listed.as_array()?;
+        let row = rows.iter().find(|row| row["name"] == queue)?;
+        (row["state"] == "paused" && row["owner"].is_null()).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
     let rabbit = PrivateRabbit::start().await;
@@ -37,6 +53,7 @@ async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
         let queue = scene.queue(execution, "/hook");
         let pause = ["queue", "pause", queue.as_str(), "--yes", "--reason", "release 12"];
         scene.installation.run(&pause).await.expect_code(0);
+        is_let_go(&scene, queue.as_str()).await;
         for number in 2..=40 {
             scene.publish(execution, "/hook", number).await;
         }
