@@ -5,6 +5,8 @@
 //! The node is the test's own. What it holds in memory is little, so the test plays its memory: the watermark is far
 //! below what is used as long as messages wait, and back where it was once none does.
 
+use redrive::domain::id::QueueName;
+
 use super::Operator;
 use super::outside::{BOUND, audited, delivered, holds, numbered};
 use crate::faults::scene::Scene;
@@ -24,16 +26,9 @@ async fn has_alarm(rabbit: &PrivateRabbit) -> bool {
 }
 
 /// A pause holds once the daemon has let go of the queue: then it is shown.
-async fn is_let_go(scene: &Scene, queue: &str) {
+async fn is_let_go(scene: &Scene, queue: &QueueName) {
     wait_until("the pause to hold", BOUND, async || {
-        let listed = scene
-            .installation
-            .run(&["queues", "--json"])
-            .await
-            .expect_code(0)
-            .json();
-        let rows = listed.as_array()?;
-        let row = rows.iter().find(|row| row["name"] == queue)?;
+        let row = scene.why(queue).await;
         (row["state"] == "paused" && row["owner"].is_null()).then_some(())
     })
     .await;
@@ -53,7 +48,7 @@ async fn an_alarm_is_told_on_every_screen_and_what_piled_up_is_let_go() {
         let queue = scene.queue(execution, "/hook");
         let pause = ["queue", "pause", queue.as_str(), "--yes", "--reason", "release 12"];
         scene.installation.run(&pause).await.expect_code(0);
-        is_let_go(&scene, queue.as_str()).await;
+        is_let_go(&scene, &queue).await;
         for number in 2..=40 {
             scene.publish(execution, "/hook", number).await;
         }
