@@ -80,6 +80,18 @@ pub trait Lifetimes: Send + Sync {
 
     /// A queue is gone, or its time begins anew: what was known of it.
     async fn lifetime_forget(&self, queue: &QueueName) -> Result<Option<LifetimeRecord>, StoreError>;
+
+    /// `owner` is about to unbind a queue, to purge it.
+    async fn unbinding_note(&self, queue: &QueueName, owner: IncarnationId) -> Result<(), StoreError>;
+
+    /// Whether nobody took that over.
+    async fn unbinding_holds(&self, queue: &QueueName, owner: IncarnationId) -> Result<bool, StoreError>;
+
+    /// The queue is gone, or bound again.
+    async fn unbinding_forget(&self, queue: &QueueName) -> Result<(), StoreError>;
+
+    /// Queues that dead ones may have left unbound; they are `owner`'s now.
+    async fn unbinding_take(&self, owner: IncarnationId, limit: u32) -> Result<Vec<QueueName>, StoreError>;
 }
 
 /// Why messages were saved.
@@ -349,6 +361,10 @@ pub(super) fn saved_message(row: &impl Columns) -> Result<SavedMessage, sqlx::Er
         exchange: text(row, "exchange")?,
         routing_key: text(row, "routing_key")?,
     })
+}
+
+pub(super) fn unbinding(row: &impl Columns) -> Result<QueueName, sqlx::Error> {
+    parsed(row, "queue", QueueName::parse)
 }
 
 pub(super) fn lifetime_record(row: &impl Columns) -> Result<LifetimeRecord, sqlx::Error> {

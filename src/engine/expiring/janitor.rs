@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::act::Who;
 use super::order::ExpiringResult;
 use super::{Gone, LifetimeRecord, PAGES_MAX, facts};
-use crate::broker::{ListedQueue, Signal};
+use crate::broker::{BrokerPolicy, ListedQueue, Signal};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::time::Timestamp;
 use crate::engine::rules::compiled;
@@ -33,6 +33,8 @@ const LAG: Duration = Duration::from_secs(20);
 const ASKED_MAX: usize = 200;
 /// Saves of dead ones that are ended in one sweep, at most.
 const LEFT_MAX: u32 = 16;
+/// Queues that dead ones left unbound and are bound in one sweep, at most.
+const UNBOUND_MAX: u32 = 500;
 
 /// What one sweep came to.
 struct Swept {
@@ -142,7 +144,7 @@ impl Inner {
         if self.settings.save_before_expiry {
             self.save_what_goes(&records, rest).await;
         }
-        self.tidy_up(&policies).await?;
+        self.tidy_up(me, &policies).await?;
         Ok(Some(Swept {
             listing,
             shortest: records
@@ -270,7 +272,11 @@ impl Inner {
     }
 
     /// What dead ones left in the middle is ended, and what was kept for its time is forgotten.
-    async fn tidy_up(&self, policies: &[crate::broker::BrokerPolicy]) -> Result<(), EngineError> {
+    async fn tidy_up(&self, me: IncarnationId, policies: &[BrokerPolicy]) -> Result<(), EngineError> {
+        for queue in self.store.unbinding_take(me, UNBOUND_MAX).await? {
+            tracing::info!(queue = ?queue, "a queue that a purge left unbound is bound again");
+            self.end_unbinding(&queue, false).await;
+        }
         let left = self.store.saves_left(LEFT_MAX).await?;
         if !left.is_empty() {
             self.as_somebody("janitor", |me| async move {

@@ -11,10 +11,11 @@ use futures_util::future::{BoxFuture, join_all};
 
 use super::act::{Who, failed};
 use super::order::{ExpiringOutcome, ExpiringResult, Keep, PlannedQueue};
-use crate::broker::{Deleted, Look};
+use crate::broker::{Deleted, DeliveryTag, Look, WalkOptions};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::naming::QueueType;
 use crate::domain::queue::QueueKind;
+use crate::engine::error::chain;
 use crate::engine::{EngineError, Inner};
 use crate::telemetry::names;
 
@@ -22,6 +23,8 @@ use crate::telemetry::names;
 const SETTLE: Duration = Duration::from_secs(1);
 /// Queues that are unbound at once.
 const CHUNK: usize = 500;
+/// Messages that are taken out at once, of those that are to be lost.
+const WINDOW: usize = 1_000;
 /// Queues that are worked on side by side.
 const SIDE_BY_SIDE: usize = 8;
 
@@ -51,7 +54,7 @@ impl Inner {
     ) -> Result<Vec<ExpiringOutcome>, EngineError> {
         let mut unbound = Vec::with_capacity(chunk.len());
         for some in chunk.chunks(SIDE_BY_SIDE) {
-            let looks: Vec<BoxFuture<'_, _>> = some.iter().map(|queue| self.unbind_unused(queue).boxed()).collect();
+            let looks: Vec<BoxFuture<'_, _>> = some.iter().map(|queue| self.unbind_unused(me, queue).boxed()).collect();
             unbound.extend(join_all(looks).await);
         }
         tokio::time::sleep(SETTLE).await;
@@ -81,22 +84,20 @@ impl Inner {
             Ok(None) => self.purge_one(me, queue, keep, who).await,
             Err(error) => Err(error),
         };
-        let is_left = match &purged {
-            Ok(outcome) => matches!(outcome.result, ExpiringResult::Left(_)),
-            Err(_) => true,
-        };
-        if is_left {
-            self.bind_again(&queue.name).await;
+        if self.kind_of(&queue.name) == QueueKind::Job {
+            let is_purged = matches!(&purged, Ok(outcome) if outcome.result == ExpiringResult::Purged);
+            self.end_unbinding(&queue.name, is_purged).await;
         }
         purged.or_else(|error| failed(&queue.name, error))
     }
 
     /// Why a queue is left; else nobody can publish to it any more, where it is one of ours.
-    async fn unbind_unused(&self, queue: &PlannedQueue) -> Result<Option<String>, EngineError> {
+    async fn unbind_unused(&self, me: IncarnationId, queue: &PlannedQueue) -> Result<Option<String>, EngineError> {
         if let Some(why) = self.is_as_planned(queue).await? {
             return Ok(Some(why));
         }
         if self.kind_of(&queue.name) == QueueKind::Job {
+            self.store.unbinding_note(&queue.name, me).await?;
             self.broker.unbind(&queue.name).await?;
         }
         Ok(None)
@@ -140,16 +141,31 @@ impl Inner {
             }
             (outcome.save, outcome.messages, outcome.bytes) = (saved.save, saved.messages, saved.bytes);
         }
+        if messages > 0 && keep == Keep::Dropped && self.kind_of(&queue.name) != QueueKind::Job {
+            let (dropped, problem) = self.drop_messages(&queue.name, messages).await?;
+            outcome.messages = dropped;
+            if let Some(why) = problem {
+                outcome.result = ExpiringResult::Left(why);
+                return Ok(outcome);
+            }
+        }
         // What is known of it is forgotten first: the janitor tells of what it did not do itself.
         let known = self.store.lifetime_forget(&queue.name).await?;
-        let deleted = if messages > 0 && keep == Keep::Dropped {
-            (outcome.messages, outcome.bytes) = (messages, queue.bytes.unwrap_or(0));
+        let deleted = if messages > 0 && keep == Keep::Dropped && self.kind_of(&queue.name) == QueueKind::Job {
+            if !self.store.unbinding_holds(&queue.name, me).await? {
+                let why = "this process was taken for dead: run the command again";
+                return Ok(ExpiringOutcome::left(&queue.name, why));
+            }
+            outcome.messages = messages;
             self.broker.delete_whole(&queue.name).await?
         } else {
             let quorum = known.is_some_and(|known| known.quorum) || self.is_quorum_queue(&queue.name).await?;
             let queue_type = if quorum { QueueType::Quorum } else { QueueType::Classic };
             self.broker.delete_unused(&queue.name, queue_type).await?
         };
+        if keep == Keep::Dropped {
+            outcome.bytes = queue.bytes.unwrap_or(0);
+        }
         if deleted == Deleted::InUse {
             let saved = outcome.save.as_ref().map_or_else(String::new, |save| {
                 format!("; what was in it before is save {save}: `expiring restore {save}` puts it behind that")
@@ -174,13 +190,44 @@ impl Inner {
         Ok(listed.as_ref().is_some_and(super::is_quorum))
     }
 
-    /// A queue that is left takes messages again.
-    async fn bind_again(&self, queue: &QueueName) {
-        if self.kind_of(queue) != QueueKind::Job {
-            return;
+    /// Takes as many messages out of a queue as were planned: how many, and why not all.
+    async fn drop_messages(&self, queue: &QueueName, planned: u64) -> Result<(u64, Option<String>), EngineError> {
+        let options = WalkOptions {
+            quorum: self.is_quorum_queue(queue).await?,
+            ..WalkOptions::default()
+        };
+        let Some(mut walk) = self.broker.walk(queue, options).await? else {
+            return Ok((0, Some("it is gone already".to_owned())));
+        };
+        let (mut dropped, mut problem) = (0, None);
+        while dropped < planned && problem.is_none() {
+            let left = usize::try_from(planned - dropped).unwrap_or(usize::MAX);
+            let tags: Vec<DeliveryTag> = match walk.next(left.min(WINDOW)).await {
+                Ok(walked) if walked.is_empty() => break,
+                Ok(walked) => walked.iter().map(|one| one.tag).collect(),
+                Err(error) => {
+                    problem = Some(error);
+                    break;
+                }
+            };
+            problem = walk.settle(&tags).await.err();
+            dropped += tags.len() as u64;
         }
-        if let Err(error) = self.broker.bind(queue).await {
-            tracing::warn!(queue = ?queue, error = ?error, "a queue that was left is not bound again");
+        let problem = walk.close().await.err().or(problem);
+        Ok((dropped, problem.map(|error| chain(&error))))
+    }
+
+    /// A queue that is still there takes messages again.
+    pub(super) async fn end_unbinding(&self, queue: &QueueName, is_gone: bool) {
+        let bound = async {
+            if !is_gone {
+                self.broker.bind(queue).await?;
+            }
+            self.store.unbinding_forget(queue).await?;
+            Ok::<(), EngineError>(())
+        };
+        if let Err(error) = bound.await {
+            tracing::warn!(queue = ?queue, error = ?error, "a queue that was unbound is bound again by the janitor");
         }
     }
 }

@@ -5,6 +5,8 @@
 
 mod connection;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::answers::listing::PAGES_MAX;
@@ -22,7 +24,11 @@ use crate::domain::time::Timestamp;
 pub use connection::{ConnectOptions, JobConnection, SubmitOptions};
 
 /// How long a result waits for what was said before it and comes over other queues.
-const BEFORE_RESULT: std::time::Duration = std::time::Duration::from_millis(100);
+const BEFORE_RESULT: Duration = Duration::from_millis(100);
+/// How long a publisher waits for a purge that goes on: it looks twice, a second apart, and may find more to do.
+const PURGED_FOR: Duration = Duration::from_secs(20);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// A job that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,15 +141,7 @@ impl Engine {
             body,
             ..Message::default()
         };
-        match self.0.broker.publish(&queue, &message).await? {
-            Published::Accepted => Ok(()),
-            Published::Returned => Err(expired(&queue)),
-            Published::Refused(why) => Err(BrokerError::Failed {
-                operation: "publish",
-                detail: why,
-            }
-            .into()),
-        }
+        self.0.publish_to_job(&queue, &message).await
     }
 
     /// Deletes the queues of a job with whatever is in them; answers how many were there.
@@ -170,6 +168,30 @@ impl Engine {
 }
 
 impl Inner {
+    /// A queue that is there and takes nothing is being purged: it is gone in a moment, or bound again.
+    async fn publish_to_job(&self, queue: &QueueName, message: &Message) -> Result<(), EngineError> {
+        let began = self.clock.uptime();
+        loop {
+            match self.broker.publish(queue, message).await? {
+                Published::Accepted => return Ok(()),
+                Published::Refused(detail) => {
+                    let operation = "publish";
+                    return Err(BrokerError::Failed { operation, detail }.into());
+                }
+                Published::Returned => {}
+            }
+            if self.broker.queue_detail(queue).await?.is_none() {
+                return Err(expired(queue));
+            }
+            if self.clock.uptime().saturating_sub(began) > PURGED_FOR {
+                return Err(EngineError::Refused {
+                    why: format!("queue {:?} is being purged: publish again in a moment", queue.as_str()),
+                });
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
     async fn declare_part(&self, id: &JobId, part: JobPart, lifetime: Lifetime) -> Result<(), EngineError> {
         let queue = id.queue(part);
         let error = match self.broker.declare_expiring(&queue, lifetime).await {

@@ -17,6 +17,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (7, include_str!("migrations/0007.sql")),
     (8, include_str!("migrations/0008.sql")),
     (10, include_str!("migrations/0010.sql")),
+    (11, include_str!("migrations/0011.sql")),
 ];
 
 const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS redrive; \

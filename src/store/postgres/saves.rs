@@ -10,7 +10,7 @@ use crate::domain::time::Timestamp;
 use crate::store::columns::stored;
 use crate::store::saves::{
     lifetime_columns, lifetime_order, lifetime_record, lifetimes_sweep, save_columns, save_record, saved_columns,
-    saved_message,
+    saved_message, unbinding,
 };
 use crate::store::{
     LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep, NewSave, SaveBegun, SaveQuery, SaveRecord, SaveTaken,
@@ -92,6 +92,14 @@ const LIFETIME_FORGET: &str = concat!(
     "DELETE FROM redrive.lifetimes WHERE name = $1 RETURNING ",
     lifetime_columns!()
 );
+const UNBINDING: &str = "INSERT INTO redrive.unbindings (queue, owner) VALUES ($1, $2) \
+    ON CONFLICT (queue) DO UPDATE SET owner = excluded.owner";
+const UNBINDING_HOLDS: &str = "SELECT EXISTS (SELECT 1 FROM redrive.unbindings WHERE queue = $1 AND owner = $2)";
+const UNBINDING_FORGET: &str = "DELETE FROM redrive.unbindings WHERE queue = $1";
+const UNBINDING_TAKE: &str = "UPDATE redrive.unbindings SET owner = $1 WHERE queue IN (SELECT u.queue \
+    FROM redrive.unbindings u WHERE u.owner IS NULL OR u.owner = $1 OR NOT EXISTS \
+    (SELECT 1 FROM redrive.incarnations i WHERE i.id = u.owner AND i.alive) ORDER BY u.queue LIMIT $2 \
+    FOR UPDATE SKIP LOCKED) RETURNING queue";
 
 #[async_trait]
 impl Saves for PostgresStore {
@@ -305,6 +313,46 @@ impl Lifetimes for PostgresStore {
             let row = query.fetch_optional(connection).await?;
             row.as_ref().map(lifetime_record).transpose()
         })
+        .await
+    }
+
+    async fn unbinding_note(&self, queue: &QueueName, owner: IncarnationId) -> Result<(), StoreError> {
+        let query = sqlx::query(UNBINDING).bind(storable(queue.as_str())).bind(owner.0);
+        self.call(
+            "noting that a queue is unbound",
+            async |connection: &mut PgConnection| query.execute(connection).await.map(drop),
+        )
+        .await
+    }
+
+    async fn unbinding_holds(&self, queue: &QueueName, owner: IncarnationId) -> Result<bool, StoreError> {
+        let query = sqlx::query_scalar(UNBINDING_HOLDS)
+            .bind(storable(queue.as_str()))
+            .bind(owner.0);
+        self.call("reading who unbound a queue", async |connection: &mut PgConnection| {
+            query.fetch_one(connection).await
+        })
+        .await
+    }
+
+    async fn unbinding_forget(&self, queue: &QueueName) -> Result<(), StoreError> {
+        let query = sqlx::query(UNBINDING_FORGET).bind(storable(queue.as_str()));
+        self.call(
+            "forgetting that a queue was unbound",
+            async |connection: &mut PgConnection| query.execute(connection).await.map(drop),
+        )
+        .await
+    }
+
+    async fn unbinding_take(&self, owner: IncarnationId, limit: u32) -> Result<Vec<QueueName>, StoreError> {
+        let query = sqlx::query(UNBINDING_TAKE).bind(owner.0).bind(i64::from(limit));
+        self.call(
+            "taking over what was left unbound",
+            async |connection: &mut PgConnection| {
+                let rows = query.fetch_all(connection).await?;
+                read(&rows, unbinding)
+            },
+        )
         .await
     }
 }

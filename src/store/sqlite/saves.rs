@@ -12,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::store::columns::stored;
 use crate::store::saves::{
     lifetime_columns, lifetime_order, lifetime_record, lifetimes_sweep, save_columns, save_record, saved_columns,
-    saved_message,
+    saved_message, unbinding,
 };
 use crate::store::{
     LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep, NewSave, SaveBegun, SaveQuery, SaveRecord, SaveTaken,
@@ -82,6 +82,13 @@ const LIFETIMES: &str = concat!(
 );
 const LIFETIME: &str = concat!("SELECT ", lifetime_columns!(), " FROM lifetimes WHERE name = $1");
 const LIFETIME_FORGET: &str = concat!("DELETE FROM lifetimes WHERE name = $1 RETURNING ", lifetime_columns!());
+const UNBINDING: &str = "INSERT INTO unbindings (queue, owner) VALUES ($1, $2) \
+    ON CONFLICT (queue) DO UPDATE SET owner = excluded.owner";
+const UNBINDING_HOLDS: &str = "SELECT EXISTS (SELECT 1 FROM unbindings WHERE queue = $1 AND owner = $2)";
+const UNBINDING_FORGET: &str = "DELETE FROM unbindings WHERE queue = $1";
+const UNBINDING_TAKE: &str = "UPDATE unbindings SET owner = $1 WHERE queue IN (SELECT queue FROM unbindings \
+    WHERE owner IS NULL OR owner = $1 OR owner NOT IN (SELECT id FROM incarnations WHERE alive) ORDER BY queue LIMIT $2) \
+    RETURNING queue";
 
 #[async_trait]
 impl Saves for SqliteStore {
@@ -311,6 +318,48 @@ impl Lifetimes for SqliteStore {
                     .fetch_optional(connection)
                     .await?;
                 row.as_ref().map(lifetime_record).transpose()
+            })
+        })
+        .await
+    }
+
+    async fn unbinding_note(&self, queue: &QueueName, owner: IncarnationId) -> Result<(), StoreError> {
+        let queue = queue.clone();
+        self.write("noting that a queue is unbound", move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query(UNBINDING).bind(queue.as_str()).bind(owner.0);
+                query.execute(connection).await.map(drop)
+            })
+        })
+        .await
+    }
+
+    async fn unbinding_holds(&self, queue: &QueueName, owner: IncarnationId) -> Result<bool, StoreError> {
+        sqlx::query_scalar(UNBINDING_HOLDS)
+            .bind(queue.as_str())
+            .bind(owner.0)
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread("reading who unbound a queue"))
+    }
+
+    async fn unbinding_forget(&self, queue: &QueueName) -> Result<(), StoreError> {
+        let queue = queue.clone();
+        self.write("forgetting that a queue was unbound", move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query(UNBINDING_FORGET).bind(queue.as_str());
+                query.execute(connection).await.map(drop)
+            })
+        })
+        .await
+    }
+
+    async fn unbinding_take(&self, owner: IncarnationId, limit: u32) -> Result<Vec<QueueName>, StoreError> {
+        self.write("taking over what was left unbound", move |connection| {
+            Box::pin(async move {
+                let rows = sqlx::query(UNBINDING_TAKE).bind(owner.0).bind(i64::from(limit));
+                let rows = rows.fetch_all(connection).await?;
+                rows.iter().map(unbinding).collect()
             })
         })
         .await

@@ -1,5 +1,5 @@
-//! A process that is killed in the middle of a save or a purge: nothing is lost, and what may be there twice is at
-//! most what was in its hand.
+//! A process that is killed in the middle of a save or a purge: nothing is lost, what may be there twice is at most
+//! what was in its hand, and a queue that is left takes messages again. And what comes while a purge drops.
 
 use std::collections::BTreeMap;
 
@@ -122,4 +122,68 @@ async fn a_purge_that_is_killed_loses_nothing_and_is_ended_by_the_janitor() {
     let there = u64::from(scene.ready(QUEUE).await.unwrap());
     assert_eq!(kept + there, u64::from(COUNT), "each is in exactly one place");
     all_are_there(&scene).await;
+}
+
+/// Whether the exchange of job queues routes to a queue.
+async fn is_bound(scene: &Scene, queue: &str) -> bool {
+    let path = format!("/queues/{}/{queue}/bindings", scene.vhost.name);
+    let bindings = scene.vhost.node.request("GET", &format!("/api{path}")).send().await;
+    let bindings = bindings.json();
+    bindings.as_array().unwrap().iter().any(|one| one["source"] != "")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_a_killed_purge_left_unbound_takes_its_result_once_a_daemon_looked() {
+    let scene = Scene::sqlite().await;
+    let job = scene.run(&["job", "submit", "--json"]).await.expect_code(0).json();
+    let queue = job["queues"]["result"].as_str().unwrap();
+    let body = scene.installation.path("result.txt");
+    std::fs::write(&body, "all of it").unwrap();
+    assert!(is_bound(&scene, queue).await);
+    wait_until("the queue's statistics", BOUND, async || {
+        let listed = scene.run(&["expiring", "list", "--json"]).await.expect_code(0).json();
+        let known = |one: &Value| one["name"] == queue && one["messages"] == 0 && one["consumers"] == 0;
+        listed.as_array()?.iter().any(known).then_some(())
+    })
+    .await;
+    let mut child = scene
+        .installation
+        .program(&["expiring", "purge", queue, "--yes"])
+        .spawn()
+        .unwrap();
+    wait_until("the queue to be unbound", BOUND, async || {
+        (!is_bound(&scene, queue).await).then_some(())
+    })
+    .await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(scene.ready(queue).await, Some(0), "it was killed too late");
+    let (id, body) = (job["id"].as_str().unwrap(), body.to_str().unwrap());
+    let publish = ["job", "publish", id, "result", "--body-file", body];
+    let publishing = scene.run(&publish);
+    let (published, _daemon) = tokio::join!(publishing, scene.installation.daemon());
+    published.expect_code(0);
+    assert_eq!(scene.ready(queue).await, Some(1));
+    assert!(is_bound(&scene, queue).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_comes_while_a_purge_drops_keeps_its_queue() {
+    let scene = Scene::sqlite().await;
+    filled(&scene).await;
+    let dropping = scene.run(&["expiring", "purge", QUEUE, "--drop", "--yes", "--json"]);
+    let late = async {
+        wait_until("some of them to be taken", BOUND, async || {
+            (scene.ready(QUEUE).await? < COUNT).then_some(())
+        })
+        .await;
+        let (connection, channel) = scene.channel().await;
+        publish(&channel, QUEUE, COUNT..COUNT + 10).await;
+        connection.close(200, "done".into()).await.unwrap();
+    };
+    let (dropped, ()) = tokio::join!(dropping, late);
+    let dropped = dropped.expect_code(3).json();
+    assert_eq!(dropped[0]["messages"], COUNT, "{dropped}");
+    let left = numbers(&scene.take_all(QUEUE).await);
+    assert_eq!(left, (COUNT..COUNT + 10).collect::<Vec<u32>>());
 }

@@ -210,5 +210,6 @@ contract! {
     saves:
         messages_are_kept_in_their_order_until_they_are_put_back
         one_takes_the_messages_of_a_queue_at_a_time_and_the_dead_are_told
+        what_a_dead_one_left_unbound_is_taken_over
         what_a_sweep_does_not_see_is_gone_and_what_is_lost_first_comes_first;
 }

@@ -37,6 +37,36 @@ fn window(number: u64, places: std::ops::Range<u64>) -> SaveWindow {
     }
 }
 
+pub(super) async fn what_a_dead_one_left_unbound_is_taken_over(place: &Place) {
+    let store = &*place.store;
+    let (dead, me) = (living(store).await, living(store).await);
+    for name in ["a", "b", "c"] {
+        store.unbinding_note(&queue(name), dead).await.unwrap();
+    }
+    store.unbinding_forget(&queue("c")).await.unwrap();
+    assert_eq!(
+        store.unbinding_take(me, 10).await.unwrap(),
+        [],
+        "who unbound them lives"
+    );
+    assert!(store.unbinding_holds(&queue("a"), dead).await.unwrap());
+    assert!(!store.unbinding_holds(&queue("c"), dead).await.unwrap());
+    store.incarnation_end(dead).await.unwrap();
+    assert_eq!(store.unbinding_take(me, 1).await.unwrap(), [queue("a")]);
+    assert!(!store.unbinding_holds(&queue("a"), dead).await.unwrap());
+    let mut left = store.unbinding_take(me, 10).await.unwrap();
+    left.sort_unstable();
+    assert_eq!(
+        left,
+        [queue("a"), queue("b")],
+        "what is mine and not mended comes again"
+    );
+    for name in left {
+        store.unbinding_forget(&name).await.unwrap();
+    }
+    assert_eq!(store.unbinding_take(me, 10).await.unwrap(), []);
+}
+
 async fn states(store: &dyn Store) -> Vec<(String, SaveState, u64, u64)> {
     let query = SaveQuery {
         limit: 10,

@@ -255,6 +255,10 @@ passed_on! {
         lifetimes(query: &LifetimeQuery) -> Vec<LifetimeRecord>;
         lifetime_get(queue: &QueueName) -> Option<LifetimeRecord>;
         lifetime_forget(queue: &QueueName) -> Option<LifetimeRecord>;
+        unbinding_note(queue: &QueueName, owner: IncarnationId) -> ();
+        unbinding_holds(queue: &QueueName, owner: IncarnationId) -> bool;
+        unbinding_forget(queue: &QueueName) -> ();
+        unbinding_take(owner: IncarnationId, limit: u32) -> Vec<QueueName>;
     }
     Policies {
         policies_newest(scopes: &[PolicyScope]) -> Vec<PolicyVersion>;
