@@ -29,7 +29,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use crate::ambient;
 
 pub use error::SqliteError;
-use writer::{Extent, Message, Write, Writer};
+use writer::{Message, Write, Writer};
 
 /// Writes that may wait for the writer; beyond it callers wait for room.
 const WAITING_MAX: usize = 1024;
@@ -101,26 +101,8 @@ impl SqliteFile {
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
     {
-        self.submit(work, Extent::Statements).await
-    }
-
-    /// [`SqliteFile::write`] of a single statement, which needs no savepoint of its own: the statement that fails
-    /// is undone by itself.
-    pub async fn write_statement<T, F>(&self, work: F) -> Result<T, SqliteError>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
-    {
-        self.submit(work, Extent::OneStatement).await
-    }
-
-    async fn submit<T, F>(&self, work: F, extent: Extent) -> Result<T, SqliteError>
-    where
-        T: Send + 'static,
-        F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
-    {
         let (reply, answer) = oneshot::channel();
-        let job = Message::Job(Box::new(Write::new(work, extent, reply)));
+        let job = Message::Job(Box::new(Write::new(work, reply)));
         self.0.queue.send(job).await.map_err(|_| SqliteError::Closed)?;
         answer.await.unwrap_or(Err(SqliteError::Closed))
     }

@@ -48,18 +48,8 @@ pub(super) enum Message {
     Close(oneshot::Sender<()>),
 }
 
-/// What a write consists of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Extent {
-    /// One statement, whose answer is read without a mistake: it happens wholly or not at all.
-    OneStatement,
-    /// Several, which are undone together.
-    Statements,
-}
-
 /// A write without its type.
 pub(super) trait Job: Send {
-    fn extent(&self) -> Extent;
     /// Does the work and keeps its value.
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), sqlx::Error>>;
     /// Answers the caller: with the value when `outcome` is good.
@@ -70,16 +60,14 @@ pub(super) trait Job: Send {
 pub(super) struct Write<T, F> {
     work: Option<F>,
     value: Option<T>,
-    extent: Extent,
     reply: oneshot::Sender<Result<T, SqliteError>>,
 }
 
 impl<T, F> Write<T, F> {
-    pub(super) fn new(work: F, extent: Extent, reply: oneshot::Sender<Result<T, SqliteError>>) -> Self {
+    pub(super) fn new(work: F, reply: oneshot::Sender<Result<T, SqliteError>>) -> Self {
         Self {
             work: Some(work),
             value: None,
-            extent,
             reply,
         }
     }
@@ -90,10 +78,6 @@ where
     T: Send + 'static,
     F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
 {
-    fn extent(&self) -> Extent {
-        self.extent
-    }
-
     fn run<'c>(&'c mut self, connection: &'c mut SqliteConnection) -> BoxFuture<'c, Result<(), sqlx::Error>> {
         Box::pin(async move {
             if let Some(work) = self.work.take() {
@@ -256,7 +240,7 @@ impl Writer {
         let mut taken = 0;
         while let Some(job) = next {
             taken += 1;
-            if let Err(error) = self.one(job, &mut done).await {
+            if let Err(error) = self.behind_savepoint(job, &mut done).await {
                 self.abandon(done, error).await;
                 return;
             }
@@ -286,32 +270,6 @@ impl Writer {
             job.answer(Err(error.clone()));
             next = self.messages.try_recv().ok().and_then(|message| self.job(message));
         }
-    }
-
-    /// One write. An error means that the whole transaction is lost.
-    async fn one(&mut self, job: Box<dyn Job>, done: &mut Vec<Box<dyn Job>>) -> Result<(), SqliteError> {
-        match job.extent() {
-            Extent::OneStatement => self.one_statement(job, done).await,
-            Extent::Statements => self.behind_savepoint(job, done).await,
-        }
-    }
-
-    /// A statement that fails is undone by SQLite itself, unless the whole transaction is (no room on the disk).
-    async fn one_statement(&mut self, mut job: Box<dyn Job>, done: &mut Vec<Box<dyn Job>>) -> Result<(), SqliteError> {
-        match AssertUnwindSafe(job.run(&mut self.connection)).catch_unwind().await {
-            Ok(Ok(())) => done.push(job),
-            Ok(Err(error)) if undoes_itself(&error) => job.answer(Err(SqliteError::Statement(Arc::new(error)))),
-            Ok(Err(error)) => {
-                let lost = SqliteError::RolledBack(Arc::new(error));
-                job.answer(Err(lost.clone()));
-                return Err(lost);
-            }
-            Err(_) => {
-                job.answer(Err(SqliteError::Panicked));
-                return Err(SqliteError::Panicked);
-            }
-        }
-        Ok(())
     }
 
     /// One write behind its savepoint. An error means that the whole transaction is lost.
@@ -427,20 +385,6 @@ impl Writer {
             self.turn_since = self.clock.uptime();
         }
     }
-}
-
-/// Whether only the statement is undone: a constraint, or something that is wrong with the statement itself. What
-/// else may go wrong (no room, no memory, input and output) may take the transaction with it.
-fn undoes_itself(error: &sqlx::Error) -> bool {
-    const SQLITE_ERROR: u32 = 1;
-    const SQLITE_TOOBIG: u32 = 18;
-    const SQLITE_CONSTRAINT: u32 = 19;
-    const SQLITE_MISMATCH: u32 = 20;
-    error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code)
-        .and_then(|code| code.parse::<u32>().ok())
-        .is_some_and(|code| [SQLITE_ERROR, SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH].contains(&(code & 0xff)))
 }
 
 async fn read_data_version(connection: &mut SqliteConnection) -> Result<i64, sqlx::Error> {

@@ -20,7 +20,7 @@ mod saves;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -28,6 +28,7 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{Row, Sqlite};
 
 use self::error::unwritten;
+use self::events::Gathering;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
 use super::{Store, StoreError};
@@ -59,6 +60,7 @@ pub struct SqliteStore {
     /// The locked file of each living incarnation of this process: its evidence of life.
     living: Mutex<HashMap<i64, File>>,
     known_types: KnownTypes,
+    gathering: Arc<Gathering>,
 }
 
 impl SqliteStore {
@@ -72,6 +74,7 @@ impl SqliteStore {
             clock,
             living: Mutex::default(),
             known_types: KnownTypes::default(),
+            gathering: Arc::default(),
         })
     }
 

@@ -49,6 +49,78 @@ pub(super) async fn push(store: &dyn Store, about: &str, payload: &str) -> Pushe
     pushed_all(store, vec![new_event("t", about, payload)]).await[0]
 }
 
+pub(super) async fn a_batch_keeps_every_payload_byte_for_byte(place: &Place) {
+    let store = &*place.store;
+    let payloads: [&[u8]; 8] = [
+        b"text",
+        b"",
+        b"\x00\x01\xff\xfe",
+        b"a\x00b",
+        "\u{2028}\"\\\u{1f980}".as_bytes(),
+        b"{\"n\": 1.0e400}",
+        b"4711",
+        b"null",
+    ];
+    let mut events: Vec<NewEvent> = (0..)
+        .zip(payloads)
+        .map(|(number, payload)| NewEvent {
+            payload: Some(payload.into()),
+            lifetime: (number == 1).then_some(HOUR),
+            nbf: (number == 2).then(|| Timestamp::from_seconds(2_000_000_000)),
+            ..new_event("t", &format!("{number}"), "")
+        })
+        .collect();
+    events.push(NewEvent {
+        payload: None,
+        reason: None,
+        ..new_event("t", "none", "")
+    });
+    let pushed = pushed_all(store, events.clone()).await;
+    for (event, pushed) in events.iter().zip(&pushed) {
+        let found = one(store, event.reference.as_str()).await;
+        assert_eq!(
+            (found.id, &found.payload, &found.reason),
+            (pushed.id, &event.payload, &event.reason)
+        );
+        assert_eq!(
+            (found.expires_at.is_some(), Some(found.nbf) == event.nbf),
+            (event.lifetime.is_some(), event.nbf.is_some())
+        );
+    }
+}
+
+pub(super) async fn pushes_that_come_at_once_are_each_answered_for_itself(place: &Place) {
+    let store = &*place.store;
+    let payload = |number: u8| {
+        if number.is_multiple_of(2) {
+            vec![number, 0, 255]
+        } else {
+            vec![b'0' + number % 10, b'x']
+        }
+    };
+    let pushes = (0..64).map(|number: u8| async move {
+        let event = NewEvent {
+            payload: Some(payload(number).into()),
+            ..new_event("t", &format!("r{}", number % 4), "")
+        };
+        (number, pushed_all(store, vec![event]).await[0])
+    });
+    let pushed = futures_util::future::join_all(pushes).await;
+    for remainder in 0..4 {
+        let mut of_one: Vec<_> = pushed.iter().filter(|(number, _)| number % 4 == remainder).collect();
+        of_one.sort_unstable_by_key(|(_, pushed)| pushed.revision);
+        let revisions: Vec<i64> = of_one.iter().map(|(_, pushed)| pushed.revision).collect();
+        assert_eq!(revisions, (1..=16).collect::<Vec<i64>>());
+        let found = one(store, &format!("r{remainder}")).await;
+        assert!(of_one.iter().all(|(_, pushed)| pushed.id == found.id));
+        let (last, _) = of_one[15];
+        assert_eq!(
+            (found.revision, found.payload.as_deref()),
+            (16, Some(&payload(*last)[..]))
+        );
+    }
+}
+
 pub(super) async fn take(store: &dyn Store, owner: IncarnationId, limit: u32) -> Vec<Event> {
     let claim = EventClaim {
         event_type: kind("t"),

@@ -158,6 +158,8 @@ contract! {
         a_push_of_a_key_that_waits_replaces_it
         dated_events_stand_beside_each_other_and_only_an_equal_one_is_replaced
         a_batch_is_answered_in_its_order
+        a_batch_keeps_every_payload_byte_for_byte
+        pushes_that_come_at_once_are_each_answered_for_itself
         due_events_are_taken_soonest_first_and_once
         of_one_reference_only_one_is_taken_dated_ones_included
         a_requeued_event_waits_for_its_time_with_its_reason

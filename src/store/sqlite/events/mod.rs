@@ -2,6 +2,7 @@
 
 mod claims;
 mod finish;
+mod gather;
 mod inside;
 mod look;
 mod many;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+pub(super) use self::gather::Gathering;
 use super::SqliteStore;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
 use crate::store::{
