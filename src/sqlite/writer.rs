@@ -22,6 +22,12 @@ use super::stir::Stir;
 use super::{Changes, SqliteError};
 use crate::ambient::Clock;
 
+/// Each statement costs two hand-overs between threads, and so do several that are sent as one.
+const BEGIN: &str = "BEGIN IMMEDIATE; SAVEPOINT one";
+const NEXT: &str = "RELEASE one; SAVEPOINT one";
+const UNDO: &str = "ROLLBACK TO one";
+const COMMIT: &str = "RELEASE one; COMMIT";
+const ROLLBACK: &str = "ROLLBACK";
 /// Writes in one commit at most.
 const GROUP_MAX: usize = 100;
 /// How long a group waits for as many writes as the last one had.
@@ -240,11 +246,20 @@ impl Writer {
         let mut taken = 0;
         while let Some(job) = next {
             taken += 1;
-            if let Err(error) = self.behind_savepoint(job, &mut done).await {
+            if let Err(error) = self.one(job, &mut done).await {
                 self.abandon(done, error).await;
                 return;
             }
             next = self.another(taken).await;
+            if let Some(job) = next.take() {
+                if let Err(error) = self.execute(NEXT).await {
+                    let lost = SqliteError::RolledBack(Arc::new(error));
+                    job.answer(Err(lost.clone()));
+                    self.abandon(done, lost).await;
+                    return;
+                }
+                next = Some(job);
+            }
         }
         self.last_group = taken;
         self.commit(done).await;
@@ -254,9 +269,13 @@ impl Writer {
     async fn begin(&mut self) -> Result<(), SqliteError> {
         let start = self.clock.uptime();
         loop {
-            match self.execute("BEGIN IMMEDIATE").await {
+            match self.execute(BEGIN).await {
                 Ok(()) => return Ok(()),
-                Err(error) if !is_busy(&error) => return Err(SqliteError::RolledBack(Arc::new(error))),
+                Err(error) if !is_busy(&error) => {
+                    // Where it did begin and the savepoint failed, it would be in the way of the next one.
+                    let _ = self.execute(ROLLBACK).await;
+                    return Err(SqliteError::RolledBack(Arc::new(error)));
+                }
                 Err(_) if self.clock.uptime().saturating_sub(start) > BUSY_MAX => return Err(SqliteError::Busy),
                 Err(_) => sleep(BUSY_PAUSE).await,
             }
@@ -273,40 +292,19 @@ impl Writer {
     }
 
     /// One write behind its savepoint. An error means that the whole transaction is lost.
-    async fn behind_savepoint(
-        &mut self,
-        mut job: Box<dyn Job>,
-        done: &mut Vec<Box<dyn Job>>,
-    ) -> Result<(), SqliteError> {
-        if let Err(lost) = self.savepoint("SAVEPOINT one").await {
-            job.answer(Err(lost.clone()));
-            return Err(lost);
-        }
+    async fn one(&mut self, mut job: Box<dyn Job>, done: &mut Vec<Box<dyn Job>>) -> Result<(), SqliteError> {
         let failed = match AssertUnwindSafe(job.run(&mut self.connection)).catch_unwind().await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(SqliteError::Statement(Arc::new(error))),
-            Err(_) => Some(SqliteError::Panicked),
+            Ok(Ok(())) => {
+                done.push(job);
+                return Ok(());
+            }
+            Ok(Err(error)) => SqliteError::Statement(Arc::new(error)),
+            Err(_) => SqliteError::Panicked,
         };
-        let mut kept = Ok(());
-        if failed.is_some() {
-            kept = self.savepoint("ROLLBACK TO one").await;
-        }
-        if kept.is_ok() {
-            kept = self.savepoint("RELEASE one").await;
-        }
-        match (failed, &kept) {
-            (None, Ok(())) => done.push(job),
-            (None, Err(lost)) => job.answer(Err(lost.clone())),
-            (Some(error), _) => job.answer(Err(error)),
-        }
-        kept
-    }
-
-    /// A savepoint that cannot be set or ended went away with its transaction.
-    async fn savepoint(&mut self, statement: &'static str) -> Result<(), SqliteError> {
-        self.execute(statement)
-            .await
-            .map_err(|error| SqliteError::RolledBack(Arc::new(error)))
+        // A savepoint that cannot be gone back to went away with its transaction.
+        let undone = self.execute(UNDO).await;
+        job.answer(Err(failed));
+        undone.map_err(|error| SqliteError::RolledBack(Arc::new(error)))
     }
 
     /// Another write for the group: one that waits already, or arrives shortly when as many as last
@@ -324,7 +322,7 @@ impl Writer {
     }
 
     async fn commit(&mut self, done: Vec<Box<dyn Job>>) {
-        match self.execute("COMMIT").await {
+        match self.execute(COMMIT).await {
             Ok(()) => {
                 for job in done {
                     job.answer(Ok(()));
@@ -340,7 +338,7 @@ impl Writer {
     async fn abandon(&mut self, done: Vec<Box<dyn Job>>, error: SqliteError) {
         tracing::error!(error = ?error, writes = done.len(), "a group of writes to the SQLite file failed");
         // SQLite may have rolled back already; then this fails, and that is as good.
-        let _ = self.execute("ROLLBACK").await;
+        let _ = self.execute(ROLLBACK).await;
         for job in done {
             job.answer(Err(error.clone()));
         }
