@@ -133,6 +133,8 @@ impl Inner {
             return Ok(ExpiringOutcome::left(&queue.name, why));
         }
         let messages = queue.messages.unwrap_or(0);
+        let drops = messages > 0 && keep == Keep::Dropped;
+        let is_job = self.kind_of(&queue.name) == QueueKind::Job;
         let mut outcome = ExpiringOutcome::of(queue.name.clone(), ExpiringResult::Purged);
         if messages > 0 && keep == Keep::Saved {
             let saved = self.save_queue(me, &queue.name, who).await?;
@@ -141,7 +143,7 @@ impl Inner {
             }
             (outcome.save, outcome.messages, outcome.bytes) = (saved.save, saved.messages, saved.bytes);
         }
-        if messages > 0 && keep == Keep::Dropped && self.kind_of(&queue.name) != QueueKind::Job {
+        if drops && !is_job {
             let (dropped, problem) = self.drop_messages(&queue.name, messages).await?;
             outcome.messages = dropped;
             if let Some(why) = problem {
@@ -151,7 +153,7 @@ impl Inner {
         }
         // What is known of it is forgotten first: the janitor tells of what it did not do itself.
         let known = self.store.lifetime_forget(&queue.name).await?;
-        let deleted = if messages > 0 && keep == Keep::Dropped && self.kind_of(&queue.name) == QueueKind::Job {
+        let deleted = if drops && is_job {
             if !self.store.unbinding_holds(&queue.name, me).await? {
                 let why = "this process was taken for dead: run the command again";
                 return Ok(ExpiringOutcome::left(&queue.name, why));
@@ -163,7 +165,7 @@ impl Inner {
             let queue_type = if quorum { QueueType::Quorum } else { QueueType::Classic };
             self.broker.delete_unused(&queue.name, queue_type).await?
         };
-        if keep == Keep::Dropped {
+        if drops {
             outcome.bytes = queue.bytes.unwrap_or(0);
         }
         if deleted == Deleted::InUse {

@@ -5,14 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::push::push_each;
+use super::push::{TOGETHER_MAX, push_each};
 use crate::ambient::{self, Clock};
 use crate::domain::event::NewEvent;
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::Pushed;
-
-/// Events that go together at most.
-const TOGETHER_MAX: usize = 500;
 
 /// What waits for the next commit.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ use crate::store::{EventBatch, NamedLease, PushOutcome, Pushed, PushedHow, Store
 const TYPE_MAKE: &str = "INSERT INTO event_types (name, created_at, updated_at) VALUES ($1, $2, $2) \
     ON CONFLICT (name) DO NOTHING";
 /// Events of one statement at most, and bytes of their payloads.
-const TOGETHER_MAX: usize = 500;
+pub(super) const TOGETHER_MAX: usize = 500;
 const TOGETHER_BYTES: usize = 1 << 20;
 macro_rules! on_conflict {
     () => {
