@@ -10,14 +10,14 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 
-use crate::support::wait::wait_until;
+use crate::support::wait::{persons_pace, wait_until};
 
 /// Generous: a debug build on a machine that runs all tests at once.
 pub(crate) const BOUND: Duration = Duration::from_secs(90);
@@ -47,6 +47,8 @@ pub(crate) struct Pty {
     input: Arc<Mutex<Box<dyn Write + Send>>>,
     child: Box<dyn Child + Send + Sync>,
     seen: Arc<Mutex<Seen>>,
+    /// When the last key was pressed.
+    pressed: Mutex<Option<Instant>>,
 }
 
 /// What came from the program.
@@ -79,6 +81,7 @@ impl Pty {
             input,
             child,
             seen,
+            pressed: Mutex::default(),
         }
     }
 
@@ -89,9 +92,13 @@ impl Pty {
         input.flush().unwrap();
     }
 
-    /// Presses one key.
+    /// Presses one key, no faster after the last than a person does: a console that answers within milliseconds
+    /// would take a test that only waits for the screen for pasted text.
     pub(crate) fn key(&self, key: &str) {
+        let mut last = self.pressed.lock().unwrap();
+        persons_pace(*last);
         self.send(key.as_bytes());
+        *last = Some(Instant::now());
     }
 
     /// Pastes as a terminal does that was asked to mark pastes.

@@ -9,6 +9,7 @@ use tokio::time::{sleep, timeout_at};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+const PERSONS_PACE: Duration = Duration::from_millis(50);
 
 /// Asks again and again until `look` gives a value; panics with `what` once `bound` is over.
 /// A look that hangs is cut off at the bound too.
@@ -42,6 +43,12 @@ pub fn wait_until<T>(
 /// Lets a race begin at a chosen moment, so that many of them meet each gap; never for a state to come.
 pub async fn at_moment(moment: Duration) {
     sleep(moment).await;
+}
+
+/// Keeps keys as far apart as a person's are, well over what the console takes for pasted text.
+pub fn persons_pace(last: Option<Instant>) {
+    let since = last.map_or(PERSONS_PACE, |last| last.elapsed());
+    std::thread::sleep(PERSONS_PACE.saturating_sub(since));
 }
 
 /// For what must not happen: looks all through `period` and panics at the first value.
