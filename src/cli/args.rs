@@ -527,9 +527,13 @@ pub(super) struct Selected {
     /// Stop after this many and wait for `run resume`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) canary: Option<u64>,
-    /// Watch them for so many seconds, and go on by itself when none died again.
+    /// Watch them for so many seconds, and go on by itself when none died again and no endpoint of theirs failed.
+    /// The rest is watched too: where it comes to grief, the run stops and asks.
     #[arg(long, value_name = "S", requires = "canary", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) canary_watch: Option<u64>,
+    /// Then go to this many times what is done, watch again, and so on, instead of all the rest at once.
+    #[arg(long, value_name = "N", requires = "canary_watch", value_parser = clap::value_parser!(u32).range(2..=100))]
+    pub(super) ramp: Option<u32>,
     /// Before everything that waits in their delivery queues, instead of behind it.
     #[arg(long)]
     pub(super) head: bool,

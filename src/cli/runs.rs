@@ -27,6 +27,7 @@ pub(super) async fn order(session: &Session<'_>, kind: OrderKind, selected: &Sel
         to: selected.to.clone(),
         canary: selected.canary,
         canary_watch_s: selected.canary_watch,
+        ramp: selected.ramp,
         head: selected.head,
         reason: None,
     };

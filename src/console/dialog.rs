@@ -98,7 +98,11 @@ pub struct RunPace {
     pub rate: Option<u32>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,
-    /// Which of the two is being typed, and the digits so far.
+    /// Watch them for so many seconds, and go on when all is well, instead of asking.
+    pub watch_s: Option<u64>,
+    /// Then to so many times what is done, watched again, and so on.
+    pub ramp: Option<u32>,
+    /// Which of them is being typed, and the digits so far.
     pub typing: Option<(Knob, String)>,
 }
 
@@ -109,15 +113,52 @@ pub enum Knob {
     Rate,
     /// The first few.
     Canary,
+    /// Seconds for which they are watched.
+    Watch,
+    /// How many times what is done each part goes to.
+    Ramp,
+}
+
+impl RunPace {
+    /// Whether there is anything to turn: what is not sent first is not watched.
+    #[must_use]
+    pub const fn has(&self, knob: Knob) -> bool {
+        match knob {
+            Knob::Rate | Knob::Canary => true,
+            Knob::Watch => self.canary.is_some(),
+            Knob::Ramp => self.watch_s.is_some(),
+        }
+    }
+
+    /// Turns a knob to a number, or off; what hangs on it goes with it.
+    pub fn turn(&mut self, knob: Knob, number: Option<u32>) {
+        match knob {
+            Knob::Rate => self.rate = number,
+            Knob::Canary => self.canary = number.map(u64::from),
+            Knob::Watch => self.watch_s = number.map(u64::from),
+            Knob::Ramp => self.ramp = number,
+        }
+        if !self.has(Knob::Watch) {
+            self.watch_s = None;
+        }
+        if !self.has(Knob::Ramp) {
+            self.ramp = None;
+        }
+    }
 }
 
 impl Knob {
+    /// In the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Rate, Self::Canary, Self::Watch, Self::Ramp];
+
     /// The key that turns it.
     #[must_use]
     pub const fn key(self) -> char {
         match self {
             Self::Rate => 't',
             Self::Canary => 'c',
+            Self::Watch => 'w',
+            Self::Ramp => 'm',
         }
     }
 
@@ -127,6 +168,8 @@ impl Knob {
         match self {
             Self::Rate => "messages a second, at most (empty: as fast as goes)",
             Self::Canary => "stop and ask after the first (empty: go through)",
+            Self::Watch => "seconds to watch them and go on by itself (empty: ask)",
+            Self::Ramp => "then so many times what is done, watched again, 2 to 100 (empty: all the rest)",
         }
     }
 }

@@ -42,8 +42,8 @@ pub trait Runs: Send + Sync {
     /// Gives the lease back; true when it was held under `epoch`.
     async fn run_free(&self, run: &str, epoch: Epoch) -> Result<bool, StoreError>;
 
-    /// A person's wish: to `to` when the run is in one of `from`; answers whether it was. A run that goes on has
-    /// no canary before it any more.
+    /// A person's wish: to `to` when the run is in one of `from`; answers whether it was. A run that goes on after
+    /// its canary is not watched any more.
     async fn run_change(
         &self,
         run: &str,
@@ -51,6 +51,10 @@ pub trait Runs: Send + Sync {
         to: RunState,
         note: Option<&str>,
     ) -> Result<bool, StoreError>;
+
+    /// Under the lease: the canary held, and the run goes on to `canary` done before it is watched again. False when
+    /// the lease is lost, or a person stopped the run.
+    async fn run_stage(&self, run: &str, epoch: Epoch, canary: u64) -> Result<bool, StoreError>;
 
     /// Records what became of items, with counts and note, under the lease.
     async fn run_advance(&self, run: &str, epoch: Epoch, advance: &Advance) -> Result<Guarded, StoreError>;
@@ -148,7 +152,7 @@ pub struct RunRecord {
     pub total: u64,
     /// Items a second, at most.
     pub rate: Option<u32>,
-    /// Stops and asks after so many items; `None` once a person said to go on.
+    /// Stops and asks, or is watched, once so many items are done; `None` once a person said to go on.
     pub canary: Option<u64>,
     /// Who; empty while it is only planned.
     pub actor: String,

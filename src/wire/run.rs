@@ -235,8 +235,11 @@ pub struct OrderInput {
     pub to: Option<String>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,
-    /// Watch them for so many seconds, and go on when none died again, instead of asking.
+    /// Watch them for so many seconds, and go on when none died again and no endpoint of theirs failed, instead of
+    /// asking.
     pub canary_watch_s: Option<u64>,
+    /// Then to so many times what is done, watched again, and so on, instead of all the rest at once.
+    pub ramp: Option<u32>,
     /// Before everything that waits in their delivery queues.
     #[serde(default)]
     pub head: bool,
@@ -266,6 +269,7 @@ impl OrderInput {
             rate: self.rate,
             canary: self.canary,
             canary_watch: self.canary_watch_s.map(Duration::from_secs),
+            ramp: self.ramp,
             head: self.head,
             ..Order::new(kind, selection)
         })

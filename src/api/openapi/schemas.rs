@@ -236,7 +236,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "Order",
-        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer canary_watch_s:integer head:boolean reason:string",
+        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer canary_watch_s:integer ramp:integer head:boolean reason:string",
     ),
     (
         "Run",

@@ -1,5 +1,7 @@
 //! How fast a run goes that waits for its confirmation: typed in the dialog, and planned again.
 
+use std::time::Duration;
+
 use crossterm::event::{KeyCode, KeyModifiers};
 
 use super::State;
@@ -20,6 +22,8 @@ pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
         Command::Run(order) if order.kind != OrderKind::Skip => Some(RunPace {
             rate: order.rate,
             canary: order.canary,
+            watch_s: order.canary_watch.map(|watch| watch.as_secs()),
+            ramp: order.ramp,
             typing: None,
         }),
         _ => None,
@@ -29,7 +33,8 @@ pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
 /// Whether the key turns a knob here: only once the plans are there, and never where it could be an answer.
 pub(super) fn begins(dialog: &Dialog, key: char) -> bool {
     let answers = matches!(&dialog.friction, Friction::Type { word, .. } if word.contains(key));
-    dialog.pace.is_some() && dialog.plans.is_some() && !answers && knob(key).is_some()
+    let turns = |pace: &RunPace| knob(key).is_some_and(|knob| pace.has(knob));
+    dialog.pace.as_ref().is_some_and(turns) && dialog.plans.is_some() && !answers
 }
 
 pub(super) fn begin(dialog: &mut Dialog, key: char) {
@@ -62,12 +67,8 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
     Vec::new()
 }
 
-const fn knob(key: char) -> Option<Knob> {
-    match key {
-        't' => Some(Knob::Rate),
-        'c' => Some(Knob::Canary),
-        _ => None,
-    }
+fn knob(key: char) -> Option<Knob> {
+    Knob::ALL.into_iter().find(|knob| knob.key() == key)
 }
 
 fn turn(state: &mut State) -> Vec<Effect> {
@@ -81,10 +82,7 @@ fn turn(state: &mut State) -> Vec<Effect> {
     let Some((knob, digits)) = pace.typing.take() else {
         return Vec::new();
     };
-    match knob {
-        Knob::Rate => pace.rate = digits.parse().ok().filter(|rate| *rate > 0),
-        Knob::Canary => pace.canary = digits.parse().ok().filter(|first| *first > 0),
-    }
+    pace.turn(knob, digits.parse().ok().filter(|number| *number > 0));
     let Some(task) = state.tasks.iter_mut().find(|task| task.request == dialog.request) else {
         return Vec::new();
     };
@@ -92,6 +90,8 @@ fn turn(state: &mut State) -> Vec<Effect> {
         if let Command::Run(order) = command {
             order.rate = pace.rate;
             order.canary = pace.canary;
+            order.canary_watch = pace.watch_s.map(Duration::from_secs);
+            order.ramp = pace.ramp;
         }
     }
     task.request = request;

@@ -82,20 +82,34 @@ pub(super) fn pace(pace: &RunPace) -> Line {
             ("▏ Enter plans it again".to_owned(), Role::TextMuted),
         ];
     }
-    let rate = pace.rate.map_or_else(
-        || "as fast as goes".to_owned(),
-        |rate| format!("at most {rate} a second"),
-    );
-    let canary = pace.canary.map_or_else(
-        || "goes through".to_owned(),
-        |first| format!("asks after the first {first}"),
-    );
-    let key = |knob: Knob| (format!("{}  ", knob.key()), Role::DialogKey);
-    vec![
-        key(Knob::Rate),
-        (rate, Role::Info),
-        ("   ".to_owned(), Role::Text),
-        key(Knob::Canary),
-        (canary, Role::Info),
-    ]
+    let mut line = Line::new();
+    for knob in Knob::ALL.into_iter().filter(|knob| pace.has(*knob)) {
+        if !line.is_empty() {
+            line.push(("   ".to_owned(), Role::Text));
+        }
+        line.push((format!("{}  ", knob.key()), Role::DialogKey));
+        line.push((setting(pace, knob), Role::Info));
+    }
+    line
+}
+
+/// What a knob is turned to.
+fn setting(pace: &RunPace, knob: Knob) -> String {
+    let or = |set: Option<String>, unset: &str| set.unwrap_or_else(|| unset.to_owned());
+    match knob {
+        Knob::Rate => or(
+            pace.rate.map(|rate| format!("at most {rate} a second")),
+            "as fast as goes",
+        ),
+        Knob::Canary if pace.watch_s.is_some() => or(pace.canary.map(|first| format!("first {first}")), ""),
+        Knob::Canary => or(
+            pace.canary.map(|first| format!("asks after the first {first}")),
+            "goes through",
+        ),
+        Knob::Watch => or(pace.watch_s.map(|watch| format!("watched {watch} s")), "not watched"),
+        Knob::Ramp => or(
+            pace.ramp.map(|ramp| format!("then {ramp} times as many")),
+            "then the rest",
+        ),
+    }
 }

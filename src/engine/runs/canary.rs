@@ -1,13 +1,18 @@
-//! After the canary: a person looks, or the run itself watches for a while whether anything dies again.
+//! After the canary: a person looks, or the run itself watches for a while whether anything comes to grief: dies
+//! again, or makes its endpoint unavailable. With a ramp it goes on part by part, each some times as large as what
+//! is done, and watched like the canary. What a run that watches itself sends after that is watched on the way.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::drive::{Driver, Halt};
 use crate::domain::dead_letter::DeadLetter;
-use crate::domain::run::RunState;
+use crate::domain::id::QueueName;
+use crate::domain::run::{RunState, Target};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
 use crate::engine::dead::{DeadListQuery, DeadSelection};
+use crate::store::QueueQuery;
 
 /// Looks lag so far behind what dies.
 const LAG: Duration = Duration::from_secs(3);
@@ -15,6 +20,14 @@ const LAG: Duration = Duration::from_secs(3);
 const LETTERS: u32 = 1_000;
 /// How long a look is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at the endpoints while a run goes on.
+const LOOK: Duration = Duration::from_secs(2);
+/// Between two looks at the dead letters while a run goes on, at least.
+const LOOK_AT_LETTERS: Duration = Duration::from_secs(5);
+/// Queues of an endpoint that are read at once.
+const QUEUES: u32 = 1_000;
+/// What a person does then.
+const ASKS: &str = "look at them, then `run resume` sends the rest unwatched, or `run cancel`";
 
 impl Driver<'_> {
     /// Whether as many are done as are to be done before somebody looks, and more are left.
@@ -22,28 +35,31 @@ impl Driver<'_> {
         self.run.canary.is_some_and(|canary| self.counts.done >= canary) && self.counts.settled() < self.run.total
     }
 
+    /// Whether somebody is to look before all are done.
+    pub(super) fn has_stages_left(&self) -> bool {
+        self.run.canary.is_some_and(|canary| canary < self.run.total)
+    }
+
     /// Nothing when the run goes on by itself; else what a person is told.
-    pub(super) async fn after_canary(&mut self) -> Result<Option<String>, Halt> {
+    pub(super) async fn looked(&mut self, after_canary: bool) -> Result<Option<String>, Halt> {
         let done = self.counts.done;
-        let Some(watch) = self.document.canary_watch_s else {
+        let Some(watch) = self.watch_time() else {
             return Ok(Some(format!(
                 "{done} are done: look at them, then `run resume` or `run cancel`"
             )));
         };
-        let until = self.engine.clock.uptime() + Duration::from_secs(watch) + LAG;
+        let until = self.engine.clock.uptime() + if after_canary { watch + LAG } else { Duration::ZERO };
         loop {
-            match self.died_again().await {
-                Ok(0) if self.engine.clock.uptime() >= until => break,
-                Ok(0) => {
+            match self.trouble().await {
+                Ok(None) if self.engine.clock.uptime() >= until => break,
+                Ok(None) => {
                     let left = until.saturating_sub(self.engine.clock.uptime()).as_secs();
-                    self.wait(format!("{done} are done; it goes on in {left} s when none dies again"))
-                        .await?;
+                    self.wait(format!(
+                        "{done} are done; it goes on in {left} s when none dies again and no endpoint of theirs fails"
+                    ))
+                    .await?;
                 }
-                Ok(again) => {
-                    return Ok(Some(format!(
-                        "{again} died again after {done} were done: look at them, then `run resume` or `run cancel`"
-                    )));
-                }
+                Ok(Some(trouble)) => return Ok(Some(trouble)),
                 Err(error) => {
                     let halt = Halt::from(error);
                     let Halt::Waits(why) = halt else { return Err(halt) };
@@ -51,26 +67,76 @@ impl Driver<'_> {
                 }
             }
         }
-        self.leave_canary().await?;
+        if after_canary {
+            self.next_stage().await?;
+        }
+        let now = self.engine.clock.uptime();
+        self.looked_at = (now, now);
         Ok(None)
     }
 
-    /// Recorded, so that whoever takes the run over does not watch again.
-    async fn leave_canary(&mut self) -> Result<(), Halt> {
-        let running = RunState::Running;
-        let store = &self.engine.store;
-        if !store.run_change(&self.run.id, &[running], running, None).await? {
-            return Err(Halt::Lost);
+    /// For how long a run watches itself, and how often it looks at the dead letters on its way.
+    fn watch_time(&self) -> Option<Duration> {
+        self.document.canary_watch_s.map(Duration::from_secs)
+    }
+
+    /// Whether what a run that watches itself sends comes to grief; looked at now and then, on the way. The dead
+    /// letters are seen only while no source is in hand.
+    pub(super) async fn watch(&mut self) -> Result<(), Halt> {
+        let Some(watch) = self.watch_time().filter(|_| self.run.canary.is_some()) else {
+            return Ok(());
+        };
+        let now = self.engine.clock.uptime();
+        if now.saturating_sub(self.looked_at.0) < LOOK {
+            return Ok(());
         }
-        self.run.canary = None;
+        self.looked_at.0 = now;
+        if let Some(trouble) = self.failing().await? {
+            return Err(Halt::Trouble(trouble));
+        }
+        if now.saturating_sub(self.looked_at.1) < watch.max(LOOK_AT_LETTERS) {
+            return Ok(());
+        }
+        Err(Halt::Look)
+    }
+
+    /// Recorded, so that whoever takes the run over does not watch the same again.
+    async fn next_stage(&mut self) -> Result<(), Halt> {
+        let total = self.run.total;
+        let next = match self.document.ramp {
+            Some(ramp) => self.counts.done.saturating_mul(u64::from(ramp)).clamp(1, total),
+            None => total,
+        };
+        if !self.engine.store.run_stage(&self.run.id, self.run.epoch, next).await? {
+            let state = self.say(None).await;
+            return Err(state
+                .filter(|state| *state != RunState::Running)
+                .map_or(Halt::Lost, Halt::Asked));
+        }
+        self.run.canary = Some(next);
         Ok(())
+    }
+
+    /// What became of those that were sent, where it is not well.
+    async fn trouble(&self) -> Result<Option<String>, EngineError> {
+        match self.died_again().await? {
+            0 => self.failing().await,
+            again => Ok(Some(format!(
+                "{again} died again after {} were done: {ASKS}",
+                self.counts.done
+            ))),
+        }
+    }
+
+    /// A whole second before the run began, as deaths are told.
+    fn began(&self) -> Timestamp {
+        let began = self.run.started_at.unwrap_or(self.run.created_at);
+        Timestamp::from_seconds(began.seconds())
     }
 
     /// Dead letters that were redriven before and died since this run began.
     async fn died_again(&self) -> Result<usize, EngineError> {
-        // A death is told in whole seconds.
-        let began = self.run.started_at.unwrap_or(self.run.created_at);
-        let began = Timestamp::from_seconds(began.seconds());
+        let began = self.began();
         let query = DeadListQuery {
             selection: DeadSelection::default(),
             sort: Some("redriven".to_owned()),
@@ -81,5 +147,49 @@ impl Driver<'_> {
         let letters = self.engine.dead_list(&query).await?.page.items;
         let again = |letter: &&DeadLetter| letter.redriven > 0 && letter.last_failed_at.is_some_and(|at| at >= began);
         Ok(letters.iter().filter(again).count())
+    }
+
+    /// An endpoint that this run sends to and that ceased to be available since it began.
+    async fn failing(&self) -> Result<Option<String>, EngineError> {
+        let began = self.began();
+        let lost = self.engine.store.endpoints_not_available().await?;
+        let lost: Vec<_> = lost.into_iter().filter(|endpoint| endpoint.since >= began).collect();
+        if lost.is_empty() {
+            return Ok(None);
+        }
+        let targets: HashSet<QueueName> = self.document.targets.keys().filter_map(|text| queue_of(text)).collect();
+        for endpoint in lost {
+            let mut query = QueueQuery {
+                after: None,
+                url: Some(endpoint.url.clone()),
+                limit: QUEUES,
+            };
+            loop {
+                let queues = self.engine.store.queues_page(&query).await?;
+                if queues.iter().any(|queue| targets.contains(&queue.name)) {
+                    let why = match (&endpoint.last_status, &endpoint.last_error) {
+                        (Some(status), _) => format!(", it answered {status}"),
+                        (None, Some(error)) => format!(": {error}"),
+                        (None, None) => String::new(),
+                    };
+                    return Ok(Some(format!(
+                        "{} is {} since {} were done{why}: {ASKS}",
+                        endpoint.url.as_str(),
+                        endpoint.state.as_str(),
+                        self.counts.done
+                    )));
+                }
+                let Some(last) = queues.last() else { break };
+                query.after = Some(last.name.clone());
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn queue_of(target: &str) -> Option<QueueName> {
+    match Target::decode(target)? {
+        Target::Queue(queue) => Some(queue),
+        Target::Exchange { .. } => None,
     }
 }

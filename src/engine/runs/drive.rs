@@ -40,6 +40,10 @@ pub(super) enum Halt {
     Stopped,
     /// Its canary is done.
     Canary,
+    /// It is time to look what became of those that were sent.
+    Look,
+    /// What was sent comes to grief while it is watched.
+    Trouble(String),
     /// Something that passes.
     Waits(String),
     /// Something that a person has to mend.
@@ -141,6 +145,8 @@ pub(super) struct Driver<'a> {
     /// Dead letters that were met of which there may be copies, and the copies that were.
     pub(super) met: HashSet<String>,
     pub(super) copies: Vec<DeliveryTag>,
+    /// When the endpoints, and when the dead letters were looked at last (uptime), where the run watches itself.
+    pub(super) looked_at: (Duration, Duration),
     /// Sent and not confirmed yet.
     pub(super) flight: Option<Flight>,
     /// The first one of those that were met again after they were journalled.
@@ -215,6 +221,7 @@ impl Inner {
             edits: false,
             met: HashSet::new(),
             copies: Vec::new(),
+            looked_at: (now, now),
             flight: None,
             met_journalled: None,
             gives_up_at: OnceLock::new(),
@@ -245,7 +252,7 @@ impl Driver<'_> {
                         return self.give_back().await;
                     }
                 }
-                Halt::Canary => match self.after_canary().await {
+                Halt::Canary | Halt::Look => match self.looked(halt == Halt::Canary).await {
                     Ok(None) => {}
                     Ok(Some(note)) => return self.end(RunState::Canary, Some(note)).await,
                     Err(halt) => {
@@ -253,6 +260,7 @@ impl Driver<'_> {
                         return self.give_back().await;
                     }
                 },
+                Halt::Trouble(note) => return self.end(RunState::Canary, Some(note)).await,
                 Halt::Broken(why) => return self.end(RunState::Failed, Some(why)).await,
                 Halt::Lost | Halt::Asked(_) | Halt::Stopped => return self.give_back().await,
             }

@@ -24,7 +24,7 @@ impl Driver<'_> {
     /// Whether a batch may be in flight while the next one is read: nothing waits for its end, and its targets are
     /// queues of others, which take messages side by side.
     pub(super) fn may_fly(&self, batch: &[InHand]) -> bool {
-        let unbounded = self.run.rate.is_none() && self.run.canary.is_none() && self.careful == 0;
+        let unbounded = self.run.rate.is_none() && !self.has_stages_left() && self.careful == 0;
         let plain = matches!(self.document.kind, OrderKind::Redrive | OrderKind::Move) && !self.document.head;
         unbounded && plain && batch.iter().all(|hand| !self.engine.is_ours(&hand.target))
     }

@@ -78,8 +78,10 @@ pub struct Order {
     pub rate: Option<u32>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,
-    /// After the canary: watch for so long, and go on when none died again, instead of asking at once.
+    /// After the canary: watch for so long, and go on when all is well, instead of asking at once.
     pub canary_watch: Option<Duration>,
+    /// Go on to so many times what is done and watch again, and so on, instead of all the rest at once.
+    pub ramp: Option<u32>,
     /// Before everything that waits in their delivery queues, instead of behind it.
     pub head: bool,
 }
@@ -95,6 +97,7 @@ impl Order {
             rate: None,
             canary: None,
             canary_watch: None,
+            ramp: None,
             head: false,
         }
     }

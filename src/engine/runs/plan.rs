@@ -23,6 +23,8 @@ use crate::store::{Frozen, NewItem, NewRun};
 const ITEMS_MAX: u64 = 1_000_000;
 /// How long a canary is watched, at most.
 const WATCH_MAX: Duration = Duration::from_hours(24);
+/// How many times what is done a part goes to.
+const RAMP: std::ops::RangeInclusive<u32> = 2..=100;
 /// Lines that a plan shows; the rest is counted.
 const LINES_MAX: usize = 200;
 /// Messages that a plan shows.
@@ -41,6 +43,9 @@ pub(super) struct Document {
     /// Seconds of watching after the canary.
     #[serde(default)]
     pub(super) canary_watch_s: Option<u64>,
+    /// How many times what is done each part goes to that is watched.
+    #[serde(default)]
+    pub(super) ramp: Option<u32>,
     /// The targets, and whether each exists.
     pub(super) targets: BTreeMap<String, bool>,
     pub(super) title: String,
@@ -102,6 +107,7 @@ impl Inner {
             kind: order.kind,
             head: order.head,
             canary_watch_s: order.canary_watch.map(|watch| watch.as_secs()),
+            ramp: order.ramp,
             targets: gathered
                 .targets
                 .iter()
@@ -389,6 +395,18 @@ fn check(order: &Order) -> Result<(), EngineError> {
     }
     if order.canary_watch.is_some_and(|watch| watch > WATCH_MAX) {
         return invalid("canary_watch_s", "canary_watch_s is at most 86400, a day");
+    }
+    if order.ramp.is_some() && order.canary_watch.is_none() {
+        return invalid(
+            "ramp",
+            "ramp needs canary and canary_watch_s: each part is watched before the next",
+        );
+    }
+    if order.ramp.is_some_and(|ramp| !RAMP.contains(&ramp)) {
+        return invalid(
+            "ramp",
+            "ramp is from 2 to 100: how many times what is done the next part goes to",
+        );
     }
     if order.head && order.kind != OrderKind::Redrive {
         return invalid("head", "head is for redrive");

@@ -274,7 +274,7 @@ impl Driver<'_> {
         if self.is_canary_done() {
             return Err(Halt::Canary);
         }
-        Ok(())
+        self.watch().await
     }
 
     /// Settles messages at their source, and the copies that were met.

@@ -54,9 +54,11 @@ const TAKE: &str = concat!(
 );
 const FREE: &str = "UPDATE redrive.runs SET owner = NULL WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL";
 const CHANGE: &str = "UPDATE redrive.runs SET state = $3, note = $4, \
-    canary = CASE WHEN $3 = 'running' THEN NULL ELSE canary END, \
+    canary = CASE WHEN state <> 'canary' OR $3 <> 'running' THEN canary END, \
     ended_at = CASE WHEN $3 IN ('done', 'failed', 'cancelled') THEN redrive.store_now() END, \
     updated_at = redrive.store_now() WHERE id = $1 AND state = ANY($2)";
+const STAGE: &str = "UPDATE redrive.runs SET canary = $3, note = NULL, updated_at = redrive.store_now() \
+    WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL AND state = 'running'";
 const ADVANCE: &str = "UPDATE redrive.runs SET done = $3, failed = $4, skipped = $5, note = $6, updated_at = $7 \
     WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL RETURNING state";
 const MARK: &str = "UPDATE redrive.run_items i SET state = m.state, reason = m.reason, \
@@ -223,6 +225,14 @@ impl Runs for PostgresStore {
             .bind(to.as_str())
             .bind(note.map(storable));
         self.call("changing a run", async |connection: &mut PgConnection| {
+            Ok(query.execute(connection).await?.rows_affected() == 1)
+        })
+        .await
+    }
+
+    async fn run_stage(&self, run: &str, epoch: Epoch, canary: u64) -> Result<bool, StoreError> {
+        let query = sqlx::query(STAGE).bind(run).bind(epoch.0).bind(stored(canary));
+        self.call("watching a run's next part", async |connection: &mut PgConnection| {
             Ok(query.execute(connection).await?.rows_affected() == 1)
         })
         .await

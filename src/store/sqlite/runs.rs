@@ -55,9 +55,12 @@ const TAKE: &str = concat!(
     run_columns!()
 );
 const FREE: &str = "UPDATE runs SET owner = NULL WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL";
-const CHANGE: &str = "UPDATE runs SET state = $3, note = $4, canary = CASE WHEN $3 = 'running' THEN NULL ELSE canary END, \
+const CHANGE: &str = "UPDATE runs SET state = $3, note = $4, \
+    canary = CASE WHEN state <> 'canary' OR $3 <> 'running' THEN canary END, \
     ended_at = CASE WHEN $3 IN ('done', 'failed', 'cancelled') THEN $5 END, updated_at = $5 \
     WHERE id = $1 AND state IN (SELECT value FROM json_each($2))";
+const STAGE: &str = "UPDATE runs SET canary = $3, note = NULL, updated_at = $4 \
+    WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL AND state = 'running'";
 const ADVANCE: &str = "UPDATE runs SET done = $3, failed = $4, skipped = $5, note = $6, updated_at = $7 \
     WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL RETURNING state";
 const STOP: &str = "UPDATE runs SET state = $3, done = $4, failed = $5, skipped = $6, note = $7, owner = NULL, \
@@ -249,6 +252,21 @@ impl Runs for SqliteStore {
             })
         })
         .await
+    }
+
+    async fn run_stage(&self, run: &str, epoch: Epoch, canary: u64) -> Result<bool, StoreError> {
+        let (run, now) = (run.to_owned(), self.clock.now().micros());
+        let done = self.changed("watching a run's next part", move |connection| {
+            Box::pin(async move {
+                let query = sqlx::query(STAGE)
+                    .bind(run)
+                    .bind(epoch.0)
+                    .bind(stored(canary))
+                    .bind(now);
+                Ok(query.execute(connection).await?.rows_affected())
+            })
+        });
+        done.await
     }
 
     async fn run_advance(&self, run: &str, epoch: Epoch, advance: &Advance) -> Result<Guarded, StoreError> {

@@ -16,7 +16,7 @@ use redrive::engine::{Answer, EngineError, Query};
 use crate::engine::stage::{Ground, Stage};
 use crate::support::wait::wait_until;
 
-pub(super) const BOUND: Duration = Duration::from_secs(30);
+pub(super) const BOUND: Duration = Duration::from_mins(2);
 
 pub(super) struct Shop {
     pub(super) stage: Stage,

@@ -34,7 +34,7 @@ use crate::support::servers::{Database, Vhost, scratch_directory};
 use crate::support::wait::wait_until;
 
 /// How long anything may take.
-pub(crate) const BOUND: Duration = Duration::from_secs(30);
+pub(crate) const BOUND: Duration = Duration::from_mins(2);
 
 /// What a pairing stands on; dropped last.
 pub(crate) enum Ground {

@@ -39,6 +39,7 @@ macro_rules! on_both {
 }
 
 on_both! {
+    a_run_that_watches_itself_stops_when_an_endpoint_of_its_targets_fails
     refused_ones_are_redriven_discarded_and_restored
     refused_ones_are_redriven_before_what_waits_when_asked
     a_head_that_waits_is_skipped_to_the_dead_letters
@@ -87,6 +88,43 @@ async fn refused_ones_are_redriven_discarded_and_restored(scene: Scene) {
     let mut all = delivered(&scene);
     all.sort_unstable();
     assert_eq!(all, ["run-1", "run-2", "run-3", "run-4", "run-5"]);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+async fn a_run_that_watches_itself_stops_when_an_endpoint_of_its_targets_fails(mut scene: Scene) {
+    // The first failure is waited for, and not tried again at once.
+    let retried =
+        json!({"retries_with_no_delay": 0, "minimum_delay_retries": 5, "minimum_delay": 60, "maximum_delay": 60});
+    scene.installation.set("delivery", "retry_policy", retried);
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    for number in 1..=5 {
+        scene.publish("run", &format!("/hook{number}"), number).await;
+    }
+    wait_until("five dead letters", BOUND, async || {
+        (scene.ready(&graves(&scene)).await == 5).then_some(())
+    })
+    .await;
+    scene.receiver.behave("*", Behaviour::Status(503));
+    let watched = [
+        "dead",
+        "redrive",
+        "--all",
+        "--canary",
+        "2",
+        "--canary-watch",
+        "3600",
+        "--yes",
+        "--json",
+    ];
+    let asks = scene.installation.run(&watched).await.expect_code(3).json();
+    assert_eq!((&asks["state"], &asks["done"]), (&json!("canary"), &json!(2)), "{asks}");
+    let note = asks["note"].as_str().unwrap();
+    assert!(
+        note.contains("/hook") && note.contains("503") && note.contains("unavailable"),
+        "{note}"
+    );
+    assert_eq!(scene.ready(&graves(&scene)).await, 3);
     assert_eq!(daemon.stop().await, Some(0));
 }
 

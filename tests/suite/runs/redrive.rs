@@ -2,8 +2,10 @@
 
 use lapin::options::{BasicPublishOptions, QueueBindOptions};
 use lapin::types::FieldTable;
+use serde_json::Value;
 
-use super::scene::{DEAD, ORIGIN, Scene, numbers};
+use super::scene::{BOUND, DEAD, ORIGIN, Scene, numbers};
+use crate::support::wait::wait_until;
 
 async fn check_redrive_all(scene: Scene, count: u32) {
     scene.die(count).await;
@@ -146,6 +148,94 @@ async fn a_canary_that_dies_again_stops_and_asks() {
         .run(&["dead", "redrive", "--all", "--canary-watch", "5", "--yes"])
         .await
         .expect_code(2);
+}
+
+/// A run over all of them that watches itself, with these arguments beside.
+async fn watched(scene: &Scene, arguments: &[&str]) -> Value {
+    let all = ["dead", "redrive", "--all", "--yes", "--json"];
+    scene.run(&[&all, arguments].concat()).await.expect_code(3).json()
+}
+
+/// Once so many were sent, one of them dies again.
+async fn one_dies_once_there_are(scene: &Scene, count: u32) {
+    wait_until(format!("{count} at their origin"), BOUND, async || {
+        (scene.ready(ORIGIN).await >= Some(count)).then_some(())
+    })
+    .await;
+    let (_connection, channel) = scene.channel().await;
+    super::scene::reject(&channel, ORIGIN, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ramp_goes_on_part_by_part_and_stops_where_one_dies_again() {
+    let scene = Scene::sqlite().await;
+    scene.die(60).await;
+    let ramp = ["--canary", "2", "--canary-watch", "4", "--ramp", "3"];
+    let (run, ()) = tokio::join!(watched(&scene, &ramp), one_dies_once_there_are(&scene, 6));
+    assert_eq!((&run["state"], &run["done"]), (&"canary".into(), &6.into()), "{run}");
+    assert!(run["note"].as_str().unwrap().contains("1 died again after 6"), "{run}");
+    let id = run["id"].as_str().unwrap();
+    let run = scene
+        .run(&["run", "resume", id, "--yes", "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(
+        (&run["state"], &run["done"]),
+        (&"done".into(), &60.into()),
+        "a person said so: {run}"
+    );
+    assert_eq!(
+        (scene.ready(ORIGIN).await, scene.ready(DEAD).await),
+        (Some(59), Some(1))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ramp_of_which_none_dies_again_goes_through() {
+    let scene = Scene::sqlite().await;
+    scene.die(30).await;
+    let ramp = [
+        "dead",
+        "redrive",
+        "--all",
+        "--yes",
+        "--json",
+        "--canary",
+        "3",
+        "--canary-watch",
+        "1",
+        "--ramp",
+        "4",
+    ];
+    let run = scene.run(&ramp).await.expect_code(0).json();
+    assert_eq!((&run["state"], &run["done"]), (&"done".into(), &30.into()), "{run}");
+    assert_eq!(numbers(&scene.take_all(ORIGIN).await), (0..30).collect::<Vec<_>>());
+    scene.die(1).await;
+    for wrong in [
+        &["--ramp", "3"][..],
+        &["--canary", "1", "--canary-watch", "1", "--ramp", "1"],
+    ] {
+        let all = ["dead", "redrive", "--all", "--yes"];
+        scene.run(&[&all, wrong].concat()).await.expect_code(2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_follows_a_watched_canary_stops_too_where_one_dies_again() {
+    let scene = Scene::sqlite().await;
+    scene.die(100).await;
+    let slow = ["--canary", "2", "--canary-watch", "1", "--rate", "4"];
+    let (run, ()) = tokio::join!(watched(&scene, &slow), one_dies_once_there_are(&scene, 4));
+    assert_eq!(run["state"], "canary", "{run}");
+    assert!(run["note"].as_str().unwrap().contains("died again"), "{run}");
+    let done = u32::try_from(run["done"].as_u64().unwrap()).unwrap();
+    assert!((4..100).contains(&done), "{run}");
+    assert_eq!(
+        scene.ready(DEAD).await,
+        Some(101 - done),
+        "the others are where they were"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -246,11 +246,23 @@ pub(super) async fn a_person_changes_a_run_only_from_where_that_makes_sense(plac
         "a paused run is not ended by its worker"
     );
     assert!(wish(RunWish::Resume, RunState::Running).await);
-    assert_eq!(
-        store.run_get("r").await.unwrap().unwrap().canary,
-        None,
-        "a person said to go on"
-    );
+    let canary = async || store.run_get("r").await.unwrap().unwrap().canary;
+    assert_eq!(canary().await, Some(2), "a pause leaves the canary");
+    assert!(store.run_stage("r", run.epoch, 7).await.unwrap());
+    assert_eq!(canary().await, Some(7));
+    let before = Epoch(run.epoch.0 - 1);
+    assert!(!store.run_stage("r", before, 9).await.unwrap(), "under another lease");
+    assert!(wish(RunWish::Pause, RunState::Paused).await);
+    assert!(!store.run_stage("r", run.epoch, 9).await.unwrap(), "while it is paused");
+    assert!(wish(RunWish::Resume, RunState::Running).await);
+    let asks = RunStop {
+        state: RunState::Canary,
+        ..stop.clone()
+    };
+    assert!(store.run_stop("r", run.epoch, &asks).await.unwrap());
+    assert!(wish(RunWish::Resume, RunState::Running).await);
+    assert_eq!(canary().await, None, "a person said to go on");
+    let run = taken(store, "r").await;
     assert!(store.run_stop("r", run.epoch, &stop).await.unwrap());
     assert!(!wish(RunWish::Cancel, RunState::Cancelled).await);
     let over = store.run_get("r").await.unwrap().unwrap();

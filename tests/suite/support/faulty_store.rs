@@ -221,6 +221,7 @@ passed_on! {
         run_take(run: &str, incarnation: IncarnationId) -> RunTaken;
         run_free(run: &str, epoch: Epoch) -> bool;
         run_change(run: &str, from: &[RunState], to: RunState, note: Option<&str>) -> bool;
+        run_stage(run: &str, epoch: Epoch, canary: u64) -> bool;
         run_advance(run: &str, epoch: Epoch, advance: &Advance) -> Guarded;
         run_stop(run: &str, epoch: Epoch, stop: &RunStop) -> bool;
         run_counts(run: &str) -> RunCounts;

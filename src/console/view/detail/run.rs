@@ -65,9 +65,11 @@ fn progress(canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
         ),
         Fact::new(
             "stops after",
-            record
-                .canary
-                .map_or_else(|| NONE.to_owned(), |first| format!("the first {first}, and asks")),
+            match record.canary {
+                None => NONE.to_owned(),
+                Some(first) if first < record.total => format!("the first {first}, and asks or watches"),
+                Some(_) => "nothing, unless it comes to grief: it is watched".to_owned(),
+            },
         ),
         Fact::new("planned", format!("{} UTC", date(record.created_at))),
         Fact::new("begun", when(canvas, record.started_at.unwrap_or(record.created_at))),
