@@ -434,6 +434,37 @@ fn the_rate_is_typed_in_the_dialog_and_planned_again() {
 }
 
 #[test]
+fn what_is_sent_first_is_watched_and_the_rest_follows_part_by_part() {
+    let mut stage = redriving(412);
+    assert!(
+        stage.play("w m").is_empty(),
+        "nothing is sent first: there is nothing to watch"
+    );
+    let mut play = |keys: &str| {
+        let effects = stage.play(keys);
+        let (request, commands) = planned(&effects);
+        let order = match commands.as_slice() {
+            [Command::Run(order)] => order.clone(),
+            other => panic!("{other:?}"),
+        };
+        let plans = commands.iter().map(|command| run_plan(command, 412)).collect();
+        stage.event(Event::Planned {
+            request,
+            result: Ok(plans),
+        });
+        (
+            order.canary,
+            order.canary_watch.map(|watch| watch.as_secs()),
+            order.ramp,
+        )
+    };
+    assert_eq!(play("c '20 Enter"), (Some(20), None, None));
+    assert_eq!(play("w '60 Enter"), (Some(20), Some(60), None));
+    assert_eq!(play("m '3 Enter"), (Some(20), Some(60), Some(3)));
+    assert_eq!(play("c Enter"), (None, None, None), "what hangs on it goes with it");
+}
+
+#[test]
 fn a_run_is_paused_resumed_and_cancelled_where_that_makes_sense() {
     let mut stage = at("7");
     let wish = |stage: &mut Stage, key: &str| match commands(stage, key).as_slice() {
