@@ -673,4 +673,6 @@ pub(super) enum Config {
         /// Write it there; without it the template is printed.
         file: Option<PathBuf>,
     },
+    /// Print a JSON schema of the configuration, for editors that complete and check TOML.
+    Schema,
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use serde_json::json;
 
-use crate::config::{Environment, TEMPLATE};
+use crate::config::{Environment, SCHEMA, TEMPLATE};
 use crate::domain::naming::{Argument, Naming, delivery_arguments};
 use crate::wire::{input, policy};
 
@@ -19,6 +19,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
     match &cli.command {
         Some(Sub::Config(Config::Check)) => check(cli, environment, output),
         Some(Sub::Config(Config::Print)) => effective(cli, environment, output),
+        Some(Sub::Config(Config::Schema)) => schema(),
         Some(Sub::Config(Config::Init { file })) => init(file.as_deref(), cli.global.dry_run),
         Some(Sub::Completions { shell }) => {
             let mut script = Vec::new();
@@ -101,6 +102,11 @@ fn effective(cli: &Cli, environment: &Environment, output: Output) -> Result<Exi
         )
     })?;
     document(&read)?;
+    Ok(Exit::Done)
+}
+
+fn schema() -> Result<Exit, Failure> {
+    print(SCHEMA.as_bytes())?;
     Ok(Exit::Done)
 }
 

@@ -32,7 +32,7 @@ pub use operation::{ConsoleConfig, JanitorConfig, MetricsConfig, OtherProfile, P
 pub use print::quoted;
 pub use secret::SecretUrl;
 pub use storage::{BrokerConfig, BrokerKind, StoreConfig};
-pub use template::TEMPLATE;
+pub use template::{SCHEMA, TEMPLATE};
 
 use section::Section;
 use tree::{Node, Written};

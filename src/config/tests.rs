@@ -1,6 +1,6 @@
 //! The configuration as users meet it: what they get, and what they are told.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use secrecy::ExposeSecret;
@@ -514,23 +514,101 @@ fn what_is_printed_is_the_same_configuration() {
     }
 }
 
+/// Every section, as the template begins it, with its keys.
+const KEYS: [(&str, &[&str]); 12] = [
+    ("store", storage::STORE_KEYS),
+    ("broker", storage::BROKER_KEYS),
+    ("delivery", delivery::DELIVERY_KEYS),
+    ("[endpoint]", delivery::ENDPOINT_KEYS),
+    ("api", api::API_KEYS),
+    ("events", events::EVENTS_KEYS),
+    ("[consumer]", events::CONSUMER_KEYS),
+    ("[handler]", events::HANDLER_KEYS),
+    ("janitor", operation::JANITOR_KEYS),
+    ("metrics", operation::METRICS_KEYS),
+    ("console", operation::CONSOLE_KEYS),
+    ("profile.production", operation::PROFILE_KEYS),
+];
+
+fn schema() -> serde_json::Value {
+    serde_json::from_str(SCHEMA).unwrap()
+}
+
+fn names(table: &serde_json::Value) -> BTreeSet<&str> {
+    table.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn the_schema_has_the_keys_of_every_section_and_no_others() {
+    let schema = schema();
+    let sections: BTreeSet<&str> = SECTIONS.iter().copied().collect();
+    let mut root = names(&schema["properties"]);
+    assert!(root.remove("profile"));
+    assert_eq!(root, sections);
+    for (section, keys) in KEYS {
+        let name = section.trim_matches(['[', ']']).split('.').next().unwrap();
+        let definition = &schema["definitions"][name];
+        assert_eq!(definition["additionalProperties"], false, "{name}");
+        let mut known: BTreeSet<&str> = keys.iter().copied().collect();
+        if name == "profile" {
+            known.extend(&sections);
+        }
+        assert_eq!(names(&definition["properties"]), known, "{name}");
+    }
+    let policy = &schema["definitions"]["retry_policy"]["properties"];
+    assert_eq!(names(policy).len(), 11);
+    for key in names(policy) {
+        let value = match policy[key]["enum"][0].as_str() {
+            Some(first) => format!("{first:?}"),
+            None if policy[key]["type"] == "boolean" => "true".to_owned(),
+            None => "1".to_owned(),
+        };
+        let text = format!("[delivery]\nretry_policy = {{ {key} = {value} }}\n");
+        let refused = Config::resolve(&text, None, &environment(&[])).err();
+        assert!(
+            refused
+                .as_ref()
+                .is_none_or(|error| !error.to_string().contains("unknown")),
+            "{key}: {refused:?}"
+        );
+    }
+}
+
+#[test]
+fn the_schema_has_the_bounds_and_the_defaults_of_every_number() {
+    let schema = schema();
+    let printed: toml::Table = config("").print().parse().unwrap();
+    let mut checked = 0;
+    for (section, keys) in KEYS.iter().filter(|(name, _)| !name.contains(['[', '.'])) {
+        for key in *keys {
+            let property = &schema["definitions"][section]["properties"][key];
+            let (Some(least), Some(most)) = (property["minimum"].as_f64(), property["maximum"].as_f64()) else {
+                continue;
+            };
+            checked += 1;
+            let told = |number: f64| {
+                let text = format!("[{section}]\n{key} = {number}\n");
+                let refused = Config::resolve(&text, None, &environment(&[])).err();
+                refused.is_some_and(|error| error.to_string().contains("must be between"))
+            };
+            assert!(!told(least) && !told(most), "{section}.{key}");
+            assert!(told(least - 1.0) && told(most + 1.0), "{section}.{key}");
+            if let Some(default) = property["default"].as_f64() {
+                let printed = &printed[*section][*key];
+                let printed = printed
+                    .as_float()
+                    .or(printed.as_integer().and_then(|number| number.to_string().parse().ok()));
+                assert_eq!(printed, Some(default), "{section}.{key}");
+            }
+        }
+    }
+    assert!(checked > 15, "{checked}");
+}
+
 #[test]
 fn the_template_is_the_default_and_misses_no_key() {
     assert_eq!(config(TEMPLATE).print(), config("").print());
-    for (section, keys) in [
-        ("store", storage::STORE_KEYS),
-        ("broker", storage::BROKER_KEYS),
-        ("delivery", delivery::DELIVERY_KEYS),
-        ("[endpoint]", delivery::ENDPOINT_KEYS),
-        ("api", api::API_KEYS),
-        ("events", events::EVENTS_KEYS),
-        ("[consumer]", events::CONSUMER_KEYS),
-        ("[handler]", events::HANDLER_KEYS),
-        ("janitor", operation::JANITOR_KEYS),
-        ("metrics", operation::METRICS_KEYS),
-        ("console", operation::CONSOLE_KEYS),
-        ("profile.production", operation::PROFILE_KEYS),
-    ] {
+    for (section, keys) in KEYS {
         let (_, part) = TEMPLATE.split_once(&format!("[{section}]\n")).unwrap();
         for key in keys {
             let there = part.contains(&format!("\n# {key} =")) || part.starts_with(&format!("# {key} ="));
