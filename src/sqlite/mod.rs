@@ -41,6 +41,8 @@ const BUSY: Duration = Duration::from_secs(5);
 const STATEMENTS_MAX: usize = 256;
 /// The write-ahead log is cut back to this many bytes when it has been copied into the file.
 const LOG_BYTES_KEPT: &str = "67108864";
+/// What the writer keeps of the file: a transaction that changes more pages is written out before its commit.
+const WRITER_CACHE_KIB: &str = "-4096";
 
 /// A cheap handle on an open file. The file is closed when the last handle is gone, in order by
 /// [`SqliteFile::close`].
@@ -166,6 +168,10 @@ fn writing(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(BUSY)
         .statement_cache_capacity(STATEMENTS_MAX)
         .pragma("journal_size_limit", LOG_BYTES_KEPT)
+        // What a savepoint may have to take back is otherwise written into a file, page by page.
+        .pragma("temp_store", "MEMORY")
+        // Negative: KiB.
+        .pragma("cache_size", WRITER_CACHE_KIB)
 }
 
 fn reading(path: &Path) -> SqliteConnectOptions {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::flight::Flight;
+use super::flight::{Flight, Landed};
 use super::order::OrderKind;
 use super::plan::Document;
 use super::uncertain::Uncertain;
@@ -149,6 +149,8 @@ pub(super) struct Driver<'a> {
     pub(super) looked_at: (Duration, Duration),
     /// Sent and not confirmed yet.
     pub(super) flight: Option<Flight>,
+    /// Confirmed and not recorded yet.
+    pub(super) landed: Landed,
     /// The first one of those that were met again after they were journalled.
     pub(super) met_journalled: Option<u64>,
     /// Until when a process that stops waits for what is in hand (uptime).
@@ -223,6 +225,7 @@ impl Inner {
             copies: Vec::new(),
             looked_at: (now, now),
             flight: None,
+            landed: Landed::default(),
             met_journalled: None,
             gives_up_at: OnceLock::new(),
             stuck_at: None,

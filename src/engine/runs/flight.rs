@@ -1,18 +1,22 @@
-//! A window in flight: while the broker takes it, the next one is read and prepared, and one record says of both
-//! that the one was confirmed and that the other may be sent. At most one window is in flight, and its sources are
-//! settled before the next one leaves: it stays the bound of what a crash repeats.
+//! Windows in flight: while the broker takes one, what came of the one before is recorded together with what comes
+//! next, and settled at its source. At most two are sent and not settled, each of half a [`WINDOW`], so that a window
+//! stays the bound of what a crash repeats; one leaves when the one before is confirmed, so that their order holds.
 
 use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use super::drive::{Driver, Halt, InHand};
+use super::drive::{Driver, Halt, InHand, WINDOW};
 use super::order::OrderKind;
 use super::window::{LOOK, Outcomes, Sent, mark};
 use crate::ambient;
 use crate::broker::{BrokerError, Outgoing, Walk};
 use crate::domain::message::Message;
 use crate::domain::run::{ItemState, RunState, Target};
+use crate::store::ItemMark;
+
+/// Messages that are in flight together.
+pub(super) const FLIGHT: usize = WINDOW / 2;
 
 /// What was sent and is not confirmed yet.
 pub(super) struct Flight {
@@ -25,46 +29,62 @@ impl Driver<'_> {
     /// queues of others, which take messages side by side.
     pub(super) fn may_fly(&self, batch: &[InHand]) -> bool {
         let unbounded = self.run.rate.is_none() && !self.has_stages_left() && self.careful == 0;
-        let plain = matches!(self.document.kind, OrderKind::Redrive | OrderKind::Move) && !self.document.head;
-        unbounded && plain && batch.iter().all(|hand| !self.engine.is_ours(&hand.target))
+        unbounded && self.sends_away() && batch.iter().all(|hand| !self.engine.is_ours(&hand.target))
     }
 
-    /// Sends a batch as soon as the one before is settled.
+    /// Whether messages are sent to the end of other queues.
+    pub(super) fn sends_away(&self) -> bool {
+        matches!(self.document.kind, OrderKind::Redrive | OrderKind::Move) && !self.document.head
+    }
+
+    /// Sends a batch as soon as the one before is confirmed; the one before that is settled by then.
     pub(super) async fn relay(&mut self, walk: &mut dyn Walk, batch: Vec<InHand>) -> Result<(), Halt> {
         if batch.is_empty() {
             return Ok(());
         }
         let (journal, prepared) = self.prepared(batch).await?;
-        let landed = self.landed().await?;
-        if landed.halt.is_some() {
-            return self.settle_landed(walk, landed).await;
-        }
         let ordinals: Vec<u64> = journal.iter().map(|one| one.ordinal).collect();
+        let landed = std::mem::take(&mut self.landed);
         let marks = landed.marks.into_iter().chain(journal).collect();
         let state = self.advance(marks, Vec::new(), Vec::new()).await?;
-        let settled = self.settle(walk, landed.settle).await;
-        if settled.is_err() || state != RunState::Running {
-            let undone = ordinals.into_iter().map(|one| mark(one, ItemState::Planned, None));
-            self.advance(undone.collect(), Vec::new(), Vec::new()).await?;
-            return settled.and(Err(Halt::Asked(state)));
-        }
-        self.take_off(prepared);
-        Ok(())
+        let before = match self.settle(walk, landed.settle).await {
+            Ok(()) if state != RunState::Running => Err(Halt::Asked(state)),
+            Ok(()) => self.confirmed().await,
+            Err(halt) => Err(halt),
+        };
+        let cleared = match before {
+            Ok(before) if before.is_whole() => {
+                self.take_off(prepared);
+                return self.judge(before).await;
+            }
+            Ok(before) => self.judge(before).await,
+            Err(halt) => Err(halt),
+        };
+        let undone = ordinals.into_iter().map(|one| mark(one, ItemState::Planned, None));
+        self.advance(undone.collect(), Vec::new(), Vec::new()).await?;
+        cleared
     }
 
-    /// Nothing is in flight any more: records and settles what was.
+    /// Nothing is in flight any more: records and settles what was. Whatever fails of it, nothing is left for a later
+    /// walk, in which it would have other tags.
     pub(super) async fn land(&mut self, walk: &mut dyn Walk) -> Result<(), Halt> {
-        if self.flight.is_none() {
+        let recorded = self.record_landed(walk).await;
+        let landed = match self.confirmed().await {
+            Ok(confirmed) => self.judge(confirmed).await,
+            Err(halt) => Err(halt),
+        };
+        let last = self.record_landed(walk).await;
+        recorded.and(last).and(landed)
+    }
+
+    /// Records and settles what was confirmed.
+    async fn record_landed(&mut self, walk: &mut dyn Walk) -> Result<(), Halt> {
+        let landed = std::mem::take(&mut self.landed);
+        if landed.marks.is_empty() {
             return Ok(());
         }
-        let landed = self.landed().await?;
-        self.settle_landed(walk, landed).await
-    }
-
-    async fn settle_landed(&mut self, walk: &mut dyn Walk, landed: Outcomes) -> Result<(), Halt> {
         self.advance(landed.marks, Vec::new(), Vec::new()).await?;
-        self.settle(walk, landed.settle).await?;
-        landed.halt.map_or(Ok(()), Err)
+        self.settle(walk, landed.settle).await
     }
 
     fn take_off(&mut self, prepared: Vec<(InHand, Message)>) {
@@ -76,10 +96,10 @@ impl Driver<'_> {
         self.flight = Some(Flight { hands, publishing });
     }
 
-    /// What became of the window in flight; tells meanwhile what it waits for.
-    async fn landed(&mut self) -> Result<Outcomes, Halt> {
+    /// Until the window in flight has its answers; tells meanwhile what it waits for.
+    async fn confirmed(&mut self) -> Result<Confirmed, Halt> {
         let Some(mut flight) = self.flight.take() else {
-            return Ok(Outcomes::default());
+            return Ok(Confirmed::default());
         };
         let sent = loop {
             tokio::select! {
@@ -99,9 +119,39 @@ impl Driver<'_> {
             };
             flight.hands.iter().map(|_| Err(lost.clone())).collect()
         });
-        let gone = self.vanished(&flight.hands, &sent).await?;
-        Ok(self.outcomes(flight.hands, sent, &gone))
+        let hands = flight.hands;
+        Ok(Confirmed { hands, sent })
     }
+
+    /// What came of a window is to be recorded; an error is what the run has to wait for.
+    async fn judge(&mut self, confirmed: Confirmed) -> Result<(), Halt> {
+        let Confirmed { hands, sent } = confirmed;
+        let gone = self.vanished(&hands, &sent).await?;
+        let Outcomes { marks, settle, halt } = self.outcomes(hands, sent, &gone);
+        self.landed = Landed { marks, settle };
+        halt.map_or(Ok(()), Err)
+    }
+}
+
+/// A window with the broker's answers.
+#[derive(Default)]
+struct Confirmed {
+    hands: Vec<InHand>,
+    sent: Vec<Sent>,
+}
+
+impl Confirmed {
+    /// Whether each message has an answer: what comes behind them is in order then.
+    fn is_whole(&self) -> bool {
+        self.sent.iter().all(Result::is_ok)
+    }
+}
+
+/// What was confirmed, and is neither recorded nor settled at its source yet.
+#[derive(Default)]
+pub(super) struct Landed {
+    marks: Vec<ItemMark>,
+    settle: Vec<InHand>,
 }
 
 fn outgoing((hand, message): (InHand, Message)) -> (InHand, Outgoing) {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::drive::{Driver, Halt, InHand, Open, OpenItems, PAUSE, WINDOW};
+use super::flight::FLIGHT;
 use super::letters::CLAIM;
 use super::order::OrderKind;
 use super::others::RUN_CLAIM;
@@ -20,7 +21,7 @@ const TAKEN_OUT: usize = 5_000;
 /// Messages that the broker sends ahead: a window in flight, one that is read, and what comes next.
 pub(super) const AHEAD: u32 = 4_000;
 /// Bytes of one batch.
-const BATCH_BYTES: usize = 8 << 20;
+const BATCH_BYTES: usize = 4 << 20;
 /// A paced run is journalled so often, and looks as often whether a person stopped it.
 const BATCHES_A_SECOND: u32 = 4;
 /// A paced walk is begun anew after this time: what it holds would outlive the broker's patience.
@@ -244,6 +245,7 @@ impl Driver<'_> {
         });
         let size = match self.run.rate {
             _ if self.careful > 0 => 1,
+            None if self.sends_away() => FLIGHT,
             None => WINDOW,
             Some(rate) => usize::try_from(rate / BATCHES_A_SECOND).unwrap_or(1).min(WINDOW),
         };
