@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::death::{self, COUNTING_HEADERS, DeathHistory, NoOrigin};
 use super::id::QueueName;
-use super::message::{HeaderValue, Message, encode};
+use super::message::{HeaderValue, Message, encode_without};
 use super::naming::hex;
 use super::notification::{HEADER_EXECUTION, HEADER_URL};
 use super::time::Timestamp;
@@ -105,12 +105,11 @@ pub fn likeness(queue: &str, message: &Message) -> Likeness {
             message.message_id.as_deref().unwrap_or_default().as_bytes(),
         );
     } else {
-        let mut settled = message.clone();
-        settled
-            .headers
-            .retain(|(name, _)| !COUNTING_HEADERS.contains(&name.as_str()));
         // Only a part of 4 GiB has no bytes, and no broker takes that.
-        part(&mut digest, &encode(&settled).unwrap_or_default());
+        part(
+            &mut digest,
+            &encode_without(message, &COUNTING_HEADERS).unwrap_or_default(),
+        );
     }
     let all = digest.finalize();
     let mut short = [0; 16];

@@ -114,6 +114,42 @@ impl DeadSort {
     }
 }
 
+/// A text of a dead letter by which it can be looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadText {
+    /// The queue that it died in.
+    Origin,
+    /// Its message id.
+    MessageId,
+    /// Where it was to be delivered.
+    Url,
+    /// Of which execution it is.
+    Execution,
+    /// Why it died.
+    Reason,
+    /// The class of its last failure.
+    Class,
+    /// Host and path, or the origin queue.
+    Place,
+    /// Exact status, kind of error, or reason.
+    What,
+}
+
+impl DeadText {
+    pub(super) const fn column(self) -> &'static str {
+        match self {
+            Self::Origin => "origin",
+            Self::MessageId => "message_id",
+            Self::Url => "url",
+            Self::Execution => "execution",
+            Self::Reason => "reason",
+            Self::Class => "class",
+            Self::Place => "place",
+            Self::What => "what",
+        }
+    }
+}
+
 /// Which dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadQuery {
@@ -121,6 +157,8 @@ pub struct DeadQuery {
     pub queue: Option<QueueName>,
     /// Only of this group.
     pub fingerprint: Option<String>,
+    /// Only those of which these are exactly that.
+    pub exactly: Vec<(DeadText, String)>,
     /// In which order; equals by id.
     pub sort: DeadSort,
     /// Behind this value of the order and this id.

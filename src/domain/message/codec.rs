@@ -35,10 +35,27 @@ const BODY: &str = "body";
 /// The whole message; `None` when a part is longer than 32 bits can say.
 #[must_use]
 pub fn encode(message: &Message) -> Option<Vec<u8>> {
-    let mut entries = properties(message);
-    entries.push((HEADERS.to_owned(), HeaderValue::Table(message.headers.clone())));
-    entries.push((BODY.to_owned(), HeaderValue::Text(message.body.clone())));
-    encode_headers(&entries)
+    encode_without(message, &[])
+}
+
+/// The whole message but for the headers of these names.
+#[must_use]
+pub fn encode_without(message: &Message, left_out: &[&str]) -> Option<Vec<u8>> {
+    let mut bytes = encode_headers(&properties(message))?;
+    let kept = message
+        .headers
+        .iter()
+        .filter(|(name, _)| !left_out.contains(&name.as_str()));
+    let mut headers = Vec::new();
+    for (name, value) in kept {
+        put(&mut headers, name.as_bytes())?;
+        put_value(&mut headers, value)?;
+    }
+    put(&mut bytes, HEADERS.as_bytes())?;
+    put_kind(&mut bytes, TABLE, &headers)?;
+    put(&mut bytes, BODY.as_bytes())?;
+    put_kind(&mut bytes, TEXT, &message.body)?;
+    Some(bytes)
 }
 
 /// The message of [`encode`]; `None` when these bytes were not written by it.
@@ -301,6 +318,13 @@ mod tests {
                 content_type, content_encoding, transient, priority, correlation_id, reply_to, expiration,
                 message_id, timestamp_s, kind, user_id, app_id, cluster_id, headers, body: body.into(),
             };
+            let names: Vec<String> = message.headers.iter().step_by(2).map(|(name, _)| name.clone()).collect();
+            let left_out: Vec<&str> = names.iter().map(String::as_str).collect();
+            let kept = message.headers.iter().filter(|(name, _)| !names.contains(name)).cloned().collect();
+            prop_assert_eq!(
+                decode(&encode_without(&message, &left_out).unwrap()),
+                Some(message.with_headers(kept))
+            );
             prop_assert_eq!(decode(&encode(&message).unwrap()), Some(message));
         }
 

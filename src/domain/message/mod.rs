@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::time::Timestamp;
 
-pub use codec::{decode, decode_headers, decode_properties, encode, encode_headers, encode_properties};
+pub use codec::{decode, decode_headers, decode_properties, encode, encode_headers, encode_properties, encode_without};
 
 /// Levels of nesting that are kept of a header's value; what is deeper becomes [`HeaderValue::Other`].
 pub const HEADER_DEPTH_MAX: usize = 32;
@@ -192,6 +192,28 @@ pub struct Message {
 }
 
 impl Message {
+    /// The same with other headers: those that it has, which may be large, are not copied first.
+    #[must_use]
+    pub fn with_headers(&self, headers: Vec<(String, HeaderValue)>) -> Self {
+        Self {
+            content_type: self.content_type.clone(),
+            content_encoding: self.content_encoding.clone(),
+            transient: self.transient,
+            priority: self.priority,
+            correlation_id: self.correlation_id.clone(),
+            reply_to: self.reply_to.clone(),
+            expiration: self.expiration.clone(),
+            message_id: self.message_id.clone(),
+            timestamp_s: self.timestamp_s,
+            kind: self.kind.clone(),
+            user_id: self.user_id.clone(),
+            app_id: self.app_id.clone(),
+            cluster_id: self.cluster_id.clone(),
+            headers,
+            body: self.body.clone(),
+        }
+    }
+
     /// The first header of that exact name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&HeaderValue> {

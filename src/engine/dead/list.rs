@@ -14,13 +14,13 @@ use super::{
 use crate::ambient;
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, EVENT_TABLE, Home};
 use crate::domain::death;
-use crate::domain::filter::Filter;
+use crate::domain::filter::{Condition, Filter};
 use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
 use crate::engine::view::Page;
 use crate::engine::{Engine, EngineError, Inner};
-use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue};
+use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue, DeadText};
 
 /// Rows of one read while a filter is applied.
 const READ: u32 = 1000;
@@ -47,6 +47,7 @@ impl Inner {
             let read = DeadQuery {
                 queue: query.selection.queue.clone(),
                 fingerprint: query.selection.group.clone(),
+                exactly: filter.as_ref().map(exactly).unwrap_or_default(),
                 sort,
                 after: after.clone(),
                 limit: if filter.is_some() {
@@ -114,7 +115,8 @@ impl Inner {
     ) -> Result<Vec<DeadGroup>, EngineError> {
         let mut groups: HashMap<String, DeadGroup> = HashMap::new();
         let DeadSelection { queue, group, .. } = &query.selection;
-        let mut pages = DeadPages::of(queue.clone(), group.clone(), DeadSort::LastFailed);
+        let exactly = filter.map(exactly).unwrap_or_default();
+        let mut pages = DeadPages::of(queue.clone(), group.clone(), DeadSort::LastFailed).exactly(exactly);
         while let Some(rows) = pages.next(self).await? {
             for letter in &rows {
                 let fields = DeadFields { letter, now };
@@ -346,6 +348,31 @@ fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>) -> DeadQueueView {
             .out_of_bounds(known)
             .or_else(|| known.and_then(|known| known.problem.clone())),
     }
+}
+
+/// What of a filter the index can look up; the filter itself decides all the same.
+fn exactly(filter: &Filter) -> Vec<(DeadText, String)> {
+    let conditions = filter.conditions().into_iter();
+    let exact = conditions.filter_map(|condition| match condition {
+        Condition::Is(field, text) => Some((text_of(field)?, text.to_owned())),
+        Condition::Contains(..) | Condition::Holds(_) | Condition::AtLeast(..) | Condition::Longer(..) => None,
+    });
+    exact.collect()
+}
+
+/// The column of a field of [`DeadFields`].
+fn text_of(field: &str) -> Option<DeadText> {
+    Some(match field {
+        "origin" => DeadText::Origin,
+        "message_id" | "message" => DeadText::MessageId,
+        "endpoint" | "url" => DeadText::Url,
+        "execution" => DeadText::Execution,
+        "reason" => DeadText::Reason,
+        "class" => DeadText::Class,
+        "place" => DeadText::Place,
+        "what" => DeadText::What,
+        _ => return None,
+    })
 }
 
 fn filter(selection: &DeadSelection) -> Result<Option<Filter>, EngineError> {

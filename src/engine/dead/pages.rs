@@ -3,7 +3,7 @@
 use super::{DeadLetter, DeadSort};
 use crate::domain::id::QueueName;
 use crate::engine::Inner;
-use crate::store::{DeadQuery, StoreError};
+use crate::store::{DeadQuery, DeadText, StoreError};
 
 /// Rows of one read.
 const READ: u32 = 1_000;
@@ -20,11 +20,20 @@ impl DeadPages {
         let first = DeadQuery {
             queue,
             fingerprint,
+            exactly: Vec::new(),
             sort,
             after: None,
             limit: READ,
         };
         Self { next: Some(first) }
+    }
+
+    /// Only those of which these are exactly that.
+    pub(in crate::engine) fn exactly(mut self, texts: Vec<(DeadText, String)>) -> Self {
+        if let Some(next) = &mut self.next {
+            next.exactly = texts;
+        }
+        self
     }
 
     /// The next page; `None` behind the last one.

@@ -50,26 +50,26 @@ pub(super) fn redriven_message(message: &Message, run: &str) -> (Message, Option
 
 /// The message as it is moved: as it is, but for what would send it elsewhere, or drop it.
 pub(super) fn moved_message(message: &Message) -> (Message, Option<String>) {
-    let (sent, dropped) = stripped(message);
-    let mut kept = sent;
+    let (mut sent, dropped) = stripped(message);
     for (name, value) in &message.headers {
         if is_dropped(name) && !matches!(name.as_str(), "CC" | "BCC") {
-            kept.headers.push((name.clone(), value.clone()));
+            sent.headers.push((name.clone(), value.clone()));
         }
     }
-    (kept, dropped)
+    (sent, dropped)
 }
 
 fn stripped(message: &Message) -> (Message, Option<String>) {
-    let mut sent = message.clone();
     let mut dropped = Map::new();
-    sent.headers.retain(|(name, value)| {
-        let goes = is_dropped(name);
-        if goes {
+    let mut headers = Vec::with_capacity(message.headers.len());
+    for (name, value) in &message.headers {
+        if is_dropped(name) {
             dropped.insert(name.clone(), shown(value));
+        } else {
+            headers.push((name.clone(), value.clone()));
         }
-        !goes
-    });
+    }
+    let mut sent = message.with_headers(headers);
     if let Some(expiration) = sent.expiration.take() {
         dropped.insert("expiration".to_owned(), json!(expiration));
     }

@@ -180,12 +180,15 @@ impl DeadLetters for PostgresStore {
             .as_ref()
             .map(|(value, id)| (*value, id.as_str().to_owned()))
             .unzip();
-        let reading = sqlx::query(AssertSqlSafe(statement))
+        let mut reading = sqlx::query(AssertSqlSafe(statement))
             .bind(i64::from(query.limit))
             .bind(value)
             .bind(id)
             .bind(query.queue.as_ref().map(|queue| storable(queue.as_str())))
             .bind(query.fingerprint.as_deref().map(storable));
+        for (_, text) in &query.exactly {
+            reading = reading.bind(storable(text));
+        }
         self.call("listing dead letters", async |connection: &mut PgConnection| {
             let rows = reading.fetch_all(connection).await?;
             rows.iter().map(dead_letter).collect()
@@ -260,6 +263,9 @@ fn page(query: &DeadQuery) -> String {
     ];
     if query.after.is_some() {
         conditions.push(format!("({order} < $2 OR ({order} = $2 AND id > $3))"));
+    }
+    for (number, (text, _)) in (6..).zip(&query.exactly) {
+        conditions.push(format!("{} = ${number}", text.column()));
     }
     format!(
         concat!(

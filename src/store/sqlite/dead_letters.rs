@@ -171,6 +171,9 @@ impl DeadLetters for SqliteStore {
         }
         reading = reading.bind_optional(query.queue.as_ref().map(QueueName::as_str));
         reading = reading.bind_optional(query.fingerprint.as_deref());
+        for (_, text) in &query.exactly {
+            reading = reading.bind(text.clone());
+        }
         let rows = reading.fetch_all(self.readers()).await.map_err(unread(operation))?;
         let letters = rows.iter().map(dead_letter);
         letters.collect::<Result<_, _>>().map_err(unread(operation))
@@ -246,6 +249,10 @@ fn page(query: &DeadQuery) -> String {
             number += 1;
             conditions.push(format!("{column} = ${number}"));
         }
+    }
+    for (text, _) in &query.exactly {
+        number += 1;
+        conditions.push(format!("{} = ${number}", text.column()));
     }
     let conditions = match conditions.as_slice() {
         [] => String::new(),

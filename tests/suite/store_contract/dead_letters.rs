@@ -6,7 +6,7 @@ use redrive::domain::dead_letter::{DeadLetter, DeadLetterId, Found, likeness, re
 use redrive::domain::id::QueueName;
 use redrive::domain::message::{HeaderValue, Message, encode};
 use redrive::domain::time::Timestamp;
-use redrive::store::{DeadClaim, DeadGroupQuery, DeadLooked, DeadQuery, DeadRow, DeadSort};
+use redrive::store::{DeadClaim, DeadGroupQuery, DeadLooked, DeadQuery, DeadRow, DeadSort, DeadText};
 
 use super::fixtures::{HOUR, Place};
 
@@ -219,6 +219,29 @@ pub(super) async fn letters_are_found_by_queue_and_group(place: &Place) {
     assert_eq!(ids(place, &of(Some(queue("dlq")), None)).await.len(), 2);
     assert_eq!(ids(place, &of(None, Some(group.clone()))).await.len(), 2);
     assert_eq!(ids(place, &of(Some(queue("dlq")), Some(group))).await.len(), 1);
+}
+
+pub(super) async fn letters_are_found_by_their_exact_texts(place: &Place) {
+    let rows = [row("dlq", 1, 404, 5), row("dlq", 2, 500, 6), row("dlq", 3, 500, 7)];
+    looked(place, "dlq", &rows).await;
+    let of = |texts: &[(DeadText, &str)]| DeadQuery {
+        exactly: texts.iter().map(|(text, is)| (*text, (*is).to_owned())).collect(),
+        ..all()
+    };
+    let (second, third) = (rows[1].letter.id.clone(), rows[2].letter.id.clone());
+    let newest_first = [third.clone(), second.clone()];
+    assert_eq!(ids(place, &of(&[(DeadText::What, "status 500")])).await, newest_first);
+    let url = (DeadText::Url, "https://a.example/hook");
+    assert_eq!(ids(place, &of(&[url])).await.len(), 3);
+    let both = [url, (DeadText::MessageId, "m2\0")];
+    assert_eq!(ids(place, &of(&both)).await, std::slice::from_ref(&second));
+    assert_eq!(ids(place, &of(&[(DeadText::What, "STATUS 500")])).await, []);
+    let behind = DeadQuery {
+        after: Some((DeadSort::LastFailed.value(&rows[2].letter), third)),
+        queue: Some(queue("dlq")),
+        ..of(&[(DeadText::What, "status 500")])
+    };
+    assert_eq!(ids(place, &behind).await, [second]);
 }
 
 pub(super) async fn groups_are_counted_with_their_times_and_trend(place: &Place) {

@@ -147,6 +147,7 @@ contract! {
         copies_in_one_batch_are_one_row
         pages_follow_the_order_without_gaps
         letters_are_found_by_queue_and_group
+        letters_are_found_by_their_exact_texts
         groups_are_counted_with_their_times_and_trend
         a_queue_that_is_gone_is_forgotten_unless_somebody_has_it
         taken_out_letters_are_removed_by_id;
