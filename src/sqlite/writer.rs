@@ -130,7 +130,7 @@ pub(super) struct Writer {
     clock: Clock,
     /// Set by a close; the loop ends after the group in hand.
     closing: Option<oneshot::Sender<()>>,
-    /// How many writes the last group had: as many are waited for, shortly.
+    /// How many writes the last group of a stream had: as many are waited for, shortly.
     last_group: usize,
     /// Since when the lock was taken again and again without a pause.
     turn_since: Duration,
@@ -173,7 +173,12 @@ impl Writer {
 
     pub(super) async fn run(mut self) {
         while self.closing.is_none() {
+            let idle_since = self.clock.uptime();
             let Some(first) = self.first().await else { break };
+            if self.clock.uptime().saturating_sub(idle_since) > LINGER {
+                // No stream of writes: this one waits for no others.
+                self.last_group = 0;
+            }
             self.group(first).await;
             self.look_elsewhere().await;
             self.leave_a_turn().await;

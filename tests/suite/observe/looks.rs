@@ -114,9 +114,11 @@ async fn what_is_delivered_and_what_waits_is_shown(mut stage: Stage) {
 
     stage.receiver.behave("/down", Behaviour::Status(200));
     let over = watching
-        .until("everything delivered", |snapshot| snapshot.totals.delivered == 9)
+        .until("everything delivered, and nothing waiting", |snapshot| {
+            snapshot.totals.delivered == 9 && snapshot.totals.waiting == Some(0) && snapshot.retries.is_empty()
+        })
         .await;
-    assert_eq!((over.totals.waiting, over.retries.len()), (Some(0), 0));
+    assert_eq!(over.totals.endpoints_in(EndpointState::Unavailable), 0);
     stage.stop().await;
 }
 
