@@ -160,7 +160,7 @@ impl Pty {
             let screen = self.screen();
             wanted(&screen).then_some(())
         };
-        let told = Told(self);
+        let told = Told(Arc::clone(&self.seen));
         wait_until(what, BOUND, look).await;
         std::mem::forget(told);
     }
@@ -190,10 +190,12 @@ impl Pty {
 
     /// Until the program has ended and everything it wrote was read; its exit code.
     pub(crate) async fn ended(&mut self) -> u32 {
+        let told = Told(Arc::clone(&self.seen));
         let child = &mut self.child;
         let status = wait_until("the program to end", BOUND, async || child.try_wait().unwrap()).await;
         let seen = &self.seen;
         wait_until("its last words", BOUND, async || lock(seen).ended.then_some(())).await;
+        std::mem::forget(told);
         status.exit_code()
     }
 
@@ -256,13 +258,13 @@ impl Drop for Pty {
 }
 
 /// Shows the screen when a wait for it panics.
-struct Told<'a>(&'a Pty);
+struct Told(Arc<Mutex<Seen>>);
 
-impl Drop for Told<'_> {
+impl Drop for Told {
     #[expect(clippy::print_stderr, reason = "a failed test shows the screen")]
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("--- the screen\n{}\n---", self.0.screen());
+            eprintln!("--- the screen\n{}\n---", lock(&self.0).parser.screen().contents());
         }
     }
 }
