@@ -72,16 +72,14 @@ async fn a_daemon_that_slept_past_its_take_over_time_overlaps_nobody() {
         }
     }
     let mut history = scene.end(&mut [&mut sleeper, &mut other], 1).await;
-    // A machine that is too busy may make one of them miss its own deadline once more: a fault like the sleep.
-    history.faults_of_all = u32::try_from(begun(&sleeper) + begun(&other) - 2).unwrap();
     // What the sleeper had decided to send before it fell asleep may leave it when it wakes: one for each
-    // queue and sleep at most, and the receiver refuses it.
+    // queue at most, and the receiver refuses it.
     let mut late: HashMap<String, u32> = HashMap::new();
     history.seen.retain(|seen| {
         let refused = seen.status == Some(412);
         *late.entry(seen.queue.clone()).or_default() += u32::from(refused);
         !refused
     });
-    assert!(late.values().all(|count| *count <= history.faults_of_all), "{late:?}");
+    assert!(late.values().all(|count| *count <= 1), "{late:?}");
     history.assert_kept();
 }
