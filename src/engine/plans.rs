@@ -334,43 +334,23 @@ impl Inner {
         Ok(Done::Queue(Box::new(self.queue(queue).await?)))
     }
 
-    /// Takes messages out one by one up to the planned count; what arrived meanwhile stays.
+    /// Takes messages out up to the planned count; what arrived meanwhile stays.
     async fn purge(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
         let planned = planned.ok_or_else(|| EngineError::Refused {
             why: "the number of messages is unknown".to_owned(),
         })?;
-        let messages = self
-            .under_lease(queue, "purge", |_| self.take_out(queue, planned))
+        let (messages, problem) = self
+            .under_lease(queue, "purge", |_| self.drop_messages(queue, planned))
             .await?;
-        Ok(Done::Purged {
-            queue: queue.clone(),
-            messages,
-        })
-    }
-
-    async fn take_out(&self, queue: &QueueName, planned: u64) -> Result<u64, EngineError> {
-        use crate::broker::{Acked, AttachOptions, AttachOutcome, Next, QueuePart};
-        let options = AttachOptions {
-            prefetch: 100,
-            bind: false,
-            part: QueuePart::Queue,
-        };
-        let AttachOutcome::Attached(mut attached) = self.broker.attach(queue, options).await? else {
-            return Err(EngineError::Refused {
-                why: "the queue is gone, or its head cannot be read".to_owned(),
-            });
-        };
-        let mut removed = 0;
-        while removed < planned {
-            let next = tokio::time::timeout(std::time::Duration::from_secs(2), attached.next()).await;
-            let Ok(Next::Message(delivery)) = next else { break };
-            if attached.ack(delivery.tag).await == Acked::Lost {
-                break;
-            }
-            removed += 1;
+        match problem {
+            Some(problem) => Err(EngineError::Refused {
+                why: format!("{messages} of {planned} messages are gone, the others are left: {problem}"),
+            }),
+            None => Ok(Done::Purged {
+                queue: queue.clone(),
+                messages,
+            }),
         }
-        attached.close().await;
-        Ok(removed)
     }
 
     async fn delete(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {

@@ -1,8 +1,7 @@
 //! What is typed: a thread that waits for the terminal, and one that waits for its end.
 //!
 //! The reader asks the library by turns, so that an editor can have the terminal for a while: then it waits, and
-//! reads nothing. It must not wait for standard input by itself: a change of size that the library has not been
-//! asked about hides the next key from it.
+//! reads nothing.
 //!
 //! The library's reader turns in circles once the terminal is gone. So whoever ends the console calls
 //! [`let_go`], which puts an empty pipe in the place of standard input: the reader waits for ever, and
@@ -14,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crossterm::event::{Event as TerminalEvent, KeyEventKind};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::stdio;
 use tokio::sync::mpsc;
 
@@ -27,8 +26,10 @@ use crate::console::event::Mouse;
 const AT_ONCE: usize = 256;
 /// Bytes of a paste, at most: what is behind is cut.
 const PASTE_MAX: usize = 64 * 1024;
-/// How long the library is asked at once: so long an editor waits for the terminal at most.
+/// How long the reader waits at once: so long an editor waits for the terminal at most.
 const TURN: Duration = Duration::from_millis(250);
+/// How long the library is asked for what is there already: in no time at all it looks nowhere.
+const MOMENT: Duration = Duration::from_micros(50);
 /// Between two characters of an answer of the terminal, at most.
 const GAP: Duration = Duration::from_millis(50);
 
@@ -136,7 +137,8 @@ impl Gate {
         let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         drop(held);
         let mut inputs = Vec::new();
-        let mut patience = if answers.is_waiting() { GAP } else { TURN };
+        wait(if answers.is_waiting() { GAP } else { TURN });
+        let mut patience = MOMENT;
         while inputs.len() < AT_ONCE {
             match crossterm::event::poll(patience) {
                 Ok(true) => {}
@@ -153,10 +155,20 @@ impl Gate {
                 Ok(event) => inputs.extend(answers.take(event).into_iter().filter_map(heard)),
                 Err(_) => inputs.push(Input::Gone),
             }
-            patience = if answers.is_waiting() { GAP } else { Duration::ZERO };
+            patience = if answers.is_waiting() { GAP } else { MOMENT };
         }
         inputs
     }
+}
+
+/// Until there is something to read, or for as long. Not by the library, which spends the last millisecond of each
+/// wait in asking again and again.
+fn wait(patience: Duration) {
+    let stdin = stdio::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let patience = Timespec::try_from(patience).ok();
+    // Woken early, it looks early.
+    let _ = poll(&mut polled, patience.as_ref());
 }
 
 fn watch_hang_up(inputs: &mpsc::Sender<Input>) {

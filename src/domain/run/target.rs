@@ -28,6 +28,15 @@ impl Target {
         QueueName::parse(&routing_key).ok().map(Self::Queue)
     }
 
+    /// The exchange and the key to publish with.
+    #[must_use]
+    pub fn into_address(self) -> (String, String) {
+        match self {
+            Self::Queue(queue) => (String::new(), queue.as_str().to_owned()),
+            Self::Exchange { exchange, routing_key } => (exchange, routing_key),
+        }
+    }
+
     /// As stored.
     #[must_use]
     pub fn encode(&self) -> String {
@@ -107,7 +116,8 @@ mod tests {
     fn targets_are_read_as_they_are_written() {
         for (exchange, key) in [("", "queue:x"), ("e:1", "a.b"), ("é", ""), ("x", "5:y")] {
             let target = Target::of(exchange.to_owned(), key.to_owned()).unwrap();
-            assert_eq!(Target::decode(&target.encode()), Some(target));
+            assert_eq!(Target::decode(&target.encode()), Some(target.clone()));
+            assert_eq!(target.into_address(), (exchange.to_owned(), key.to_owned()));
         }
         assert_eq!(Target::of(String::new(), String::new()), None);
         assert_eq!(Target::decode("exchange:9:x"), None);

@@ -193,7 +193,11 @@ impl Inner {
     }
 
     /// Takes as many messages out of a queue as were planned: how many, and why not all.
-    async fn drop_messages(&self, queue: &QueueName, planned: u64) -> Result<(u64, Option<String>), EngineError> {
+    pub(in crate::engine) async fn drop_messages(
+        &self,
+        queue: &QueueName,
+        planned: u64,
+    ) -> Result<(u64, Option<String>), EngineError> {
         let options = WalkOptions {
             quorum: self.is_quorum_queue(queue).await?,
             ..WalkOptions::default()

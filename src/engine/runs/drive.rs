@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::flight::{Flight, Landed};
+use super::flight::Flight;
 use super::order::OrderKind;
 use super::plan::Document;
 use super::uncertain::Uncertain;
+use super::window::Outcomes;
 use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag};
 use crate::domain::dead_letter::DeadLetterId;
@@ -149,8 +150,8 @@ pub(super) struct Driver<'a> {
     pub(super) looked_at: (Duration, Duration),
     /// Sent and not confirmed yet.
     pub(super) flight: Option<Flight>,
-    /// Confirmed and not recorded yet.
-    pub(super) landed: Landed,
+    /// Confirmed, and neither recorded nor settled at its source yet.
+    pub(super) landed: Outcomes,
     /// The first one of those that were met again after they were journalled.
     pub(super) met_journalled: Option<u64>,
     /// Until when a process that stops waits for what is in hand (uptime).
@@ -225,7 +226,7 @@ impl Inner {
             copies: Vec::new(),
             looked_at: (now, now),
             flight: None,
-            landed: Landed::default(),
+            landed: Outcomes::default(),
             met_journalled: None,
             gives_up_at: OnceLock::new(),
             stuck_at: None,

@@ -8,12 +8,11 @@ use tokio::task::JoinHandle;
 
 use super::drive::{Driver, Halt, InHand, WINDOW};
 use super::order::OrderKind;
-use super::window::{LOOK, Outcomes, Sent, mark};
+use super::window::{LOOK, Sent, mark};
 use crate::ambient;
 use crate::broker::{BrokerError, Outgoing, Walk};
 use crate::domain::message::Message;
-use crate::domain::run::{ItemState, RunState, Target};
-use crate::store::ItemMark;
+use crate::domain::run::{ItemState, RunState};
 
 /// Messages that are in flight together.
 pub(super) const FLIGHT: usize = WINDOW / 2;
@@ -127,9 +126,8 @@ impl Driver<'_> {
     async fn judge(&mut self, confirmed: Confirmed) -> Result<(), Halt> {
         let Confirmed { hands, sent } = confirmed;
         let gone = self.vanished(&hands, &sent).await?;
-        let Outcomes { marks, settle, halt } = self.outcomes(hands, sent, &gone);
-        self.landed = Landed { marks, settle };
-        halt.map_or(Ok(()), Err)
+        self.landed = self.outcomes(hands, sent, &gone);
+        self.landed.halt.take().map_or(Ok(()), Err)
     }
 }
 
@@ -147,18 +145,8 @@ impl Confirmed {
     }
 }
 
-/// What was confirmed, and is neither recorded nor settled at its source yet.
-#[derive(Default)]
-pub(super) struct Landed {
-    marks: Vec<ItemMark>,
-    settle: Vec<InHand>,
-}
-
 fn outgoing((hand, message): (InHand, Message)) -> (InHand, Outgoing) {
-    let (exchange, routing_key) = match hand.target.clone() {
-        Target::Queue(queue) => (String::new(), queue.as_str().to_owned()),
-        Target::Exchange { exchange, routing_key } => (exchange, routing_key),
-    };
+    let (exchange, routing_key) = hand.target.clone().into_address();
     let outgoing = Outgoing {
         exchange,
         routing_key,

@@ -404,14 +404,13 @@ impl Driver<'_> {
         let mut foreign = (Vec::new(), Vec::new());
         let mut ours: BTreeMap<QueueName, Vec<(usize, Message)>> = BTreeMap::new();
         for (index, (target, message)) in outgoing.into_iter().enumerate() {
-            let (exchange, routing_key) = match target {
-                Target::Queue(queue) if self.engine.settings.naming.is_delivery_queue(queue.as_str()) => {
-                    ours.entry(queue).or_default().push((index, message));
-                    continue;
-                }
-                Target::Queue(queue) => (String::new(), queue.as_str().to_owned()),
-                Target::Exchange { exchange, routing_key } => (exchange, routing_key),
-            };
+            if self.engine.is_ours(&target)
+                && let Target::Queue(queue) = target
+            {
+                ours.entry(queue).or_default().push((index, message));
+                continue;
+            }
+            let (exchange, routing_key) = target.into_address();
             foreign.0.push(index);
             foreign.1.push(Outgoing {
                 exchange,

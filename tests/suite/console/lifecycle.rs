@@ -65,6 +65,22 @@ async fn a_terminal_too_small_says_so_and_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_comes_with_a_change_of_size_is_heard_at_once() {
+    let installation = Installation::embedded();
+    let mut pty = console(&installation).await;
+    for columns in (90..).take(60) {
+        pty.resize(columns, 30);
+        pty.send(b"?");
+        pty.shows("─ Keys ─").await;
+        pty.resize(columns, 24);
+        pty.send(b"\x1b");
+        pty.hides("─ Keys ─").await;
+    }
+    pty.key("q");
+    assert_eq!(pty.ended().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pasted_commands_change_nothing_and_that_is_said() {
     let installation = Installation::embedded();
     let mut pty = console(&installation).await;

@@ -5,7 +5,7 @@ use lapin::types::FieldTable;
 use lapin::{BasicProperties, ExchangeKind};
 use serde_json::json;
 
-use super::scene::{BOUND, DEAD, ORIGIN, Scene, numbers, reject};
+use super::scene::{BOUND, DEAD, ORIGIN, Scene, assert_run, numbers, reject};
 use crate::support::daemon::Daemon;
 use crate::support::wait::wait_until;
 
@@ -82,7 +82,7 @@ async fn an_edited_one_is_sent_as_edited_after_a_crash_too() {
     daemon.kill().await;
     let mut daemon = scene.installation.daemon().await;
     let run = scene.run_is(&["done", "failed"]).await;
-    assert_eq!((&run["state"], &run["done"]), (&"done".into(), &200.into()), "{run}");
+    assert_run(&run, "done", 200);
     assert_eq!(daemon.stop().await, Some(0));
     let taken = scene.take_all(ORIGIN).await;
     assert!(

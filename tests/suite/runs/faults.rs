@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lapin::options::BasicGetOptions;
 
-use super::scene::{BOUND, DEAD, ORIGIN, Scene, Taken};
+use super::scene::{BOUND, DEAD, ORIGIN, Scene, Taken, assert_run};
 use crate::support::servers::PrivateRabbit;
 use crate::support::wait::wait_until;
 
@@ -84,12 +84,8 @@ async fn a_command_that_is_killed_is_resumed_by_the_next_one() {
     assert_eq!(run["state"], "running", "nobody works on it, and it is not over: {run}");
     let id = run["id"].as_str().unwrap();
     scene.run(&["run", "pause", id, "--yes"]).await.expect_code(0);
-    let run = scene
-        .run(&["run", "resume", id, "--yes", "--json"])
-        .await
-        .expect_code(0)
-        .json();
-    assert_eq!((&run["state"], &run["done"]), (&"done".into(), &300.into()), "{run}");
+    let run = scene.resume(id).await.expect_code(0).json();
+    assert_run(&run, "done", 300);
     assert!(repeats(&scene.take_all(ORIGIN).await, 300) <= 1, "paced: one at most");
 }
 
@@ -157,11 +153,7 @@ async fn what_somebody_else_takes_meanwhile_is_skipped_and_said_so() {
         assert!(channel.basic_get(DEAD.into(), options).await.unwrap().is_some());
     }
     connection.close(200, "done".into()).await.unwrap();
-    let run = scene
-        .run(&["run", "resume", &id, "--yes", "--json"])
-        .await
-        .expect_code(3)
-        .json();
+    let run = scene.resume(&id).await.expect_code(3).json();
     let counts = (&run["state"], &run["done"], &run["skipped"], &run["failed"]);
     assert_eq!(counts, (&"done".into(), &170.into(), &30.into(), &0.into()), "{run}");
     let shown = scene
@@ -230,7 +222,7 @@ async fn an_alarm_makes_it_wait_with_the_reason_shown() {
     .await;
     node.address.control(&["set_vm_memory_high_watermark", "0.4"]).await;
     let run = scene.run_is(&["done", "failed"]).await;
-    assert_eq!((&run["state"], &run["done"]), (&"done".into(), &400.into()), "{run}");
+    assert_run(&run, "done", 400);
     assert_eq!(daemon.stop().await, Some(0));
     assert!(repeats(&scene.take_all(ORIGIN).await, 400) <= 1);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::scene::assert_run;
 use crate::faults::scene::{BOUND, Scene};
 use crate::support::receiver::Behaviour;
 use crate::support::wait::wait_until;
@@ -50,24 +51,28 @@ fn graves(scene: &Scene) -> redrive::domain::id::QueueName {
     redrive::domain::id::QueueName::parse(&scene.naming().dead_letter_queue()).unwrap()
 }
 
-async fn refused_ones_are_redriven_discarded_and_restored(scene: Scene) {
-    scene.receiver.behave("*", Behaviour::Status(400));
-    let mut daemon = scene.installation.daemon().await;
-    // One of each URL: more refusals in a row would be the URL's fault.
+async fn dead_letters(scene: &Scene, count: u64) {
+    wait_until("the dead letters", BOUND, async || {
+        (scene.ready(&graves(scene)).await == count).then_some(())
+    })
+    .await;
+}
+
+/// One of each of five URLs: more refusals in a row would be the URL's fault.
+async fn five_die(scene: &Scene) {
     for number in 1..=5 {
         scene.publish("run", &format!("/hook{number}"), number).await;
     }
-    wait_until("five dead letters", BOUND, async || {
-        (scene.ready(&graves(&scene)).await == 5).then_some(())
-    })
-    .await;
+    dead_letters(scene, 5).await;
+}
+
+async fn refused_ones_are_redriven_discarded_and_restored(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    five_die(&scene).await;
     let run = async |arguments: &[&str]| scene.installation.run(arguments).await.expect_code(0);
     let ended = run(&["dead", "discard", "--all", "--yes", "--json"]).await.json();
-    assert_eq!(
-        (&ended["state"], &ended["done"]),
-        (&json!("done"), &json!(5)),
-        "{ended}"
-    );
+    assert_run(&ended, "done", 5);
     assert_eq!(scene.ready(&graves(&scene)).await, 0);
     run(&["dead", "restore", "--all", "--yes"]).await;
     assert_eq!(scene.ready(&graves(&scene)).await, 5);
@@ -76,14 +81,10 @@ async fn refused_ones_are_redriven_discarded_and_restored(scene: Scene) {
         "dead", "redrive", "--all", "--rate", "200", "--canary", "2", "--yes", "--json",
     ];
     let asks = scene.installation.run(&canary).await.expect_code(3).json();
-    assert_eq!((&asks["state"], &asks["done"]), (&json!("canary"), &json!(2)), "{asks}");
+    assert_run(&asks, "canary", 2);
     let id = asks["id"].as_str().unwrap();
     let ended = run(&["run", "resume", id, "--yes", "--json"]).await.json();
-    assert_eq!(
-        (&ended["state"], &ended["done"]),
-        (&json!("done"), &json!(5)),
-        "{ended}"
-    );
+    assert_run(&ended, "done", 5);
     scene.delivered(5).await;
     let mut all = delivered(&scene);
     all.sort_unstable();
@@ -98,13 +99,7 @@ async fn a_run_that_watches_itself_stops_when_an_endpoint_of_its_targets_fails(m
     scene.installation.set("delivery", "retry_policy", retried);
     scene.receiver.behave("*", Behaviour::Status(400));
     let mut daemon = scene.installation.daemon().await;
-    for number in 1..=5 {
-        scene.publish("run", &format!("/hook{number}"), number).await;
-    }
-    wait_until("five dead letters", BOUND, async || {
-        (scene.ready(&graves(&scene)).await == 5).then_some(())
-    })
-    .await;
+    five_die(&scene).await;
     scene.receiver.behave("*", Behaviour::Status(503));
     let watched = [
         "dead",
@@ -118,7 +113,7 @@ async fn a_run_that_watches_itself_stops_when_an_endpoint_of_its_targets_fails(m
         "--json",
     ];
     let asks = scene.installation.run(&watched).await.expect_code(3).json();
-    assert_eq!((&asks["state"], &asks["done"]), (&json!("canary"), &json!(2)), "{asks}");
+    assert_run(&asks, "canary", 2);
     let note = asks["note"].as_str().unwrap();
     assert!(
         note.contains("/hook") && note.contains("503") && note.contains("unavailable"),
@@ -135,11 +130,7 @@ async fn refused_ones_are_redriven_before_what_waits_when_asked(scene: Scene) {
     for number in 1..=2 {
         scene.publish("run", "/hook", number).await;
     }
-    let dead = graves(&scene);
-    wait_until("two dead letters", BOUND, async || {
-        (scene.ready(&dead).await == 2).then_some(())
-    })
-    .await;
+    dead_letters(&scene, 2).await;
     scene
         .installation
         .run(&["queue", "pause", queue.as_str(), "--yes"])

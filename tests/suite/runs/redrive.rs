@@ -4,7 +4,7 @@ use lapin::options::{BasicPublishOptions, QueueBindOptions};
 use lapin::types::FieldTable;
 use serde_json::Value;
 
-use super::scene::{BOUND, DEAD, ORIGIN, Scene, numbers};
+use super::scene::{BOUND, DEAD, ORIGIN, Scene, assert_run, numbers};
 use crate::support::wait::wait_until;
 
 async fn check_redrive_all(scene: Scene, count: u32) {
@@ -87,15 +87,11 @@ async fn a_canary_stops_and_asks() {
         .await
         .expect_code(3)
         .json();
-    assert_eq!((&run["state"], &run["done"]), (&"canary".into(), &5.into()), "{run}");
+    assert_run(&run, "canary", 5);
     assert_eq!(scene.ready(ORIGIN).await, Some(5));
     let id = run["id"].as_str().unwrap();
-    let run = scene
-        .run(&["run", "resume", id, "--yes", "--json"])
-        .await
-        .expect_code(0)
-        .json();
-    assert_eq!((&run["state"], &run["done"]), (&"done".into(), &30.into()), "{run}");
+    let run = scene.resume(id).await.expect_code(0).json();
+    assert_run(&run, "done", 30);
     assert_eq!(scene.ready(ORIGIN).await, Some(30));
 }
 
@@ -115,7 +111,7 @@ async fn a_canary_goes_on_by_itself_when_none_died_again() {
         "--json",
     ];
     let run = scene.run(&watched).await.expect_code(0).json();
-    assert_eq!((&run["state"], &run["done"]), (&"done".into(), &30.into()), "{run}");
+    assert_run(&run, "done", 30);
     assert_eq!(scene.ready(ORIGIN).await, Some(30));
 }
 
@@ -140,7 +136,7 @@ async fn a_canary_that_dies_again_stops_and_asks() {
     };
     let (outcome, ()) = tokio::join!(scene.run(&watched), killing);
     let run = outcome.expect_code(3).json();
-    assert_eq!((&run["state"], &run["done"]), (&"canary".into(), &5.into()), "{run}");
+    assert_run(&run, "canary", 5);
     assert!(run["note"].as_str().unwrap().contains("died again"), "{run}");
     let dead = scene.run(&["dead", "list", "--filter", "redriven > 0", "--json"]).await;
     assert_eq!(dead.expect_code(0).json().as_array().unwrap().len(), 1);
@@ -172,14 +168,10 @@ async fn a_ramp_goes_on_part_by_part_and_stops_where_one_dies_again() {
     scene.die(60).await;
     let ramp = ["--canary", "2", "--canary-watch", "4", "--ramp", "3"];
     let (run, ()) = tokio::join!(watched(&scene, &ramp), one_dies_once_there_are(&scene, 6));
-    assert_eq!((&run["state"], &run["done"]), (&"canary".into(), &6.into()), "{run}");
+    assert_run(&run, "canary", 6);
     assert!(run["note"].as_str().unwrap().contains("1 died again after 6"), "{run}");
     let id = run["id"].as_str().unwrap();
-    let run = scene
-        .run(&["run", "resume", id, "--yes", "--json"])
-        .await
-        .expect_code(0)
-        .json();
+    let run = scene.resume(id).await.expect_code(0).json();
     assert_eq!(
         (&run["state"], &run["done"]),
         (&"done".into(), &60.into()),
@@ -209,7 +201,7 @@ async fn a_ramp_of_which_none_dies_again_goes_through() {
         "4",
     ];
     let run = scene.run(&ramp).await.expect_code(0).json();
-    assert_eq!((&run["state"], &run["done"]), (&"done".into(), &30.into()), "{run}");
+    assert_run(&run, "done", 30);
     assert_eq!(numbers(&scene.take_all(ORIGIN).await), (0..30).collect::<Vec<_>>());
     scene.die(1).await;
     for wrong in [

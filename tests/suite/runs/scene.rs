@@ -21,6 +21,11 @@ pub(crate) const ORIGIN: &str = "orders";
 /// Where they go then.
 pub(crate) const DEAD: &str = "orders.dead";
 
+/// What a run says of itself.
+pub(crate) fn assert_run(run: &Value, state: &str, done: u64) {
+    assert_eq!((&run["state"], &run["done"]), (&state.into(), &done.into()), "{run}");
+}
+
 pub(crate) struct Scene {
     pub(crate) installation: Installation,
     pub(crate) vhost: Vhost,
@@ -153,6 +158,11 @@ impl Scene {
 
     pub(crate) async fn run(&self, arguments: &[&str]) -> Outcome {
         self.installation.run(arguments).await
+    }
+
+    /// Goes on with a run that asks.
+    pub(crate) async fn resume(&self, run: &str) -> Outcome {
+        self.run(&["run", "resume", run, "--yes", "--json"]).await
     }
 
     /// The newest run.
