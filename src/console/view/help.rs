@@ -9,7 +9,7 @@
 
 use ratatui::layout::Rect;
 
-use super::super::action::{ActionSpec, help_sections};
+use super::super::action::{ActionSpec, Context, HelpSection, help_sections};
 use super::super::state::State;
 use super::super::theme::Role;
 use super::canvas::{Canvas, behind, cells, row, wrap};
@@ -19,7 +19,7 @@ const KEYS: u16 = 14;
 const TITLE: u16 = 20;
 
 enum Line {
-    Section(&'static str),
+    Section(String),
     Action {
         keys: String,
         title: &'static str,
@@ -94,12 +94,32 @@ fn lines(state: &State, inner: Rect) -> Vec<Line> {
     let columns = if is_wide(inner) { KEYS + TITLE } else { KEYS };
     let help_width = usize::from(inner.width.saturating_sub(columns));
     let mut lines = Vec::new();
-    for section in help_sections() {
-        lines.push(Line::Section(section.title));
-        for spec in section.actions() {
+    let view = state.focus();
+    let mut section = |title: String, actions: Vec<&'static ActionSpec>| {
+        if !actions.is_empty() {
+            lines.push(Line::Section(title));
+        }
+        for spec in actions {
             action_lines(state, spec, help_width, &mut lines);
         }
+    };
+    let all = || help_sections().iter().flat_map(HelpSection::actions);
+    let of_view = |spec: &&ActionSpec| spec.context != Context::Everywhere && spec.context.has(view);
+    section(
+        format!("In this view: {}", view.title()),
+        all().filter(of_view).collect(),
+    );
+    for group in help_sections() {
+        let everywhere = group
+            .actions()
+            .iter()
+            .filter(|spec| spec.context == Context::Everywhere);
+        section(group.title.to_owned(), everywhere.collect());
     }
+    section(
+        "In other views".to_owned(),
+        all().filter(|spec| !spec.context.has(view)).collect(),
+    );
     if state.mouse {
         mouse_lines(help_width, &mut lines);
     }
@@ -108,7 +128,7 @@ fn lines(state: &State, inner: Rect) -> Vec<Line> {
 
 /// What the mouse does: it takes the place of the terminal's own selection, which has to be said.
 fn mouse_lines(help_width: usize, lines: &mut Vec<Line>) {
-    lines.push(Line::Section("Mouse"));
+    lines.push(Line::Section("Mouse".to_owned()));
     for (keys, title, help) in [
         ("wheel", "move", "Moves the selection, or what is read."),
         (
@@ -137,20 +157,21 @@ fn mouse_lines(help_width: usize, lines: &mut Vec<Line>) {
 
 fn action_lines(state: &State, spec: &'static ActionSpec, help_width: usize, lines: &mut Vec<Line>) {
     let keys: Vec<String> = state.keymap.labels(spec.id).collect();
+    let is_here = spec.context.has(state.focus());
     let enabled = (spec.enabled)(state);
     let mut keys = keys.join(" ");
     let mut title = spec.title;
-    let reason = enabled
-        .as_ref()
-        .err()
-        .map(|reason| format!(" Not now: {}.", reason.as_ref()))
-        .unwrap_or_default();
+    let reason = match &enabled {
+        _ if !is_here => format!(" Is for: {}.", spec.context.named()),
+        Ok(()) => String::new(),
+        Err(reason) => format!(" Not now: {}.", reason.as_ref()),
+    };
     for part in wrap(&format!("{}{reason}", spec.help), help_width.max(usize::from(cells(1)))) {
         lines.push(Line::Action {
             keys: std::mem::take(&mut keys),
             title: std::mem::take(&mut title),
             help: part.to_owned(),
-            enabled: enabled.is_ok(),
+            enabled: is_here && enabled.is_ok(),
         });
     }
 }

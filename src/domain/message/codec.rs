@@ -32,6 +32,9 @@ const VOID: u8 = b'V';
 const HEADERS: &str = "headers";
 const BODY: &str = "body";
 
+/// What is set aside for headers at first.
+const PART_BYTES: usize = 512;
+
 /// The whole message; `None` when a part is longer than 32 bits can say.
 #[must_use]
 pub fn encode(message: &Message) -> Option<Vec<u8>> {
@@ -46,11 +49,12 @@ pub fn encode_without(message: &Message, left_out: &[&str]) -> Option<Vec<u8>> {
         .headers
         .iter()
         .filter(|(name, _)| !left_out.contains(&name.as_str()));
-    let mut headers = Vec::new();
+    let mut headers = Vec::with_capacity(PART_BYTES);
     for (name, value) in kept {
         put(&mut headers, name.as_bytes())?;
         put_value(&mut headers, value)?;
     }
+    bytes.reserve(headers.len() + message.body.len() + PART_BYTES);
     put(&mut bytes, HEADERS.as_bytes())?;
     put_kind(&mut bytes, TABLE, &headers)?;
     put(&mut bytes, BODY.as_bytes())?;
@@ -91,7 +95,7 @@ pub fn decode_properties(bytes: &[u8], message: &mut Message) -> Option<()> {
 /// `None` when a name or value is longer than 32 bits can say.
 #[must_use]
 pub fn encode_headers(headers: &[(String, HeaderValue)]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(PART_BYTES);
     for (name, value) in headers {
         put(&mut bytes, name.as_bytes())?;
         put_value(&mut bytes, value)?;

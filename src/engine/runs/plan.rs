@@ -1,7 +1,6 @@
 //! Planning a run: its items are frozen in the store, and what a person should know before is said.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -418,13 +417,14 @@ fn check(order: &Order) -> Result<(), EngineError> {
 }
 
 fn nothing(order: &Order, left_out: u64) -> EngineError {
-    let mut what = format!("a message to {}", order.kind.verb());
-    if left_out > 0 {
-        let _ = write!(
-            what,
-            " ({left_out} that died again after a redrive are only taken when they are named)"
-        );
-    }
+    let verb = order.kind.verb();
+    let what = if left_out > 0 {
+        format!(
+            "{left_out} died again after a redrive and are only taken by name or group; anything else to {verb} was"
+        )
+    } else {
+        format!("a message to {verb}")
+    };
     EngineError::NotFound { what }
 }
 
