@@ -53,12 +53,15 @@ impl Fence {
         self.open_until.store(micros(sent + self.span), Ordering::SeqCst);
     }
 
-    /// No attempt starts any more under the present incarnation.
-    pub(super) fn close(&self) {
+    /// No attempt starts any more under the present incarnation; whether that is new.
+    pub(super) fn close(&self) -> bool {
         self.open_until.store(0, Ordering::SeqCst);
-        if let Ok(generation) = self.generation.lock() {
-            generation.cancel();
-        }
+        let Ok(generation) = self.generation.lock() else {
+            return false;
+        };
+        let is_new = !generation.is_cancelled();
+        generation.cancel();
+        is_new
     }
 
     /// Whether `incarnation` may start an attempt now.
@@ -101,7 +104,8 @@ mod tests {
         fence.beat(clock.uptime());
         assert!(fence.permits(me));
         assert!(!fence.permits(IncarnationId(6)), "a former incarnation");
-        fence.close();
+        assert!(fence.close());
         assert!(!fence.permits(me));
+        assert!(!fence.close(), "it was closed");
     }
 }

@@ -70,6 +70,16 @@ impl Inner {
         }
     }
 
+    /// The store does not know this incarnation as alive: nothing goes on under it, and the log says so once.
+    pub(super) fn disowned(&self, id: IncarnationId) {
+        if self.fence.close() {
+            tracing::error!(
+                incarnation = id.0,
+                "disowned: taken for dead, or the store's settings or minimum version changed; beginning anew"
+            );
+        }
+    }
+
     /// Beats until `generation` ends or the incarnation is disowned, which closes the fence.
     pub(super) async fn beat(self: Arc<Self>, id: IncarnationId, generation: CancellationToken) {
         while !generation.is_cancelled() {
@@ -77,11 +87,7 @@ impl Inner {
             match self.store.heartbeat(id).await {
                 Ok(Beat::Alive) => self.fence.beat(sent),
                 Ok(Beat::Disowned) => {
-                    tracing::error!(
-                        incarnation = id.0,
-                        "disowned: taken for dead, or the store's settings or minimum version changed; beginning anew"
-                    );
-                    self.fence.close();
+                    self.disowned(id);
                     return;
                 }
                 Err(error) => tracing::warn!(error = ?error, "heartbeat failed"),

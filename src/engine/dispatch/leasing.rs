@@ -56,7 +56,7 @@ impl Dispatcher {
                 LeaseOutcome::Reserved(record) => self.reserved(&asked, &record),
                 LeaseOutcome::Disowned => {
                     self.give_up(&asked, ProbeNext::Same);
-                    self.engine.fence.close();
+                    self.engine.disowned(self.incarnation);
                 }
             }
         }

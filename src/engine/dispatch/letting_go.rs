@@ -83,7 +83,12 @@ impl Dispatcher {
         // PROTOCOLS.md 4: nothing goes on under this incarnation, even if the fence opened again.
         self.holdings.end(&asked.queue, asked.claim);
         self.again.remove(&asked.queue);
-        self.engine.fence.close();
+        if self.engine.fence.close() {
+            tracing::error!(
+                incarnation = self.incarnation.0,
+                "no heartbeat was answered in time: others may have taken over; beginning anew"
+            );
+        }
     }
 
     /// PROTOCOLS.md 24: free the lease, *then* read the exact depth once more.
