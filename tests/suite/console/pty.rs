@@ -183,9 +183,10 @@ impl Pty {
         self.until(text, |screen| screen.contains(text)).await;
     }
 
-    /// Until this text is not on the screen.
+    /// Until this text is not on the screen, a whole one: each frame at a new size begins with an empty one.
     pub(crate) async fn hides(&self, text: &str) {
-        self.until(&format!("no {text}"), |screen| !screen.contains(text)).await;
+        self.until_frame(&format!("no {text}"), |frame| !frame.contains(text))
+            .await;
     }
 
     /// Until the program has ended and everything it wrote was read; its exit code.
