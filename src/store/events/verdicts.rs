@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::columns::Lost;
-use super::{EventsChange, Finish, Finished, Inside, NewOutboxRow, Verdict};
+use super::{EventsChange, Finish, Finished, Inside, NewOutboxRow, Reaped, Verdict};
 use crate::domain::event::{
     AfterFailure, Event, EventState, HandlingRules, LeaseKey, next_change_reason, retry_reason,
 };
@@ -83,8 +83,52 @@ fn staying(key: LeaseKey, verdict: &Verdict) -> Option<Staying> {
     })
 }
 
-/// What becomes of an event whose lease ran out: a claim's is ready again, a handler's failed.
-pub(in crate::store) fn after_loss(lost: &Lost, rules: HandlingRules, now: Timestamp) -> Staying {
+/// Leases that ran out, and what becomes of their events.
+pub(in crate::store) struct Losses {
+    leases: Vec<Lost>,
+    staying: Vec<Staying>,
+}
+
+impl Losses {
+    /// By the rules of each type; `configured` are those of a type that is in none of `rules`.
+    pub(in crate::store) fn of(
+        leases: Vec<Lost>,
+        rules: &HashMap<String, HandlingRules>,
+        configured: HandlingRules,
+        now: Timestamp,
+    ) -> Self {
+        let after = |lost: &Lost| {
+            let rules = rules.get(lost.event_type.as_str()).copied();
+            after_loss(lost, rules.unwrap_or(configured), now)
+        };
+        let staying = leases.iter().map(after).collect();
+        Self { leases, staying }
+    }
+
+    /// The rows as they are to be written.
+    pub(in crate::store) fn staying(&self) -> &[Staying] {
+        &self.staying
+    }
+
+    /// What came of each, by the revision that its row was found to have.
+    pub(in crate::store) fn reaped(self, revisions: Vec<(i64, i64)>) -> Vec<Reaped> {
+        let revisions: HashMap<i64, i64> = revisions.into_iter().collect();
+        let each = self.leases.into_iter().zip(self.staying).map(|(lost, staying)| {
+            let current = revisions.get(&lost.key.id) == Some(&lost.key.revision);
+            let attempts = staying.attempts.filter(|_| current);
+            Reaped {
+                id: lost.key.id,
+                event_type: lost.event_type,
+                attempts: attempts.map_or(lost.attempts, |attempts| u32::try_from(attempts).unwrap_or(u32::MAX)),
+                how: if current { staying.how } else { Finished::Superseded },
+            }
+        });
+        each.collect()
+    }
+}
+
+/// A claim's is ready again, a handler's failed.
+fn after_loss(lost: &Lost, rules: HandlingRules, now: Timestamp) -> Staying {
     let verdict = match lost.owner {
         None => Verdict::Release,
         Some(owner) => {

@@ -301,16 +301,12 @@ pub(super) async fn a_requeued_event_waits_for_its_time_with_its_reason(place: &
     let owner = living(store).await;
     push(store, "a", "x").await;
     let taken = take(store, owner, 1).await.remove(0);
-    let at = Timestamp::from_seconds(4_000_000_000);
-    let requeue = Verdict::Requeue {
-        at,
-        reason: "next-change: assignment_end_date=2022-06-01".to_owned(),
-    };
     assert_eq!(
-        finish(store, taken.lease_key().unwrap(), requeue).await,
+        finish(store, taken.lease_key().unwrap(), requeue()).await,
         Finished::Requeued
     );
     let event = one(store, "a").await;
+    let at = Timestamp::from_seconds(4_000_000_000);
     assert_eq!((event.nbf, event.attempts, event.state), (at, 0, EventState::Ready));
     assert_eq!(
         event.reason.as_deref(),
@@ -329,6 +325,87 @@ pub(super) async fn a_released_event_is_ready_as_it_was(place: &Place) {
         Finished::Released
     );
     assert_eq!(one(store, "a").await, before);
+}
+
+/// One call with an end of every kind; each row is what its own end made of it.
+pub(super) async fn ends_of_one_call_are_each_done_and_told_for_itself(place: &Place) {
+    let store = &*place.store;
+    let owner = living(store).await;
+    let about = [
+        "done",
+        "newer",
+        "cancelled",
+        "failed",
+        "later",
+        "dead",
+        "released",
+        "stale",
+    ];
+    let pushed = pushed_all(store, about.map(|about| new_event("t", about, "x")).to_vec()).await;
+    let keys: Vec<LeaseKey> = take(store, owner, 10)
+        .await
+        .iter()
+        .map(|event| event.lease_key().unwrap())
+        .collect();
+    push(store, "newer", "y").await;
+    let cancelled = store.event_act(pushed[2].id, 1, EventAct::Cancel).await.unwrap();
+    assert!(matches!(cancelled, Acted::Done(_)));
+    let ends: [(_, fn() -> Verdict, _); 8] = [
+        ("done", || Verdict::Done(vec![]), Finished::Done),
+        ("newer", || failed(1), Finished::Superseded),
+        ("cancelled", || failed(1), Finished::Gone),
+        ("failed", || failed(1), Finished::Retried),
+        ("later", requeue, Finished::Requeued),
+        ("dead", dead, Finished::Dead),
+        ("released", || Verdict::Release, Finished::Released),
+        ("stale", || Verdict::Done(vec![]), Finished::Stale),
+    ];
+    let mut finishes: Vec<Finish> = keys
+        .iter()
+        .zip(&ends)
+        .map(|(lease, (_, verdict, _))| Finish {
+            lease: *lease,
+            verdict: verdict(),
+        })
+        .collect();
+    finishes[7].lease.token += 1_000;
+    let found = store.events_finish(&finishes).await.unwrap();
+    assert_eq!(found, ends.map(|(_, _, finished)| finished));
+    for gone in ["done", "cancelled"] {
+        assert!(of(store, gone).await.is_empty(), "{gone}");
+    }
+    for (about, state, attempts, revision) in [
+        ("newer", EventState::Ready, 0, 2),
+        ("failed", EventState::Ready, 1, 1),
+        ("later", EventState::Ready, 0, 1),
+        ("dead", EventState::Dead, 20, 1),
+        ("released", EventState::Ready, 0, 1),
+        ("stale", EventState::Leased, 0, 1),
+    ] {
+        let event = one(store, about).await;
+        assert_eq!(
+            (event.state, event.attempts, event.revision, event.lease.is_some()),
+            (state, attempts, revision, state == EventState::Leased),
+            "{about}"
+        );
+    }
+    assert_eq!(one(store, "later").await.nbf, Timestamp::from_seconds(4_000_000_000));
+    let reason = one(store, "dead").await.reason.unwrap();
+    assert!(reason.contains("never") && reason.ends_with("again"), "{reason}");
+}
+
+fn requeue() -> Verdict {
+    Verdict::Requeue {
+        at: Timestamp::from_seconds(4_000_000_000),
+        reason: "next-change: assignment_end_date=2022-06-01".to_owned(),
+    }
+}
+
+fn dead() -> Verdict {
+    Verdict::Dead {
+        attempts: 20,
+        reason: "retry: failed_at=now error=never\0 again".to_owned(),
+    }
 }
 
 pub(super) async fn a_dead_event_is_not_taken_and_comes_back_to_life_by_a_push(place: &Place) {

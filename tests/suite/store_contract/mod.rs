@@ -164,6 +164,7 @@ contract! {
         due_events_are_taken_soonest_first_and_once
         of_one_reference_only_one_is_taken_dated_ones_included
         a_requeued_event_waits_for_its_time_with_its_reason
+        ends_of_one_call_are_each_done_and_told_for_itself
         a_released_event_is_ready_as_it_was
         a_dead_event_is_not_taken_and_comes_back_to_life_by_a_push
         events_over_a_lowered_cutoff_are_given_up

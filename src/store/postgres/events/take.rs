@@ -10,9 +10,9 @@ use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey};
 use crate::domain::time::Timestamp;
 use crate::store::columns::{integer, micros, text};
 use crate::store::events::columns::{event, event_columns, lost, rules};
-use crate::store::events::verdicts::after_loss;
+use crate::store::events::verdicts::Losses;
 use crate::store::postgres::PostgresStore;
-use crate::store::{EventClaim, Expired, Finished, Reaped, StoreError};
+use crate::store::{EventClaim, Expired, Reaped, StoreError};
 
 /// The due ones of a type, one for each reference that nobody has. What two of these statements take at once of
 /// one reference, the index over leases refuses. `OFFSET 0`: leases are looked up one by one, not all gathered first.
@@ -143,26 +143,9 @@ async fn reap(
     for row in sqlx::query(RULES).bind(names).fetch_all(&mut *connection).await? {
         rules_of.insert(text(&row, "name")?, rules(&row, configured)?);
     }
-    let of = |name: &EventType| rules_of.get(name.as_str()).copied().unwrap_or(configured);
-    let staying: Vec<_> = leases
-        .iter()
-        .map(|lost| after_loss(lost, of(&lost.event_type), now))
-        .collect();
-    let mut reaped = Vec::with_capacity(staying.len());
-    let revisions: HashMap<i64, i64> = let_go(connection, &staying).await?.into_iter().collect();
-    for (lost, staying) in leases.into_iter().zip(staying) {
-        let current = revisions.get(&lost.key.id) == Some(&lost.key.revision);
-        reaped.push(Reaped {
-            id: lost.key.id,
-            event_type: lost.event_type,
-            attempts: staying
-                .attempts
-                .filter(|_| current)
-                .map_or(lost.attempts, |attempts| u32::try_from(attempts).unwrap_or(u32::MAX)),
-            how: if current { staying.how } else { Finished::Superseded },
-        });
-    }
-    Ok(reaped)
+    let losses = Losses::of(leases, &rules_of, configured, now);
+    let revisions = let_go(connection, losses.staying()).await?;
+    Ok(losses.reaped(revisions))
 }
 
 /// For rows with only an id.

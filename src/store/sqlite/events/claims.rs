@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use sqlx::Row;
 use sqlx::sqlite::SqliteConnection;
 
-use super::finish::{let_go, remove_held};
+use super::finish::{let_go, remove};
 use super::take::TOKENS;
 use crate::domain::event::{Event, EventType, Reference};
 use crate::domain::time::Timestamp;
@@ -249,11 +249,11 @@ async fn done(
     let held = event(&row)?;
     match held.lease_key() {
         Some(key) if key.revision != held.revision => {
-            let_go(connection, &let_go_of(key), now).await?;
+            let_go(connection, &[let_go_of(key)], now).await?;
             Ok(Finished::Superseded)
         }
         _ => {
-            remove_held(connection, held.id, now).await?;
+            remove(connection, [held.id], now).await?;
             Ok(Finished::Done)
         }
     }

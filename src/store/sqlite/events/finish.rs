@@ -1,36 +1,43 @@
-//! Ends of leases: all of a call in one work of the writer.
+//! Ends of leases: all of a call in one work of the writer, and each kind of end in one statement, which costs two
+//! threads a hand-over whatever is in it.
 
-use sqlx::sqlite::SqliteConnection;
+use std::collections::{HashMap, HashSet};
+
+use serde_json::json;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use crate::domain::event::LeaseKey;
 use crate::domain::time::Timestamp;
+use crate::store::columns::{Columns, integer};
 use crate::store::events::columns::lease_cleared;
 use crate::store::events::verdicts::{Found, Split, Staying, let_go_of};
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Finish, Finished, NewOutboxRow, StoreError};
 
+/// What is there of events, leased or not.
+const THERE: &str = "SELECT e.id, e.lease_token, e.revision FROM json_each($1) AS j \
+    CROSS JOIN events AS e ON e.id = j.value";
+/// In the order in which they are given.
 const REMEMBER: &str = "INSERT INTO event_history \
     (id, type, reference, revision, attempts, reason, created_at, handled_at, expires_at) \
-    SELECT e.id, e.type, e.reference, e.revision, e.attempts, e.reason, e.created_at, $4, $4 + t.history_ttl \
-    FROM events AS e JOIN event_types AS t ON t.name = e.type \
-    WHERE e.id = $1 AND e.lease_token = $2 AND e.revision = $3 AND e.state = 1 AND t.history_ttl IS NOT NULL";
-/// One that nobody else can finish: there is one writer.
-const REMEMBER_ONE: &str = "INSERT INTO event_history \
-    (id, type, reference, revision, attempts, reason, created_at, handled_at, expires_at) \
     SELECT e.id, e.type, e.reference, e.revision, e.attempts, e.reason, e.created_at, $2, $2 + t.history_ttl \
-    FROM events AS e JOIN event_types AS t ON t.name = e.type WHERE e.id = $1 AND t.history_ttl IS NOT NULL";
-const DONE_ONE: &str = "DELETE FROM events WHERE id = $1";
-const DONE: &str = "DELETE FROM events WHERE id = $1 AND lease_token = $2 AND revision = $3 AND state = 1";
+    FROM json_each($1) AS j CROSS JOIN events AS e ON e.id = j.value \
+        CROSS JOIN event_types AS t ON t.name = e.type WHERE t.history_ttl IS NOT NULL";
+const REMOVE: &str = "DELETE FROM events WHERE id IN (SELECT value FROM json_each($1))";
 const STAY: &str = concat!(
-    "UPDATE events SET attempts = iif(revision = $3, COALESCE($5, attempts), attempts), \
-        state = iif(revision = $3, $4, 0), nbf = iif(revision = $3, COALESCE($6, $9 + $7, nbf), nbf), \
-        reason = iif(revision = $3, COALESCE($8, reason), reason), \
-        first_failed_at = iif(revision = $3 AND $5 IS NOT NULL, COALESCE(first_failed_at, $9), first_failed_at), \
-        last_failed_at = iif(revision = $3 AND $5 IS NOT NULL, $9, last_failed_at), ",
+    "WITH b AS MATERIALIZED (SELECT value ->> 0 AS event, value ->> 1 AS token, value ->> 2 AS seen, \
+        value ->> 3 AS next, value ->> 4 AS count, value ->> 5 AS due, value ->> 6 AS delay, value ->> 7 AS why \
+        FROM json_each($1)) \
+     UPDATE events SET attempts = iif(revision = b.seen, COALESCE(b.count, attempts), attempts), \
+        state = iif(revision = b.seen, b.next, 0), \
+        nbf = iif(revision = b.seen, COALESCE(b.due, $2 + b.delay, nbf), nbf), \
+        reason = iif(revision = b.seen, COALESCE(b.why, reason), reason), \
+        first_failed_at = iif(revision = b.seen AND b.count IS NOT NULL, COALESCE(first_failed_at, $2), \
+            first_failed_at), \
+        last_failed_at = iif(revision = b.seen AND b.count IS NOT NULL, $2, last_failed_at), ",
     lease_cleared!(),
-    " WHERE id = $1 AND lease_token = $2 AND state = 1 RETURNING revision"
+    " FROM b WHERE id = b.event AND lease_token = b.token AND +state = 1 RETURNING id, revision"
 );
-const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM events WHERE id = $1)";
 const OUTBOX: &str = "INSERT INTO event_outbox (notification, queue, message, type, reference, created_at) \
     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (notification) DO NOTHING";
 
@@ -50,71 +57,103 @@ async fn finish(
     now: Timestamp,
 ) -> Result<Vec<Finished>, sqlx::Error> {
     let split = Split::of(finishes);
+    let there = there(connection, finishes).await?;
     let mut found = Found::new();
+    let mut done = HashSet::new();
     for key in &split.done {
-        let rows = split.outbox.iter().filter(|(event, _)| *event == key.id);
-        if remove(connection, *key, now).await? {
+        if there.get(&key.id) == Some(&(Some(key.token), key.revision)) {
+            done.insert(key.id);
             found.put(*key, Finished::Done);
-            for (_, row) in rows {
-                store_notification(connection, row, now).await?;
-            }
         }
     }
-    let mut staying = split.staying;
-    staying.extend(found.unknown(&split.done).into_iter().map(let_go_of));
-    for row in &staying {
-        let how = match let_go(connection, row, now).await? {
-            Some(revision) if revision == row.key.revision => row.how,
-            Some(_) => Finished::Superseded,
-            None => absent(connection, row.key).await?,
+    remove(connection, done.iter().copied(), now).await?;
+    for (_, row) in split.outbox.iter().filter(|(event, _)| done.contains(event)) {
+        store_notification(connection, row, now).await?;
+    }
+    let superseded = found.unknown(&split.done).into_iter().map(let_go_of);
+    let mut staying = Vec::new();
+    for row in split.staying.into_iter().chain(superseded) {
+        let how = match there.get(&row.key.id) {
+            None => Finished::Gone,
+            Some((token, _)) if *token != Some(row.key.token) => Finished::Stale,
+            Some((_, revision)) => {
+                let current = *revision == row.key.revision;
+                let how = if current { row.how } else { Finished::Superseded };
+                staying.push(row.clone());
+                how
+            }
         };
         found.put(row.key, how);
     }
+    let_go(connection, &staying, now).await?;
     Ok(found.in_order(finishes))
 }
 
-async fn remove(connection: &mut SqliteConnection, key: LeaseKey, now: Timestamp) -> Result<bool, sqlx::Error> {
+/// The token and the revision of each event that is there, by its id.
+async fn there(
+    connection: &mut SqliteConnection,
+    finishes: &[Finish],
+) -> Result<HashMap<i64, (Option<i64>, i64)>, sqlx::Error> {
+    let ids: Vec<i64> = finishes.iter().map(|finish| finish.lease.id).collect();
+    let rows = sqlx::query(THERE)
+        .bind(json!(ids).to_string())
+        .fetch_all(connection)
+        .await?;
+    let of = |row: &SqliteRow| {
+        Ok((
+            integer(row, "id")?,
+            (row.integer("lease_token")?, integer(row, "revision")?),
+        ))
+    };
+    rows.iter().map(of).collect()
+}
+
+/// Removes events that are done and that nobody else can finish, for there is one writer; remembers those whose type
+/// says so.
+pub(super) async fn remove(
+    connection: &mut SqliteConnection,
+    events: impl IntoIterator<Item = i64>,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let ids: Vec<i64> = events.into_iter().collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids = json!(ids).to_string();
     sqlx::query(REMEMBER)
-        .bind(key.id)
-        .bind(key.token)
-        .bind(key.revision)
+        .bind(&ids)
         .bind(now.micros())
         .execute(&mut *connection)
         .await?;
-    let query = sqlx::query(DONE).bind(key.id).bind(key.token).bind(key.revision);
-    Ok(query.execute(connection).await?.rows_affected() == 1)
+    sqlx::query(REMOVE).bind(&ids).execute(connection).await.map(drop)
 }
 
-/// Removes an event that is done, and remembers it where its type says so.
-pub(super) async fn remove_held(connection: &mut SqliteConnection, id: i64, now: Timestamp) -> Result<(), sqlx::Error> {
-    let query = sqlx::query(REMEMBER_ONE).bind(id).bind(now.micros());
-    query.execute(&mut *connection).await?;
-    sqlx::query(DONE_ONE).bind(id).execute(connection).await.map(drop)
-}
-
-/// Ends the lease of a row that stays; answers the revision that was found, none when it is not leased so.
+/// Ends leases of rows that stay; answers those that were still leased so, with the revision that was found.
 pub(super) async fn let_go(
     connection: &mut SqliteConnection,
-    row: &Staying,
+    staying: &[Staying],
     now: Timestamp,
-) -> Result<Option<i64>, sqlx::Error> {
-    sqlx::query_scalar(STAY)
-        .bind(row.key.id)
-        .bind(row.key.token)
-        .bind(row.key.revision)
-        .bind(row.state)
-        .bind(row.attempts)
-        .bind(row.at)
-        .bind(row.delay)
-        .bind(row.reason.as_deref())
+) -> Result<Vec<(i64, i64)>, sqlx::Error> {
+    if staying.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<_> = staying
+        .iter()
+        .map(|row| {
+            // JSON ends a text of SQLite where it has a U+0000.
+            let reason = row.reason.as_deref().map(|reason| reason.replace('\0', "\u{fffd}"));
+            let LeaseKey { id, token, revision } = row.key;
+            json!([id, token, revision, row.state, row.attempts, row.at, row.delay, reason])
+        })
+        .collect();
+    let rows = sqlx::query(STAY)
+        .bind(json!(rows).to_string())
         .bind(now.micros())
-        .fetch_optional(connection)
-        .await
-}
-
-async fn absent(connection: &mut SqliteConnection, key: LeaseKey) -> Result<Finished, sqlx::Error> {
-    let exists: bool = sqlx::query_scalar(EXISTS).bind(key.id).fetch_one(connection).await?;
-    Ok(if exists { Finished::Stale } else { Finished::Gone })
+        .fetch_all(connection)
+        .await?;
+    rows.iter()
+        .map(|row| Ok((integer(row, "id")?, integer(row, "revision")?)))
+        .collect()
 }
 
 async fn store_notification(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnection;
 
-use super::finish::remove_held;
+use super::finish::remove;
 use crate::domain::event::{Event, EventType, HandlingRules};
 use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
@@ -77,7 +77,7 @@ async fn finish(
     now: Timestamp,
 ) -> Result<Finished, sqlx::Error> {
     let Some(stay) = end.stay else {
-        remove_held(connection, event.id, now).await?;
+        remove(connection, [event.id], now).await?;
         return Ok(end.how);
     };
     sqlx::query(STAY)

@@ -1,18 +1,20 @@
 //! Leases of handlers: taken, prolonged, and ended for those who lost them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use serde_json::json;
 use sqlx::sqlite::SqliteConnection;
 
 use super::finish::let_go;
 use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey};
 use crate::domain::time::Timestamp;
+use crate::store::columns::text;
 use crate::store::events::columns::{event, event_columns, lost, rules};
-use crate::store::events::verdicts::after_loss;
+use crate::store::events::verdicts::Losses;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unread;
-use crate::store::{EventClaim, Expired, Finished, Reaped, StoreError};
+use crate::store::{EventClaim, Expired, Reaped, StoreError};
 
 /// The due ones of a type whose reference nobody has; more than one of a reference may be among them.
 const DUE: &str = "SELECT e.id, e.reference, e.keyed FROM events AS e \
@@ -23,17 +25,22 @@ const DUE: &str = "SELECT e.id, e.reference, e.keyed FROM events AS e \
     ORDER BY e.nbf, e.id LIMIT $3";
 const NEXT_DUE: &str = "SELECT min(nbf) FROM events WHERE state = 0 AND type = $1";
 pub(super) const TOKENS: &str = "UPDATE event_token SET value = value + $1 RETURNING value";
+/// Those of a JSON document, with the tokens from `$2` on.
 const TAKE: &str = concat!(
-    "UPDATE events SET state = 1, lease_revision = revision, lease_token = $2, lease_owner = $3, lease_until = $4 \
-     WHERE id = $1 RETURNING ",
+    "WITH b AS MATERIALIZED (SELECT value AS event, $2 + key AS token FROM json_each($1)) \
+     UPDATE events SET state = 1, lease_revision = revision, lease_token = b.token, lease_owner = $3, \
+        lease_until = $4 FROM b WHERE id = b.event RETURNING ",
     event_columns!()
 );
-const RENEW: &str = "UPDATE events SET lease_until = $3 WHERE id = $1 AND lease_token = $2 AND state = 1";
+const RENEW: &str = "WITH b AS MATERIALIZED (SELECT value ->> 0 AS event, value ->> 1 AS token FROM json_each($1)) \
+    UPDATE events SET lease_until = $2 FROM b WHERE id = b.event AND lease_token = b.token AND +state = 1 \
+    RETURNING id";
 const LOST: &str = "SELECT e.id, e.type, e.attempts, e.lease_token, e.lease_revision, e.lease_owner \
     FROM events AS e WHERE e.state = 1 AND (e.lease_until <= $1 OR (e.lease_owner IS NOT NULL AND NOT EXISTS \
         (SELECT 1 FROM incarnations AS i WHERE i.id = e.lease_owner AND i.alive))) \
     ORDER BY e.lease_until LIMIT $2";
-const RULES: &str = "SELECT cutoff, backoff_base, backoff_cap FROM event_types WHERE name = $1";
+const RULES: &str = "SELECT name, cutoff, backoff_base, backoff_cap FROM event_types \
+    WHERE name IN (SELECT value FROM json_each($1))";
 const GIVE_UP: &str = "UPDATE events SET state = 2, last_failed_at = COALESCE(last_failed_at, $3) \
     WHERE +state = 0 AND +type = $1 AND attempts > 0 AND attempts >= $2";
 const EXPIRE: &str = "DELETE FROM events WHERE id IN \
@@ -60,17 +67,12 @@ impl SqliteStore {
     }
 
     pub(super) async fn renew_events(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError> {
-        let (leases, until) = (leases.to_vec(), self.clock.now().plus(span).micros());
+        let rows: Vec<_> = leases.iter().map(|lease| (lease.id, lease.token)).collect();
+        let (rows, until) = (json!(rows).to_string(), self.clock.now().plus(span).micros());
         self.write("prolonging leases on events", move |connection| {
             Box::pin(async move {
-                let mut held = Vec::with_capacity(leases.len());
-                for lease in leases {
-                    let query = sqlx::query(RENEW).bind(lease.id).bind(lease.token).bind(until);
-                    if query.execute(&mut *connection).await?.rows_affected() == 1 {
-                        held.push(lease.id);
-                    }
-                }
-                Ok(held)
+                let query = sqlx::query_scalar(RENEW).bind(rows).bind(until);
+                query.fetch_all(connection).await
             })
         })
         .await
@@ -146,12 +148,16 @@ async fn take(
         .bind(count)
         .fetch_one(&mut *connection)
         .await?;
-    let until = now.plus(claim.span).micros();
-    let mut taken = Vec::with_capacity(due.len());
-    for (id, token) in due.into_iter().zip(last - count + 1..) {
-        let query = sqlx::query(TAKE).bind(id).bind(token).bind(claim.owner.0).bind(until);
-        taken.push(event(&query.fetch_one(&mut *connection).await?)?);
-    }
+    let rows = sqlx::query(TAKE)
+        .bind(json!(due).to_string())
+        .bind(last - count + 1)
+        .bind(claim.owner.0)
+        .bind(now.plus(claim.span).micros())
+        .fetch_all(connection)
+        .await?;
+    let mut taken: Vec<Event> = rows.iter().map(event).collect::<Result<_, _>>()?;
+    // In which order they come back is nobody's promise.
+    taken.sort_by_key(|event| (event.nbf, event.id));
     Ok(taken)
 }
 
@@ -162,24 +168,15 @@ async fn reap(
     now: Timestamp,
 ) -> Result<Vec<Reaped>, sqlx::Error> {
     let query = sqlx::query(LOST).bind(now.micros()).bind(i64::from(limit));
-    let mut reaped = Vec::new();
+    let rows = query.fetch_all(&mut *connection).await?;
+    let leases = rows.iter().map(lost).collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<&str> = leases.iter().map(|lost| lost.event_type.as_str()).collect();
+    let query = sqlx::query(RULES).bind(json!(names).to_string());
+    let mut rules_of: HashMap<String, HandlingRules> = HashMap::new();
     for row in query.fetch_all(&mut *connection).await? {
-        let lost = lost(&row)?;
-        let found = sqlx::query(RULES)
-            .bind(lost.event_type.as_str())
-            .fetch_optional(&mut *connection)
-            .await?;
-        let rules = found.map_or(Ok(configured), |row| rules(&row, configured))?;
-        let staying = after_loss(&lost, rules, now);
-        let revision = let_go(connection, &staying, now).await?;
-        let current = revision == Some(lost.key.revision);
-        let attempts = staying.attempts.filter(|_| current);
-        reaped.push(Reaped {
-            id: lost.key.id,
-            event_type: lost.event_type,
-            attempts: attempts.map_or(lost.attempts, |count| u32::try_from(count).unwrap_or(u32::MAX)),
-            how: if current { staying.how } else { Finished::Superseded },
-        });
+        rules_of.insert(text(&row, "name")?, rules(&row, configured)?);
     }
-    Ok(reaped)
+    let losses = Losses::of(leases, &rules_of, configured, now);
+    let revisions = let_go(connection, losses.staying(), now).await?;
+    Ok(losses.reaped(revisions))
 }
