@@ -10,6 +10,7 @@ mod documents;
 mod fields;
 mod groups;
 mod handler;
+mod hands;
 mod intake;
 mod json;
 mod look;

@@ -8,20 +8,18 @@
 //! handler in this process some more is taken ahead, as much as it handles in a short time, so that a fast one does
 //! not wait for the database with every event.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::handler::{Action, failed, panicked, run_command, verdict_of, verdict_of_handled};
-use super::meters::TypeMeters;
+use super::hands::{FINISHES, Hands, Held, Workers};
 use crate::ambient;
-use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey};
+use crate::domain::event::{Event, EventType, HandlingRules};
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
 use crate::engine::{EngineError, Inner};
@@ -39,8 +37,6 @@ const IDLE_MAX: Duration = Duration::from_secs(5);
 const MARK_FOR: Duration = Duration::from_secs(1);
 /// Events without a program of their own that are taken at once.
 const BATCH: usize = 500;
-/// Finishes in one call of the store.
-const FINISHES: usize = 500;
 /// How long the rules of a type are used before they are read again.
 const RULES_FOR: Duration = Duration::from_secs(10);
 
@@ -61,95 +57,6 @@ pub(super) struct Processor {
     pub(super) stop: CancellationToken,
     /// Ends when nothing is due, instead of waiting.
     pub(super) once: bool,
-}
-
-/// What is in hand.
-struct Hands {
-    leases: Mutex<HashMap<LeaseKey, CancellationToken>>,
-    tally: [AtomicU64; Finished::ALL.len()],
-    meters: Arc<TypeMeters>,
-    /// How long a handler takes, in microseconds, the last ones counting most; zero when nobody knows.
-    handling: AtomicU64,
-}
-
-impl Hands {
-    fn new(meters: Arc<TypeMeters>) -> Self {
-        Self {
-            leases: Mutex::default(),
-            tally: Default::default(),
-            meters,
-            handling: AtomicU64::new(0),
-        }
-    }
-
-    /// A handler took so long.
-    fn took(&self, span: Duration) {
-        let span = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
-        let before = self.handling.load(Ordering::Relaxed);
-        let average = if before == 0 {
-            span
-        } else {
-            (before.saturating_mul(7).saturating_add(span) / 8).max(1)
-        };
-        self.handling.store(average, Ordering::Relaxed);
-    }
-
-    /// How many events `workers` handle in `span`; none when nobody knows.
-    fn ahead(&self, span: Duration, workers: usize) -> usize {
-        let each = u128::from(self.handling.load(Ordering::Relaxed));
-        if each == 0 {
-            return 0;
-        }
-        usize::try_from(span.as_micros() / each)
-            .unwrap_or(BATCH)
-            .saturating_mul(workers)
-            .min(BATCH)
-    }
-
-    fn take(&self, key: LeaseKey, stop: &CancellationToken) -> CancellationToken {
-        let lost = stop.child_token();
-        self.locked().insert(key, lost.clone());
-        lost
-    }
-
-    fn put_down(&self, key: LeaseKey) {
-        self.locked().remove(&key);
-    }
-
-    fn held(&self) -> Vec<LeaseKey> {
-        self.locked().keys().copied().collect()
-    }
-
-    /// Those that somebody else has now, or nobody, are given up.
-    fn lost(&self, asked: &[LeaseKey], held: &[i64]) {
-        let leases = self.locked();
-        for key in asked.iter().filter(|key| !held.contains(&key.id)) {
-            if let Some(lost) = leases.get(key) {
-                lost.cancel();
-            }
-        }
-    }
-
-    fn count(&self, how: Finished) {
-        self.meters.ended(how);
-        for (known, count) in Finished::ALL.iter().zip(&self.tally) {
-            if *known == how {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn processed(&self) -> Processed {
-        let counts = Finished::ALL.iter().zip(&self.tally);
-        let counts = counts.map(|(how, count)| (*how, count.load(Ordering::Relaxed)));
-        Processed {
-            ended: counts.filter(|(_, count)| *count > 0).collect(),
-        }
-    }
-
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<LeaseKey, CancellationToken>> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// How events are taken at present.
@@ -195,9 +102,7 @@ impl Processor {
         hands: &Arc<Hands>,
         finished: mpsc::Sender<Finish>,
     ) -> Result<(), EngineError> {
-        let workers = self.engine.settings.events.workers.max(1);
-        let all = u32::try_from(workers).unwrap_or(u32::MAX);
-        let places = Arc::new(Semaphore::new(workers));
+        let workers = Workers::new(self.at_once(), Arc::clone(hands), finished);
         let wake = self.engine.wakes.of(&self.event_type);
         let mut taking = Taking::with(self.rules().await?, self.engine.clock.uptime());
         self.engine
@@ -209,9 +114,9 @@ impl Processor {
             let woken = wake.notified();
             tokio::pin!(woken);
             woken.as_mut().enable();
-            match self.take(&places, hands, &mut taking).await {
-                Ok(events) if !events.is_empty() => {
-                    self.hand_out(events, hands, &places, taking.rules, &finished).await;
+            match self.take(&workers, &mut taking).await {
+                Ok(held) if !held.is_empty() => {
+                    self.hand_out_and_take(held, &workers, &mut taking).await;
                     continue;
                 }
                 // What came before the mark may be due by now.
@@ -223,7 +128,7 @@ impl Processor {
                 }
             }
             if self.once {
-                if self.is_over(&places, all, &finished).await {
+                if workers.is_clear().await {
                     break;
                 }
                 continue;
@@ -236,8 +141,13 @@ impl Processor {
             }
         }
         // Handlers in hand end, or are ended with the stop.
-        let _ = places.acquire_many(all).await;
+        workers.all_free().await;
         Ok(())
+    }
+
+    /// Handlers at once.
+    fn at_once(&self) -> usize {
+        self.engine.settings.events.workers.max(1)
     }
 
     /// How long nothing is due, as far as one can tell.
@@ -264,28 +174,24 @@ impl Processor {
         }
     }
 
-    /// Nothing was due; what was in hand may have made something due meanwhile.
-    async fn is_over(&self, places: &Semaphore, workers: u32, finished: &mpsc::Sender<Finish>) -> bool {
-        let busy = places.available_permits() < workers as usize || finished.capacity() < FINISHES;
-        if busy {
-            let _ = places.acquire_many(workers).await;
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        !busy
-    }
-
-    async fn take(&self, places: &Semaphore, hands: &Hands, taking: &mut Taking) -> Result<Vec<Event>, EngineError> {
-        let settings = &self.engine.settings.events;
-        let ahead = match self.action {
+    /// How many are taken beyond those that can begin at once. They come in two lots: one is handed out while the
+    /// next is taken.
+    fn ahead(&self, hands: &Hands) -> usize {
+        match self.action {
             Action::Webhook => BATCH,
             Action::Command(_) => 0,
-            Action::Embedded(_) => hands.ahead(settings.ahead, settings.workers.max(1)),
-        };
+            Action::Embedded(_) => hands.ahead(self.engine.settings.events.ahead / 2, self.at_once()),
+        }
+    }
+
+    /// What is due, in hand from now on and prolonged until it is put down.
+    async fn take(&self, workers: &Workers, taking: &mut Taking) -> Result<Vec<Held>, EngineError> {
         if !matches!(self.action, Action::Webhook) {
             // Waits until there is a place at all.
-            drop(places.acquire().await);
+            drop(workers.places.acquire().await);
         }
-        let limit = places.available_permits().max(ahead).clamp(1, BATCH);
+        let ahead = self.ahead(&workers.hands);
+        let limit = workers.places.available_permits().max(ahead).clamp(1, BATCH);
         if !self.once && !self.engine.fence.permits(self.incarnation) {
             return Ok(Vec::new());
         }
@@ -300,35 +206,41 @@ impl Processor {
         let events = self.engine.store.events_claim(&claim).await?;
         let last = events.last().map(|event| (event.nbf, event.id));
         taking.mark = last.filter(|_| events.len() == limit);
-        Ok(events)
+        let held = events.into_iter().filter_map(|event| {
+            let lease = event.lease_key()?;
+            let lost = workers.hands.take(lease, &self.stop);
+            Some(Held { event, lease, lost })
+        });
+        Ok(held.collect())
     }
 
-    async fn hand_out(
-        self: &Arc<Self>,
-        events: Vec<Event>,
-        hands: &Arc<Hands>,
-        places: &Arc<Semaphore>,
-        rules: HandlingRules,
-        finished: &mpsc::Sender<Finish>,
-    ) {
+    /// Hands out what was taken; meanwhile takes more, as long as there is plenty and something may be taken ahead.
+    async fn hand_out_and_take(self: &Arc<Self>, mut held: Vec<Held>, workers: &Workers, taking: &mut Taking) {
+        let may_take = |plenty: bool| plenty && self.ahead(&workers.hands) > 0 && !self.stop.is_cancelled();
+        while !held.is_empty() && may_take(taking.mark.is_some()) {
+            self.refresh(taking).await;
+            let handing_out = self.hand_out(held, workers, taking.rules);
+            let ((), more) = tokio::join!(handing_out, self.take(workers, taking));
+            // A store that is away is met again, and told of, by whoever takes next.
+            held = more.unwrap_or_default();
+        }
+        self.hand_out(held, workers, taking.rules).await;
+    }
+
+    async fn hand_out(self: &Arc<Self>, held: Vec<Held>, workers: &Workers, rules: HandlingRules) {
         let now = self.engine.clock.now();
-        for event in &events {
-            hands.meters.begun(now.since(event.nbf));
+        for Held { event, .. } in &held {
+            workers.hands.meters.begun(now.since(event.nbf));
         }
         if let Action::Webhook = self.action {
-            self.notify(events, &rules, finished).await;
+            self.notify(held, &rules, workers).await;
             return;
         }
-        // All of them are prolonged from now on, those that wait for a place too.
-        let held = events
-            .into_iter()
-            .filter_map(|event| event.lease_key().map(|lease| (event, lease)))
-            .map(|(event, lease)| (event, lease, hands.take(lease, &self.stop)));
-        for (event, lease, lost) in held.collect::<Vec<_>>() {
-            let Ok(place) = Arc::clone(places).acquire_owned().await else {
+        for Held { event, lease, lost } in held {
+            let Ok(place) = Arc::clone(&workers.places).acquire_owned().await else {
                 return;
             };
-            let (me, hands, finished) = (Arc::clone(self), Arc::clone(hands), finished.clone());
+            let (me, hands, finished) = (Arc::clone(self), Arc::clone(&workers.hands), workers.finished.clone());
             ambient::spawn("event handler", async move {
                 let begun = me.engine.clock.uptime();
                 let verdict = me.handle(&event, &rules, &lost).await;
@@ -369,10 +281,9 @@ impl Processor {
     }
 
     /// The notifications of a batch are stored with the finishes of their events.
-    async fn notify(&self, events: Vec<Event>, rules: &HandlingRules, finished: &mpsc::Sender<Finish>) {
+    async fn notify(&self, held: Vec<Held>, rules: &HandlingRules, workers: &Workers) {
         let subscriptions = self.engine.store.subscriptions(&self.event_type).await;
-        for event in events {
-            let Some(lease) = event.lease_key() else { continue };
+        for Held { event, lease, .. } in held {
             let now = self.engine.clock.now();
             let verdict = match &subscriptions {
                 Ok(subscriptions) => match self.engine.notifications(&event, subscriptions) {
@@ -381,7 +292,8 @@ impl Processor {
                 },
                 Err(_) => Verdict::Release,
             };
-            let _ = finished.send(Finish { lease, verdict }).await;
+            workers.hands.put_down(lease);
+            let _ = workers.finished.send(Finish { lease, verdict }).await;
         }
     }
 

@@ -1,0 +1,149 @@
+//! What a processor has in hand: the leases that are to be prolonged, the handlers at work, and how they ended.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::meters::TypeMeters;
+use super::processor::Processed;
+use crate::domain::event::{Event, LeaseKey};
+use crate::store::{Finish, Finished};
+
+/// What is in hand.
+pub(super) struct Hands {
+    leases: Mutex<HashMap<LeaseKey, CancellationToken>>,
+    tally: [AtomicU64; Finished::ALL.len()],
+    pub(super) meters: Arc<TypeMeters>,
+    /// How long a handler takes, in microseconds, the last ones counting most; zero when nobody knows.
+    handling: AtomicU64,
+}
+
+impl Hands {
+    pub(super) fn new(meters: Arc<TypeMeters>) -> Self {
+        Self {
+            leases: Mutex::default(),
+            tally: Default::default(),
+            meters,
+            handling: AtomicU64::new(0),
+        }
+    }
+
+    /// A handler took so long.
+    pub(super) fn took(&self, span: Duration) {
+        let span = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
+        let before = self.handling.load(Ordering::Relaxed);
+        let average = if before == 0 {
+            span
+        } else {
+            (before.saturating_mul(7).saturating_add(span) / 8).max(1)
+        };
+        self.handling.store(average, Ordering::Relaxed);
+    }
+
+    /// How many events `workers` handle in `span`; none when nobody knows.
+    pub(super) fn ahead(&self, span: Duration, workers: usize) -> usize {
+        let each = u128::from(self.handling.load(Ordering::Relaxed));
+        if each == 0 {
+            return 0;
+        }
+        usize::try_from(span.as_micros() / each)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(workers)
+    }
+
+    /// It is prolonged from now on; the token ends when it is lost, or with `stop`.
+    pub(super) fn take(&self, key: LeaseKey, stop: &CancellationToken) -> CancellationToken {
+        let lost = stop.child_token();
+        self.locked().insert(key, lost.clone());
+        lost
+    }
+
+    pub(super) fn put_down(&self, key: LeaseKey) {
+        self.locked().remove(&key);
+    }
+
+    pub(super) fn held(&self) -> Vec<LeaseKey> {
+        self.locked().keys().copied().collect()
+    }
+
+    /// Those that somebody else has now, or nobody, are given up.
+    pub(super) fn lost(&self, asked: &[LeaseKey], held: &[i64]) {
+        let leases = self.locked();
+        for key in asked.iter().filter(|key| !held.contains(&key.id)) {
+            if let Some(lost) = leases.get(key) {
+                lost.cancel();
+            }
+        }
+    }
+
+    pub(super) fn count(&self, how: Finished) {
+        self.meters.ended(how);
+        for (known, count) in Finished::ALL.iter().zip(&self.tally) {
+            if *known == how {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(super) fn processed(&self) -> Processed {
+        let counts = Finished::ALL.iter().zip(&self.tally);
+        let counts = counts.map(|(how, count)| (*how, count.load(Ordering::Relaxed)));
+        Processed {
+            ended: counts.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<LeaseKey, CancellationToken>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An event that was taken.
+pub(super) struct Held {
+    pub(super) event: Event,
+    pub(super) lease: LeaseKey,
+    /// Ends when the lease is lost, or all stops.
+    pub(super) lost: CancellationToken,
+}
+
+/// Handlers finished and not yet written, at most; as many in one call of the store.
+pub(super) const FINISHES: usize = 500;
+
+/// The handlers at work, and where they report.
+pub(super) struct Workers {
+    pub(super) hands: Arc<Hands>,
+    /// One for each handler that may work at once.
+    pub(super) places: Arc<Semaphore>,
+    count: u32,
+    pub(super) finished: mpsc::Sender<Finish>,
+}
+
+impl Workers {
+    pub(super) fn new(count: usize, hands: Arc<Hands>, finished: mpsc::Sender<Finish>) -> Self {
+        Self {
+            hands,
+            places: Arc::new(Semaphore::new(count)),
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+            finished,
+        }
+    }
+
+    /// Until no handler is at work.
+    pub(super) async fn all_free(&self) {
+        let _ = self.places.acquire_many(self.count).await;
+    }
+
+    /// Whether nothing is in hand. Else it waits for it: what ends may have made something due.
+    pub(super) async fn is_clear(&self) -> bool {
+        let is_clear = self.places.available_permits() >= self.count as usize && self.finished.capacity() == FINISHES;
+        if !is_clear {
+            self.all_free().await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        is_clear
+    }
+}
