@@ -342,11 +342,11 @@ pub(super) async fn ends_of_one_call_are_each_done_and_told_for_itself(place: &P
         "stale",
     ];
     let pushed = pushed_all(store, about.map(|about| new_event("t", about, "x")).to_vec()).await;
-    let keys: Vec<LeaseKey> = take(store, owner, 10)
-        .await
-        .iter()
-        .map(|event| event.lease_key().unwrap())
-        .collect();
+    let taken = take(store, owner, 10).await;
+    let key_of = |about: &str| {
+        let event = taken.iter().find(|event| event.reference == reference(about));
+        event.unwrap().lease_key().unwrap()
+    };
     push(store, "newer", "y").await;
     let cancelled = store.event_act(pushed[2].id, 1, EventAct::Cancel).await.unwrap();
     assert!(matches!(cancelled, Acted::Done(_)));
@@ -360,14 +360,10 @@ pub(super) async fn ends_of_one_call_are_each_done_and_told_for_itself(place: &P
         ("released", || Verdict::Release, Finished::Released),
         ("stale", || Verdict::Done(vec![]), Finished::Stale),
     ];
-    let mut finishes: Vec<Finish> = keys
-        .iter()
-        .zip(&ends)
-        .map(|(lease, (_, verdict, _))| Finish {
-            lease: *lease,
-            verdict: verdict(),
-        })
-        .collect();
+    let mut finishes = ends.map(|(about, verdict, _)| Finish {
+        lease: key_of(about),
+        verdict: verdict(),
+    });
     finishes[7].lease.token += 1_000;
     let found = store.events_finish(&finishes).await.unwrap();
     assert_eq!(found, ends.map(|(_, _, finished)| finished));
