@@ -98,7 +98,8 @@ const KEPT_GET: &str = concat!(
     kept_columns!(),
     " FROM kept_messages WHERE kind = $1 AND letter = $2"
 );
-const KEPT_DROP: &str = "DELETE FROM kept_messages WHERE kind = $1 AND letter = $2";
+const KEPT_DROP: &str = "DELETE FROM kept_messages \
+    WHERE (kind, letter) IN (SELECT value ->> 0, value ->> 1 FROM json_each($1))";
 const TRIM: [&str; 3] = [
     "DELETE FROM kept_messages WHERE until < $1",
     "DELETE FROM runs WHERE state = 'planned' AND created_at < $2",
@@ -373,7 +374,7 @@ impl Runs for SqliteStore {
         let letter = letter.to_owned();
         self.changed("forgetting a kept message", move |connection| {
             Box::pin(async move {
-                let query = sqlx::query(KEPT_DROP).bind(kind.as_str()).bind(letter);
+                let query = sqlx::query(KEPT_DROP).bind(json!([[kind.as_str(), letter]]).to_string());
                 Ok(query.execute(connection).await?.rows_affected())
             })
         })
@@ -491,8 +492,9 @@ pub(super) async fn step(
     for kept in &advance.keep {
         keep(connection, kept, now).await?;
     }
-    for (letter, kind) in &advance.forget {
-        let query = sqlx::query(KEPT_DROP).bind(kind.as_str()).bind(letter);
+    if !advance.forget.is_empty() {
+        let forget = advance.forget.iter().map(|(letter, kind)| (kind.as_str(), letter));
+        let query = sqlx::query(KEPT_DROP).bind(json!(forget.collect::<Vec<_>>()).to_string());
         query.execute(&mut *connection).await?;
     }
     Ok(Guarded::Held(state))

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::json;
 
 use super::push::is_held;
 use crate::store::events::columns::outbox_row;
@@ -15,7 +16,7 @@ const PAGE: &str = "SELECT o.id, o.notification, o.queue, o.message, o.type, o.r
     FROM event_outbox AS o WHERE NOT EXISTS (SELECT 1 FROM event_outbox AS w \
         WHERE w.queue = o.queue AND w.id <= o.id AND w.next_at > $2) \
     ORDER BY o.id LIMIT $1";
-const PUBLISHED: &str = "DELETE FROM event_outbox WHERE id = $1";
+const PUBLISHED: &str = "DELETE FROM event_outbox WHERE id IN (SELECT value FROM json_each($1))";
 const POSTPONE: &str = "UPDATE event_outbox SET attempts = attempts + 1, error = $3, next_at = $2 WHERE id = $1";
 const BURY: &str = "INSERT INTO events (type, subtype, reference, keyed, state, nbf, created_at, first_at, attempts, \
         reason, payload, properties, first_failed_at, last_failed_at) \
@@ -40,15 +41,13 @@ impl EventOutbox for SqliteStore {
     }
 
     async fn outbox_published(&self, guard: &NamedLease, rows: &[i64]) -> Result<bool, StoreError> {
-        let (guard, rows) = (guard.clone(), rows.to_vec());
+        let (guard, rows) = (guard.clone(), json!(rows).to_string());
         self.write("emptying the outbox", move |connection| {
             Box::pin(async move {
                 if !is_held(connection, &guard).await? {
                     return Ok(false);
                 }
-                for row in rows {
-                    sqlx::query(PUBLISHED).bind(row).execute(&mut *connection).await?;
-                }
+                sqlx::query(PUBLISHED).bind(rows).execute(connection).await?;
                 Ok(true)
             })
         })
@@ -75,7 +74,8 @@ impl EventOutbox for SqliteStore {
                 }
                 let query = sqlx::query(BURY).bind(row).bind(reason).bind(now);
                 let buried = query.execute(&mut *connection).await?.rows_affected() == 1;
-                sqlx::query(PUBLISHED).bind(row).execute(connection).await?;
+                let query = sqlx::query(PUBLISHED).bind(json!([row]).to_string());
+                query.execute(connection).await?;
                 Ok(buried)
             })
         })
