@@ -77,6 +77,7 @@ async fn deliver(
     // their own bound, and closing answers what is left with an error.
     stop.cancel();
     engine.close().await;
+    tracing::info!("broker and store are closed");
     match delivered {
         Ok(()) => Ok(Exit::Done),
         // What the store refuses at the begin (other settings, a newer minimum) is the configuration's matter.

@@ -8,6 +8,7 @@ mod first_run;
 mod reload;
 
 use std::future::Future;
+use std::time::Duration;
 
 use crate::cli::{self, Cli, Exit, Failure, Mode};
 use crate::config::{Config, Environment};
@@ -16,6 +17,8 @@ use crate::telemetry::{self, LogFormat, LogTarget};
 
 /// What is logged by a command that is not the daemon, where nobody asks for more.
 const LOG_OF_COMMANDS: &str = "error,lapin=off";
+/// How long tasks that nobody waits for may take to end with the process.
+const LEFTOVERS: Duration = Duration::from_secs(5);
 
 /// Does what the arguments say.
 #[must_use]
@@ -125,11 +128,14 @@ fn log_to(environment: &Environment, target: LogTarget, filter: Option<&str>) ->
 /// Runs on a thread of its own, whose stack is as large as that of all others: the main thread's is not.
 fn block_on<T: Send, F: Future<Output = Result<T, Failure>>>(begin: impl FnOnce() -> F + Send) -> Result<T, Failure> {
     let work = || {
-        tokio::runtime::Builder::new_multi_thread()
+        let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
-            .map_err(|error| Failure::of(Exit::Failed, &error))?
-            .block_on(begin())
+            .map_err(|error| Failure::of(Exit::Failed, &error))?;
+        let result = runtime.block_on(begin());
+        // What is committed is committed: nothing that still runs keeps the process.
+        runtime.shutdown_timeout(LEFTOVERS);
+        result
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()

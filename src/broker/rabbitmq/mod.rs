@@ -35,6 +35,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use lapin::types::ShortString;
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
@@ -69,6 +70,8 @@ const NUDGES_MAX: usize = 10_000;
 const NUDGE_EVERY: Duration = Duration::from_secs(1);
 /// How long a close waits for nudges under way.
 const NUDGED: Duration = Duration::from_secs(1);
+/// And for all connections.
+const CLOSED: Duration = Duration::from_secs(15);
 
 /// What the driver is told; `Debug` leaves the logins out.
 #[derive(Clone)]
@@ -424,10 +427,14 @@ impl Broker for RabbitMq {
         self.nudging.close();
         // One that does not get through is found by the sweep.
         let _ = tokio::time::timeout(NUDGED, self.nudging.wait()).await;
-        for line in self.pool.lines() {
-            line.close().await;
+        let lines = self.pool.lines();
+        let closing = async {
+            join_all(lines.iter().map(|line| line.close())).await;
+            tokio::join!(self.publisher.close(), self.admin.close());
+        };
+        // What does not close in order ends with the process.
+        if tokio::time::timeout(CLOSED, closing).await.is_err() {
+            tracing::warn!(lines = lines.len(), "connections to the broker did not close in order");
         }
-        self.publisher.close().await;
-        self.admin.close().await;
     }
 }

@@ -348,8 +348,34 @@ impl Daemon {
     /// Until it has ended by itself.
     pub async fn wait(&mut self) -> ExitStatus {
         let ended = timeout(EXIT_BOUND, self.child.wait()).await;
-        let ended = ended.unwrap_or_else(|_| panic!("the daemon did not end within {EXIT_BOUND:?}\n{}", self.log()));
+        let ended = ended.unwrap_or_else(|_| {
+            let threads = self.threads().join("\n");
+            panic!(
+                "the daemon did not end within {EXIT_BOUND:?}\n{threads}\n{}",
+                self.log()
+            )
+        });
         ended.expect("own child")
+    }
+
+    /// Its threads: name, state, and where in the kernel each waits.
+    fn threads(&self) -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten();
+        let threads = tasks.flatten().map(|task| {
+            let said = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            let status = said("status");
+            let state = status
+                .lines()
+                .find(|line| line.starts_with("State:"))
+                .unwrap_or_default();
+            format!(
+                "{} {state} {} {}",
+                said("comm").trim(),
+                said("wchan"),
+                said("syscall").trim()
+            )
+        });
+        threads.collect()
     }
 
     /// In bytes, from `/proc`.
