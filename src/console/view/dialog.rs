@@ -53,20 +53,22 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: 
     let text_width = usize::from(wide.saturating_sub(4));
     let top = what(state, dialog, text_width);
     let press = press(canvas.now, dialog, text_width);
-    let fixed = cells(top.len() + press.len() + 4);
-    let room = area.height.saturating_sub(fixed);
     let changes = changes(dialog);
     let number = changes.as_ref().map_or_else(|| dialog.targets(), Vec::len);
     let lines = number.saturating_mul(2);
-    let listed = cells(lines).min(room);
-    let outer = centred(area, wide, fixed + listed);
+    let fixed = cells(top.len() + press.len() + 2);
+    let room = area.height.saturating_sub(fixed);
+    // The empty lines around the list give way to the first target and its effect.
+    let empty = room.saturating_sub(cells(lines).min(2)).min(2);
+    let listed = cells(lines).min(room - empty);
+    let outer = centred(area, wide, fixed + empty + listed);
     let inner = boxed(canvas, outer, action::spec(dialog.action).title, dialog.destroys());
     let mut line = 0;
     for text in &top {
         put(canvas, row(inner, line), text);
         line += 1;
     }
-    line += 1;
+    line += empty.min(1);
     let first = dialog.scroll.saturating_mul(2).min(lines.saturating_sub(listed.into()));
     let planned = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines);
     let shown: Vec<Line> = match &changes {
@@ -356,8 +358,9 @@ fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: 
     if lines <= usize::from(listed) {
         return;
     }
-    let last = first.midpoint(usize::from(listed));
-    let text = format!(" {}–{last} of {} targets, ↑↓ ", (first / 2 + 1).min(last), lines / 2);
+    let last = (first + usize::from(listed)).div_ceil(2);
+    let all = plural_of(lines / 2, "target", "targets");
+    let text = format!(" {}–{last} of {all}, ↑↓ ", (first / 2 + 1).min(last));
     let corner = Rect {
         width: outer.width.saturating_sub(2),
         ..row(outer, outer.height.saturating_sub(1))
