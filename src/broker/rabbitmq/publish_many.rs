@@ -6,9 +6,9 @@
 //! along), and each is matched by what it is: key, properties and body. Equal messages with one key are
 //! interchangeable. What cannot be told apart counts as returned, which loses nothing.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use lapin::message::BasicReturnMessage;
 use lapin::options::BasicPublishOptions;
@@ -23,16 +23,13 @@ use crate::broker::{BrokerError, Outgoing, Published};
 
 type Settled = Result<Published, BrokerError>;
 
-/// Confirms that are waited for together, by the last of them: what came before it is here then, as a rule, and nobody
-/// was woken for each.
-const TOGETHER: usize = 64;
-
 /// One publish of the window.
-struct Sent<'a> {
+struct Sent {
     index: usize,
     exchange: ShortString,
     key: ShortString,
-    outgoing: &'a Outgoing,
+    properties: BasicProperties,
+    body: Bytes,
 }
 
 impl Publisher {
@@ -47,9 +44,8 @@ impl Publisher {
             Err(error) => return all(window, &error),
         };
         let mut settled: Vec<Option<Settled>> = window.iter().map(|_| None).collect();
-        let frame_max = line.limits().1 as usize;
-        let ready = prepare(window, frame_max, &mut settled);
-        let whole = self.send(&line, &channel, ready, &mut settled).await;
+        let sent = prepare(window, &line, &mut settled);
+        let whole = self.send(&line, &channel, &sent, &mut settled).await;
         if whole {
             self.keep(&line, channel);
         }
@@ -63,59 +59,52 @@ impl Publisher {
     }
 
     /// True when every publish has its confirm, and the channel can be used again.
-    async fn send(
-        &self,
-        line: &Arc<Line>,
-        channel: &Channel,
-        ready: Vec<(Sent<'_>, BasicProperties)>,
-        settled: &mut [Option<Settled>],
-    ) -> bool {
+    async fn send(&self, line: &Arc<Line>, channel: &Channel, sent: &[Sent], settled: &mut [Option<Settled>]) -> bool {
         let options = BasicPublishOptions {
             mandatory: true,
             immediate: false,
         };
-        let mut sending = VecDeque::with_capacity(ready.len());
-        for (one, properties) in ready {
-            let (exchange, key) = (one.exchange.clone(), one.key.clone());
-            let publish = channel.basic_publish(exchange, key, options, &one.outgoing.message.body, properties);
+        let mut sending = Vec::with_capacity(sent.len());
+        for one in sent {
+            let publish = channel.basic_publish(
+                one.exchange.clone(),
+                one.key.clone(),
+                options,
+                &one.body,
+                one.properties.clone(),
+            );
             let mut publish = publish.boxed();
             // The first poll puts it in line, in this order.
             let done = (&mut publish).now_or_never();
-            sending.push_back((one, publish, done));
+            sending.push((one, publish, done));
         }
-        let mut sent = Vec::with_capacity(sending.len());
-        let alone = sending.len() == 1;
         let mut returns = Vec::new();
         let mut whole = true;
-        while !sending.is_empty() {
-            let together = sending.drain(..TOGETHER.min(sending.len())).rev();
-            for (one, publish, done) in together {
-                let confirm = async {
-                    let confirm: PublisherConfirm = match done {
-                        Some(done) => done?,
-                        None => publish.await?,
-                    };
-                    confirm.await
+        for (one, publish, done) in sending {
+            let confirm = async {
+                let confirm: PublisherConfirm = match done {
+                    Some(done) => done?,
+                    None => publish.await?,
                 };
-                settled[one.index] = Some(match self.confirmed(line, confirm).await {
-                    Ok(Confirmation::Ack(returned)) => {
-                        returns.extend(returned);
-                        Ok(Published::Accepted)
-                    }
-                    Ok(Confirmation::Nack(returned)) => {
-                        returns.extend(returned);
-                        Ok(Published::Refused("the broker answered nack".to_owned()))
-                    }
-                    Ok(Confirmation::NotRequested) => Err(failed("the channel is not in confirm mode".to_owned())),
-                    Err(error) => {
-                        whole = false;
-                        self.unsettled(error, alone)
-                    }
-                });
-                sent.push(one);
-            }
+                confirm.await
+            };
+            settled[one.index] = Some(match self.confirmed(line, confirm).await {
+                Ok(Confirmation::Ack(returned)) => {
+                    returns.extend(returned);
+                    Ok(Published::Accepted)
+                }
+                Ok(Confirmation::Nack(returned)) => {
+                    returns.extend(returned);
+                    Ok(Published::Refused("the broker answered nack".to_owned()))
+                }
+                Ok(Confirmation::NotRequested) => Err(failed("the channel is not in confirm mode".to_owned())),
+                Err(error) => {
+                    whole = false;
+                    self.unsettled(error, sent.len() == 1)
+                }
+            });
         }
-        give_back(&returns, &sent, settled);
+        give_back(&returns, sent, settled);
         whole
     }
 
@@ -142,71 +131,54 @@ impl Publisher {
     }
 }
 
-/// What can be sent at all, with the properties it is sent with; the rest is refused at once.
-fn prepare<'a>(
-    window: &'a [Outgoing],
-    frame_max: usize,
-    settled: &mut [Option<Settled>],
-) -> Vec<(Sent<'a>, BasicProperties)> {
-    let mut ready = Vec::with_capacity(window.len());
+/// What can be sent at all; the rest is refused at once.
+fn prepare(window: &[Outgoing], line: &Line, settled: &mut [Option<Settled>]) -> Vec<Sent> {
+    let frame_max = line.limits().1 as usize;
+    let mut sent = Vec::with_capacity(window.len());
     for (index, outgoing) in window.iter().enumerate() {
         let short = |text: &str| ShortString::try_new(text).map_err(|error| error.to_string());
         let route = short(&outgoing.exchange).and_then(|exchange| Ok((exchange, short(&outgoing.routing_key)?)));
         match (route, message::published(&outgoing.message, frame_max)) {
-            (Ok((exchange, key)), Ok(properties)) => ready.push((
-                Sent {
-                    index,
-                    exchange,
-                    key,
-                    outgoing,
-                },
+            (Ok((exchange, key)), Ok(properties)) => sent.push(Sent {
+                index,
+                exchange,
+                key,
                 properties,
-            )),
+                body: outgoing.message.body.clone(),
+            }),
             (Err(reason), _) | (_, Err(reason)) => settled[index] = Some(Ok(Published::Refused(reason))),
         }
     }
-    ready
+    sent
 }
 
 /// Hands each returned message to the publish that it belongs to.
-fn give_back(returns: &[BasicReturnMessage], sent: &[Sent<'_>], settled: &mut [Option<Settled>]) {
-    if returns.is_empty() {
-        return;
-    }
-    // What was sent is not kept beside the messages: returns are rare, and made again it is the same.
-    let sent_as: Vec<Option<BasicProperties>> = sent
-        .iter()
-        .map(|one| message::published(&one.outgoing.message, 0).ok())
-        .collect();
+fn give_back(returns: &[BasicReturnMessage], sent: &[Sent], settled: &mut [Option<Settled>]) {
     for returned in returns {
         let answer = returned_as(returned);
-        let candidates: Vec<usize> = sent
+        let accepted = |one: &&Sent| {
+            one.key == returned.delivery.routing_key
+                && one.exchange == returned.delivery.exchange
+                && matches!(settled[one.index], Some(Ok(Published::Accepted)))
+        };
+        let candidates: Vec<&Sent> = sent.iter().filter(accepted).collect();
+        let same = candidates
             .iter()
-            .enumerate()
-            .filter(|(_, one)| {
-                one.key == returned.delivery.routing_key
-                    && one.exchange == returned.delivery.exchange
-                    && matches!(settled[one.index], Some(Ok(Published::Accepted)))
-            })
-            .map(|(position, _)| position)
-            .collect();
-        let same = candidates.iter().copied().find(|position| {
-            sent_as[*position].as_ref() == Some(&returned.delivery.properties) && is_body(&sent[*position], returned)
-        });
+            .find(|one| one.properties == returned.delivery.properties && is_body(one, returned));
         match same {
-            Some(position) => settled[sent[position].index] = Some(Ok(answer)),
+            Some(one) => settled[one.index] = Some(Ok(answer)),
             // Not to be told apart: none of that key counts as accepted.
             None => {
-                for position in candidates {
-                    settled[sent[position].index] = Some(Ok(answer.clone()));
+                for index in candidates.iter().map(|one| one.index).collect::<Vec<_>>() {
+                    settled[index] = Some(Ok(answer.clone()));
                 }
             }
         }
     }
 }
 
-fn is_body(one: &Sent<'_>, returned: &BasicReturnMessage) -> bool {
-    one.outgoing.message.body == returned.delivery.data
+fn is_body(one: &Sent, returned: &BasicReturnMessage) -> bool {
+    one.body == returned.delivery.data
 }
 
 /// Nothing was sent.

@@ -38,8 +38,6 @@ const GROWTH: u32 = 8;
 const QUORUM_CONSUMERS_MAX: u32 = 30;
 /// How long a consumer with room may be silent before the queue is looked at.
 const SILENT: Duration = Duration::from_millis(30);
-/// How long more is waited for after the first ones: without it whoever walks is woken for each.
-const LINGER: Duration = Duration::from_millis(2);
 /// Silent times before a queue that is not empty counts as ended: others hold what is there. After each one the broker
 /// has answered twice, so that they are as long as it is slow.
 const SILENCES: u32 = 40;
@@ -100,8 +98,7 @@ struct Walking {
     consumers: u32,
     /// The first tag of the last consumer; what is unsettled from there on fills its window.
     first: u64,
-    /// Came and is not taken yet, from before what the consumer has: while the one before was cancelled, or the first
-    /// after a wait.
+    /// Came while the consumer before was cancelled.
     ahead: VecDeque<Delivery>,
     held: Held,
     last_tag: u64,
@@ -227,11 +224,9 @@ impl Walking {
             if !self.has_room().await? {
                 break;
             }
-            if self.comes().await? {
-                if limit > 1 {
-                    tokio::time::sleep(LINGER).await;
-                }
-                self.gather(limit, &mut walked).await?;
+            self.wait(&mut walked).await?;
+            self.gather(limit, &mut walked).await?;
+            if !walked.is_empty() {
                 break;
             }
             silences += 1;
@@ -253,22 +248,19 @@ impl Walking {
         self.line.call(qos).await
     }
 
-    /// Waits a moment for the next one; true when it is there.
-    async fn comes(&mut self) -> Result<bool, CallError> {
-        if !self.ahead.is_empty() {
-            return Ok(true);
-        }
+    /// Waits a moment for the next one.
+    async fn wait(&mut self, walked: &mut Vec<Walked>) -> Result<(), CallError> {
         let Some(consumer) = self.consumer.as_mut() else {
-            return Ok(false);
+            return Ok(());
         };
-        match tokio::time::timeout(SILENT, consumer.next()).await {
-            Err(_) => Ok(false),
-            Ok(Some(delivery)) => {
-                self.ahead.push_back(delivery?);
-                Ok(true)
-            }
-            Ok(None) => Err(self.ended().await),
-        }
+        let delivery = match tokio::time::timeout(SILENT, consumer.next()).await {
+            Err(_) => return Ok(()),
+            Ok(Some(delivery)) => delivery?,
+            Ok(None) => return Err(self.ended().await),
+        };
+        let taken = self.take(delivery);
+        walked.push(taken);
+        Ok(())
     }
 
     async fn worded(&self, error: CallError) -> BrokerError {

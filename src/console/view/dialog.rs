@@ -42,6 +42,8 @@ const WARNINGS_MAX: usize = 4;
 
 /// Before what takes no answer yet.
 const IN_A_MOMENT: &str = "(in a moment) ";
+/// Samples of what a run is about, at most.
+const SAMPLES_MAX: usize = 2;
 /// Runs that are told about, at most.
 const RUNS_MAX: usize = 2;
 
@@ -51,14 +53,17 @@ pub(super) type Line = Vec<(String, Role)>;
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, dialog: &Dialog) -> Option<Position> {
     let wide = WIDTH_MAX.min(area.width);
     let text_width = usize::from(wide.saturating_sub(4));
-    let top = what(state, dialog, text_width);
     let press = press(canvas.now, dialog, text_width);
     let changes = changes(dialog);
     let number = changes.as_ref().map_or_else(|| dialog.targets(), Vec::len);
     let lines = number.saturating_mul(2);
+    let mut top = what(state, dialog, text_width, SAMPLES_MAX);
+    // Samples of what is meant give way to the first target and its effect, and so do the empty lines around the list.
+    if top.len() + press.len() + 2 + lines.min(2) > usize::from(area.height) {
+        top = what(state, dialog, text_width, 0);
+    }
     let fixed = cells(top.len() + press.len() + 2);
     let room = area.height.saturating_sub(fixed);
-    // The empty lines around the list give way to the first target and its effect.
     let empty = room.saturating_sub(cells(lines).min(2)).min(2);
     let listed = cells(lines).min(room - empty);
     let outer = centred(area, wide, fixed + empty + listed);
@@ -143,8 +148,8 @@ fn put(canvas: &mut Canvas<'_>, area: Rect, line: &Line) -> u16 {
     rest.x
 }
 
-/// What would be done, where, to how much, and what should be known before.
-fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
+/// What would be done, where, to how much, with at most `samples` of it, and what should be known before.
+fn what(state: &State, dialog: &Dialog, columns: usize, samples: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     let plans = dialog.plans.as_deref().unwrap_or_default();
     let title = match plans {
@@ -181,7 +186,7 @@ fn what(state: &State, dialog: &Dialog, columns: usize) -> Vec<Line> {
         wrapped(&mut lines, &how_much(dialog, plans), columns, 2, Role::Text);
     }
     for (kind, run) in plans.iter().filter_map(run_of).take(RUNS_MAX) {
-        for text in dialog_run::lines(state.now, kind, run, &state.mask) {
+        for text in dialog_run::lines(state.now, kind, run, &state.mask, samples) {
             wrapped(&mut lines, &text, columns, 2, Role::Text);
         }
     }
@@ -358,9 +363,9 @@ fn more(canvas: &mut Canvas<'_>, outer: Rect, listed: u16, first: usize, lines: 
     if lines <= usize::from(listed) {
         return;
     }
-    let last = (first + usize::from(listed)).div_ceil(2);
+    let last = first.midpoint(usize::from(listed)).max(first / 2 + 1);
     let all = plural_of(lines / 2, "target", "targets");
-    let text = format!(" {}–{last} of {all}, ↑↓ ", (first / 2 + 1).min(last));
+    let text = format!(" {}–{last} of {all}, ↑↓ ", first / 2 + 1);
     let corner = Rect {
         width: outer.width.saturating_sub(2),
         ..row(outer, outer.height.saturating_sub(1))

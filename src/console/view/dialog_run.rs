@@ -19,15 +19,15 @@ use crate::domain::time::Timestamp;
 use crate::engine::command::RunPlan;
 use crate::engine::runs::OrderKind;
 
-/// Samples that are shown, and headers that are named, at most.
-const SAMPLES_MAX: usize = 2;
+/// Headers that are named, at most.
 const DROPPED_MAX: usize = 8;
 
-/// What is known of the run, without what the rules hide.
-pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &MaskRules) -> Vec<String> {
+/// What is known of the run, with at most `samples` of its messages, without what the rules hide. A skip is nothing
+/// but its one message.
+pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &MaskRules, samples: usize) -> Vec<String> {
     let bytes = usize::try_from(run.bytes).unwrap_or(usize::MAX);
     if kind == OrderKind::Skip {
-        let samples = run.samples.iter().take(SAMPLES_MAX);
+        let samples = run.samples.iter().take(samples.max(1));
         return samples
             .map(|sample| show(&format!("{}, {}", rules.text(sample).value, size(bytes)), OUTSIDE_MAX))
             .collect();
@@ -67,7 +67,7 @@ pub(super) fn lines(now: Timestamp, kind: OrderKind, run: &RunPlan, rules: &Mask
     lines.extend(
         run.samples
             .iter()
-            .take(SAMPLES_MAX)
+            .take(samples)
             .map(|sample| show(&rules.text(sample).value, OUTSIDE_MAX)),
     );
     lines

@@ -119,6 +119,19 @@ proptest! {
 }
 
 #[test]
+fn however_much_is_said_the_first_target_is_on_the_screen_with_its_effect() {
+    let screen = text(&scene("dialog_redrive_warned").sized(80, 24).paint(&Theme::default()));
+    for shown in [
+        "duplicates are possible",
+        "redrive.dead",
+        "→ to the end of 3 delivery queues",
+        "cancel ]",
+    ] {
+        assert!(screen.contains(shown), "{shown:?} is not in\n{screen}");
+    }
+}
+
+#[test]
 fn what_is_typed_has_the_cursor() {
     let cursor = |player: Player| {
         let State {
