@@ -27,6 +27,7 @@ const TOUR: &[&str] = &[
     "letter_why",
     "letter_payload",
     "dialog_redrive",
+    "dialog_redrive_warned",
     "policies",
     "policy_schedule",
     "policy_history",

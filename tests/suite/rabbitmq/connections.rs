@@ -6,11 +6,12 @@ use redrive::broker::{Acked, AttachOutcome, BrokerError, Lost, Next, Published};
 use redrive::domain::id::QueueName;
 
 use super::bench::{self, call};
-use crate::broker_contract::bench::{SOON, next, numbered, options, take};
+use crate::broker_contract::bench::{Bench, SOON, next, numbered, options, take};
 use crate::support::relay::Relay;
+use crate::support::wait::wait_until;
 
 /// Closes this bench's connections by name until the listing showed and closed `least`.
-async fn close_all(bench: &crate::broker_contract::bench::Bench, least: u32) {
+async fn close_all(bench: &Bench, least: u32) {
     let mut closed = 0;
     let closing = tokio::time::timeout(SOON, async {
         let mut pause = tokio::time::interval(Duration::from_millis(200));
@@ -23,17 +24,15 @@ async fn close_all(bench: &crate::broker_contract::bench::Bench, least: u32) {
 }
 
 /// Publishes until it is accepted: of one that the end of its connection met nobody knows, and it is sent again.
-async fn accepted_at_last(bench: &crate::broker_contract::bench::Bench, queue: &QueueName, number: u32) {
-    let publishing = tokio::time::timeout(SOON, async {
-        loop {
-            match bench.broker.publish(queue, &numbered(number)).await {
-                Ok(published) => break assert_eq!(published, Published::Accepted),
-                Err(BrokerError::Unknown { .. } | BrokerError::Unreachable { .. }) => {}
-                Err(error) => panic!("{error:?}"),
-            }
+async fn accepted_at_last(bench: &Bench, queue: &QueueName, number: u32) {
+    let published = wait_until("a publish on a new connection", SOON, async || {
+        match bench.broker.publish(queue, &numbered(number)).await {
+            Ok(published) => Some(published),
+            Err(BrokerError::Unknown { .. } | BrokerError::Unreachable { .. }) => None,
+            Err(error) => panic!("{error:?}"),
         }
     });
-    publishing.await.expect("a new connection takes it");
+    assert_eq!(published.await, Published::Accepted);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -95,7 +94,7 @@ async fn an_attach_whose_answer_went_astray_is_repeated_on_another_connection() 
     let (vhost, naming) = (settings.naming.vhost.clone(), settings.naming.clone());
     let broker = redrive::broker::rabbitmq::RabbitMq::connect(settings, redrive::ambient::Clock::system()).unwrap();
     broker.prepare().await.unwrap();
-    let bench = crate::broker_contract::bench::Bench {
+    let bench = Bench {
         broker,
         naming,
         finish: std::sync::Mutex::new(Some(bench::vhost_delete(vhost))),
@@ -126,7 +125,7 @@ async fn queues_beyond_one_connection_are_spread_over_several() {
     let naming = settings.naming.clone();
     let broker = redrive::broker::rabbitmq::RabbitMq::connect(settings, redrive::ambient::Clock::system()).unwrap();
     broker.prepare().await.unwrap();
-    let bench = crate::broker_contract::bench::Bench {
+    let bench = Bench {
         broker,
         naming,
         finish: std::sync::Mutex::new(Some(bench::vhost_delete(vhost.clone()))),
