@@ -16,49 +16,79 @@ use crate::domain::time::Timestamp;
 
 /// A clock, real or turned by hand.
 #[derive(Clone, Debug, Default)]
-pub struct Clock(Option<Arc<AtomicI64>>);
+pub struct Clock {
+    manual: Option<Arc<Manual>>,
+    /// By how many seconds the machine's calendar is taken for ahead.
+    off_by_s: i64,
+}
+
+/// What a clock that is turned by hand shows, in microseconds.
+#[derive(Debug, Default)]
+struct Manual {
+    now: AtomicI64,
+    uptime: AtomicI64,
+}
 
 impl Clock {
     /// The machine's clock.
     #[must_use]
     pub const fn system() -> Self {
-        Self(None)
+        Self::system_off_by(0)
+    }
+
+    /// The machine's clock with a calendar that is so many seconds ahead; behind, when negative. Uptime is right.
+    #[must_use]
+    pub const fn system_off_by(seconds: i64) -> Self {
+        Self {
+            manual: None,
+            off_by_s: seconds,
+        }
     }
 
     /// A clock that stands still until it is turned.
     #[must_use]
     pub fn manual(start: Timestamp) -> Self {
-        Self(Some(Arc::new(AtomicI64::new(start.micros()))))
+        let manual = Manual {
+            now: AtomicI64::new(start.micros()),
+            uptime: AtomicI64::new(start.micros()),
+        };
+        Self {
+            manual: Some(Arc::new(manual)),
+            off_by_s: 0,
+        }
     }
 
     /// Turns a manual clock; the machine's clock is not touched.
     pub fn advance(&self, span: Duration) {
-        if let Some(micros) = &self.0 {
-            micros.fetch_add(i64::try_from(span.as_micros()).unwrap_or(i64::MAX), Ordering::SeqCst);
+        if let Some(manual) = &self.manual {
+            let micros = i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
+            manual.now.fetch_add(micros, Ordering::SeqCst);
+            manual.uptime.fetch_add(micros, Ordering::SeqCst);
         }
     }
 
-    /// Steps a manual clock to a time, back too; the machine's clock is not touched.
+    /// Steps the calendar of a manual clock to a time, back too: somebody set it, and no time went by. The
+    /// machine's clock is not touched.
     pub fn set(&self, now: Timestamp) {
-        if let Some(micros) = &self.0 {
-            micros.store(now.micros(), Ordering::SeqCst);
+        if let Some(manual) = &self.manual {
+            manual.now.store(now.micros(), Ordering::SeqCst);
         }
     }
 
     /// The time of day.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        match &self.0 {
-            Some(micros) => Timestamp::from_micros(micros.load(Ordering::SeqCst)),
-            None => system_now(),
+        match &self.manual {
+            Some(manual) => Timestamp::from_micros(manual.now.load(Ordering::SeqCst)),
+            None => Timestamp::from_micros(system_now().micros() + self.off_by_s * 1_000_000),
         }
     }
 
     /// Time since boot, suspension included.
     #[must_use]
     pub fn uptime(&self) -> Duration {
-        if let Some(micros) = &self.0 {
-            return Duration::from_micros(u64::try_from(micros.load(Ordering::SeqCst)).unwrap_or(0));
+        if let Some(manual) = &self.manual {
+            return Duration::from_micros(u64::try_from(manual.uptime.load(Ordering::SeqCst)).unwrap_or(0));
         }
         let spec = clock_gettime(ClockId::Boottime);
         Duration::new(

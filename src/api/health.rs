@@ -20,7 +20,8 @@ pub(super) async fn alive() -> Response {
     answer(StatusCode::OK, &serde_json::json!({"status": "alive"}))
 }
 
-/// 200 when broker and store can be reached, else 503 with the reason.
+/// 200 when the broker lets us work, the store takes writes and this process delivers, else 503 with the reason.
+/// Reads what was found last: it waits for nothing.
 pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
     let Ok(engine) = shared.engine() else {
         let part = Part::broken(&shared.backend.waiting());
@@ -29,6 +30,7 @@ pub(super) async fn ready(State(shared): State<Arc<Shared>>) -> Result<Response,
             broker: part.clone(),
             store: part.clone(),
             delivering: part,
+            degraded: Vec::new(),
         };
         return Ok(answer(StatusCode::SERVICE_UNAVAILABLE, &starting));
     };

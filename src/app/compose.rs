@@ -177,6 +177,7 @@ fn settings(config: &Config) -> EngineSettings {
     EngineSettings {
         naming: config.broker.naming.clone(),
         workers: delivery.workers,
+        slow_requests: delivery.slow_requests,
         job_queue_ttl: config.janitor.job_queue_ttl,
         leftover_pattern: config.janitor.leftover_pattern.clone(),
         save_before_expiry: config.janitor.save_before_expiry,
@@ -190,6 +191,7 @@ fn settings(config: &Config) -> EngineSettings {
         take_over: delivery.take_over,
         drain: delivery.drain,
         discard_keep: config.janitor.discard_keep,
+        retention: config.retention,
         rates: rates.collect(),
         events: events(config),
     }

@@ -125,6 +125,7 @@ fn refused(error: &BrokerError, health: &BrokerHealth, vhost: &str) -> Check {
         BrokerError::Vhost { .. } => "name another vhost behind the host: amqp://HOST/VHOST",
         BrokerError::Unknown { .. }
         | BrokerError::Blocked { .. }
+        | BrokerError::Limit { .. }
         | BrokerError::Rights { .. }
         | BrokerError::Management { .. }
         | BrokerError::OtherArguments { .. }

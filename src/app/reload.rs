@@ -190,10 +190,11 @@ mod tests {
         check(&BEFORE.replace("old", "new"), &[], &["broker.url"]);
         check(&BEFORE.replace("LIVE", "PROD"), &["label"], &[]);
         check(&format!("{BEFORE}protected = true\n"), &[], &["protected"]);
+        // The bound of slow requests is that of workers where nothing else is said.
         check(
             &format!("{BEFORE}[delivery]\nworkers = 3\n"),
             &[],
-            &["delivery.workers"],
+            &["delivery.slow_requests", "delivery.workers"],
         );
     }
 

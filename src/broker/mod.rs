@@ -16,12 +16,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::domain::id::QueueName;
+use crate::domain::broker_rules::Version;
+use crate::domain::id::{QueueName, StoreId};
 use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::QueueType;
 
 pub use types::*;
+
+/// The operation of an error that came before anything could be asked.
+pub const CONNECT: &str = "connect";
 
 /// A handle that is cheap to clone.
 pub type BrokerHandle = Arc<dyn Broker>;
@@ -56,6 +60,16 @@ pub enum BrokerError {
     Login {
         /// The user.
         user: String,
+    },
+    /// A limit of a user, vhost or node is reached: nothing is wrong with the login or the rights.
+    #[error("broker refuses {operation}: {said}; {mend}")]
+    Limit {
+        /// What was tried.
+        operation: &'static str,
+        /// The broker's own sentence.
+        said: String,
+        /// How to mend it.
+        mend: String,
     },
     /// A right is missing (the management API says 401 for that too).
     #[error("broker refuses {operation}: {right} is missing; {mend}")]
@@ -93,7 +107,7 @@ pub enum BrokerError {
     },
     /// The exchange of our settings does not exist: other settings are in use, or nothing is prepared.
     #[error(
-        "exchange {exchange:?} does not exist: a daemon with the same prefix, key and queue type must have started once"
+        "exchange {exchange:?} does not exist: a daemon with the same prefix, key and queue type makes it, also again when it was deleted"
     )]
     NoExchange {
         /// Its name.
@@ -123,12 +137,42 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// `rabbitmq` or `embedded`, for people.
     fn kind(&self) -> &'static str;
 
+    /// Whether it is a file of this program: then it has one virtual host, one exchange and no management API, and its
+    /// numbers are exact whenever they are read.
+    fn is_embedded(&self) -> bool {
+        false
+    }
+
     /// Makes sure that vhost, rights, exchange, wake queue and dead-letter queue exist (those that
     /// `provision` allows), idempotently. Called at start and after a lost broker came back.
     async fn prepare(&self) -> Result<(), BrokerError>;
 
+    /// The broker's version, where it can be asked: what follows from it is in [`crate::domain::broker_rules::facts`].
+    async fn version(&self) -> Option<Version>;
+
+    /// What stands of all that is ours, and whether publishing and consuming are allowed at this moment: login, vhost,
+    /// limits and rights, exchange, queues and identity of `store`. A few questions over AMQP, asked every second by
+    /// each daemon; makes nothing that is missing.
+    async fn check(&self, store: &StoreId) -> Result<Standing, BrokerError>;
+
+    /// Says on the broker that every queue of the store is bound to the exchange; gone with the exchange.
+    async fn mark_bound(&self) -> Result<(), BrokerError>;
+
+    /// Whose the broker is; writes nothing.
+    async fn owner(&self, store: &StoreId) -> Result<Owner, BrokerError>;
+
+    /// Makes the broker `store`'s where it is nobody's, and says whose it is then. For daemons.
+    async fn own(&self, store: &StoreId) -> Result<Owner, BrokerError>;
+
+    /// Makes the broker `store`'s, whosever it was.
+    async fn adopt(&self, store: &StoreId) -> Result<(), BrokerError>;
+
     /// Names the connections of this process (shown by the broker, and closed by others when it is dead).
     fn set_name(&self, name: &str);
+
+    /// How often a connection to the broker was lost by now. While it stays the same nothing was forgotten of what
+    /// was acked on a channel that was closed in order; a driver whose acks are never forgotten answers 0.
+    fn losses(&self) -> u64;
 
     /// What happens on the broker: nudges, created and deleted queues, alarms. Lossy and bounded; a
     /// receiver that lags misses some. Nudges are only consumed once somebody subscribed with
@@ -179,7 +223,7 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     async fn delete_empty(&self, queue: &QueueName) -> Result<Deleted, BrokerError>;
 
     /// Deletes a queue of any kind that is empty and unused. Classic: if-empty and if-unused; quorum: a second look
-    /// at the count, which is not atomic.
+    /// at the count, in hand and ready, which is not atomic.
     async fn delete_unused(&self, queue: &QueueName, queue_type: QueueType) -> Result<Deleted, BrokerError>;
 
     /// Deletes whatever is in it; only for a plan that said so.
@@ -240,6 +284,11 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// What keeps the broker from taking publishes at present, where that can be found out: cheap enough to
     /// be asked every second.
     async fn blocked(&self) -> Option<String>;
+
+    /// Why what only the management API tells is unknown at present; `None`: it answers, or there is none.
+    async fn management_problem(&self) -> Option<String> {
+        None
+    }
 
     /// Version, rights, plugins, alarms: for `doctor`, `readyz` and the status line.
     async fn health(&self) -> BrokerHealth;

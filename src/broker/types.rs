@@ -15,8 +15,10 @@ pub enum Published {
     Accepted,
     /// No queue takes it: the queue is gone, or is being deleted, or is refusing.
     Returned,
-    /// The broker says no.
+    /// The broker takes no such message, now or later: it is too large, or a property is none that it allows.
     Refused(String),
+    /// The broker does not take it at present: the queue is full, or its node failed.
+    NotNow(String),
 }
 
 /// A message and where it is published to.
@@ -28,6 +30,27 @@ pub struct Outgoing {
     pub routing_key: String,
     /// The message.
     pub message: Message,
+}
+
+/// What stands of all that is ours on the broker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// What is gone, each with its kind.
+    pub missing: Vec<String>,
+    /// Whether the exchange says that every queue of the store is bound to it ([`super::Broker::mark_bound`]). A new
+    /// exchange does not.
+    pub is_bound: bool,
+}
+
+/// Whose the broker is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Nobody wrote it there yet.
+    Nobody,
+    /// The store that was asked for.
+    Ours,
+    /// Another store; its identity, where the broker tells it.
+    Other(Option<String>),
 }
 
 /// An exact look at a queue.
@@ -273,6 +296,9 @@ pub struct ListedQueue {
     pub state: Option<String>,
     /// Arguments with effect on order or life, as text: `x-queue-type`, `x-expires`, `x-delivery-limit`, …
     pub arguments: Vec<(String, String)>,
+    /// How often a message of it was delivered that was delivered before, since the broker counts; where it does and
+    /// one was.
+    pub redelivered: Option<u64>,
     /// Name of the policy in effect.
     pub policy: Option<String>,
     /// When these numbers were read.

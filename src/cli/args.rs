@@ -126,7 +126,7 @@ pub(super) enum Sub {
     /// The attempt log, newest first.
     Attempts(Attempts),
     /// Who did what, why, with what result; newest first.
-    Audit(Listed),
+    Audit(Audit),
     /// Dead letters of every dead-letter queue of the vhost: look at them, send them back, discard them.
     #[command(subcommand)]
     Dead(Dead),
@@ -146,6 +146,9 @@ pub(super) enum Sub {
     Theme(super::console_args::ThemeCommand),
     /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
     Doctor,
+    /// The store, and the broker that its daemons deliver.
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Retry policies.
     #[command(subcommand)]
     Policy(Policy),
@@ -161,6 +164,13 @@ pub(super) enum Sub {
     },
     /// Print the manual page.
     Man,
+}
+
+/// The store, and the broker that its daemons deliver.
+#[derive(Debug, Subcommand)]
+pub(super) enum StoreCommand {
+    /// Give the broker to the store of this configuration, where it was another store's: that one's daemons stop.
+    Adopt,
 }
 
 /// One sequence: an execution and the URL that it notifies.
@@ -309,6 +319,21 @@ pub(super) struct Listed {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct Audit {
+    #[command(flatten)]
+    pub(super) listed: Listed,
+    #[command(subcommand)]
+    pub(super) command: Option<AuditCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum AuditCommand {
+    /// Check the chain of hashes, from the end of what retention removed to the newest line; 1 when it breaks.
+    Verify,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Queues {
     /// Only queues that match, for example 'depth > 100 and state = parked'.
     #[arg(long, value_name = "EXPR")]
@@ -325,7 +350,8 @@ pub(super) struct Queues {
 pub(super) enum Queue {
     /// Why it moves or does not.
     Why(Named),
-    /// Look at the messages at its head; nothing is reordered or lost.
+    /// Look at the messages at its head; nothing is reordered or lost. Refused while somebody consumes the queue, and
+    /// where a look could be the last that the broker allows for.
     Browse {
         #[command(flatten)]
         named: Named,

@@ -114,6 +114,10 @@ fn friction(plan: &Plan) -> Friction {
             what: "the queue's name",
             word: shown(queue.as_str()),
         },
+        Command::AdoptBroker => Friction::Word {
+            what: "the word",
+            word: "adopt".to_owned(),
+        },
         Command::Run(_) | Command::Expiring(_) => match plan.messages.unwrap_or(0) {
             0 | 1 => Friction::Yes,
             many => Friction::Word {

@@ -83,8 +83,10 @@ impl From<EngineError> for Failure {
             EngineError::Refused { .. } => Exit::Refused,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_unreachable() => Exit::Unreachable,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_misconfigured() => Exit::Configuration,
+            EngineError::OtherOwner { .. } => Exit::Configuration,
             EngineError::InvalidPolicy(_)
             | EngineError::Unconfirmed { .. }
+            | EngineError::TooLarge { .. }
             | EngineError::Broker(_)
             | EngineError::Store(_) => Exit::Failed,
         };
@@ -129,6 +131,7 @@ mod tests {
             (EngineError::NotFound { what: text() }, 4),
             (EngineError::Expired { queue: text() }, 4),
             (EngineError::Refused { why: text() }, 5),
+            (EngineError::TooLarge { why: text() }, 1),
             (
                 EngineError::Unconfirmed {
                     id: text(),

@@ -23,6 +23,7 @@ mod queues;
 mod records;
 mod runs;
 mod services;
+mod store;
 mod themes;
 mod types;
 mod when;
@@ -35,7 +36,7 @@ pub use args::Cli;
 pub use exit::{Exit, Failure};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
-use args::{Endpoint, JobCommand, Policy, Queue, Sub};
+use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
 
@@ -191,6 +192,10 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         output: Output::new(&cli.global),
         access: cli.access(access),
     };
+    // `doctor` tells whose the broker is, and `store adopt` changes it.
+    if !matches!(cli.command, Some(Sub::Doctor | Sub::Store(_))) {
+        engine.compare_owner().await?;
+    }
     match &cli.command {
         Some(Sub::Publish(publish)) => services::publish(&session, publish).await,
         Some(Sub::End(target)) => services::end(&session, target).await,
@@ -201,7 +206,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Redeliver(which)) => endpoints::redeliver(&session, which).await,
         Some(Sub::Retries(which)) => records::retries(&session, which).await,
         Some(Sub::Attempts(which)) => records::attempts(&session, which).await,
-        Some(Sub::Audit(listed)) => records::audit(&session, listed).await,
+        Some(Sub::Audit(audit)) => records::audit(&session, audit).await,
         Some(Sub::Event(event)) => events::event(&session, event).await,
         Some(Sub::EventType(event_type)) => types::event_type(&session, event_type).await,
         Some(Sub::Subscription(subscription)) => types::subscription(&session, subscription).await,
@@ -210,6 +215,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Handover(handover)) => handover::run(&session, handover).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
+        Some(Sub::Store(store)) => store::run(&session, store).await,
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
@@ -259,7 +265,7 @@ pub fn actor(front: &str) -> String {
 
 const fn changes_something(command: &Sub) -> bool {
     match command {
-        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) => true,
+        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) | Sub::Store(StoreCommand::Adopt) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Dead(dead) => dead::changes_something(dead),
         Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),

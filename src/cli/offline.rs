@@ -55,6 +55,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Expiring(_)
             | Sub::Job(_)
             | Sub::Doctor
+            | Sub::Store(_)
             | Sub::Handover(_)
             | Sub::Theme(_)
             | Sub::Policy(_),

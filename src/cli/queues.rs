@@ -152,7 +152,8 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
             ("rescued from", Some(queue.as_str().to_owned())),
             ("id", Some(id.to_string())),
         ],
-        Done::Redelivered(_)
+        Done::Adopted { .. }
+        | Done::Redelivered(_)
         | Done::Tested(_)
         | Done::Endpoint(_)
         | Done::Run(_)

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::engine::query::AttemptQuery;
 use crate::engine::{Answer, Query};
 use crate::wire::input;
-use crate::wire::record::{Attempt, Audit, Check, Retry};
+use crate::wire::record::{Attempt, Audit, AuditVerified, Check, Retry};
 
 use super::Session;
-use super::args::{Attempts, Listed, Retries};
+use super::args::{self, Attempts, Listed, Retries};
 use super::exit::{Exit, Failure};
 use super::output::{Column, Output, or_dash};
 use super::queues::mismatch;
@@ -95,7 +95,33 @@ const AUDIT: &[Column] = &[
     Column::Text("detail"),
 ];
 
-pub(super) async fn audit(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
+pub(super) async fn audit(session: &Session<'_>, audit: &args::Audit) -> Result<Exit, Failure> {
+    match audit.command {
+        Some(args::AuditCommand::Verify) => audit_verify(session).await,
+        None => audit_list(session, &audit.listed).await,
+    }
+}
+
+async fn audit_verify(session: &Session<'_>) -> Result<Exit, Failure> {
+    let Answer::AuditVerified(found) = session.engine.query(Query::AuditVerify).await? else {
+        return Err(mismatch());
+    };
+    let shape = AuditVerified::from(&found);
+    let facts = [
+        ("intact", Some(if shape.intact { "yes" } else { "no" }.to_owned())),
+        ("lines checked", Some(shape.lines.to_string())),
+        ("newest line", Some(shape.newest.to_string())),
+        ("removed by retention", Some(shape.removed.to_string())),
+        ("removed up to line", shape.removed_to.map(|line| line.to_string())),
+        ("removed at", shape.removed_at.clone()),
+        ("breaks at line", shape.broken_at.map(|line| line.to_string())),
+        ("problem", shape.problem.clone()),
+    ];
+    session.output.facts(&shape, &facts)?;
+    Ok(if shape.intact { Exit::Done } else { Exit::Failed })
+}
+
+async fn audit_list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
     let mut items: Vec<Audit> = Vec::new();
     loop {
         let missing = listed

@@ -19,6 +19,7 @@ use super::tree::{Node, Written};
 
 pub(super) const DELIVERY_KEYS: &[&str] = &[
     "workers",
+    "slow_requests",
     "prefetch",
     "timeout_s",
     "linger_s",
@@ -41,8 +42,10 @@ const DAY_S: f64 = 86_400.0;
 /// `[delivery]`.
 #[derive(Clone, Debug)]
 pub struct DeliveryConfig {
-    /// Queues worked on at once.
+    /// Queues worked on at once whose attempts can still proceed.
     pub workers: usize,
+    /// Requests at once that have waited for an answer for long.
+    pub slow_requests: usize,
     /// Messages in hand per queue.
     pub prefetch: u16,
     /// The deadline of a request.
@@ -82,8 +85,10 @@ pub struct EndpointConfig {
 
 pub(super) fn delivery(section: Section<'_>, queue_type: QueueType) -> Result<DeliveryConfig, Problem> {
     let timeout = section.seconds("timeout_s", 0.05..=600.0, Duration::from_secs(15))?;
+    let workers = section.integer("workers", 1..=10_000, 512)?;
     Ok(DeliveryConfig {
-        workers: section.integer("workers", 1..=10_000, 512)?,
+        workers,
+        slow_requests: section.integer("slow_requests", 1..=10_000, workers)?,
         prefetch: prefetch(section, queue_type)?,
         timeout,
         linger: section.seconds("linger_s", 0.0..=3600.0, Duration::from_secs(5))?,

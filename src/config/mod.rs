@@ -34,6 +34,7 @@ pub use secret::SecretUrl;
 pub use storage::{BrokerConfig, BrokerKind, StoreConfig};
 pub use template::{SCHEMA, TEMPLATE};
 
+use crate::domain::retention::Retention;
 use section::Section;
 use tree::{Node, Written};
 
@@ -58,6 +59,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// `[store]`.
     pub store: StoreConfig,
+    /// `[store] retention`.
+    pub retention: Retention,
     /// `[broker]`.
     pub broker: BrokerConfig,
     /// `[delivery]`.
@@ -182,7 +185,8 @@ fn resolve_with(document: &Node, profile: Option<&str>, environment: &Environmen
 }
 
 fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) -> Result<Config, Problem> {
-    let store = storage::store(root.section("store", storage::STORE_KEYS)?, data_home)?;
+    let section = root.section("store", storage::STORE_KEYS)?;
+    let (store, retention) = (storage::store(section, data_home)?, storage::retention(section)?);
     let broker = storage::broker(root.section("broker", storage::BROKER_KEYS)?, &store)?;
     let delivery = root.section("delivery", delivery::DELIVERY_KEYS)?;
     Ok(Config {
@@ -198,6 +202,7 @@ fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) 
         console: operation::console(root.section("console", operation::CONSOLE_KEYS)?)?,
         profile: operation::profile(profile, root)?,
         store,
+        retention,
         broker,
     })
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::domain::mask::MaskRule;
 use crate::domain::policy::{PolicyOwner, RetryPolicy};
+use crate::domain::retention::Retention;
 use crate::domain::value::Value;
 
 use super::secret::HIDDEN;
@@ -17,6 +18,7 @@ pub(super) fn print(config: &Config) -> String {
     let mut page = Page::default();
     profile(&mut page, &config.profile);
     store(&mut page, &config.store);
+    retention(&mut page, &config.retention);
     broker(&mut page, &config.broker);
     delivery(&mut page, &config.delivery);
     config.endpoints.iter().for_each(|it| endpoint(&mut page, it));
@@ -80,6 +82,18 @@ fn store(page: &mut Page, store: &StoreConfig) {
     }
 }
 
+fn retention(page: &mut Page, retention: &Retention) {
+    let spans = [
+        ("attempts_s", retention.attempts),
+        ("audit_s", retention.audit),
+        ("runs_s", retention.runs),
+        ("endpoints_s", retention.endpoints),
+        ("rescued_s", retention.rescued),
+    ];
+    let written = spans.map(|(key, span)| (key.to_owned(), Toml::Plain(span.as_secs_f64().to_string())));
+    page.plain("retention", Toml::Table(written.into()));
+}
+
 fn broker(page: &mut Page, broker: &BrokerConfig) {
     page.begin("[broker]");
     match &broker.kind {
@@ -104,6 +118,7 @@ fn broker(page: &mut Page, broker: &BrokerConfig) {
 fn delivery(page: &mut Page, delivery: &DeliveryConfig) {
     page.begin("[delivery]");
     page.plain("workers", delivery.workers);
+    page.plain("slow_requests", delivery.slow_requests);
     page.plain("prefetch", delivery.prefetch);
     page.seconds("timeout_s", delivery.timeout);
     page.seconds("linger_s", delivery.linger);

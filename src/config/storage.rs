@@ -5,17 +5,22 @@ use std::path::{Path, PathBuf};
 use url::Url;
 
 use crate::domain::naming::{Naming, QueueType};
+use crate::domain::retention::Retention;
 
 use super::error::Problem;
 use super::secret::SecretUrl;
 use super::section::Section;
 
+/// From a second to a hundred years.
+const RETENTION_S: std::ops::RangeInclusive<f64> = 1.0..=3_153_600_000.0;
 /// Hides URLs where nobody chose a key: equal everywhere, so it only keeps them out of plain sight.
 const URL_HASH_KEY_DEFAULT: &str = "redrive-default-url-hash-key";
 /// Prefix and vhost together leave room for the hashes in a queue's name.
 const PREFIX_AND_VHOST_BYTES_MAX: usize = 100;
 
-pub(super) const STORE_KEYS: &[&str] = &["url"];
+pub(super) const STORE_KEYS: &[&str] = &["url", "retention"];
+/// The keys of `store.retention`.
+pub(super) const RETENTION_KEYS: &[&str] = &["attempts_s", "audit_s", "runs_s", "endpoints_s", "rescued_s"];
 pub(super) const BROKER_KEYS: &[&str] = &[
     "url",
     "management_url",
@@ -92,6 +97,20 @@ pub(super) fn store(section: Section<'_>, data_home: Option<&Path>) -> Result<St
         },
         _ => Err(secret.problem("must begin with postgres:// or sqlite:")),
     }
+}
+
+/// How long what grows in the store is kept; what is left out is kept for its default.
+pub(super) fn retention(store: Section<'_>) -> Result<Retention, Problem> {
+    let section = store.section("retention", RETENTION_KEYS)?;
+    let default = Retention::default();
+    let seconds = |key, default| section.seconds(key, RETENTION_S, default);
+    Ok(Retention {
+        attempts: seconds("attempts_s", default.attempts)?,
+        audit: seconds("audit_s", default.audit)?,
+        runs: seconds("runs_s", default.runs)?,
+        endpoints: seconds("endpoints_s", default.endpoints)?,
+        rescued: seconds("rescued_s", default.rescued)?,
+    })
 }
 
 pub(super) fn broker(section: Section<'_>, store: &StoreConfig) -> Result<BrokerConfig, Problem> {

@@ -168,7 +168,7 @@ fn an_unknown_key_is_named_with_its_path_its_line_and_the_nearest() {
     );
     check(
         "[delivery]\nzzzzzzzzz = 1",
-        &["delivery.zzzzzzzzz", "possible are workers, prefetch"],
+        &["delivery.zzzzzzzzz", "possible are workers, slow_requests, prefetch"],
     );
     check("label = \"x\"", &["label (line 1)", "possible are store"]);
     check(

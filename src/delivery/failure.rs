@@ -1,10 +1,11 @@
 //! What kind of failure an error of the HTTP client is, and how it is told.
 //!
-//! The client's errors carry the URL, whose query may hold credentials: it is taken off first. The
-//! chain of causes is walked once for the kind and once for the text, which is bounded.
+//! The chain of causes is walked once for the kind and once for the text, which is bounded.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
+
+use hyper_util::client::legacy;
 
 use crate::domain::outcome::FailureKind;
 
@@ -28,15 +29,28 @@ impl Failed {
         }
     }
 
-    pub(super) fn from_client(error: reqwest::Error) -> Self {
-        let error = error.without_url();
-        Self::new(kind_of(&error), &told(&error))
+    pub(super) fn from_client(error: &legacy::Error) -> Self {
+        let otherwise = if error.is_connect() {
+            FailureKind::ConnectRefused
+        } else {
+            FailureKind::Other
+        };
+        Self::from_error(error, otherwise)
+    }
+
+    /// An error while the answer's body came.
+    pub(super) fn from_body(error: &hyper::Error) -> Self {
+        Self::from_error(error, FailureKind::Other)
+    }
+
+    fn from_error(error: &(dyn Error + 'static), otherwise: FailureKind) -> Self {
+        Self::new(kind_of(error).unwrap_or(otherwise), &told(error))
     }
 }
 
-/// The first cause that says what it is decides; a connection that failed otherwise was refused.
-fn kind_of(error: &reqwest::Error) -> FailureKind {
-    let found = causes(error).find_map(|cause| {
+/// The first cause that says what it is decides.
+fn kind_of(error: &(dyn Error + 'static)) -> Option<FailureKind> {
+    causes(error).find_map(|cause| {
         if let Some(cause) = cause.downcast_ref::<ResolveError>() {
             return Some(match cause {
                 ResolveError::Refused(_) => FailureKind::AddressRefused,
@@ -52,14 +66,7 @@ fn kind_of(error: &reqwest::Error) -> FailureKind {
             return Some(FailureKind::Tls);
         }
         cause.downcast_ref::<io::Error>().and_then(kind_of_io)
-    });
-    match found {
-        Some(kind) => kind,
-        None if error.is_timeout() => FailureKind::Timeout,
-        None if error.is_builder() => FailureKind::BadRequest,
-        None if error.is_connect() => FailureKind::ConnectRefused,
-        None => FailureKind::Other,
-    }
+    })
 }
 
 #[expect(
@@ -99,7 +106,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 }
 
 /// The chain in one line. A link that already says what its cause says does not get it twice.
-fn told(error: &reqwest::Error) -> String {
+fn told(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     for cause in causes(error) {
         let link = cause.to_string();

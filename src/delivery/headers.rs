@@ -4,7 +4,7 @@
 //! request nor speak for the sender, and an endpoint's own header (often a credential) holds against
 //! a publisher's.
 
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::domain::notification::is_reserved;
 use crate::domain::outcome::FailureKind;

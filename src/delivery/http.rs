@@ -1,4 +1,7 @@
-//! The sender over HTTP: one client, one attempt a call, one deadline over all of it.
+//! The sender over HTTP: one attempt a call, one deadline over all of it.
+//!
+//! A request that a reused connection lost before any byte of an answer is sent once more over a new connection,
+//! within the same deadline: a receiver that closes an idle connection just then has refused nothing.
 //!
 //! An answer counts only when it is whole, up to the limit to which it is read: a 2xx whose body does
 //! not come is a failed attempt. The TLS provider is the process's default and is set by the caller.
@@ -8,7 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use reqwest::header::{CONTENT_LENGTH, HeaderValue, RETRY_AFTER};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::http::Extensions;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpInfo;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::SecretString;
 
 use crate::ambient::Clock;
@@ -17,6 +29,7 @@ use crate::domain::outcome::{FailureKind, Outcome};
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
 
+use super::connector::{Connector, Traffic};
 use super::failure::Failed;
 use super::headers::headers_of;
 use super::resolver::{CheckedResolver, DIALLED_PORT};
@@ -33,6 +46,9 @@ const RETRY_AFTER_BYTES_MAX: usize = 128;
 const IDLE_PER_HOST_MAX: usize = 512;
 /// How long an idle connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+const OURSELVES: HeaderValue = HeaderValue::from_static(concat!("redrive/", env!("CARGO_PKG_VERSION")));
+const ANYTHING: HeaderValue = HeaderValue::from_static("*/*");
 
 /// How requests are sent.
 #[derive(Clone, Debug)]
@@ -67,15 +83,17 @@ pub enum SenderError {
         /// Which header and why.
         problem: String,
     },
-    /// The client cannot be made.
-    #[error("cannot set up the HTTP client")]
-    Client(#[source] reqwest::Error),
 }
+
+type Client = legacy::Client<Connector, Full<Bytes>>;
 
 /// Sends over HTTP and HTTPS.
 #[derive(Debug)]
 pub struct HttpSender {
-    client: reqwest::Client,
+    /// Uses connections again.
+    pooled: Client,
+    /// Makes a new connection for each request.
+    fresh: Client,
     targets: Targets,
     rules: Arc<AddressRules>,
     timeout: Duration,
@@ -87,12 +105,14 @@ impl HttpSender {
     /// A sender with these settings.
     ///
     /// # Errors
-    /// A configured header that cannot be sent, or a client that cannot be made.
+    /// A configured header that cannot be sent.
     #[expect(clippy::new_ret_no_self, reason = "callers only ever hold the seam")]
     pub fn new(settings: SenderSettings, clock: Clock) -> Result<SenderHandle, SenderError> {
         let rules = Arc::new(settings.rules);
+        let connector = Connector::new(CheckedResolver::new(Arc::clone(&rules)), tls());
         Ok(Arc::new(Self {
-            client: client(&rules)?,
+            pooled: client(connector.clone(), IDLE_PER_HOST_MAX),
+            fresh: client(connector, 0),
             targets: Targets::new(&settings.endpoints, Arc::clone(&rules))?,
             rules,
             timeout: settings.timeout,
@@ -101,7 +121,7 @@ impl HttpSender {
         }))
     }
 
-    fn prepare(&self, request: Request) -> Result<(reqwest::Request, Arc<Target>), Failed> {
+    fn prepare(&self, request: Request) -> Result<Prepared, Failed> {
         let target = self.targets.get(&request.url)?;
         let method = method_of(&request.method)?;
         let secrets = if request.secrets.is_empty() {
@@ -109,30 +129,45 @@ impl HttpSender {
         } else {
             &request.secrets
         };
-        let headers = headers_of(&request, &target.own.headers, secrets, self.clock.now())?;
-        let mut http = reqwest::Request::new(method, target.url.clone());
-        *http.headers_mut() = headers;
-        if !request.body.is_empty() {
-            *http.body_mut() = Some(request.body.into());
-        } else if request.method == Method::Post {
+        let mut headers = headers_of(&request, &target.own.headers, secrets, self.clock.now())?;
+        headers.entry(USER_AGENT).or_insert(OURSELVES);
+        headers.entry(ACCEPT).or_insert(ANYTHING);
+        if request.body.is_empty() && request.method == Method::Post {
             // The client leaves it out, and some servers then answer 411 (RFC 9110, 8.6).
-            http.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        Ok((http, target))
+        Ok(Prepared {
+            target,
+            method,
+            headers,
+            body: request.body,
+        })
     }
 
     async fn attempt(&self, request: Request, answer: &mut Answer) -> Result<Outcome, Failed> {
-        let (http, target) = self.prepare(request)?;
-        let exchange = DIALLED_PORT.scope(target.port, self.exchange(http, answer));
+        let prepared = self.prepare(request)?;
+        let exchange = DIALLED_PORT.scope(prepared.target.port, self.exchange(&prepared, answer));
         match tokio::time::timeout(self.timeout, exchange).await {
             Ok(ended) => ended,
             Err(_) => Err(answer.at_deadline(self.timeout)),
         }
     }
 
-    async fn exchange(&self, http: reqwest::Request, answer: &mut Answer) -> Result<Outcome, Failed> {
-        let mut response = self.client.execute(http).await.map_err(Failed::from_client)?;
-        if let Some(peer) = response.remote_addr() {
+    async fn exchange(&self, prepared: &Prepared, answer: &mut Answer) -> Result<Outcome, Failed> {
+        let response = match self.pooled.request(prepared.to_http()).await {
+            Err(error) if is_stale(&error) => {
+                tracing::trace!(error = ?error, "an idle connection was closed just then: sending over a new one");
+                self.fresh.request(prepared.to_http()).await
+            }
+            ended => ended,
+        };
+        self.read(response.map_err(|error| Failed::from_client(&error))?, answer)
+            .await
+    }
+
+    async fn read(&self, mut response: hyper::Response<Incoming>, answer: &mut Answer) -> Result<Outcome, Failed> {
+        if let Some(info) = response.extensions().get::<HttpInfo>() {
+            let peer = info.remote_addr();
             self.rules
                 .check(peer.ip(), peer.port())
                 .map_err(|refusal| Failed::new(FailureKind::AddressRefused, &refusal.to_string()))?;
@@ -142,17 +177,50 @@ impl HttpSender {
             let bytes = value.as_bytes();
             String::from_utf8_lossy(bytes.get(..RETRY_AFTER_BYTES_MAX).unwrap_or(bytes)).into_owned()
         });
+        let outcome = Outcome::Status(response.status().as_u16());
         let mut read = 0;
-        while let Some(chunk) = response.chunk().await.map_err(Failed::from_client)? {
+        while let Some(frame) = response.frame().await {
+            let frame = frame.map_err(|error| Failed::from_body(&error))?;
+            let Some(chunk) = frame.data_ref() else { continue };
             read += chunk.len();
             let room = self.snippet_bytes.saturating_sub(answer.snippet.len());
             answer.snippet.extend(chunk.iter().take(room));
             if read >= RESPONSE_BYTES_READ && answer.snippet.len() >= self.snippet_bytes {
-                break;
+                return Ok(outcome);
             }
         }
-        Ok(Outcome::Status(response.status().as_u16()))
+        if let Some(traffic) = response.extensions().get::<Arc<Traffic>>() {
+            traffic.answer_ended();
+        }
+        Ok(outcome)
     }
+}
+
+/// A request that may be sent twice.
+struct Prepared {
+    target: Arc<Target>,
+    method: hyper::Method,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Prepared {
+    fn to_http(&self) -> hyper::Request<Full<Bytes>> {
+        let mut http = hyper::Request::new(Full::new(self.body.clone()));
+        http.method_mut().clone_from(&self.method);
+        http.uri_mut().clone_from(&self.target.uri);
+        http.headers_mut().clone_from(&self.headers);
+        http
+    }
+}
+
+/// Whether a connection that had served before broke before any byte of an answer.
+fn is_stale(error: &legacy::Error) -> bool {
+    let mut extras = Extensions::new();
+    if let Some(connection) = error.connect_info() {
+        connection.get_extras(&mut extras);
+    }
+    extras.get::<Arc<Traffic>>().is_some_and(|traffic| traffic.is_stale())
 }
 
 #[async_trait]
@@ -195,14 +263,14 @@ impl Answer {
     }
 }
 
-fn method_of(method: &Method) -> Result<reqwest::Method, Failed> {
+fn method_of(method: &Method) -> Result<hyper::Method, Failed> {
     let refused = |name: &str| Failed::new(FailureKind::BadRequest, &format!("method {name:?} cannot be sent"));
     match method {
-        Method::Post => Ok(reqwest::Method::POST),
-        Method::Head => Ok(reqwest::Method::HEAD),
+        Method::Post => Ok(hyper::Method::POST),
+        Method::Head => Ok(hyper::Method::HEAD),
         // CONNECT would turn the connection into a tunnel.
-        Method::Other(name) => match reqwest::Method::from_bytes(name.as_bytes()) {
-            Ok(method) if method != reqwest::Method::CONNECT => Ok(method),
+        Method::Other(name) => match hyper::Method::from_bytes(name.as_bytes()) {
+            Ok(method) if method != hyper::Method::CONNECT => Ok(method),
             Ok(_) | Err(_) => Err(refused(name)),
         },
     }
@@ -210,26 +278,24 @@ fn method_of(method: &Method) -> Result<reqwest::Method, Failed> {
 
 /// A machine without any root certificate can still deliver over plain HTTP: HTTPS fails there, attempt
 /// by attempt, as untrusted.
-fn client(rules: &Arc<AddressRules>) -> Result<reqwest::Client, SenderError> {
-    builder(rules)
-        .build()
-        .or_else(|error| {
+fn tls() -> ClientConfig {
+    let mut config = match ClientConfig::builder().with_platform_verifier() {
+        Ok(verified) => verified.with_no_client_auth(),
+        Err(error) => {
             tracing::warn!(?error, "no root certificates: no HTTPS endpoint can be trusted");
-            builder(rules).tls_certs_only([]).build()
-        })
-        .map_err(SenderError::Client)
+            ClientConfig::builder()
+                .with_root_certificates(RootCertStore::empty())
+                .with_no_client_auth()
+        }
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config
 }
 
-fn builder(rules: &Arc<AddressRules>) -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
-        .user_agent(concat!("redrive/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .no_proxy()
-        .http1_only()
-        .dns_resolver(CheckedResolver::new(Arc::clone(rules)))
-        .pool_max_idle_per_host(IDLE_PER_HOST_MAX)
+fn client(connector: Connector, idle_per_host: usize) -> Client {
+    legacy::Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
         .pool_idle_timeout(IDLE_TIMEOUT)
-        .tcp_nodelay(true)
+        .pool_max_idle_per_host(idle_per_host)
+        .build(connector)
 }

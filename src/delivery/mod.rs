@@ -1,9 +1,11 @@
-//! One HTTP attempt: a request in, an outcome out. Never retries, never decides.
+//! One HTTP attempt: a request in, an outcome out. Never retries, never decides. A connection that was closed while
+//! it was idle makes no attempt: the request goes over a new one.
 //!
 //! Promises: one deadline over connect, send, headers and body; no redirects, no proxy from the
 //! environment; the address rules hold for literals, for the resolver's answers and for the address
 //! actually connected to; at most a snippet of the answer is read.
 
+mod connector;
 mod failure;
 mod headers;
 pub mod http;

@@ -6,9 +6,12 @@
 //! without it nothing is resolved.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use hyper_util::client::legacy::connect::dns::Name;
+use tower_service::Service;
 
 use crate::domain::egress::{AddressRefusal, AddressRules};
 
@@ -57,15 +60,23 @@ impl CheckedResolver {
     }
 }
 
-impl Resolve for CheckedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for CheckedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = ResolveError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         // Read here and not in the future: the connector may finish on a task of its own.
         let port = DIALLED_PORT.try_with(|port| *port);
         let resolver = self.clone();
         Box::pin(async move {
             let port = port.map_err(|_| ResolveError::Outside)?;
             let found = resolver.addresses(name.as_str(), port).await?;
-            Ok(Box::new(found.into_iter()) as Addrs)
+            Ok(found.into_iter())
         })
     }
 }

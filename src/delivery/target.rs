@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use reqwest::header::HeaderMap;
+use hyper::{HeaderMap, Uri};
 use secrecy::ExposeSecret;
 
 use crate::domain::egress::AddressRules;
@@ -21,7 +21,7 @@ const TARGETS_MAX: usize = 16_384;
 /// A URL that may be tried.
 #[derive(Debug)]
 pub(super) struct Target {
-    pub(super) url: reqwest::Url,
+    pub(super) uri: Uri,
     pub(super) port: u16,
     pub(super) own: Arc<Own>,
 }
@@ -81,10 +81,10 @@ impl Targets {
                 .check(ip, url.port())
                 .map_err(|refusal| Failed::new(FailureKind::AddressRefused, &refusal.to_string()))?;
         }
-        let parsed = reqwest::Url::parse(url.as_str())
-            .map_err(|error| Failed::new(FailureKind::BadRequest, &error.to_string()))?;
+        let uri =
+            Uri::try_from(url.as_str()).map_err(|error| Failed::new(FailureKind::BadRequest, &error.to_string()))?;
         Ok(Target {
-            url: parsed,
+            uri,
             port: url.port(),
             own: Arc::clone(self.own.get(url).unwrap_or(&self.nothing_own)),
         })

@@ -45,6 +45,7 @@ use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::naming::{Naming, QueueType};
 use crate::domain::policy::{PolicyOwner, RetryPolicy};
+use crate::domain::retention::Retention;
 use crate::domain::value::Value;
 use crate::engine::{Answer, Engine, EngineError, EngineSettings, Query};
 use crate::sqlite::SqliteFile;
@@ -256,6 +257,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
             queue_type: QueueType::Classic,
         },
         workers: 64,
+        slow_requests: 64,
         job_queue_ttl: crate::domain::job::JOB_QUEUE_TTL,
         leftover_pattern: crate::engine::leftovers(),
         save_before_expiry: false,
@@ -269,6 +271,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         take_over: Duration::from_mins(1),
         drain: Duration::from_secs(5),
         discard_keep: Duration::from_hours(7 * 24),
+        retention: Retention::default(),
         rates: HashMap::new(),
         events: crate::engine::events::EventSettings::default(),
     }

@@ -91,6 +91,7 @@ impl Observer {
             Event::DeadLettered { .. }
             | Event::QueueEnded(_)
             | Event::QueueGone { .. }
+            | Event::Incident(_)
             | Event::QueueRefused { .. }
             | Event::Connection { .. } => {}
         }

@@ -3,7 +3,8 @@
 //! Everything is read from the message: our own delivery's `x-redrive-dead-…` headers, else the broker's
 //! death history, else what common frameworks write. AMQP messages have no identity, so theirs is a hash
 //! over queue, properties, headers and body, with an ordinal for equals; what looks and returns change is
-//! left out of it. Copies of one of our own collapse by their decision (PROTOCOLS.md 17).
+//! left out of it. Copies of one of our own collapse by their decision and the fingerprint of what died
+//! (PROTOCOLS.md 17 and 31).
 
 mod event;
 
@@ -104,6 +105,10 @@ pub fn likeness(queue: &str, message: &Message) -> Likeness {
             &mut digest,
             message.message_id.as_deref().unwrap_or_default().as_bytes(),
         );
+        // Not said by an older program.
+        if let Some(fingerprint) = own_text(message, "fingerprint") {
+            part(&mut digest, fingerprint.as_bytes());
+        }
     } else {
         // Only a part of 4 GiB has no bytes, and no broker takes that.
         part(
@@ -134,13 +139,18 @@ fn own_text<'m>(message: &'m Message, name: &str) -> Option<&'m str> {
     own(message, name).and_then(HeaderValue::as_text)
 }
 
-/// Which of the two homes it lives in.
+/// What dead letters that no queue of the broker takes are indexed under.
+pub const STORE: &str = "(store)";
+
+/// Which of its homes it lives in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Home {
     /// A dead-letter queue of the broker.
     Broker,
     /// The event table.
     Event,
+    /// The store: no queue of the broker takes it.
+    Store,
 }
 
 impl Home {
@@ -150,15 +160,26 @@ impl Home {
         match self {
             Self::Broker => "broker",
             Self::Event => "event",
+            Self::Store => "store",
         }
     }
 
     /// The home of this word.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Broker, Self::Event]
+        [Self::Broker, Self::Event, Self::Store]
             .into_iter()
             .find(|home| home.as_str() == name)
+    }
+
+    /// The home of messages that are found in this queue.
+    #[must_use]
+    pub fn of(queue: &QueueName) -> Self {
+        if queue.as_str() == STORE {
+            Self::Store
+        } else {
+            Self::Broker
+        }
     }
 }
 
@@ -169,7 +190,7 @@ pub struct DeadLetter {
     pub id: DeadLetterId,
     /// Where it lives.
     pub home: Home,
-    /// The dead-letter queue (an event type for the event table).
+    /// The dead-letter queue (an event type for the event table, [`STORE`] for the store).
     pub queue: QueueName,
     /// 1 for the first of its queue when it was looked at.
     pub position: u64,
@@ -241,7 +262,7 @@ pub fn read(message: &Message, likeness: &Likeness, ordinal: u32, found: &Found<
     let what = what(status, error_kind.as_deref().or(error.as_deref()), &reason);
     DeadLetter {
         id: DeadLetterId::new(likeness, ordinal),
-        home: Home::Broker,
+        home: Home::of(found.queue),
         queue: found.queue.clone(),
         position: found.position,
         origin: origin.map(|origin| cut(origin, 255)),
@@ -510,6 +531,19 @@ mod tests {
         let like = likeness("dlq", &foreign);
         assert_ne!(DeadLetterId::new(&like, 2), DeadLetterId::new(&like, 1));
         assert_ne!(like, likeness("other", &foreign));
+    }
+
+    #[test]
+    fn letters_of_one_decision_about_different_messages_are_several() {
+        let of = |fingerprint: &str| {
+            let mut letter = ours(404);
+            let said = ("x-redrive-dead-fingerprint".into(), HeaderValue::text(fingerprint));
+            letter.headers.push(said);
+            likeness("dlq", &letter)
+        };
+        assert_eq!(of("one"), of("one"));
+        assert_ne!(of("one"), of("other"));
+        assert!(of("one").collapses);
     }
 
     #[test]

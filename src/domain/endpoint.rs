@@ -59,7 +59,7 @@ pub struct Endpoint {
     pub epoch: EndpointEpoch,
     /// Since when it is in this state.
     pub since: Timestamp,
-    /// Failed attempts of the probing message since the endpoint closed (0 when available).
+    /// Failed attempts of its schedule, whichever messages made them (0 when available).
     pub attempts: u32,
     /// When the probe is due.
     pub next_attempt_at: Option<Timestamp>,
@@ -86,14 +86,22 @@ pub enum EndpointChange {
         queue: QueueName,
         /// The message that probes.
         message: NotificationId,
-        /// Failed attempts of that message so far.
+        /// Failed attempts of its schedule so far.
         attempts: u32,
         /// Until the next attempt.
         delay: std::time::Duration,
     },
     /// The probe failed; the next one is due after `delay`.
     ProbeFailed {
-        /// Failed attempts of the probing message so far.
+        /// Failed attempts of its schedule so far.
+        attempts: u32,
+        /// Until the next attempt.
+        delay: std::time::Duration,
+    },
+    /// It failed by its own fault, and the message that failed has no attempts of its own left: the next probe,
+    /// after `delay`, is the head of the queue waiting longest.
+    WaitForAny {
+        /// Failed attempts so far, whichever messages made them.
         attempts: u32,
         /// Until the next attempt.
         delay: std::time::Duration,

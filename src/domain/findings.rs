@@ -51,6 +51,9 @@ pub struct Examined<'a> {
     pub hold: Duration,
 }
 
+/// How long a walk over dead letters or a batch of an intake queue may be in hand.
+pub const LONG_HOLD: Duration = Duration::from_mins(10);
+
 /// A value in force, and where it comes from.
 struct Value {
     text: String,
@@ -111,9 +114,7 @@ pub fn examine(queue: &Examined<'_>) -> Vec<Finding> {
     delivery_limit(queue, &mut found);
     dead_letter_exchange(queue, &mut found);
     drops(queue, &mut found);
-    if matches!(queue.kind, QueueKind::Delivery | QueueKind::Intake) {
-        consumer_timeout(queue, &mut found);
-    }
+    consumer_timeout(queue, &mut found);
     found
 }
 
@@ -285,20 +286,38 @@ fn consumer_timeout(queue: &Examined<'_>, found: &mut Vec<Finding>) {
     let Some(value) = queue.value("consumer-timeout") else {
         return;
     };
+    let (hold, follows, mend) = match queue.kind {
+        QueueKind::Delivery => (
+            queue.hold,
+            "it is sent twice",
+            "raise the consumer timeout above the request timeout",
+        ),
+        QueueKind::Intake => (
+            LONG_HOLD,
+            "a batch that waits for the store is given back sooner",
+            "raise the consumer timeout above ten minutes",
+        ),
+        QueueKind::DeadLetter => (
+            LONG_HOLD,
+            "a paced run over it begins its walk anew more often, and a long look at it may break off",
+            "raise the consumer timeout above ten minutes",
+        ),
+        QueueKind::Wake | QueueKind::Job | QueueKind::Foreign => return,
+    };
     let below = value
         .number()
         .and_then(|millis| u64::try_from(millis).ok())
-        .is_some_and(|millis| Duration::from_millis(millis) < queue.hold);
+        .is_some_and(|millis| Duration::from_millis(millis) < hold);
     if below {
         found.push(Finding {
             code: "consumer_timeout",
             effect: format!(
-                "the broker takes a message back after {} ms ({}), and it may be in hand for {} s: it is sent twice",
+                "the broker takes a message back after {} ms ({}), and it may be in hand for {} s: {follows}",
                 value.text,
                 value.origin,
-                queue.hold.as_secs()
+                hold.as_secs()
             ),
-            mend: "raise the consumer timeout above the request timeout",
+            mend,
         });
     }
 }
@@ -375,7 +394,7 @@ mod tests {
 
     #[test]
     fn every_silent_killer_is_found() {
-        use QueueKind::{DeadLetter, Delivery, Foreign};
+        use QueueKind::{DeadLetter, Delivery, Foreign, Intake};
         for (kind, quorum, arguments, code) in [
             (Delivery, false, &[("x-expires", "5000")][..], "expires_on_delivery"),
             (
@@ -412,6 +431,18 @@ mod tests {
                 Delivery,
                 false,
                 &[("x-consumer-timeout", "30000")][..],
+                "consumer_timeout",
+            ),
+            (
+                DeadLetter,
+                false,
+                &[("x-consumer-timeout", "300000")][..],
+                "consumer_timeout",
+            ),
+            (
+                Intake,
+                false,
+                &[("x-consumer-timeout", "300000")][..],
                 "consumer_timeout",
             ),
         ] {

@@ -110,6 +110,25 @@ impl QueueName {
     }
 }
 
+text_id! {
+    /// What a store is told by from every other one, also from one with the same address: a UUID, made with its schema.
+    StoreId
+}
+
+impl StoreId {
+    /// Checks `text`: 36 characters, lower-case hexadecimal digits and hyphens.
+    pub fn parse(text: &str) -> Result<Self, IdError> {
+        let is_digit = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b) || b == b'-';
+        if text.len() != 36 || !text.bytes().all(is_digit) {
+            return Err(IdError {
+                field: "store identity",
+                problem: "must be a UUID in lower case".to_owned(),
+            });
+        }
+        Ok(Self(text.into()))
+    }
+}
+
 macro_rules! number_id {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*

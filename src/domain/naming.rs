@@ -8,7 +8,7 @@ use hmac::{Hmac, Mac};
 use md5::Md5;
 use sha2::{Digest, Sha256};
 
-use super::id::{ExecutionId, QueueName};
+use super::id::{ExecutionId, QueueName, StoreId};
 use super::url::EndpointUrl;
 
 /// Prefix, vhost and name together stay within this many bytes; beyond it the execution id is hashed.
@@ -51,6 +51,18 @@ pub enum Argument {
     Integer(i32),
     /// A boolean.
     Flag(bool),
+}
+
+impl Argument {
+    /// As the broker lists it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Integer(number) => number.to_string(),
+            Self::Flag(flag) => flag.to_string(),
+        }
+    }
 }
 
 /// The arguments of any queue of ours whose messages are neither dropped nor reordered when they are
@@ -147,6 +159,20 @@ impl Naming {
     #[must_use]
     pub fn exchange(&self) -> String {
         format!("{}{}", self.prefix, self.fingerprint())
+    }
+
+    /// The exchange that says whose this broker is: which store its queues are delivered by. Nothing is ever routed
+    /// through it.
+    #[must_use]
+    pub fn identity_exchange(&self) -> String {
+        format!("{}identity", self.prefix)
+    }
+
+    /// The exchange that is there only while the broker is the store's: a look at it is an answer without its
+    /// arguments, which AMQP shows to nobody.
+    #[must_use]
+    pub fn owner_exchange(&self, store: &StoreId) -> String {
+        format!("{}identity.{}", self.prefix, store.as_str())
     }
 
     /// The dead-letter queue of this family of delivery queues.

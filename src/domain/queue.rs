@@ -1,5 +1,6 @@
 //! A delivery queue as the store knows it, its state, and the answer to *why is it not moving?*
 
+use super::fingerprint::Fingerprint;
 use super::id::{Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
 use super::policy::Phase;
 use super::time::Timestamp;
@@ -138,6 +139,8 @@ pub struct Pause {
 pub struct Head {
     /// Which message.
     pub message: NotificationId,
+    /// Which of those with this id; `None` of a row that an older program wrote.
+    pub fingerprint: Option<Fingerprint>,
     /// Failed attempts that count.
     pub failures: u32,
     /// First failure.
@@ -158,6 +161,14 @@ pub struct Head {
     pub attempts_allowed: u32,
 }
 
+impl Head {
+    /// Whether it is this message that failed (PROTOCOLS.md 31).
+    #[must_use]
+    pub fn is_about(&self, message: &NotificationId, fingerprint: Fingerprint) -> bool {
+        is_same((&self.message, self.fingerprint), message, fingerprint)
+    }
+}
+
 /// A decision about the head that was committed before it was carried out (PROTOCOLS.md 17).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
@@ -165,10 +176,29 @@ pub struct Decision {
     pub id: String,
     /// The message it is about.
     pub message: NotificationId,
+    /// Which of those with this id; `None` of a row that an older program wrote.
+    pub fingerprint: Option<Fingerprint>,
     /// Why: `exhausted`, `refused`, `undecodable`, …
     pub reason: String,
     /// Under which lease it was made.
     pub epoch: Epoch,
+}
+
+impl Decision {
+    /// Whether it was made about this message (PROTOCOLS.md 31).
+    #[must_use]
+    pub fn is_about(&self, message: &NotificationId, fingerprint: Fingerprint) -> bool {
+        is_same((&self.message, self.fingerprint), message, fingerprint)
+    }
+}
+
+/// What an older program wrote has the id alone.
+fn is_same(
+    (known, print): (&NotificationId, Option<Fingerprint>),
+    message: &NotificationId,
+    fingerprint: Fingerprint,
+) -> bool {
+    known == message && print.is_none_or(|print| print == fingerprint)
 }
 
 /// Where a deletion or an ending of a queue stands (PROTOCOLS.md 8 and 11).
@@ -198,8 +228,8 @@ pub struct QueueRecord {
     pub owner: Option<IncarnationId>,
     /// Paused by a person.
     pub pause: Option<Pause>,
-    /// A run, browser or purge that wants the lease next.
-    pub wanted_by: Option<String>,
+    /// The run, browser or purge that wants the lease next; it counts while that lives.
+    pub wanted_by: Option<IncarnationId>,
     /// Ending or being deleted.
     pub closing: Closing,
     /// Not delivered because of a broker policy or argument that breaks order.

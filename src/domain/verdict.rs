@@ -25,13 +25,16 @@ pub struct Situation<'a> {
     pub fault: Fault,
     /// Failures of this message that count, before this attempt.
     pub failures: u32,
+    /// Failures of the URL's schedule, before this attempt: those of a URL that is not available are its own,
+    /// whichever messages made them.
+    pub url_failures: u32,
     /// Refusals in a row in this queue, before this attempt.
     pub refusals_in_row: u32,
     /// What the answer asked for, already capped.
     pub retry_after: Option<Duration>,
     /// The policy that applies now.
     pub policy: &'a RetryPolicy,
-    /// Its schedule, with the message's override.
+    /// The message's own schedule: the policy's, or its override's. The URL's is always the policy's.
     pub schedule: &'a Schedule,
     /// Queues of this URL whose head failed or was refused since the last 2xx, this one included.
     pub failing_heads: u32,
@@ -45,9 +48,21 @@ pub struct Situation<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Every queue of the URL.
-    Url,
+    Url {
+        /// Failures of its schedule now.
+        failures: u32,
+    },
     /// This queue alone.
     Queue,
+}
+
+/// How far the schedule of a URL got, when a message that failed by its fault leaves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UrlSchedule {
+    /// Its failures now.
+    pub failures: u32,
+    /// Until its next attempt, by whichever message waits longest; zero: the URL goes on.
+    pub delay: Duration,
 }
 
 /// Why a message is dead-lettered.
@@ -88,6 +103,8 @@ pub enum Verdict {
         failures: u32,
         /// The phase of the next attempt.
         phase: Phase,
+        /// Whose schedule says so.
+        scope: Scope,
     },
     /// Try again later.
     RetryLater {
@@ -106,6 +123,8 @@ pub enum Verdict {
         failures: u32,
         /// What waits.
         scope: Scope,
+        /// The schedule of the URL, when it goes on without this message.
+        url: Option<UrlSchedule>,
     },
     /// Move it to the dead-letter queue.
     DeadLetter {
@@ -113,6 +132,8 @@ pub enum Verdict {
         failures: u32,
         /// Why.
         reason: DeadReason,
+        /// The schedule of the URL, when it goes on without this message.
+        url: Option<UrlSchedule>,
     },
 }
 
@@ -123,9 +144,12 @@ pub enum Verdict {
 /// 3. 410 disables the endpoint.
 /// 4. A refusal is dead-lettered by default, until there were too many in a row in this queue, or in
 ///    too many queues of the URL.
-/// 5. Anything else is a failure: the schedule says when to try again, at least after what the answer
-///    asked for.
-/// 6. With the schedule used up the policy says whether to park or to dead-letter.
+/// 5. Anything else is a failure. When the queue waits alone, the message's own schedule says when to try again;
+///    with that used up, the policy says whether to park or to dead-letter.
+/// 6. When the URL waits, the policy's schedule says when to try again, whatever the message asks for itself
+///    (see `with_url`).
+///
+/// A retry comes at least after what the answer asked for.
 #[must_use]
 pub fn decide(situation: &Situation<'_>) -> Verdict {
     let failures = situation.failures.saturating_add(1);
@@ -139,31 +163,75 @@ pub fn decide(situation: &Situation<'_>) -> Verdict {
                 return Verdict::DeadLetter {
                     failures,
                     reason: DeadReason::Refused,
+                    url: None,
                 };
             }
             OnRefused::DeadLetter | OnRefused::Retry => {}
         },
         OutcomeClass::Failed => {}
     }
-    let scope = scope(situation);
-    let Some((phase, scheduled)) = wait_after(situation.policy, situation.schedule, situation.message, failures) else {
-        return match situation.policy.on_exhausted {
-            OnExhausted::Park => Verdict::Park { failures, scope },
-            OnExhausted::DeadLetter => Verdict::DeadLetter {
-                failures,
-                reason: DeadReason::Exhausted,
-            },
-        };
-    };
+    match scope(situation) {
+        Scope::Url { failures: of_url } => with_url(situation, failures, of_url),
+        Scope::Queue => match wait_after(situation.policy, situation.schedule, situation.message, failures) {
+            Some(next) => again(situation, failures, next, Scope::Queue),
+            None => exhausted(situation, failures, Scope::Queue, None),
+        },
+    }
+}
+
+/// A failure that the URL waits for (PROTOCOLS.md 41).
+///
+/// 1. The message has attempts of its own left: it is tried again when the URL is. The policy's schedule may be used
+///    up by others before: then the URL parks, or, where messages are dead-lettered instead, goes on with the last
+///    delay.
+/// 2. It has none left, and neither has the URL: both park, or it is dead-lettered and the next message has the whole
+///    schedule.
+/// 3. It has none left, and the URL has: it alone parks or is dead-lettered, and the URL waits for another one.
+fn with_url(situation: &Situation<'_>, failures: u32, of_url: u32) -> Verdict {
+    let (policy, schedule) = (situation.policy, situation.policy.schedule());
+    let scope = Scope::Url { failures: of_url };
+    let is_used_up = failures > situation.schedule.retries();
+    let next = wait_after(policy, &schedule, situation.message, of_url);
+    match (next, is_used_up) {
+        (Some(next), false) => again(situation, failures, next, scope),
+        (Some((_, delay)), true) => {
+            let delay = delay.max(situation.retry_after.unwrap_or_default());
+            let url = UrlSchedule {
+                failures: of_url,
+                delay,
+            };
+            exhausted(situation, failures, Scope::Queue, Some(url))
+        }
+        (None, false) if policy.on_exhausted == OnExhausted::DeadLetter => {
+            let last = wait_after(policy, &schedule, situation.message, schedule.retries());
+            let next = last.unwrap_or((Phase::Immediate, Duration::ZERO));
+            again(situation, failures, next, scope)
+        }
+        (None, _) => exhausted(situation, failures, scope, None),
+    }
+}
+
+fn again(situation: &Situation<'_>, failures: u32, (phase, scheduled): (Phase, Duration), scope: Scope) -> Verdict {
     let delay = scheduled.max(situation.retry_after.unwrap_or_default());
     if delay.is_zero() {
-        return Verdict::RetryNow { failures, phase };
+        return Verdict::RetryNow { failures, phase, scope };
     }
     Verdict::RetryLater {
         failures,
         delay,
         phase,
         scope,
+    }
+}
+
+fn exhausted(situation: &Situation<'_>, failures: u32, scope: Scope, url: Option<UrlSchedule>) -> Verdict {
+    match situation.policy.on_exhausted {
+        OnExhausted::Park => Verdict::Park { failures, scope, url },
+        OnExhausted::DeadLetter => Verdict::DeadLetter {
+            failures,
+            reason: DeadReason::Exhausted,
+            url,
+        },
     }
 }
 
@@ -180,7 +248,9 @@ fn scope(situation: &Situation<'_>) -> Scope {
     let failed_by_itself = situation.class == OutcomeClass::Failed && situation.fault == Fault::Url;
     let many = situation.failing_heads >= FAILING_HEADS_MAX.min(situation.queues.max(1));
     if failed_by_itself || many {
-        Scope::Url
+        Scope::Url {
+            failures: situation.url_failures.saturating_add(1),
+        }
     } else {
         Scope::Queue
     }
@@ -189,6 +259,10 @@ fn scope(situation: &Situation<'_>) -> Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::policy::Override;
+
+    /// The URL failed as often as the message did.
+    const SAME: u32 = u32::MAX;
 
     fn check(change: impl FnOnce(&mut Situation<'_>), policy: &RetryPolicy, expected: Verdict) {
         let schedule = policy.schedule();
@@ -197,6 +271,7 @@ mod tests {
             class: OutcomeClass::Failed,
             fault: Fault::Url,
             failures: 0,
+            url_failures: SAME,
             refusals_in_row: 0,
             retry_after: None,
             policy,
@@ -206,7 +281,14 @@ mod tests {
             message: &message,
         };
         change(&mut situation);
+        if situation.url_failures == SAME {
+            situation.url_failures = situation.failures;
+        }
         assert_eq!(decide(&situation), expected);
+    }
+
+    const fn url(failures: u32) -> Scope {
+        Scope::Url { failures }
     }
 
     fn later(failures: u32, seconds: u64, phase: Phase, scope: Scope) -> Verdict {
@@ -235,20 +317,18 @@ mod tests {
             Verdict::RetryNow {
                 failures: 1,
                 phase: Phase::Immediate,
+                scope: url(1),
             },
         );
-        check(|s| s.failures = 3, &policy, later(4, 5, Phase::PreBackoff, Scope::Url));
-        check(
-            |s| s.failures = 14,
-            &policy,
-            later(15, 30, Phase::PostBackoff, Scope::Url),
-        );
+        check(|s| s.failures = 3, &policy, later(4, 5, Phase::PreBackoff, url(4)));
+        check(|s| s.failures = 14, &policy, later(15, 30, Phase::PostBackoff, url(15)));
         check(
             |s| s.failures = 15,
             &policy,
             Verdict::Park {
                 failures: 16,
-                scope: Scope::Url,
+                scope: url(16),
+                url: None,
             },
         );
     }
@@ -265,6 +345,7 @@ mod tests {
             Verdict::DeadLetter {
                 failures: 16,
                 reason: DeadReason::Exhausted,
+                url: None,
             },
         );
     }
@@ -276,7 +357,7 @@ mod tests {
         check(
             |s| s.retry_after = asked(120),
             &policy,
-            later(1, 120, Phase::Immediate, Scope::Url),
+            later(1, 120, Phase::Immediate, url(1)),
         );
         check(
             |s| s.retry_after = asked(0),
@@ -284,6 +365,7 @@ mod tests {
             Verdict::RetryNow {
                 failures: 1,
                 phase: Phase::Immediate,
+                scope: url(1),
             },
         );
         check(
@@ -292,7 +374,7 @@ mod tests {
                 s.retry_after = asked(2);
             },
             &policy,
-            later(15, 30, Phase::PostBackoff, Scope::Url),
+            later(15, 30, Phase::PostBackoff, url(15)),
         );
     }
 
@@ -310,7 +392,7 @@ mod tests {
                 s.failing_heads = failing;
                 s.queues = queues;
             };
-            check(several, &policy, later(4, 5, Phase::PreBackoff, Scope::Url));
+            check(several, &policy, later(4, 5, Phase::PreBackoff, url(4)));
         }
     }
 
@@ -328,6 +410,7 @@ mod tests {
         let dead = Verdict::DeadLetter {
             failures: 4,
             reason: DeadReason::Refused,
+            url: None,
         };
         check(refused(0), &policy, dead);
         check(refused(1), &policy, dead);
@@ -336,7 +419,7 @@ mod tests {
             refused(0)(s);
             s.failing_heads = 3;
         };
-        check(everywhere, &policy, later(4, 5, Phase::PreBackoff, Scope::Url));
+        check(everywhere, &policy, later(4, 5, Phase::PreBackoff, url(4)));
         let accept = RetryPolicy {
             on_refused: OnRefused::Accept,
             ..RetryPolicy::default()
@@ -347,5 +430,130 @@ mod tests {
             ..RetryPolicy::default()
         };
         check(refused(0), &retry, later(4, 5, Phase::PreBackoff, Scope::Queue));
+    }
+
+    /// The schedule of the URL goes on without the message.
+    fn goes_on(failures: u32, seconds: u64) -> UrlSchedule {
+        let delay = Duration::from_secs(seconds);
+        UrlSchedule { failures, delay }
+    }
+
+    /// What becomes of a message with `own` wishes after it failed `failures` times, and its URL `of_url` times.
+    fn check_own(own: Override, (failures, of_url): (u32, u32), policy: &RetryPolicy, expected: Verdict) {
+        let schedule = policy.schedule_with(own);
+        let situation = |s: &mut Situation<'_>| {
+            s.failures = failures - 1;
+            s.url_failures = of_url - 1;
+        };
+        let message = NotificationId::parse("n-1").unwrap();
+        let mut asked = Situation {
+            class: OutcomeClass::Failed,
+            fault: Fault::Url,
+            failures: 0,
+            url_failures: 0,
+            refusals_in_row: 0,
+            retry_after: None,
+            policy,
+            schedule: &schedule,
+            failing_heads: 1,
+            queues: 10,
+            message: &message,
+        };
+        situation(&mut asked);
+        assert_eq!(
+            decide(&asked),
+            expected,
+            "{own:?}, {failures} of its own, {of_url} of the URL"
+        );
+    }
+
+    #[test]
+    fn an_override_counts_a_messages_own_attempts_and_the_url_keeps_its_policy() {
+        let policy = RetryPolicy::default();
+        let deadly = RetryPolicy {
+            on_exhausted: OnExhausted::DeadLetter,
+            ..RetryPolicy::default()
+        };
+        let own = |polling_time_s, restart_count| Override {
+            polling_time_s,
+            restart_count,
+        };
+        let parked = |failures, scope, url| Verdict::Park { failures, scope, url };
+        let dead = |failures, url| Verdict::DeadLetter {
+            failures,
+            reason: DeadReason::Exhausted,
+            url,
+        };
+        let (short, never) = (own(Some(900), Some(2)), own(Some(900), Some(0)));
+        // Neither its own nine hundred seconds nor a poll each second moves the URL's next attempt.
+        check_own(short, (2, 4), &policy, later(2, 5, Phase::PreBackoff, url(4)));
+        check_own(
+            own(Some(1), None),
+            (9, 9),
+            &policy,
+            later(9, 15, Phase::Backoff, url(9)),
+        );
+        // Used up: it alone parks or dies, and the URL waits for another one.
+        check_own(short, (3, 5), &policy, parked(3, Scope::Queue, Some(goes_on(5, 5))));
+        check_own(short, (3, 5), &deadly, dead(3, Some(goes_on(5, 5))));
+        check_own(never, (1, 12), &policy, parked(1, Scope::Queue, Some(goes_on(12, 30))));
+        // The URL is tried at once where its policy says so.
+        check_own(never, (1, 1), &policy, parked(1, Scope::Queue, Some(goes_on(1, 0))));
+        // The URL's own schedule ends as its policy says, however many attempts the message has left.
+        check_own(own(None, Some(100)), (3, 16), &policy, parked(3, url(16), None));
+        check_own(
+            own(None, Some(100)),
+            (3, 16),
+            &deadly,
+            later(3, 30, Phase::PostBackoff, url(16)),
+        );
+        check_own(never, (1, 16), &policy, parked(1, url(16), None));
+        check_own(never, (1, 16), &deadly, dead(1, None));
+        // And so do those of messages without a wish, when others failed before them.
+        check_own(
+            Override::default(),
+            (2, 7),
+            &policy,
+            later(2, 5, Phase::Backoff, url(7)),
+        );
+        check_own(Override::default(), (2, 16), &policy, parked(2, url(16), None));
+        check_own(
+            Override::default(),
+            (2, 40),
+            &deadly,
+            later(2, 30, Phase::PostBackoff, url(40)),
+        );
+        check_own(Override::default(), (16, 16), &deadly, dead(16, None));
+    }
+
+    #[test]
+    fn a_queue_that_waits_alone_follows_the_messages_own_schedule() {
+        let policy = RetryPolicy::default();
+        let own = policy.schedule_with(Override {
+            polling_time_s: Some(900),
+            restart_count: Some(2),
+        });
+        let message = NotificationId::parse("n-1").unwrap();
+        let mut situation = Situation {
+            class: OutcomeClass::Failed,
+            fault: Fault::Message,
+            failures: 1,
+            url_failures: 7,
+            refusals_in_row: 0,
+            retry_after: None,
+            policy: &policy,
+            schedule: &own,
+            failing_heads: 1,
+            queues: 10,
+            message: &message,
+        };
+        assert_eq!(decide(&situation), later(2, 900, Phase::Backoff, Scope::Queue));
+        situation.failures = 2;
+        let parked = Verdict::Park {
+            failures: 3,
+            scope: Scope::Queue,
+            url: None,
+        };
+        assert_eq!(decide(&situation), parked);
     }
 }

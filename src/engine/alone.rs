@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::incarnation::Watched;
+use super::death::Watched;
 use super::{EngineError, Inner};
 use crate::ambient;
 use crate::domain::id::IncarnationId;
@@ -41,7 +41,7 @@ impl Inner {
     /// Whether somebody else alive delivers. A store that cannot be read says so: then nobody begins.
     pub(super) async fn others_deliver(&self, watched: &mut Watched) -> bool {
         let me = self.fence.incarnation();
-        let Ok(all) = self.store.incarnations().await else {
+        let Ok(all) = self.store.incarnations_living().await else {
             *watched = Watched::default();
             return true;
         };
@@ -53,8 +53,7 @@ impl Inner {
             }
         }
         let is_dead = |id: IncarnationId| dead.iter().any(|one| one.id == id);
-        all.iter()
-            .any(|one| one.alive && one.delivers && one.id != me && !is_dead(one.id))
+        all.iter().any(|one| one.delivers && one.id != me && !is_dead(one.id))
     }
 
     /// Ends `mine` when somebody else delivers: seen twice, since an incarnation of our own is in the store
@@ -62,10 +61,10 @@ impl Inner {
     async fn cease_for_others(self: Arc<Self>, mine: CancellationToken) {
         let mut seen = None;
         while !mine.is_cancelled() {
-            let other = self.store.incarnations().await.ok().and_then(|all| {
+            let other = self.store.incarnations_living().await.ok().and_then(|all| {
                 let me = self.fence.incarnation();
                 all.into_iter()
-                    .find(|one| one.alive && one.delivers && one.id != me)
+                    .find(|one| one.delivers && one.id != me)
                     .map(|one| one.id)
             });
             if other.is_some() && other == seen {

@@ -1,8 +1,10 @@
-//! Queues that have something to do and wait for a slot of their URL and a worker (PROTOCOLS.md 16).
+//! Queues that have something to do and wait for a slot of their URL and a place (PROTOCOLS.md 16, 35).
 //!
-//! Pure bookkeeping: URLs take turns, queues of one URL are in order of arrival, nothing is in twice.
+//! Pure bookkeeping: URLs take turns in the line of their kind, queues of one URL are in order of arrival, nothing
+//! is in twice. A URL that can take nothing at present stands aside until something changes for it, so that finding
+//! the next queue costs the same however many URLs are dead.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
@@ -12,13 +14,53 @@ const URLS_MAX: usize = 200_000;
 /// Queues that wait, at most; more are found again by the sweep.
 const WAITING_MAX: usize = 200_000;
 
+/// The lines that URLs wait in: who never answered stands in no line with those known to hang, and neither with
+/// those that answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// It answered this process or an earlier one.
+    Known,
+    /// Nobody knows whether it answers.
+    First,
+    /// It gave no answer in time.
+    Silent,
+}
+
+/// What a URL whose turn it is can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Take one more.
+    Takes,
+    /// It belongs to another line by now.
+    Elsewhere(Line),
+    /// Nothing, until [`Candidates::recall`].
+    Aside,
+}
+
+/// Those of one URL.
+#[derive(Debug)]
+struct Waiting {
+    queues: VecDeque<QueueName>,
+    /// Which entry of a line is its turn; others with its name are left over.
+    ticket: u64,
+    /// It waits in no line.
+    aside: bool,
+}
+
+/// A line, with what is left over of URLs that left it.
+type Tickets = VecDeque<(u64, EndpointUrl)>;
+
 /// The waiting queues.
 #[derive(Debug, Default)]
 pub(super) struct Candidates {
     urls: HashMap<QueueName, EndpointUrl>,
-    waiting: HashSet<QueueName>,
-    by_url: HashMap<EndpointUrl, VecDeque<QueueName>>,
-    turns: VecDeque<EndpointUrl>,
+    /// Where each of them waits: with its URL, or among those whose URL is not known.
+    waiting: HashMap<QueueName, Option<EndpointUrl>>,
+    by_url: HashMap<EndpointUrl, Waiting>,
+    known: Tickets,
+    first: Tickets,
+    silent: Tickets,
+    tickets: u64,
     /// Queues whose URL is not known yet.
     unknown: VecDeque<QueueName>,
 }
@@ -26,10 +68,16 @@ pub(super) struct Candidates {
 impl Candidates {
     /// Remembers a queue's URL.
     pub(super) fn learn(&mut self, queue: &QueueName, url: &EndpointUrl) {
-        if self.urls.len() >= URLS_MAX {
-            self.urls.retain(|name, _| self.waiting.contains(name));
+        if self.urls.len() >= URLS_MAX && !self.urls.contains_key(queue) {
+            let Self { urls, waiting, .. } = self;
+            urls.retain(|name, _| waiting.contains_key(name));
         }
         self.urls.insert(queue.clone(), url.clone());
+    }
+
+    /// The URL of a queue, where it is known.
+    pub(super) fn url_of(&self, queue: &QueueName) -> Option<&EndpointUrl> {
+        self.urls.get(queue)
     }
 
     /// Forgets a queue that is gone, wherever it waits.
@@ -38,47 +86,55 @@ impl Candidates {
         self.urls.remove(queue);
     }
 
-    /// Takes a queue in, at the end of its line.
-    pub(super) fn add(&mut self, queue: QueueName) {
-        if self.waiting.len() >= WAITING_MAX || !self.waiting.insert(queue.clone()) {
+    /// Takes a queue in, at the end of the line of its URL. A URL that nobody waited for joins `line`.
+    pub(super) fn add(&mut self, queue: QueueName, line: Line) {
+        if self.waiting.len() >= WAITING_MAX || self.waiting.contains_key(&queue) {
             return;
         }
-        match self.urls.get(&queue) {
-            None => self.unknown.push_back(queue),
-            Some(url) => {
-                let line = self.by_url.entry(url.clone()).or_default();
-                if line.is_empty() {
-                    self.turns.push_back(url.clone());
-                }
-                line.push_back(queue);
-            }
+        let url = self.urls.get(&queue).cloned();
+        self.waiting.insert(queue.clone(), url.clone());
+        let Some(url) = url else {
+            self.unknown.push_back(queue);
+            return;
+        };
+        if let Some(waiting) = self.by_url.get_mut(&url) {
+            waiting.queues.push_back(queue);
+            return;
         }
+        let waiting = Waiting {
+            queues: VecDeque::from([queue]),
+            ticket: 0,
+            aside: true,
+        };
+        self.by_url.insert(url.clone(), waiting);
+        self.join(url, line);
     }
 
     /// Takes out a particular queue, wherever it waits; true when it did.
     pub(super) fn take(&mut self, queue: &QueueName) -> bool {
-        if !self.waiting.remove(queue) {
+        let Some(place) = self.waiting.remove(queue) else {
             return false;
-        }
-        if let Some(url) = self.urls.get(queue) {
-            if let Some(line) = self.by_url.get_mut(url) {
-                line.retain(|name| name != queue);
-                if line.is_empty() {
-                    self.by_url.remove(url);
-                }
+        };
+        let Some(url) = place else {
+            self.unknown.retain(|name| name != queue);
+            return true;
+        };
+        if let Some(waiting) = self.by_url.get_mut(&url) {
+            if waiting.queues.front() == Some(queue) {
+                waiting.queues.pop_front();
+            } else {
+                waiting.queues.retain(|name| name != queue);
             }
-            let url = url.clone();
-            if !self.by_url.contains_key(&url) {
-                self.turns.retain(|turn| *turn != url);
+            if waiting.queues.is_empty() {
+                self.by_url.remove(&url);
             }
         }
-        self.unknown.retain(|name| name != queue);
         true
     }
 
     /// The queue of `url` that waits longest.
     pub(super) fn first_of(&self, url: &EndpointUrl) -> Option<&QueueName> {
-        self.by_url.get(url).and_then(VecDeque::front)
+        self.by_url.get(url).and_then(|waiting| waiting.queues.front())
     }
 
     /// The next queue whose URL is unknown.
@@ -88,39 +144,108 @@ impl Candidates {
         Some(queue)
     }
 
-    /// The next queue in turn among the URLs that `admits`; URLs take turns.
-    pub(super) fn next(&mut self, mut admits: impl FnMut(&EndpointUrl) -> bool) -> Option<(QueueName, EndpointUrl)> {
-        for _ in 0..self.turns.len() {
-            let url = self.turns.pop_front()?;
-            if !admits(&url) {
-                self.turns.push_back(url);
-                continue;
-            }
-            let Some(line) = self.by_url.get_mut(&url) else {
+    /// The next queue in turn in `line`; what `turn` says of its URL decides.
+    pub(super) fn next(
+        &mut self,
+        line: Line,
+        mut turn: impl FnMut(&EndpointUrl) -> Turn,
+    ) -> Option<(QueueName, EndpointUrl)> {
+        while let Some((ticket, url)) = self.line(line).pop_front() {
+            let Some(waiting) = self.by_url.get_mut(&url) else {
                 continue;
             };
-            let queue = line.pop_front();
-            if line.is_empty() {
-                self.by_url.remove(&url);
-            } else {
-                self.turns.push_back(url.clone());
+            if waiting.aside || waiting.ticket != ticket {
+                continue;
             }
-            if let Some(queue) = queue {
-                self.waiting.remove(&queue);
-                return Some((queue, url));
+            waiting.aside = true;
+            match turn(&url) {
+                Turn::Aside => {}
+                Turn::Elsewhere(line) => self.join(url, line),
+                Turn::Takes => {
+                    let queue = waiting.queues.pop_front();
+                    if waiting.queues.is_empty() {
+                        self.by_url.remove(&url);
+                    } else {
+                        self.join(url.clone(), line);
+                    }
+                    if let Some(queue) = queue {
+                        self.waiting.remove(&queue);
+                        return Some((queue, url));
+                    }
+                }
             }
         }
         None
     }
 
-    /// URLs that somebody waits for.
-    pub(super) fn urls_waiting(&self) -> impl Iterator<Item = &EndpointUrl> {
-        self.by_url.keys()
+    /// Something changed for `url`: it joins `line` if it stood aside.
+    pub(super) fn recall(&mut self, url: &EndpointUrl, line: Line) {
+        if self.by_url.get(url).is_some_and(|waiting| waiting.aside) {
+            self.join(url.clone(), line);
+        }
+    }
+
+    /// Every URL that stands aside.
+    pub(super) fn aside(&self) -> Vec<EndpointUrl> {
+        let aside = self.by_url.iter().filter(|(_, waiting)| waiting.aside);
+        aside.map(|(url, _)| url.clone()).collect()
+    }
+
+    /// Whether a queue of `url` waits.
+    pub(super) fn waits(&self, url: &EndpointUrl) -> bool {
+        self.by_url.contains_key(url)
+    }
+
+    /// Whether one waits whose URL is not known.
+    pub(super) fn unknown_waits(&self) -> bool {
+        !self.unknown.is_empty()
+    }
+
+    /// Whether a URL may be in `line`: what is left over of others is counted too.
+    pub(super) fn may_wait_in(&self, line: Line) -> bool {
+        match line {
+            Line::Known => !self.known.is_empty(),
+            Line::First => !self.first.is_empty(),
+            Line::Silent => !self.silent.is_empty(),
+        }
+    }
+
+    /// Whether half of those that may wait do.
+    pub(super) fn many_wait(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX / 2
     }
 
     /// How many wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
+    }
+
+    fn line(&mut self, line: Line) -> &mut Tickets {
+        match line {
+            Line::Known => &mut self.known,
+            Line::First => &mut self.first,
+            Line::Silent => &mut self.silent,
+        }
+    }
+
+    fn join(&mut self, url: EndpointUrl, line: Line) {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        let Some(waiting) = self.by_url.get_mut(&url) else {
+            return;
+        };
+        (waiting.ticket, waiting.aside) = (ticket, false);
+        let many = self.by_url.len() * 2 + 64;
+        let tickets = match line {
+            Line::Known => &mut self.known,
+            Line::First => &mut self.first,
+            Line::Silent => &mut self.silent,
+        };
+        tickets.push_back((ticket, url));
+        if tickets.len() > many {
+            let by_url = &self.by_url;
+            tickets.retain(|(ticket, url)| by_url.get(url).is_some_and(|w| !w.aside && w.ticket == *ticket));
+        }
     }
 }
 
@@ -140,15 +265,16 @@ mod tests {
         let mut candidates = Candidates::default();
         for (name, path) in [("a1", "a"), ("a2", "a"), ("b1", "b")] {
             candidates.learn(&queue(name), &url(path));
-            candidates.add(queue(name));
-            candidates.add(queue(name));
+            candidates.add(queue(name), Line::Known);
+            candidates.add(queue(name), Line::Known);
         }
-        candidates.add(queue("unknown"));
+        candidates.add(queue("unknown"), Line::First);
         candidates
     }
 
-    fn order(candidates: &mut Candidates, admits: impl Fn(&EndpointUrl) -> bool) -> Vec<String> {
-        std::iter::from_fn(|| candidates.next(&admits))
+    fn order(candidates: &mut Candidates, takes: impl Fn(&EndpointUrl) -> bool) -> Vec<String> {
+        let turn = |url: &EndpointUrl| if takes(url) { Turn::Takes } else { Turn::Aside };
+        std::iter::from_fn(|| candidates.next(Line::Known, turn))
             .map(|(name, _)| name.as_str().to_owned())
             .collect()
     }
@@ -159,10 +285,47 @@ mod tests {
     }
 
     #[test]
-    fn a_url_that_takes_nothing_keeps_its_line_and_holds_up_no_other() {
+    fn a_url_that_takes_nothing_stands_aside_until_it_is_recalled() {
         let mut candidates = filled();
         assert_eq!(order(&mut candidates, |u| *u == url("b")), ["b1"]);
+        let asked = std::cell::Cell::new(0);
+        let count = |_: &EndpointUrl| {
+            asked.set(asked.get() + 1);
+            true
+        };
+        assert_eq!(order(&mut candidates, count), Vec::<String>::new());
+        assert_eq!(asked.get(), 0, "it costs nothing while it stands aside");
+        candidates.recall(&url("a"), Line::Known);
+        candidates.recall(&url("a"), Line::Known);
         assert_eq!(order(&mut candidates, |_| true), ["a1", "a2"]);
+    }
+
+    #[test]
+    fn a_url_that_belongs_elsewhere_changes_its_line() {
+        let mut candidates = filled();
+        let elsewhere = |u: &EndpointUrl| {
+            if *u == url("a") {
+                Turn::Elsewhere(Line::Silent)
+            } else {
+                Turn::Takes
+            }
+        };
+        let taken = candidates.next(Line::Known, elsewhere).map(|(name, _)| name);
+        assert_eq!(taken, Some(queue("b1")));
+        assert_eq!(candidates.next(Line::Known, |_| Turn::Takes), None);
+        let taken = candidates.next(Line::Silent, |_| Turn::Takes).map(|(name, _)| name);
+        assert_eq!(taken, Some(queue("a1")));
+    }
+
+    #[test]
+    fn what_is_left_over_of_those_that_left_a_line_does_not_grow() {
+        let mut candidates = filled();
+        for _ in 0..10_000 {
+            assert!(candidates.take(&queue("b1")));
+            candidates.add(queue("b1"), Line::Known);
+        }
+        assert!(candidates.known.len() < 200, "{}", candidates.known.len());
+        assert_eq!(order(&mut candidates, |_| true), ["a1", "b1", "a2"]);
     }
 
     #[test]
@@ -176,6 +339,8 @@ mod tests {
     #[test]
     fn a_particular_queue_can_be_taken_out() {
         let mut candidates = filled();
+        // Learned while it waits for that: it is taken from where it waits.
+        candidates.learn(&queue("unknown"), &url("c"));
         assert!(candidates.take(&queue("a1")));
         assert!(candidates.take(&queue("b1")));
         assert!(candidates.take(&queue("unknown")));

@@ -60,6 +60,8 @@ pub enum Command {
     Expiring(ExpiringOrder),
     /// Set, unset or restore a retry policy; it applies to what waits already.
     Policy(PolicyEdit),
+    /// Give the broker to the store of this configuration, whosever it was.
+    AdoptBroker,
 }
 
 impl Command {
@@ -84,6 +86,7 @@ impl Command {
                 RunWish::Cancel => "run cancel",
             },
             Self::Expiring(order) => order.name(),
+            Self::AdoptBroker => "store adopt",
             Self::Policy(edit) => match edit.act {
                 PolicyAct::Set(_) => "policy set",
                 PolicyAct::Unset => "policy unset",
@@ -254,6 +257,11 @@ pub enum Done {
         queue: QueueName,
         /// With how many messages.
         messages: u64,
+    },
+    /// The broker is this store's.
+    Adopted {
+        /// Its identity.
+        store: String,
     },
     /// The head was saved; its id in the store.
     Rescued {

@@ -15,19 +15,20 @@ use super::{EngineError, Inner};
 use crate::ambient;
 use crate::broker::BrokerError;
 use crate::domain::id::IncarnationId;
-use crate::store::{AttemptBounds, StoreError};
+use crate::store::StoreError;
 
 /// Between two rounds of housekeeping.
 const HOUSEKEEPING: Duration = Duration::from_secs(30);
-/// The attempt log's bounds.
-const ATTEMPTS: AttemptBounds = AttemptBounds {
-    age: Duration::from_hours(14 * 24),
-    rows: 200_000,
-};
+
+/// What no waiting mends.
+const fn is_final(error: &EngineError) -> bool {
+    matches!(error, EngineError::Refused { .. } | EngineError::OtherOwner { .. })
+}
 
 impl Inner {
     /// Delivers until `stop`, then drains.
     pub(super) async fn run(self: &Arc<Self>, stop: CancellationToken) -> Result<(), EngineError> {
+        self.watch_health();
         self.prepare(&stop).await?;
         let abandon = CancellationToken::new();
         let deadline = self.watch_stop(stop.clone(), abandon.clone());
@@ -36,7 +37,7 @@ impl Inner {
             match self.live_once(&stop, &abandon, first).await {
                 Ok(()) => first = false,
                 // What the store refuses to this program or its settings, no waiting mends.
-                Err(error) if error.is_unreachable() || (!first && !matches!(error, EngineError::Refused { .. })) => {
+                Err(error) if error.is_unreachable() || (!first && !is_final(&error)) => {
                     tracing::warn!(error = ?error, "cannot begin to deliver yet");
                     ambient::wait(&stop, Duration::from_secs(1)).await;
                 }
@@ -60,18 +61,33 @@ impl Inner {
         })
     }
 
-    /// Makes the broker ready; waits for one that is away, and reports what waiting does not mend.
-    async fn prepare(&self, stop: &CancellationToken) -> Result<(), EngineError> {
+    /// Makes the broker ready, and the store's own; waits for one that is away, and reports what waiting does not mend.
+    async fn prepare(self: &Arc<Self>, stop: &CancellationToken) -> Result<(), EngineError> {
         while !stop.is_cancelled() {
-            match self.broker.prepare().await {
+            match self.prepare_once().await {
                 Ok(()) => return Ok(()),
-                Err(error @ (BrokerError::Unreachable { .. } | BrokerError::Unknown { .. })) => {
-                    tracing::warn!(error = ?error, "waiting for the broker");
+                Err(
+                    error @ (EngineError::Broker(
+                        BrokerError::Unreachable { .. } | BrokerError::Unknown { .. } | BrokerError::Limit { .. },
+                    )
+                    | EngineError::Store(StoreError::Unreachable { .. })),
+                ) => {
+                    tracing::warn!(error = ?error, "waiting for broker and store");
                     ambient::wait(stop, Duration::from_secs(1)).await;
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+
+    /// The store is asked anew each time: another one may be at its address.
+    async fn prepare_once(self: &Arc<Self>) -> Result<(), EngineError> {
+        let store = self.store.identity().await?;
+        self.health.set_store(store.clone());
+        self.broker.prepare().await?;
+        self.own_broker(&store).await?;
+        self.bind_before_delivery(&store).await;
         Ok(())
     }
 
@@ -100,6 +116,7 @@ impl Inner {
         };
         let tasks = self.start_tasks(id, &tell, &generation);
         self.delivering.send_replace(true);
+        self.health.look_now();
         let dispatcher = Dispatcher::new(Arc::clone(self), id, stops, tell);
         dispatcher.run(told).await;
         self.delivering.send_replace(false);
@@ -142,6 +159,7 @@ impl Inner {
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
             ambient::spawn("janitor", me().keep_lifetimes(id, generation.clone())),
             ambient::spawn("runs", me().tend_runs(generation.clone())),
+            ambient::spawn("retention", me().keep_bounds(generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {
                 let (engine, generation) = (me(), generation.clone());
@@ -164,16 +182,10 @@ impl Inner {
                 () = tokio::time::sleep(HOUSEKEEPING) => {}
                 () = generation.cancelled() => return,
             }
-            if let Err(error) = self.keep_house_once(&tell).await {
+            if let Err(error) = self.offer_idle_queues(&tell).await {
                 tracing::debug!(error = ?error, "housekeeping waits for the store");
             }
         }
-    }
-
-    async fn keep_house_once(&self, tell: &mpsc::Sender<Tell>) -> Result<(), StoreError> {
-        self.store.attempts_trim(ATTEMPTS).await?;
-        self.store.runs_trim(super::runs::BOUNDS).await?;
-        self.offer_idle_queues(tell).await
     }
 
     /// Queues that nobody used for long are taken once; a worker that finds one empty ends it.

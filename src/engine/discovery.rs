@@ -8,6 +8,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::dispatch::Tell;
+use super::endpoints::Standing;
 use super::{Event, Inner};
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
@@ -36,7 +37,7 @@ impl Inner {
                 () = generation.cancelled() => return,
             };
             match signal {
-                Ok(Signal::Up) => self.broker_is_back().await,
+                Ok(Signal::Up) => self.broker_is_back(),
                 Ok(signal) => self.signalled(signal, &tell),
                 Err(broadcast::error::RecvError::Lagged(missed)) => {
                     tracing::debug!(missed, "signals missed: the sweep finds what they told");
@@ -90,11 +91,9 @@ impl Inner {
         }
     }
 
-    /// What is ours may be gone with the broker's disk: made again, then everything is listed at once.
-    async fn broker_is_back(&self) {
-        if let Err(error) = self.broker.prepare().await {
-            tracing::warn!(error = ?error, "the broker is not ready");
-        }
+    /// What is ours may be gone with the broker's disk: looked at at once, and everything is listed.
+    fn broker_is_back(&self) {
+        self.health.look_now();
         self.sweep_now.notify_one();
         self.tell(Event::Connection {
             part: "broker",
@@ -106,6 +105,11 @@ impl Inner {
     pub(super) async fn learn_known(&self, tell: &mpsc::Sender<Tell>) -> Result<(), crate::store::StoreError> {
         let mut pages = self.queue_pages(None);
         while let Some(rows) = pages.next().await? {
+            for row in &rows {
+                if let (Some(url), Some(_)) = (&row.url, row.last_delivered_at) {
+                    self.endpoints.get(url).recall(Standing::Remembered);
+                }
+            }
             let known = rows
                 .iter()
                 .filter_map(|row| Some((row.name.clone(), row.url.clone()?)))
@@ -168,6 +172,9 @@ impl Inner {
         let naming = &self.settings.naming;
         let listed = self.broker.queues_all().await?;
         tracing::debug!(queues = listed.queues.len(), took = ?listed.took, "listed");
+        let depth = |queue: &ListedQueue| Some((queue.name.clone(), queue.ready? + queue.unacked.unwrap_or(0)));
+        self.health
+            .listed(listed.queues.iter().filter_map(depth), self.clock.now());
         let ours = |queue: &&ListedQueue| naming.is_delivery_queue(queue.name.as_str());
         for queue in listed.queues.iter().filter(ours) {
             self.rules.learn(&queue.name, &queue.arguments);

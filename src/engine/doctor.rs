@@ -1,17 +1,27 @@
 //! What an operator should mend: broker, rights, plugins, store, clock, daemons, queues.
 
+use std::time::Duration;
+
 use super::Inner;
 use super::view::Check;
 
 /// Clocks that differ by more than this are worth a warning, in seconds.
 const SKEW_S: u64 = 2;
 
+/// How long an incident is told of.
+const INCIDENT: Duration = Duration::from_hours(1);
+/// Lines of the audit that are looked through for it, the newest.
+const AUDIT: u32 = 200;
+
 impl Inner {
     pub(super) async fn doctor(&self) -> Vec<Check> {
         let mut checks = self.broker_checks().await;
         checks.extend(self.store_checks().await);
+        checks.extend(self.owner_check().await);
+        checks.extend(self.incident_checks().await);
         checks.extend(self.daemon_checks().await);
         checks.extend(self.intake_checks().await);
+        checks.extend(self.letters_check().await);
         checks.extend(self.preflight_checks().await);
         checks.extend(self.expiring_checks().await);
         checks
@@ -35,7 +45,7 @@ impl Inner {
                 "free memory or disk on the broker: it takes no publishes",
             ));
         }
-        if self.broker.kind() == "rabbitmq" {
+        if !self.broker.is_embedded() {
             checks.push(match &health.management_problem {
                 None if health.management => Check::fine("management", "answers".to_owned()),
                 problem => Check::warning(
@@ -86,11 +96,52 @@ impl Inner {
         }
     }
 
+    /// Whose daemons deliver what is on the broker; nothing is said where that cannot be looked at.
+    async fn owner_check(&self) -> Option<Check> {
+        match self.compare_owner().await {
+            Ok(()) => None,
+            Err(error) => Some(Check::broken(
+                "identity",
+                super::error::chain(&error),
+                "see `redrive store adopt --help`",
+            )),
+        }
+    }
+
+    async fn incidents(&self) -> Vec<crate::store::AuditEntry> {
+        let now = self.clock.now();
+        let mut entries = self.store.audit_list(None, AUDIT).await.unwrap_or_default();
+        entries.retain(|one| one.entry.command == super::health::COMMAND && now.since(one.at) < INCIDENT);
+        entries
+    }
+
+    /// The newest of them that is one.
+    pub(super) async fn incident(&self) -> Option<String> {
+        let all = self.incidents().await;
+        let newest = all.into_iter().find(|one| one.entry.result != super::health::BOUND)?;
+        Some(format!("{}: {}", newest.entry.result, newest.entry.detail))
+    }
+
+    /// What was gone from the broker lately, as the daemons wrote it down.
+    async fn incident_checks(&self) -> Vec<Check> {
+        let incidents = self.incidents().await.into_iter();
+        let check = |entry: crate::store::AuditEntry| {
+            let found = format!("{}: {}", entry.entry.result, entry.entry.detail);
+            let mend = "find out who deleted it; `redrive audit` has it whole, and what is lost is published again by its owner";
+            if entry.entry.result == super::health::BOUND {
+                Check::warning("incident", found, mend)
+            } else {
+                Check::broken("incident", found, mend)
+            }
+        };
+        incidents.map(check).collect()
+    }
+
     async fn daemon_checks(&self) -> Vec<Check> {
-        let Ok(incarnations) = self.store.incarnations().await else {
+        let Ok(incarnations) = self.store.incarnations_living().await else {
             return Vec::new();
         };
-        let daemons = incarnations.iter().filter(|one| one.alive && one.delivers).count();
+        let daemons = incarnations.iter().filter(|one| one.delivers).count();
         vec![if daemons == 0 {
             Check::warning(
                 "daemon",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Event, Inner};
-use crate::broker::{Deleted, Look};
+use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::Closing;
 use crate::store::QueueMark;
@@ -49,6 +49,7 @@ impl Inner {
             Ending::Deleted => {
                 self.publisher.forget(&held.queue);
                 self.rules.forget(&held.queue);
+                self.settled.forget(&held.queue);
             }
             Ending::GoesOn => {
                 if let Err(error) = self.store.lease_free(&held.queue, held.epoch).await {
@@ -109,11 +110,12 @@ impl Inner {
         Ok(Ending::Deleted)
     }
 
-    /// Something came, or a step failed: publishers must be able to reach it again.
+    /// Something came, or a step failed: publishers must be able to reach it again, unless it is refusing
+    /// (PROTOCOLS.md 23).
     async fn rebind(&self, held: &Held) -> Ending {
         let mut pause = super::insist::Pause::default();
         while self.fence.permits(held.incarnation) {
-            match self.broker.bind(&held.queue).await {
+            match self.reachable(held).await {
                 Ok(Look::Missing) => return self.forget(held).await.unwrap_or(Ending::Lost),
                 Ok(Look::Present { .. }) => {
                     // Still ended: a message opens it again, and without one it is tried once more.
@@ -129,6 +131,15 @@ impl Inner {
             }
         }
         Ending::Lost
+    }
+
+    /// Binds it, unless it takes no publishes: then the look is all.
+    async fn reachable(&self, held: &Held) -> Result<Look, BrokerError> {
+        let row = self.store.queue_get(&held.queue).await;
+        if row.is_ok_and(|row| row.is_some_and(|row| row.refusing.is_some())) {
+            return self.broker.look(&held.queue).await;
+        }
+        self.broker.bind(&held.queue).await
     }
 
     async fn mark(&self, held: &Held, mark: QueueMark) -> Result<bool, ()> {

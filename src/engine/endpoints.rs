@@ -1,10 +1,10 @@
-//! What this process knows of endpoints: their state (PROTOCOLS.md 13) and their slots (16).
+//! What this process knows of endpoints: their state (PROTOCOLS.md 13), their slots (16) and how they answer (35).
 //!
 //! The store has the truth; here is a copy that a worker can ask without waiting. Unknown endpoints
 //! are taken as available until a lease or the poll of the generation says otherwise.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,10 @@ use crate::domain::url::EndpointUrl;
 
 /// How long a worker waits for the turn of its URL while others wait for a worker.
 pub(super) const NEAR: Duration = Duration::from_millis(250);
+/// A request that is older waits in vain more likely than not: it leaves the workers.
+pub(super) const SLOW_AFTER: Duration = Duration::from_secs(2);
+/// The same, where this process never saw an answer.
+pub(super) const SLOW_AFTER_UNSEEN: Duration = Duration::from_millis(500);
 /// Endpoints kept beyond those in use, at most.
 const IDLE_MAX: usize = 20_000;
 
@@ -24,15 +28,25 @@ pub(super) struct LiveEndpoint {
     pub(super) url: EndpointUrl,
     available: AtomicBool,
     epoch: AtomicI64,
-    /// It answered since it last failed or timed out: more than one request may be in flight.
-    proven: AtomicBool,
+    /// A [`Standing`].
+    standing: AtomicU8,
     last_success_us: AtomicI64,
     detail: Mutex<Option<Endpoint>>,
+    /// When its epoch was learned, counted in questions to the store.
+    learned: AtomicU64,
+    questions: Arc<AtomicU64>,
+    /// Failures of its schedule that neither the store nor a head counts.
+    carried: AtomicU32,
     /// Requests a second, at most, and when the next may start.
     rate: Option<Pace>,
 }
 
-/// Spaces requests evenly: at most one in each interval.
+/// When the store was asked, counted in questions to it. An answer that knows less than what was known before its
+/// question comes from a store that went back (PROTOCOLS.md 34).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question(u64);
+
+/// Spaces requests evenly, on a clock that nobody sets: at most one in each interval.
 #[derive(Debug)]
 struct Pace {
     per_second: i64,
@@ -48,17 +62,20 @@ impl Pace {
 }
 
 impl LiveEndpoint {
-    fn new(url: EndpointUrl, per_second: Option<u32>, sharers: &Arc<AtomicI64>) -> Self {
+    fn new(url: EndpointUrl, per_second: Option<u32>, table: &EndpointTable) -> Self {
         Self {
             url,
+            learned: AtomicU64::new(0),
+            questions: Arc::clone(&table.questions),
+            carried: AtomicU32::new(0),
             available: AtomicBool::new(true),
             epoch: AtomicI64::new(0),
-            proven: AtomicBool::new(false),
+            standing: AtomicU8::new(Standing::Unmet as u8),
             last_success_us: AtomicI64::new(0),
             detail: Mutex::new(None),
             rate: per_second.map(|n| Pace {
                 per_second: i64::from(n),
-                sharers: Arc::clone(sharers),
+                sharers: Arc::clone(&table.sharers),
                 next_us: AtomicI64::new(0),
             }),
         }
@@ -74,24 +91,45 @@ impl LiveEndpoint {
         EndpointEpoch(self.epoch.load(Ordering::SeqCst))
     }
 
-    /// Whether more than one request may be in flight to it.
-    pub(super) fn is_proven(&self) -> bool {
-        self.proven.load(Ordering::Relaxed)
-    }
-
-    /// An attempt ended with an answer, or without one.
-    pub(super) fn answered(&self, answered: Answered, now: Timestamp) {
-        match answered {
-            Answered::Success => {
-                self.proven.store(true, Ordering::Relaxed);
-                self.last_success_us.store(now.micros(), Ordering::Relaxed);
-            }
-            Answered::Answer => self.proven.store(true, Ordering::Relaxed),
-            Answered::Nothing => self.proven.store(false, Ordering::Relaxed),
+    /// How it answers, as far as anybody knows.
+    pub(super) fn standing(&self) -> Standing {
+        match self.standing.load(Ordering::Relaxed) {
+            known if known == Standing::Remembered as u8 => Standing::Remembered,
+            known if known == Standing::Answering as u8 => Standing::Answering,
+            known if known == Standing::Silent as u8 => Standing::Silent,
+            _ => Standing::Unmet,
         }
     }
 
-    /// The last 2xx that this process saw.
+    /// Whether more than one request may be in flight to it.
+    pub(super) fn is_proven(&self) -> bool {
+        self.standing() == Standing::Answering
+    }
+
+    /// An attempt ended, at `now` of the store's clock; true when that changes its standing.
+    fn answered(&self, answered: Answered, now: Timestamp) -> bool {
+        if answered == Answered::Success {
+            self.last_success_us.store(now.micros(), Ordering::Relaxed);
+            self.carried.store(0, Ordering::Relaxed);
+        }
+        let was = self.standing();
+        let standing = was.after(answered);
+        if standing != was {
+            self.standing.store(standing as u8, Ordering::Relaxed);
+        }
+        standing != was
+    }
+
+    /// What somebody knew of it before this process does.
+    pub(super) fn recall(&self, standing: Standing) {
+        let (unmet, standing) = (Standing::Unmet as u8, standing as u8);
+        // Whatever this process found out itself holds.
+        let _ = self
+            .standing
+            .compare_exchange(unmet, standing, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The last 2xx that this process saw, by the store's clock.
     pub(super) fn last_success(&self) -> Option<Timestamp> {
         match self.last_success_us.load(Ordering::Relaxed) {
             0 => None,
@@ -104,16 +142,47 @@ impl LiveEndpoint {
         lock(&self.detail).clone()
     }
 
-    /// Takes over what the store says.
-    pub(super) fn update(&self, endpoint: &Endpoint) {
-        let mut detail = lock(&self.detail);
-        if endpoint.epoch.0 < self.epoch.load(Ordering::SeqCst) {
-            return;
+    /// How many failures of its schedule there were before an attempt of a message that failed `own` times itself.
+    /// Of one that is not available the store counts them; for all others it is that message's.
+    pub(super) fn failures(&self, own: u32) -> u32 {
+        let counted = self.detail().map_or(own, |detail| detail.attempts);
+        counted.saturating_add(self.carried.load(Ordering::Relaxed))
+    }
+
+    /// So many failures of its schedule there were, and nothing else will say so for the next attempt: the message has
+    /// no attempts left, or probes again at once.
+    pub(super) fn carry(&self, failures: u32) {
+        let stored = self.detail().map_or(0, |detail| detail.attempts);
+        self.carried.store(failures.saturating_sub(stored), Ordering::Relaxed);
+    }
+
+    /// Takes over what the store answered to `question` (`None`: it does not know this endpoint); false when this
+    /// process knows better.
+    fn believe(&self, endpoint: Option<&Endpoint>, question: Question) -> bool {
+        if endpoint.is_some_and(|endpoint| endpoint.last_success_at.is_some()) {
+            self.recall(Standing::Remembered);
         }
-        self.epoch.store(endpoint.epoch.0, Ordering::SeqCst);
-        let available = endpoint.state == EndpointState::Available;
-        self.available.store(available, Ordering::SeqCst);
-        *detail = (!available).then(|| endpoint.clone());
+        let mut detail = lock(&self.detail);
+        let (known, epoch) = (
+            self.epoch(),
+            endpoint.map_or(EndpointEpoch(0), |endpoint| endpoint.epoch),
+        );
+        if epoch < known {
+            if self.learned.load(Ordering::SeqCst) >= question.0 {
+                return false;
+            }
+            tracing::warn!(url = ?self.url, known = known.0, found = epoch.0, "the store went back: what it says of this endpoint holds");
+        }
+        if epoch != known {
+            self.epoch.store(epoch.0, Ordering::SeqCst);
+            self.learned
+                .store(self.questions.load(Ordering::SeqCst), Ordering::SeqCst);
+            self.carried.store(0, Ordering::Relaxed);
+        }
+        let not_available = endpoint.filter(|endpoint| endpoint.state != EndpointState::Available);
+        self.available.store(not_available.is_none(), Ordering::SeqCst);
+        *detail = not_available.cloned();
+        true
     }
 
     /// Whether its rate is limited: then one worker at a time is enough.
@@ -123,9 +192,10 @@ impl LiveEndpoint {
 
     /// Takes the turn of the next request, by the endpoint's rate; `Err`: it comes after so long. A turn that is
     /// taken late makes the next one no later, as far as that is less than a turn.
-    pub(super) fn take_turn(&self, now: Timestamp) -> Result<(), Duration> {
+    /// `uptime` is now.
+    pub(super) fn take_turn(&self, uptime: Duration) -> Result<(), Duration> {
         let Some(pace) = &self.rate else { return Ok(()) };
-        let (now, interval) = (now.micros(), pace.interval_us());
+        let (now, interval) = (micros(uptime), pace.interval_us());
         let taken = pace.next_us.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |next| {
             let from = if now - next < interval { next } else { now };
             (next <= now).then_some(from + interval)
@@ -136,12 +206,36 @@ impl LiveEndpoint {
         }
     }
 
-    /// Whether its turn is so near that a worker may wait for it (PROTOCOLS.md 16).
-    pub(super) fn turn_is_near(&self, now: Timestamp) -> bool {
-        self.rate.as_ref().is_none_or(|pace| {
-            let near = i64::try_from(NEAR.as_micros()).unwrap_or(i64::MAX);
-            pace.next_us.load(Ordering::Relaxed) - now.micros() <= near
-        })
+    /// How long it is until its turn is so near that a worker may wait for it (PROTOCOLS.md 16).
+    pub(super) fn turn_is_near_in(&self, uptime: Duration) -> Duration {
+        let turn_in = |pace: &Pace| pace.next_us.load(Ordering::Relaxed) - micros(uptime);
+        let turn_in = Duration::from_micros(self.rate.as_ref().map_or(0, turn_in).try_into().unwrap_or(0));
+        turn_in.saturating_sub(NEAR)
+    }
+}
+
+/// How a URL answers, as far as anybody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It was never tried.
+    Unmet,
+    /// It answered an earlier process, or its last request here broke off at once.
+    Remembered,
+    /// It answered this process last time: more than one request may be in flight.
+    Answering,
+    /// It gave no answer in time, and none since.
+    Silent,
+}
+
+impl Standing {
+    const fn after(self, answered: Answered) -> Self {
+        match (self, answered) {
+            (_, Answered::Success | Answered::Answer) => Self::Answering,
+            (_, Answered::Silence) => Self::Silent,
+            // Nobody waited for it: a connection that is refused takes nothing from others.
+            (Self::Answering, Answered::BrokeOff) => Self::Remembered,
+            (Self::Unmet | Self::Remembered | Self::Silent, Answered::BrokeOff) => self,
+        }
     }
 }
 
@@ -152,42 +246,79 @@ pub(super) enum Answered {
     Success,
     /// Another answer.
     Answer,
-    /// Nothing, or not in time.
-    Nothing,
+    /// No answer, and that was known at once.
+    BrokeOff,
+    /// No answer in time.
+    Silence,
 }
 
 /// All endpoints that this process met.
 #[derive(Debug, Default)]
 pub(super) struct EndpointTable {
-    endpoints: Mutex<HashMap<EndpointUrl, Arc<LiveEndpoint>>>,
+    endpoints: Mutex<Known>,
+    /// Those of which something changed since the dispatcher last asked.
+    moved: Mutex<HashSet<EndpointUrl>>,
     rates: HashMap<EndpointUrl, u32>,
     sharers: Arc<AtomicI64>,
+    /// Questions asked of the store so far.
+    questions: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_url: HashMap<EndpointUrl, Arc<LiveEndpoint>>,
+    not_available: HashSet<EndpointUrl>,
+    /// When the probes of those that are unavailable are due.
+    due: BTreeSet<(Timestamp, EndpointUrl)>,
+    due_at: HashMap<EndpointUrl, Timestamp>,
+    /// Idle ones are dropped when there are so many.
+    sweep_at: usize,
+}
+
+impl Known {
+    /// Idle ones go. Most of what stays may be in use: then the next sweep comes only when there are many more,
+    /// so that it costs little for each that came.
+    fn make_room(&mut self) {
+        if self.by_url.len() < self.sweep_at.max(IDLE_MAX) {
+            return;
+        }
+        self.by_url
+            .retain(|_, live| Arc::strong_count(live) > 1 || !live.is_available());
+        self.sweep_at = self.by_url.len() + self.by_url.len() / 2;
+    }
+
+    fn due_from(&mut self, url: &EndpointUrl, at: Option<Timestamp>) {
+        if let Some(before) = self.due_at.remove(url) {
+            self.due.remove(&(before, url.clone()));
+        }
+        if let Some(at) = at {
+            self.due_at.insert(url.clone(), at);
+            self.due.insert((at, url.clone()));
+        }
+    }
 }
 
 impl EndpointTable {
     pub(super) fn new(rates: HashMap<EndpointUrl, u32>) -> Self {
         Self {
-            endpoints: Mutex::default(),
             rates,
             sharers: Arc::new(AtomicI64::new(1)),
+            ..Self::default()
         }
     }
 
     /// The endpoint of `url`, made when it is new.
     pub(super) fn get(&self, url: &EndpointUrl) -> Arc<LiveEndpoint> {
-        let mut endpoints = lock(&self.endpoints);
-        if let Some(found) = endpoints.get(url) {
+        self.get_from(&mut lock(&self.endpoints), url)
+    }
+
+    fn get_from(&self, known: &mut Known, url: &EndpointUrl) -> Arc<LiveEndpoint> {
+        if let Some(found) = known.by_url.get(url) {
             return Arc::clone(found);
         }
-        if endpoints.len() >= IDLE_MAX {
-            endpoints.retain(|_, live| Arc::strong_count(live) > 1 || !live.is_available());
-        }
-        let live = Arc::new(LiveEndpoint::new(
-            url.clone(),
-            self.rates.get(url).copied(),
-            &self.sharers,
-        ));
-        endpoints.insert(url.clone(), Arc::clone(&live));
+        known.make_room();
+        let live = Arc::new(LiveEndpoint::new(url.clone(), self.rates.get(url).copied(), self));
+        known.by_url.insert(url.clone(), Arc::clone(&live));
         live
     }
 
@@ -197,40 +328,112 @@ impl EndpointTable {
         self.sharers.store(daemons, Ordering::Relaxed);
     }
 
-    /// Takes over what the store says of one endpoint.
+    /// The store is about to be asked.
+    pub(super) fn question(&self) -> Question {
+        Question(self.questions.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// Takes over what the store says of one endpoint, unless this process knows more.
     pub(super) fn update(&self, endpoint: &Endpoint) -> Arc<LiveEndpoint> {
-        let live = self.get(&endpoint.url);
-        live.update(endpoint);
+        self.believe(&endpoint.url, Some(endpoint), Question(0))
+    }
+
+    /// Takes over what the store answered to `question` of one endpoint; `None`: it does not know it.
+    pub(super) fn believe(
+        &self,
+        url: &EndpointUrl,
+        endpoint: Option<&Endpoint>,
+        question: Question,
+    ) -> Arc<LiveEndpoint> {
+        let mut known = lock(&self.endpoints);
+        let live = self.get_from(&mut known, url);
+        let was = live.is_available();
+        if !live.believe(endpoint, question) {
+            return live;
+        }
+        known.due_from(url, endpoint.and_then(probe_due_at));
+        if live.is_available() {
+            known.not_available.remove(url);
+        } else {
+            known.not_available.insert(url.clone());
+        }
+        drop(known);
+        if was != live.is_available() {
+            lock(&self.moved).insert(url.clone());
+        }
         live
     }
 
-    /// Takes over the whole set of endpoints that are not available; answers those that were taken for
-    /// not available and are not in it: they have to be read again.
-    pub(super) fn replace(&self, not_available: &[Endpoint]) -> Vec<EndpointUrl> {
-        for endpoint in not_available {
-            self.update(endpoint);
+    /// An attempt ended, at `now` of the store's clock; true when the dispatcher has to know.
+    pub(super) fn answered(&self, live: &LiveEndpoint, answered: Answered, now: Timestamp) -> bool {
+        let moved = live.answered(answered, now);
+        if moved {
+            lock(&self.moved).insert(live.url.clone());
         }
-        let listed: std::collections::HashSet<&EndpointUrl> = not_available.iter().map(|e| &e.url).collect();
-        let endpoints = lock(&self.endpoints);
-        endpoints
-            .values()
-            .filter(|live| !live.is_available() && !listed.contains(&live.url))
-            .map(|live| live.url.clone())
+        moved
+    }
+
+    /// Those whose state or standing changed since the last call.
+    pub(super) fn moved(&self) -> HashSet<EndpointUrl> {
+        std::mem::take(&mut lock(&self.moved))
+    }
+
+    /// Takes over the whole set of endpoints that are not available, the answer to `question`; answers those that
+    /// were taken for not available and are not in it: they have to be read again.
+    pub(super) fn replace(&self, not_available: &[Endpoint], question: Question) -> Vec<EndpointUrl> {
+        for endpoint in not_available {
+            self.believe(&endpoint.url, Some(endpoint), question);
+        }
+        let listed: HashSet<&EndpointUrl> = not_available.iter().map(|e| &e.url).collect();
+        let known = lock(&self.endpoints);
+        known
+            .not_available
+            .iter()
+            .filter(|url| !listed.contains(url))
+            .cloned()
             .collect()
     }
 
-    /// Unavailable endpoints whose probe is due at `now`, with the queue that gives it, if that is set.
-    pub(super) fn probes_due(&self, now: Timestamp) -> Vec<(EndpointUrl, Option<QueueName>)> {
-        let endpoints = lock(&self.endpoints);
-        endpoints
-            .values()
-            .filter(|live| !live.is_available())
-            .filter_map(|live| live.detail())
-            .filter(|e| e.state == EndpointState::Unavailable && e.next_attempt_at.is_none_or(|at| at <= now))
-            .filter(|e| e.probe.as_ref().is_none_or(|claim| claim.until <= now))
-            .map(|e| (e.url, e.probe_queue))
-            .collect()
+    /// Takes the probe that is due longest at `now` of the store's clock: its URL, and the queue that gives it, if that is set. It is
+    /// due again when its endpoint is updated, or by [`Self::probe_again_at`].
+    pub(super) fn take_due(&self, now: Timestamp) -> Option<(EndpointUrl, Option<QueueName>)> {
+        let mut known = lock(&self.endpoints);
+        let (_, url) = known.due.first().filter(|(at, _)| *at <= now)?.clone();
+        known.due_from(&url, None);
+        let live = known.by_url.get(&url)?;
+        let queue = lock(&live.detail)
+            .as_ref()
+            .and_then(|detail| detail.probe_queue.clone());
+        Some((url, queue))
     }
+
+    /// The probe of an unavailable endpoint was taken and nothing came of it: it is due at `at`, unless the store
+    /// has said since when it is.
+    pub(super) fn probe_again_at(&self, url: &EndpointUrl, at: Timestamp) {
+        let mut known = lock(&self.endpoints);
+        let unavailable = known.by_url.get(url).is_some_and(|live| {
+            lock(&live.detail)
+                .as_ref()
+                .is_some_and(|detail| detail.state == EndpointState::Unavailable)
+        });
+        if unavailable && !known.due_at.contains_key(url) {
+            known.due_from(url, Some(at));
+        }
+    }
+}
+
+/// When the probe of an endpoint may be claimed; `None`: it waits for a person, or is available.
+fn probe_due_at(endpoint: &Endpoint) -> Option<Timestamp> {
+    let unavailable = endpoint.state == EndpointState::Unavailable;
+    let claimed_until = endpoint.probe.as_ref().map(|claim| claim.until);
+    unavailable.then(|| {
+        let at = endpoint.next_attempt_at.max(claimed_until);
+        at.unwrap_or(Timestamp::from_micros(0))
+    })
+}
+
+fn micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -252,7 +455,7 @@ mod tests {
     fn turns(live: &LiveEndpoint, begin: i64, late: i64, count: usize) -> Vec<i64> {
         let mut now = begin;
         let take = |_| {
-            while let Err(wait) = live.take_turn(Timestamp::from_micros(now)) {
+            while let Err(wait) = live.take_turn(Duration::from_micros(now.unsigned_abs())) {
                 now += i64::try_from(wait.as_micros()).unwrap() + late;
             }
             (now - begin) / 1_000
@@ -285,11 +488,12 @@ mod tests {
     #[test]
     fn a_turn_that_is_far_is_waited_for_without_a_worker() {
         let (_, live) = paced(1);
-        let at = |millis: i64| Timestamp::from_micros(1_000_000 + millis * 1_000);
-        assert!(live.turn_is_near(at(0)));
+        let at = |millis: u64| Duration::from_millis(1_000 + millis);
+        assert!(live.turn_is_near_in(at(0)).is_zero());
         assert_eq!(live.take_turn(at(0)), Ok(()));
         assert_eq!(live.take_turn(at(100)), Err(Duration::from_millis(900)));
-        assert!(!live.turn_is_near(at(100)) && live.turn_is_near(at(800)));
+        assert_eq!(live.turn_is_near_in(at(100)), Duration::from_millis(650));
+        assert!(live.turn_is_near_in(at(800)).is_zero());
     }
 
     #[test]

@@ -38,12 +38,24 @@ pub enum EngineError {
         /// Why, and what to do instead.
         why: String,
     },
+    /// The broker is delivered by the daemons of another store (exit code 78).
+    #[error("{why}")]
+    OtherOwner {
+        /// Whose it is, and the mend.
+        why: String,
+    },
     /// Published, but not confirmed: it may or may not be stored. Repeat with the same id.
     #[error("notification {id} is not confirmed: {why}; publish it again with the same id")]
     Unconfirmed {
         /// The notification's id.
         id: String,
         /// Why.
+        why: String,
+    },
+    /// The broker takes no such message, however often it is sent: it is over one of its limits.
+    #[error("the broker takes no such message: {why}")]
+    TooLarge {
+        /// The limit, in the broker's words.
         why: String,
     },
     /// The broker.
@@ -79,14 +91,19 @@ impl EngineError {
         match self {
             Self::Broker(error) => matches!(
                 error,
-                BrokerError::Unreachable { .. } | BrokerError::Blocked { .. } | BrokerError::Management { .. }
+                BrokerError::Unreachable { .. }
+                    | BrokerError::Blocked { .. }
+                    | BrokerError::Limit { .. }
+                    | BrokerError::Management { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
             Self::Invalid { .. }
             | Self::NotFound { .. }
             | Self::Expired { .. }
             | Self::InvalidPolicy(_)
+            | Self::OtherOwner { .. }
             | Self::Refused { .. }
+            | Self::TooLarge { .. }
             | Self::Unconfirmed { .. } => false,
         }
     }
@@ -104,12 +121,14 @@ impl EngineError {
                     | BrokerError::NoExchange { .. }
                     | BrokerError::OtherArguments { .. }
             ),
+            Self::OtherOwner { .. } => true,
             Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
             Self::Invalid { .. }
             | Self::NotFound { .. }
             | Self::Expired { .. }
             | Self::InvalidPolicy(_)
             | Self::Refused { .. }
+            | Self::TooLarge { .. }
             | Self::Unconfirmed { .. } => false,
         }
     }

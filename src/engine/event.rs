@@ -47,6 +47,8 @@ pub enum Event {
         /// When that was.
         seen_at: Timestamp,
     },
+    /// Something of ours was gone, and what was done about it.
+    Incident(String),
     /// Broker or store went away or came back.
     Connection {
         /// `broker` or `store`.

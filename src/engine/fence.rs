@@ -1,10 +1,11 @@
-//! The holder fences itself (PROTOCOLS.md 4): whether this process may start an attempt now.
+//! The holder fences itself (PROTOCOLS.md 4): whether this process may start an attempt, or settle what it holds, now.
 //!
 //! Purely in memory: the heartbeat moves the limit, workers ask before every attempt. The clock
 //! counts suspension, so a process that was frozen finds the fence closed when it wakes.
 
-use std::sync::Mutex;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,8 @@ pub(super) struct Fence {
     incarnation: AtomicI64,
     /// Cancelled when the present incarnation ends, and replaced by the next.
     generation: Mutex<CancellationToken>,
+    /// Incarnations that only manage queues, and until when (uptime) each may.
+    managing: Mutex<HashMap<IncarnationId, Duration>>,
     /// How long one successful heartbeat keeps the fence open.
     span: Duration,
 }
@@ -33,7 +36,8 @@ impl Fence {
             open_until: AtomicU64::new(0),
             incarnation: AtomicI64::new(0),
             generation: Mutex::new(CancellationToken::new()),
-            span: take_over.saturating_sub(deadline * 2),
+            managing: Mutex::default(),
+            span: span(take_over, deadline),
         }
     }
 
@@ -64,10 +68,34 @@ impl Fence {
         is_new
     }
 
-    /// Whether `incarnation` may start an attempt now.
+    /// An incarnation beside the one that delivers, whose first heartbeat was sent at `sent` (uptime).
+    pub(super) fn managing_begin(&self, id: IncarnationId, sent: Duration) {
+        self.managing().insert(id, sent + self.span);
+    }
+
+    /// Its heartbeat that was sent at `sent` (uptime) succeeded.
+    pub(super) fn managing_beat(&self, id: IncarnationId, sent: Duration) {
+        if let Some(until) = self.managing().get_mut(&id) {
+            *until = sent + self.span;
+        }
+    }
+
+    /// It ended, or was disowned.
+    pub(super) fn managing_end(&self, id: IncarnationId) {
+        self.managing().remove(&id);
+    }
+
+    fn managing(&self) -> MutexGuard<'_, HashMap<IncarnationId, Duration>> {
+        self.managing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether `incarnation` may start an attempt, or settle what it holds, now.
     pub(super) fn permits(&self, incarnation: IncarnationId) -> bool {
-        self.incarnation.load(Ordering::SeqCst) == incarnation.0
-            && micros(self.clock.uptime()) < self.open_until.load(Ordering::SeqCst)
+        let now = self.clock.uptime();
+        if self.incarnation.load(Ordering::SeqCst) == incarnation.0 {
+            return micros(now) < self.open_until.load(Ordering::SeqCst);
+        }
+        self.managing().get(&incarnation).is_some_and(|until| now < *until)
     }
 
     /// The present incarnation; 0 before the first.
@@ -79,6 +107,12 @@ impl Fence {
     pub(super) fn is_open(&self) -> bool {
         self.permits(self.incarnation())
     }
+}
+
+/// How long after a heartbeat was sent something may start under it: the take-over time less two deadlines, so that
+/// what starts last has ended, with one deadline to spare, before anybody takes over.
+pub(super) fn span(take_over: Duration, deadline: Duration) -> Duration {
+    take_over.saturating_sub(deadline * 2)
 }
 
 fn micros(span: Duration) -> u64 {
@@ -107,5 +141,28 @@ mod tests {
         assert!(fence.close());
         assert!(!fence.permits(me));
         assert!(!fence.close(), "it was closed");
+    }
+
+    #[test]
+    fn what_only_manages_has_a_fence_of_its_own() {
+        let clock = Clock::manual(Timestamp::from_seconds(1_000));
+        let fence = Fence::new(clock.clone(), Duration::from_secs(60), Duration::from_secs(15));
+        let (daemon, command) = (IncarnationId(7), IncarnationId(8));
+        let _token = fence.begin(daemon, clock.uptime());
+        assert!(!fence.permits(command), "before its first heartbeat");
+        fence.managing_begin(command, clock.uptime());
+        clock.advance(Duration::from_secs(29));
+        assert!(fence.permits(command));
+        fence.beat(clock.uptime());
+        clock.advance(Duration::from_secs(1));
+        assert!(
+            fence.permits(daemon) && !fence.permits(command),
+            "the daemon's heartbeat is not its own"
+        );
+        fence.managing_beat(command, clock.uptime());
+        assert!(fence.permits(command));
+        fence.managing_end(command);
+        fence.managing_beat(command, clock.uptime());
+        assert!(!fence.permits(command), "a heartbeat that was on its way opens nothing");
     }
 }

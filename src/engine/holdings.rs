@@ -1,10 +1,13 @@
-//! The queues that this process holds, asks for or lets go of, and what they use: workers, slots, probes.
+//! The queues that this process holds, asks for or lets go of, and what they use: places, slots, probes.
+//!
+//! There are two kinds of places: those of attempts that can still proceed, which `workers` bounds, and those of
+//! requests that hang, which have a bound of their own (PROTOCOLS.md 35).
 //!
 //! Pure bookkeeping. What is used is counted from what is held, in the one place where a holding comes, changes
 //! or goes, so that nothing can be used by a queue that is not held. Every holding has a [`Claim`] of its own:
 //! an answer that was asked for under an earlier one changes nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::worker::Control;
@@ -15,16 +18,32 @@ use crate::domain::url::EndpointUrl;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Claim(u64);
 
+/// What a holding takes up while it is asked for or worked on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A worker for a URL that is known to answer.
+    Known,
+    /// A worker for a URL, or a queue, of which nothing is known yet.
+    First,
+    /// One of those whose request hangs, or whose URL is known for it.
+    Slow,
+}
+
 /// A queue that this process holds, or asks for.
 #[derive(Debug)]
 pub(super) enum Holding {
     /// The lease is asked for; a slot of the URL is reserved when it is known.
-    Asking { url: Option<EndpointUrl>, probe: Probe },
+    Asking {
+        url: Option<EndpointUrl>,
+        probe: Probe,
+        place: Place,
+    },
     /// A worker is on it.
     Working {
         url: Option<EndpointUrl>,
         control: Arc<Control>,
         probes: bool,
+        place: Place,
     },
     /// It is being deleted or released; no worker is on it.
     Closing,
@@ -51,9 +70,12 @@ impl Probe {
 }
 
 impl Holding {
-    /// Whether it counts as a worker.
-    const fn works(&self) -> bool {
-        matches!(self, Self::Asking { .. } | Self::Working { .. })
+    /// The place that it takes up.
+    const fn place(&self) -> Option<Place> {
+        match self {
+            Self::Asking { place, .. } | Self::Working { place, .. } => Some(*place),
+            Self::Closing => None,
+        }
     }
 
     /// The URL that it has a slot of.
@@ -78,6 +100,30 @@ impl Holding {
 struct Used {
     slots: usize,
     probes: usize,
+    slow: usize,
+}
+
+/// How many places of each kind are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    pub(super) known: usize,
+    pub(super) first: usize,
+    pub(super) slow: usize,
+}
+
+impl Places {
+    /// Workers, and those that are about to be.
+    pub(super) const fn workers(&self) -> usize {
+        self.known + self.first
+    }
+
+    const fn of(&mut self, place: Place) -> &mut usize {
+        match place {
+            Place::Known => &mut self.known,
+            Place::First => &mut self.first,
+            Place::Slow => &mut self.slow,
+        }
+    }
 }
 
 /// All of them.
@@ -85,7 +131,10 @@ struct Used {
 pub(super) struct Holdings {
     by_queue: HashMap<QueueName, (Claim, Holding)>,
     used: HashMap<EndpointUrl, Used>,
-    workers: usize,
+    places: Places,
+    probes: usize,
+    /// URLs for which something became free since this was asked.
+    eased: HashSet<EndpointUrl>,
     claims: u64,
 }
 
@@ -130,12 +179,39 @@ impl Holdings {
 
     /// A worker that had no slot has one of `url` from now on; false when there is no such worker.
     pub(super) fn give_slot(&mut self, queue: &QueueName, of: &EndpointUrl) -> bool {
-        let Some((_, Holding::Working { url: url @ None, .. })) = self.by_queue.get_mut(queue) else {
+        let Some((
+            _,
+            Holding::Working {
+                url: url @ None, place, ..
+            },
+        )) = self.by_queue.get_mut(queue)
+        else {
             return false;
         };
         *url = Some(of.clone());
-        self.used.entry(of.clone()).or_default().slots += 1;
+        let slow = usize::from(*place == Place::Slow);
+        let used = self.used.entry(of.clone()).or_default();
+        used.slots += 1;
+        used.slow += slow;
         true
+    }
+
+    /// A worker takes up another place from now on.
+    pub(super) fn stand(&mut self, queue: &QueueName, to: Place) {
+        let Some((_, Holding::Working { url, place, .. })) = self.by_queue.get_mut(queue) else {
+            return;
+        };
+        let from = std::mem::replace(place, to);
+        *self.places.of(from) -= 1;
+        *self.places.of(to) += 1;
+        let Some(used) = url.as_ref().and_then(|url| self.used.get_mut(url)) else {
+            return;
+        };
+        used.slow += usize::from(to == Place::Slow);
+        used.slow -= usize::from(from == Place::Slow);
+        if let Some(url) = url {
+            self.eased.insert(url.clone());
+        }
     }
 
     pub(super) fn get(&self, queue: &QueueName) -> Option<&Holding> {
@@ -146,13 +222,29 @@ impl Holdings {
         self.by_queue.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Holding> {
-        self.by_queue.values().map(|(_, holding)| holding)
+    /// The workers: on which queue, of which URL, in which place.
+    pub(super) fn working(&self) -> impl Iterator<Item = (&QueueName, Option<&EndpointUrl>, &Arc<Control>, Place)> {
+        self.by_queue.iter().filter_map(|(queue, (_, holding))| match holding {
+            Holding::Working {
+                url, control, place, ..
+            } => Some((queue, url.as_ref(), control, *place)),
+            Holding::Asking { .. } | Holding::Closing => None,
+        })
     }
 
-    /// Workers, and those that are about to be.
-    pub(super) const fn workers(&self) -> usize {
-        self.workers
+    /// The places that are taken.
+    pub(super) const fn places(&self) -> Places {
+        self.places
+    }
+
+    /// Probes under way.
+    pub(super) const fn probes(&self) -> usize {
+        self.probes
+    }
+
+    /// URLs for which something became free since the last call.
+    pub(super) fn eased(&mut self) -> HashSet<EndpointUrl> {
+        std::mem::take(&mut self.eased)
     }
 
     /// Slots of `url` in use.
@@ -165,29 +257,36 @@ impl Holdings {
         self.used.get(url).is_some_and(|used| used.probes > 0)
     }
 
-    /// Every URL with slots in use, and how many.
-    pub(super) fn slots_in_use(&self) -> impl Iterator<Item = (&EndpointUrl, usize)> {
-        self.used.iter().map(|(url, used)| (url, used.slots))
+    /// Whether a request to `url` hangs.
+    pub(super) fn hangs(&self, url: &EndpointUrl) -> bool {
+        self.used.get(url).is_some_and(|used| used.slow > 0)
     }
 
     fn count(&mut self, holding: &Holding) {
-        self.workers += usize::from(holding.works());
+        let Some(place) = holding.place() else { return };
+        *self.places.of(place) += 1;
+        self.probes += usize::from(holding.probes());
         if let Some(url) = holding.slot() {
             let used = self.used.entry(url.clone()).or_default();
             used.slots += 1;
             used.probes += usize::from(holding.probes());
+            used.slow += usize::from(place == Place::Slow);
         }
     }
 
     fn discount(&mut self, holding: &Holding) {
-        self.workers -= usize::from(holding.works());
+        let Some(place) = holding.place() else { return };
+        *self.places.of(place) -= 1;
+        self.probes -= usize::from(holding.probes());
         let Some(url) = holding.slot() else { return };
         if let Some(used) = self.used.get_mut(url) {
             used.slots -= 1;
             used.probes -= usize::from(holding.probes());
+            used.slow -= usize::from(place == Place::Slow);
             if used.slots == 0 {
                 self.used.remove(url);
             }
+            self.eased.insert(url.clone());
         }
     }
 }
@@ -207,7 +306,11 @@ mod tests {
     }
 
     fn asking(url: Option<EndpointUrl>, probe: Probe) -> Holding {
-        Holding::Asking { url, probe }
+        Holding::Asking {
+            url,
+            probe,
+            place: Place::First,
+        }
     }
 
     fn working(url: Option<EndpointUrl>) -> Holding {
@@ -215,11 +318,16 @@ mod tests {
             url,
             control: Arc::new(Control::new(mpsc::channel(1).0)),
             probes: false,
+            place: Place::Known,
         }
     }
 
     fn used(holdings: &Holdings) -> (usize, usize, bool) {
-        (holdings.workers(), holdings.slots(&url()), holdings.is_probing(&url()))
+        (
+            holdings.places().workers(),
+            holdings.slots(&url()),
+            holdings.is_probing(&url()),
+        )
     }
 
     #[test]
@@ -260,5 +368,22 @@ mod tests {
         assert_eq!(used(&holdings), (2, 1, false));
         holdings.end(&queue("works"), claim);
         assert_eq!(used(&holdings), (1, 0, false));
+    }
+
+    #[test]
+    fn a_request_that_hangs_leaves_the_workers_and_counts_for_its_url() {
+        let mut holdings = Holdings::default();
+        let claim = holdings.begin(&queue("a"), working(Some(url()))).unwrap();
+        assert!(!holdings.hangs(&url()));
+        holdings.stand(&queue("a"), Place::Slow);
+        assert_eq!((holdings.places().workers(), holdings.places().slow), (0, 1));
+        assert!(holdings.hangs(&url()));
+        assert!(holdings.eased().contains(&url()));
+        holdings.stand(&queue("a"), Place::Known);
+        assert_eq!((holdings.places().workers(), holdings.hangs(&url())), (1, false));
+        holdings.stand(&queue("a"), Place::Slow);
+        holdings.end(&queue("a"), claim);
+        assert_eq!(holdings.places(), Places::default());
+        assert!(!holdings.hangs(&url()) && holdings.eased().contains(&url()));
     }
 }

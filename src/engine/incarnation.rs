@@ -1,7 +1,6 @@
-//! This process among the others: heartbeats, wishes about held leases, and the death of others
-//! (PROTOCOLS.md 1 to 4).
+//! This process among the others: its incarnations, their heartbeats, and wishes about the leases that they hold
+//! (PROTOCOLS.md 1, 2 and 4).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +8,14 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::dispatch::Tell;
-use super::{EngineError, Inner};
+use super::{EngineError, Inner, process};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
-use crate::store::{Beat, Begun, Evidence, Incarnation, NewIncarnation};
+use crate::store::{Beat, Begun, NewIncarnation};
 use crate::telemetry::names;
 
 /// Between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
-/// Silence that confirms a free lock (PostgreSQL).
-const SILENCE: Duration = Duration::from_secs(5);
 
 /// The version of the program as a number that only grows.
 #[must_use]
@@ -41,6 +38,22 @@ pub(super) enum Part {
     Manages,
 }
 
+/// The endpoints are read so often even without a change: what this process knows heals by itself.
+const ENDPOINTS_AT_LEAST: Duration = Duration::from_secs(10);
+/// Reading them is followed by a pause of so many times as long: where many thousand are unavailable some of them
+/// change each second.
+const ENDPOINTS_PAUSE: u32 = 9;
+
+/// What a poll last saw of the endpoints, and when it looks again.
+#[derive(Debug, Default)]
+struct EndpointsSeen {
+    generation: Option<i64>,
+    /// Uptime after which they are read without a change.
+    again_at: Duration,
+    /// Uptime before which they are not read at all.
+    again_after: Duration,
+}
+
 impl Inner {
     /// Begins an incarnation of this process.
     ///
@@ -49,9 +62,11 @@ impl Inner {
     pub(super) async fn begin_incarnation(&self, name: &str, part: Part) -> Result<IncarnationId, EngineError> {
         let new = NewIncarnation {
             name: name.to_owned(),
-            host: host(),
+            host: process::host(),
             pid: std::process::id(),
+            process: process::own_mark(),
             take_over: self.settings.take_over,
+            deadline: self.settings.request_timeout,
             version: version(),
             fingerprint: (part != Part::Manages).then(|| self.settings.naming.fingerprint()),
             replaces_settings: part == Part::Delivers,
@@ -84,7 +99,11 @@ impl Inner {
     pub(super) async fn beat(self: Arc<Self>, id: IncarnationId, generation: CancellationToken) {
         while !generation.is_cancelled() {
             let sent = self.clock.uptime();
-            match self.store.heartbeat(id).await {
+            self.health.beat_sent(sent);
+            let beat = self.store.heartbeat(id).await;
+            let problem = beat.as_ref().err().map(|error| super::error::chain(error));
+            self.health.beat_answered(problem, self.clock.now());
+            match beat {
                 Ok(Beat::Alive) => self.fence.beat(sent),
                 Ok(Beat::Disowned) => {
                     self.disowned(id);
@@ -106,13 +125,11 @@ impl Inner {
         tell: mpsc::Sender<Tell>,
         generation: CancellationToken,
     ) {
-        let mut endpoints_seen = None;
-        let mut round: u64 = 0;
+        let mut seen = EndpointsSeen::default();
         while !generation.is_cancelled() {
-            if let Err(error) = self.poll_once(id, &tell, &mut endpoints_seen, round).await {
+            if let Err(error) = self.poll_once(id, &tell, &mut seen).await {
                 tracing::debug!(error = ?error, "poll waits for the store");
             }
-            round += 1;
             tokio::select! {
                 () = tokio::time::sleep(BEAT) => {}
                 () = generation.cancelled() => {}
@@ -124,8 +141,7 @@ impl Inner {
         &self,
         id: IncarnationId,
         tell: &mpsc::Sender<Tell>,
-        endpoints_seen: &mut Option<i64>,
-        round: u64,
+        seen: &mut EndpointsSeen,
     ) -> Result<(), crate::store::StoreError> {
         let held = self.store.leases_held(id).await?;
         for one in held.iter().filter(|one| one.paused || one.wanted_by.is_some()) {
@@ -136,25 +152,35 @@ impl Inner {
         for record in self.store.queues_due(500).await? {
             let _ = tell.send(Tell::Due(Box::new(record))).await;
         }
+        let asked = self.clock.uptime();
+        self.store_time.heard(asked, self.store.now().await?);
         let generation = self.store.endpoints_generation().await?;
-        // Once in ten seconds also without a change: what this process knows heals by itself.
-        if *endpoints_seen != Some(generation) || round.is_multiple_of(10) {
-            self.read_endpoints().await?;
-            if *endpoints_seen != Some(generation) {
-                let _ = tell.send(Tell::WakeAll).await;
-            }
-            *endpoints_seen = Some(generation);
+        if seen.generation.is_some_and(|seen| generation < seen) {
+            self.store_went_back("the generation of its endpoints").await;
         }
+        let (moved, began) = (seen.generation != Some(generation), self.clock.uptime());
+        if began < seen.again_after || !moved && began < seen.again_at {
+            return Ok(());
+        }
+        self.read_endpoints().await?;
+        if moved {
+            let _ = tell.send(Tell::WakeAll).await;
+        }
+        let ended = self.clock.uptime();
+        *seen = EndpointsSeen {
+            generation: Some(generation),
+            again_at: ended + ENDPOINTS_AT_LEAST,
+            again_after: ended + ended.saturating_sub(began) * ENDPOINTS_PAUSE,
+        };
         Ok(())
     }
 
     /// Reads every endpoint that is not available, and those that were taken for it and are not.
     pub(super) async fn read_endpoints(&self) -> Result<(), crate::store::StoreError> {
+        let question = self.endpoints.question();
         let not_available = self.store.endpoints_not_available().await?;
-        for url in self.endpoints.replace(&not_available) {
-            if let Some(endpoint) = self.store.endpoint_get(&url).await? {
-                self.endpoint_moved(&endpoint);
-            }
+        for url in self.endpoints.replace(&not_available, question) {
+            self.look_at_endpoint(&url).await?;
         }
         for state in [
             EndpointState::Unavailable,
@@ -168,84 +194,7 @@ impl Inner {
         self.endpoints_moved.notify_one();
         Ok(())
     }
-
-    /// Watches the other incarnations, marks the dead ones, and makes their queues known.
-    pub(super) async fn watch_others(
-        self: Arc<Self>,
-        me: IncarnationId,
-        tell: mpsc::Sender<Tell>,
-        generation: CancellationToken,
-    ) {
-        let mut seen = Watched::default();
-        while !generation.is_cancelled() {
-            match self.store.incarnations().await {
-                Ok(all) => {
-                    self.endpoints
-                        .share(all.iter().filter(|one| one.alive && one.delivers).count());
-                    for dead in self.find_dead(me, &all, &mut seen).await {
-                        self.bury_incarnation(&dead, &tell).await;
-                    }
-                }
-                // A gap in reading is no silence of others: begin to watch anew.
-                Err(_) => seen = Watched::default(),
-            }
-            tokio::select! {
-                () = tokio::time::sleep(BEAT) => {}
-                () = generation.cancelled() => {}
-            }
-        }
-    }
-
-    /// Those of `all` that are dead by the evidence, and marked so by this call.
-    pub(super) async fn find_dead(
-        &self,
-        me: IncarnationId,
-        all: &[Incarnation],
-        seen: &mut Watched,
-    ) -> Vec<Incarnation> {
-        let now = self.clock.uptime();
-        seen.0.retain(|id, _| all.iter().any(|one| one.alive && one.id == *id));
-        let mut dead = Vec::new();
-        for one in all.iter().filter(|one| one.alive && one.id != me) {
-            let entry = seen.0.entry(one.id).or_insert((one.counter, now));
-            if entry.0 != one.counter {
-                *entry = (one.counter, now);
-            }
-            let silence = now.saturating_sub(entry.1);
-            let evidence = self.store.evidence(one.id).await;
-            let is_dead = match (self.store.kind(), evidence) {
-                (_, Err(_)) => false,
-                // A file lock is freed by death alone; a held one is never overruled.
-                ("sqlite", Ok(evidence)) => evidence == Evidence::Free,
-                (_, Ok(Evidence::Free)) => silence >= SILENCE,
-                (_, Ok(Evidence::Held)) => silence >= one.take_over,
-            };
-            if is_dead && matches!(self.store.incarnation_mark_dead(one.id, entry.0).await, Ok(true)) {
-                dead.push(one.clone());
-            }
-        }
-        dead
-    }
-
-    async fn bury_incarnation(&self, dead: &Incarnation, tell: &mpsc::Sender<Tell>) {
-        tracing::warn!(incarnation = dead.id.0, name = ?dead.name, leases = dead.leases, "an incarnation is dead: its queues are taken over");
-        match self.store.leases_held(dead.id).await {
-            Ok(held) => {
-                for lease in held {
-                    let _ = tell.send(Tell::Candidate(lease.queue)).await;
-                }
-            }
-            Err(error) => tracing::warn!(error = ?error, "its queues are found by the sweep"),
-        }
-        if let Err(error) = self.broker.connections_close(&dead.name).await {
-            tracing::debug!(error = ?error, "its connections end by their heartbeat");
-        }
-    }
 }
-
-/// Counters seen last, and since when (uptime) they stand still.
-#[derive(Default)]
-pub(super) struct Watched(HashMap<IncarnationId, (i64, Duration)>);
 
 fn other_settings(found: &str, queues: u64, own: &str) -> String {
     let keys = "broker.queue_prefix, broker.url_hash_key and broker.queue_type";
@@ -259,9 +208,4 @@ fn other_settings(found: &str, queues: u64, own: &str) -> String {
         "{queues} delivery queues exist under other settings (fingerprint {found}, this configuration has {own}): \
          {keys} must stay as they are while queues exist"
     )
-}
-
-/// The name of this host.
-pub(super) fn host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -200,8 +200,8 @@ impl Inner {
     }
 
     async fn known_of_intake(&self, intake: &IntakeQueue, listed: Option<&ListedQueue>) -> Known {
-        let daemons = match self.store.incarnations().await {
-            Ok(all) => Ok(all.iter().filter(|one| one.alive && one.delivers).count()),
+        let daemons = match self.store.incarnations_living().await {
+            Ok(all) => Ok(all.iter().filter(|one| one.delivers).count()),
             Err(error) => Err(super::error::chain(&error)),
         };
         Known {
@@ -217,7 +217,7 @@ impl Inner {
 
     /// The embedded broker has one exchange, in which everything is bound.
     async fn routes_to(&self, intake: &IntakeQueue) -> Routes {
-        let Some(exchange) = intake.exchange.as_ref().filter(|_| self.broker.kind() == "rabbitmq") else {
+        let Some(exchange) = intake.exchange.as_ref().filter(|_| !self.broker.is_embedded()) else {
             return Routes::Unknown;
         };
         match self.broker.exchange_detail(exchange).await {

@@ -5,11 +5,13 @@
 
 mod alone;
 mod answers;
+pub mod audit;
 mod candidates;
 pub mod command;
 mod daemon;
 pub mod dead;
 mod dead_letter;
+mod death;
 mod discovery;
 mod dispatch;
 mod doctor;
@@ -21,28 +23,35 @@ pub mod events;
 pub mod expiring;
 mod fence;
 mod fields;
+mod health;
 mod holdings;
 mod incarnation;
 mod insist;
 mod intakes;
 pub mod jobs;
+mod looks;
 mod manage;
 mod meters;
 pub mod observe;
+mod parts;
 mod plans;
 pub mod policies;
 mod preflight;
 mod presence;
+mod process;
 mod publisher;
 pub mod query;
 mod queue_pages;
 mod recorder;
+mod retention;
 pub mod reveal;
 mod row;
 mod rules;
 pub mod runs;
 mod settled;
 pub mod snapshot;
+mod store_time;
+mod turns;
 pub mod view;
 mod why;
 mod worker;
@@ -50,6 +59,7 @@ mod worst;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -73,12 +83,14 @@ use self::recorder::Recorder;
 use self::rules::Rules;
 use self::runs::Tending;
 use self::settled::Resting;
+use self::store_time::StoreTime;
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
 use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::naming::Naming;
 use crate::domain::policy::RetryPolicy;
+use crate::domain::retention::Retention;
 use crate::domain::url::EndpointUrl;
 use crate::store::StoreHandle;
 
@@ -87,8 +99,10 @@ use crate::store::StoreHandle;
 pub struct EngineSettings {
     /// The names on the broker.
     pub naming: Naming,
-    /// Queues worked on at once.
+    /// Queues worked on at once whose attempts can still proceed.
     pub workers: usize,
+    /// Requests at once that have waited for an answer for long: at this bound nothing is begun that is known to hang.
+    pub slow_requests: usize,
     /// How long the queues of a job live unused when nothing else is said.
     pub job_queue_ttl: Duration,
     /// Names of queues that should not live for ever.
@@ -115,6 +129,8 @@ pub struct EngineSettings {
     pub drain: Duration,
     /// How long a discarded message can be restored.
     pub discard_keep: Duration,
+    /// How long what grows in the store is kept.
+    pub retention: Retention,
     /// Requests a second, at most, per URL.
     pub rates: HashMap<EndpointUrl, u32>,
     /// The event table.
@@ -189,19 +205,22 @@ struct Inner {
     sender: SenderHandle,
     settings: EngineSettings,
     clock: Clock,
+    store_time: StoreTime,
     events: broadcast::Sender<Event>,
     publisher: Publisher,
-    fence: Fence,
+    fence: Arc<Fence>,
     endpoints: EndpointTable,
     recorder: Recorder,
     meters: Meters,
-    rules: Rules,
+    rules: Arc<Rules>,
     settled: Resting,
     /// Runs that this process works on.
     tending: Tending,
     dead: DeadRoom,
     /// What queues were judged by last.
     preflight: preflight::LastPreflight,
+    /// What works at present, for whoever asks whether this process is ready.
+    health: health::Health,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
@@ -210,6 +229,8 @@ struct Inner {
     waiting: WaitingCache,
     /// Some endpoint changed: the dispatcher looks again.
     endpoints_moved: Notify,
+    /// So many requests hang that URLs known for it have to wait.
+    slow_full: AtomicBool,
     /// The broker's policies changed.
     policies_moved: Notify,
     /// The broker came back: list at once.
@@ -238,20 +259,23 @@ impl Engine {
     ) -> Self {
         let (events, _) = broadcast::channel(1024);
         Self(Arc::new(Inner {
-            fence: Fence::new(clock.clone(), settings.take_over, settings.request_timeout),
+            fence: Arc::new(Fence::new(clock.clone(), settings.take_over, settings.request_timeout)),
             endpoints: EndpointTable::new(settings.rates.clone()),
+            store_time: StoreTime::new(clock.clone()),
             publisher: Publisher::default(),
             recorder: Recorder::default(),
             meters: Meters::default(),
-            rules: Rules::default(),
+            rules: Arc::default(),
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),
             preflight: preflight::LastPreflight::default(),
+            health: health::Health::default(),
             delivering: watch::Sender::new(false),
             moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),
             endpoints_moved: Notify::new(),
+            slow_full: AtomicBool::new(false),
             policies_moved: Notify::new(),
             sweep_now: Notify::new(),
             wakes: events::Wakes::default(),
@@ -338,7 +362,13 @@ impl Engine {
 
     /// Whether another living process delivers, and so works on runs.
     pub async fn others_deliver(&self) -> bool {
-        self.0.others_deliver(&mut incarnation::Watched::default()).await
+        self.0.others_deliver(&mut death::Watched::default()).await
+    }
+
+    /// Refuses to look at, or to work on, a broker that is delivered by the daemons of another store
+    /// ([`EngineError::OtherOwner`]). Writes nothing; what cannot be looked at is not refused.
+    pub async fn compare_owner(&self) -> Result<(), EngineError> {
+        self.0.compare_owner().await
     }
 
     /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;
@@ -361,6 +391,7 @@ impl Engine {
 
     /// Closes connections in order; for a process that ends.
     pub async fn close(&self) {
+        self.0.health.end();
         self.0.broker.close().await;
         self.0.store.close().await;
     }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::command::{Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, Tested, WriteGrant};
+use super::ending::Ending;
 use super::{EngineError, Inner};
+use crate::broker::Look;
 use crate::delivery::{Method, Request};
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::id::{NotificationId, QueueName};
@@ -51,8 +53,12 @@ impl Inner {
                     .await?
             }
             Command::DeleteQueue(queue) => {
-                self.plan_loss(queue, "delete", "the queue is removed with every message in it")
-                    .await?
+                self.plan_loss(
+                    queue,
+                    "delete",
+                    "every message that waits now is removed and lost, and then the queue",
+                )
+                .await?
             }
             Command::RescueQueue(queue) => {
                 self.plan_queue(
@@ -71,6 +77,7 @@ impl Inner {
                 )
             }
             Command::DisableEndpoint(url) => self.plan_disable(url).await?,
+            Command::AdoptBroker => self.plan_adoption().await?,
             Command::Events(events) => {
                 let mut draft = self.plan_events(events).await?;
                 if draft.run.is_none() {
@@ -175,13 +182,19 @@ impl Inner {
 
     async fn plan_loss(&self, queue: &QueueName, verb: &str, effect: &str) -> Result<Plan, EngineError> {
         let mut plan = self.plan_queue(queue, verb, effect).await?;
+        if let Some(row) = self.store.queue_get(queue).await?
+            && row.has_companion
+        {
+            plan.messages = self.depth_of_parts(&row).await;
+        }
         plan.danger = Danger::Destroys;
         plan.lines[0].now = plan.messages.map_or_else(
             || "an unknown number of messages".to_owned(),
             |n| format!("{n} messages"),
         );
         plan.warnings.push(
-            "publishers may add messages at any moment: those that arrive after the plan are not touched by a purge"
+            "publishers may add messages at any moment: those that arrive after the plan are not touched by a purge, \
+             and keep a queue from being deleted"
                 .to_owned(),
         );
         Ok(plan)
@@ -274,6 +287,7 @@ impl Inner {
             }),
             Command::Policy(edit) => self.change_policy(edit, grant).await,
             Command::Expiring(order) => Ok(Done::Expiring(self.perform_expiring(order, grant).await?)),
+            Command::AdoptBroker => self.adopt_broker().await,
             Command::DisableEndpoint(url) => {
                 let change = EndpointChange::Disable {
                     reason: format!("disabled by {}", grant.actor()),
@@ -340,7 +354,9 @@ impl Inner {
             why: "the number of messages is unknown".to_owned(),
         })?;
         let (messages, problem) = self
-            .under_lease(queue, "purge", |_| self.drop_messages(queue, planned))
+            .under_lease(queue, "purge", |lease| async move {
+                self.drop_from_parts(&lease, planned).await
+            })
             .await?;
         match problem {
             Some(problem) => Err(EngineError::Refused {
@@ -353,18 +369,45 @@ impl Inner {
         }
     }
 
-    async fn delete(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
-        self.under_lease(queue, "delete", |lease| async move {
-            self.broker.unbind(queue).await?;
-            self.broker.delete_whole(queue).await?;
-            self.store.queue_forget(queue, lease.epoch).await?;
-            Ok(())
-        })
-        .await?;
-        self.publisher.forget(queue);
+    /// Takes out what was planned, and deletes it as any queue that ends (PROTOCOLS.md 8): what came after the plan
+    /// keeps it.
+    async fn delete(self: &Arc<Self>, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
+        let gone = self
+            .under_lease(queue, "delete", |lease| async move {
+                let planned = match planned {
+                    Some(planned) => planned,
+                    None if self.broker.look(queue).await? == Look::Missing => 0,
+                    None => {
+                        return Err(EngineError::Refused {
+                            why: "the number of messages is unknown".to_owned(),
+                        });
+                    }
+                };
+                let (gone, problem) = self.drop_from_parts(&lease, planned).await?;
+                if let Some(problem) = problem {
+                    return Err(EngineError::Refused {
+                        why: format!("{gone} of {planned} messages are gone, the others are left: {problem}"),
+                    });
+                }
+                match self.end_parts(&lease).await? {
+                    Ending::Deleted => Ok(gone),
+                    Ending::GoesOn => Err(EngineError::Refused {
+                        why: format!(
+                            "{gone} messages are gone, and the queue stays: more came after the plan, or somebody \
+                             else consumes it"
+                        ),
+                    }),
+                    Ending::Lost => Err(EngineError::Refused {
+                        why: format!(
+                            "{gone} messages are gone; the queue is deleted by a daemon, unless something comes into it"
+                        ),
+                    }),
+                }
+            })
+            .await?;
         Ok(Done::Deleted {
             queue: queue.clone(),
-            messages: planned.unwrap_or(0),
+            messages: gone,
         })
     }
 
@@ -391,6 +434,7 @@ impl Inner {
                 };
                 match self.store.rescued_insert(&copy).await {
                     Ok(id) => {
+                        self.may_manage(lease.me)?;
                         rescued.settle().await?;
                         self.store
                             .queue_mark(queue, lease.epoch, QueueMark::Quarantined(None))

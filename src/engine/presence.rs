@@ -6,14 +6,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::command::WriteGrant;
-use super::incarnation::Part;
+use super::manage::Manager;
 use super::{Engine, Inner};
 use crate::ambient;
-use crate::domain::id::IncarnationId;
-use crate::store::Beat;
 
-/// Between two heartbeats, and before another try to be seen.
-const BEAT: Duration = Duration::from_secs(1);
+/// Between two looks at the grant's time, and before another try to be seen.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// Whoever looks sees the actor of `grant` until `stop`, or until the time of the grant is over. Where the store
@@ -21,26 +19,21 @@ impl Engine {
     pub async fn attend(&self, grant: WriteGrant, stop: CancellationToken) {
         let engine = &self.0;
         while !stop.is_cancelled() && grant.holds_at(engine.clock.now()) {
-            match engine.begin_incarnation(grant.actor(), Part::Manages).await {
-                Ok(me) => engine.is_there(me, &grant, &stop).await,
+            match engine.begin_managing_as(grant.actor()).await {
+                Ok(manager) => engine.is_there(manager, &grant, &stop).await,
                 Err(error) => tracing::debug!(error = ?error, "nobody sees who is here"),
             }
-            ambient::wait(&stop, BEAT).await;
+            ambient::wait(&stop, LOOK).await;
         }
     }
 }
 
 impl Inner {
     /// Until `stop`, the end of the grant's time, or until others took it for dead.
-    async fn is_there(&self, me: IncarnationId, grant: &WriteGrant, stop: &CancellationToken) {
-        while !stop.is_cancelled() && grant.holds_at(self.clock.now()) {
-            if matches!(self.store.heartbeat(me).await, Ok(Beat::Disowned)) {
-                return;
-            }
-            ambient::wait(stop, BEAT).await;
+    async fn is_there(&self, manager: Manager, grant: &WriteGrant, stop: &CancellationToken) {
+        while !stop.is_cancelled() && grant.holds_at(self.clock.now()) && !manager.is_disowned() {
+            ambient::wait(stop, LOOK).await;
         }
-        if let Err(error) = self.store.incarnation_end(me).await {
-            tracing::debug!(error = ?error, "the others find out by themselves who left");
-        }
+        manager.end().await;
     }
 }

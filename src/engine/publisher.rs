@@ -2,22 +2,26 @@
 //!
 //! A publisher publishes first and binds only what did not exist. In one delivery queue one publish
 //! is unsettled at a time: a returned or unknown one holds the next ones back, or n+1 would overtake
-//! n. Only creating a queue asks the store, and goes on without it; that a queue was seen is recorded
+//! n (`turns.rs` says for how long, and who settles it). Only creating a queue asks the store, and goes on without it; that a queue was seen is recorded
 //! there as well as it goes.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use super::insist::Pause;
+use super::rules::Rules;
+use super::turns::{Place, Turns, Wait};
 use super::{Ended, EngineError, Inner, NewNotification, Receipt};
 use crate::ambient::{self, Clock};
-use crate::broker::{BrokerError, BrokerHandle, Look, Published};
+use crate::broker::{Broker, BrokerError, BrokerHandle, Look, Published};
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
+use crate::domain::naming::Naming;
 use crate::domain::notification::{Notification, end_mark};
 use crate::domain::queue::Closing;
 use crate::domain::url::EndpointUrl;
-use crate::store::{LearnedQueue, StoreHandle};
+use crate::store::{LearnedQueue, Store, StoreHandle};
 use crate::telemetry::names;
 
 /// How long a publish that is returned from an existing queue is tried again.
@@ -30,34 +34,19 @@ const DELETION_FOR: Duration = Duration::from_secs(2);
 const DELETION_PAUSE: Duration = Duration::from_millis(50);
 /// Pause between two tries.
 const RETURNED_PAUSE: Duration = Duration::from_millis(100);
-/// How long an unknown publish holds the next ones of its queue back when nobody repeats it.
-const UNSETTLED_FOR: Duration = Duration::from_mins(1);
-/// Turns and queues remembered, at most.
+/// How long an unknown publish is tried again that the broker refuses for a reason that waiting does not mend.
+const REFUSED_FOR: Duration = Duration::from_mins(1);
+/// Queues remembered, at most.
 const REMEMBERED_MAX: usize = 50_000;
 
 /// What a publisher remembers: whose turn it is in each queue, and which queues were recorded.
 #[derive(Debug, Default)]
 pub(super) struct Publisher {
-    turns: Mutex<HashMap<QueueName, Arc<tokio::sync::Mutex<Turn>>>>,
+    turns: Arc<Turns>,
     recorded: Mutex<HashSet<QueueName>>,
 }
 
-/// The turn of one queue: who holds it publishes.
-#[derive(Debug, Default)]
-struct Turn {
-    /// A publish whose confirm never came, and until when (uptime) it holds the next ones back.
-    unsettled: Option<(NotificationId, Duration)>,
-}
-
 impl Publisher {
-    fn turn(&self, queue: &QueueName) -> Arc<tokio::sync::Mutex<Turn>> {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        if turns.len() >= REMEMBERED_MAX {
-            turns.retain(|_, turn| Arc::strong_count(turn) > 1 || turn.try_lock().is_ok_and(|t| t.unsettled.is_some()));
-        }
-        Arc::clone(turns.entry(queue.clone()).or_default())
-    }
-
     /// True the first time for each queue (and again after it was forgotten).
     fn is_new(&self, queue: &QueueName) -> bool {
         let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,6 +54,11 @@ impl Publisher {
             recorded.clear();
         }
         recorded.insert(queue.clone())
+    }
+
+    /// What the store knew it may not know any more: every queue is recorded again.
+    pub(super) fn forget_all(&self) {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The queue was deleted or its record failed: record it again next time.
@@ -102,6 +96,7 @@ impl Inner {
             .delivery_queue(&notification.execution, &notification.url);
         self.publish_in_turn(&queue, &id, notification.to_message(), Missing::Create)
             .await
+            .and_then(Settled::taken)
             .map_err(|error| unconfirmed(&id, error))?;
         self.record_queue(&queue, &notification.execution, &notification.url)
             .await;
@@ -112,6 +107,7 @@ impl Inner {
     pub(super) async fn publish_stored(&self, queue: &QueueName, stored: &Notification) -> Result<(), EngineError> {
         self.publish_in_turn(queue, &stored.id, stored.to_message(), Missing::Create)
             .await
+            .and_then(Settled::taken)
             .map_err(|error| unconfirmed(&stored.id, error))?;
         self.record_queue(queue, &stored.execution, &stored.url).await;
         Ok(())
@@ -124,6 +120,7 @@ impl Inner {
         match self.publish_in_turn(&queue, &id, message, Missing::Ignore).await {
             Ok(Settled::Stored) => Ok(Ended::Marked(Receipt { id, queue })),
             Ok(Settled::NoQueue) => Ok(Ended::NoQueue(queue)),
+            Ok(Settled::Refused(why)) => Err(EngineError::TooLarge { why }),
             Err(error) => Err(unconfirmed(&id, error)),
         }
     }
@@ -137,33 +134,44 @@ impl Inner {
         message: Message,
         missing: Missing,
     ) -> Result<Settled, EngineError> {
-        let mut turn = self.publisher.turn(queue).lock_owned().await;
-        let now = self.clock.uptime();
-        if let Some((other, until)) = &turn.unsettled
-            && other != id
-            && now < *until
-        {
-            return Err(EngineError::Broker(BrokerError::Blocked {
-                detail: format!(
-                    "notification {other:?} to this queue is not confirmed: publish it again first, with the same id"
-                ),
-            }));
+        let turns = &self.publisher.turns;
+        turns.admits(queue, id).map_err(held_back)?;
+        let place = turns.line_up(queue);
+        let turn = place.turn().await;
+        // While this one waited, the one before it may have got no answer.
+        turns.admits(queue, id).map_err(held_back)?;
+        if turns.was_settled(queue, id, &message) {
+            return Ok(Settled::Stored);
         }
         let publish = Publish {
             broker: Arc::clone(&self.broker),
             store: Arc::clone(&self.store),
+            rules: Arc::clone(&self.rules),
+            naming: self.settings.naming.clone(),
             clock: self.clock.clone(),
             queue: queue.clone(),
             message,
             missing,
         };
-        let id = id.clone();
+        let (id, look) = (id.clone(), self.health.looks());
         let task = ambient::spawn("publish", async move {
             let began = publish.clock.uptime();
             let result = publish.settle().await;
             count_publish(&result, publish.clock.uptime().saturating_sub(began));
-            let unknown = matches!(&result, Err(EngineError::Broker(BrokerError::Unknown { .. })));
-            turn.unsettled = unknown.then(|| (id, publish.clock.uptime() + UNSETTLED_FOR));
+            if matches!(&result, Err(EngineError::Broker(BrokerError::NoExchange { .. }))) {
+                look.notify_one();
+            }
+            match &result {
+                Ok(_) => place.settled(),
+                Err(EngineError::Broker(BrokerError::Unknown { .. })) => {
+                    if place.unsettled(&id, &publish.message) {
+                        ambient::spawn("settle a publish", Unanswered::from(publish).settle(place, id));
+                    }
+                }
+                // It was not sent; one that was sent before is as unsettled as it was.
+                Err(_) => {}
+            }
+            drop(turn);
             result
         });
         match task.await {
@@ -187,7 +195,8 @@ impl Inner {
             message.header_text("x-redrive-url").map(EndpointUrl::parse),
         );
         match self.publish_in_turn(queue, &id, message, Missing::Create).await {
-            Ok(_) => {
+            Ok(Settled::Refused(why)) => Ok(Published::Refused(why)),
+            Ok(Settled::Stored | Settled::NoQueue) => {
                 if let (Some(Ok(execution)), Some(Ok(url))) = known {
                     self.record_queue(queue, &execution, &url).await;
                 }
@@ -217,6 +226,8 @@ impl Inner {
 struct Publish {
     broker: BrokerHandle,
     store: StoreHandle,
+    rules: Arc<Rules>,
+    naming: Naming,
     clock: Clock,
     queue: QueueName,
     message: Message,
@@ -232,21 +243,21 @@ impl Publish {
                     self.broker.nudge(&self.queue).await;
                     return Ok(Settled::Stored);
                 }
-                Published::Refused(detail) => return Err(EngineError::Broker(BrokerError::Blocked { detail })),
+                Published::Refused(why) => return Ok(Settled::Refused(why)),
+                Published::NotNow(detail) => return Err(refused(detail)),
                 Published::Returned => {}
             }
             match (self.broker.look(&self.queue).await?, self.missing) {
                 (Look::Missing, Missing::Ignore) => return Ok(Settled::NoQueue),
                 (Look::Missing, Missing::Create) => {
                     self.wait_for_deletion().await;
+                    self.may_be_made().await?;
                     self.broker.create(&self.queue).await?;
                 }
-                (Look::Present { .. }, _) if self.is_in_vain(began).await => {
-                    return Err(EngineError::Broker(BrokerError::Blocked {
-                        detail: TAKES_NOTHING.to_owned(),
-                    }));
-                }
                 (Look::Present { .. }, _) => {
+                    if let Some(why) = self.is_in_vain(began).await {
+                        return Err(refused(why));
+                    }
                     self.broker.nudge(&self.queue).await;
                     tokio::time::sleep(RETURNED_PAUSE).await;
                 }
@@ -256,14 +267,28 @@ impl Publish {
 }
 
 impl Publish {
-    /// Whether a queue that exists has taken nothing for too long, since `began` (uptime).
-    async fn is_in_vain(&self, began: Duration) -> bool {
+    /// PROTOCOLS.md 33: a queue whose messages would be destroyed or reordered is not made.
+    async fn may_be_made(&self) -> Result<(), EngineError> {
+        let forbidden = self.rules.forbids(&self.queue, &self.naming, &self.store, &self.clock);
+        match forbidden.await {
+            Some(why) => Err(refused(format!("the queue is not made: {why}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Why a queue that exists and returns what is published will not take it: it is refusing, or has taken nothing
+    /// for too long, since `began` (uptime).
+    async fn is_in_vain(&self, began: Duration) -> Option<String> {
+        let row = self.store.queue_get(&self.queue).await.ok().flatten();
+        if let Some(why) = row.as_ref().and_then(|row| row.refusing.as_ref()) {
+            return Some(format!("the queue takes no publishes: {why}"));
+        }
         let tried = self.clock.uptime().saturating_sub(began);
         if tried < RETURNED_FOR {
-            return false;
+            return None;
         }
-        let row = self.store.queue_get(&self.queue).await.ok().flatten();
-        tried >= DELETED_FOR || row.is_none_or(|row| row.closing == Closing::Open)
+        let in_vain = tried >= DELETED_FOR || row.is_none_or(|row| row.closing == Closing::Open);
+        in_vain.then(|| TAKES_NOTHING.to_owned())
     }
 
     /// A look finds a queue missing while the broker still deletes it, and a queue that is declared in
@@ -287,7 +312,92 @@ impl Publish {
     }
 }
 
+/// A publish whose confirm never came. It keeps neither broker nor store: a process that ends does not wait for it.
+struct Unanswered {
+    broker: Weak<dyn Broker>,
+    store: Weak<dyn Store>,
+    rules: (Arc<Rules>, Naming),
+    publish: (Clock, QueueName, Message, Missing),
+}
+
+impl From<Publish> for Unanswered {
+    fn from(publish: Publish) -> Self {
+        Self {
+            broker: Arc::downgrade(&publish.broker),
+            store: Arc::downgrade(&publish.store),
+            rules: (publish.rules, publish.naming),
+            publish: (publish.clock, publish.queue, publish.message, publish.missing),
+        }
+    }
+}
+
+impl Unanswered {
+    /// Publishes it again under its id until the broker answers, or its caller did the same.
+    async fn settle(self, place: Place, id: NotificationId) {
+        let began = self.publish.0.uptime();
+        let mut pause = Pause::default();
+        loop {
+            pause.wait().await;
+            let Some(_permit) = place.settling().await else { return };
+            let _turn = place.turn().await;
+            let Some(publish) = self.again().filter(|_| place.is_unsettled(&id)) else {
+                return;
+            };
+            match publish.settle().await {
+                Ok(_) => return place.settled_alone(),
+                Err(error) if is_away(&error) => tracing::debug!(error = ?error, "a publish is not settled yet"),
+                Err(error) if publish.clock.uptime().saturating_sub(began) >= REFUSED_FOR => {
+                    tracing::warn!(error = ?error, id = ?id, queue = ?publish.queue, "a publish whose confirm never came is given up: the broker refuses it");
+                    return place.settled();
+                }
+                Err(error) => tracing::debug!(error = ?error, "a publish is refused and tried again"),
+            }
+        }
+    }
+
+    fn again(&self) -> Option<Publish> {
+        let (clock, queue, message, missing) = &self.publish;
+        let (rules, naming) = &self.rules;
+        Some(Publish {
+            broker: self.broker.upgrade()?,
+            store: self.store.upgrade()?,
+            rules: Arc::clone(rules),
+            naming: naming.clone(),
+            clock: clock.clone(),
+            queue: queue.clone(),
+            message: message.clone(),
+            missing: *missing,
+        })
+    }
+}
+
+/// Whether waiting may mend it.
+fn is_away(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::Broker(
+            BrokerError::Unknown { .. } | BrokerError::Unreachable { .. } | BrokerError::Blocked { .. }
+        )
+    )
+}
+
+fn held_back(wait: Wait) -> EngineError {
+    let detail = match wait {
+        Wait::Behind(other) => format!(
+            "notification {other:?} to this queue is not confirmed: it is published again until it is, and this one can be published then"
+        ),
+        Wait::Full(count) => {
+            format!("{count} notifications are not confirmed: nothing new is published until some are")
+        }
+    };
+    EngineError::Broker(BrokerError::Blocked { detail })
+}
+
 const TAKES_NOTHING: &str = "the queue exists but takes nothing: it is being deleted, or a broker policy destroys what waits (see `redrive queue why`)";
+
+fn refused(detail: String) -> EngineError {
+    EngineError::Broker(BrokerError::Blocked { detail })
+}
 
 /// What a publisher does about a queue that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,10 +406,22 @@ enum Missing {
     Ignore,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Settled {
     Stored,
     NoQueue,
+    /// The broker takes no such message, and says why.
+    Refused(String),
+}
+
+impl Settled {
+    /// An error where it was refused.
+    fn taken(self) -> Result<(), EngineError> {
+        match self {
+            Self::Stored | Self::NoQueue => Ok(()),
+            Self::Refused(why) => Err(EngineError::TooLarge { why }),
+        }
+    }
 }
 
 fn generated_id() -> Result<NotificationId, EngineError> {
@@ -313,14 +435,14 @@ fn count_publish(result: &Result<Settled, EngineError>, took: Duration) {
     let word = match result {
         Ok(Settled::Stored | Settled::NoQueue) => "confirmed",
         Err(EngineError::Broker(BrokerError::Unknown { .. })) => "unknown",
-        Err(_) => "refused",
+        Ok(Settled::Refused(_)) | Err(_) => "refused",
     };
     metrics::counter!(names::PUBLISHES, "result" => word).increment(1);
     metrics::histogram!(names::PUBLISH_DURATION).record(took.as_secs_f64());
 }
 
 /// As the broker would say it.
-fn as_broker_error(error: EngineError) -> BrokerError {
+pub(super) fn as_broker_error(error: EngineError) -> BrokerError {
     if let EngineError::Broker(error) = error {
         return error;
     }

@@ -7,6 +7,7 @@ use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion, SaveQuery};
 
+use super::audit::AuditVerified;
 use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
 use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
 use super::policies::{PolicyPreview, PolicyView};
@@ -54,6 +55,8 @@ pub enum Query {
         /// At most this many.
         limit: u32,
     },
+    /// Whether the audit is what was written.
+    AuditVerify,
     /// Runs, newest first.
     Runs {
         /// Before this id.
@@ -140,6 +143,8 @@ pub enum Answer {
     Attempts(Page<AttemptView>),
     /// To [`Query::Audit`].
     Audit(Page<AuditEntry>),
+    /// To [`Query::AuditVerify`].
+    AuditVerified(AuditVerified),
     /// To [`Query::Runs`].
     Runs(Page<RunView>),
     /// To [`Query::Run`].

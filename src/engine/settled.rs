@@ -1,137 +1,205 @@
-//! What was answered with a 2xx of late, and may come again although it was acked (PROTOCOLS.md 6).
+//! What was acked of late, and may come again although it was (PROTOCOLS.md 6 and 31).
 //!
 //! An ack can be lost with its connection: that is at most `prefetch` messages. And RabbitMQ keeps the acks
 //! of a classic queue in a journal in memory, under steady traffic for seconds: one that is killed forgets
-//! them (measured on 3.10.8: up to 31 messages a queue came again, flagged redelivered, in order). So the
-//! last ones of a queue are remembered, over its workers, in memory alone: what a crash of this process
-//! forgets, and what is older than the list, is sent again.
+//! them (measured on 3.10.8: up to 31 messages a queue came again, flagged redelivered, in order). So what was
+//! acked last is remembered of each queue, over its workers, in memory alone: a 2xx, a dead letter, an end mark,
+//! whatever it was. What a crash of this process forgets, and what is older than the list, is sent again.
 //!
-//! Nothing is taken for settled by its id alone: headers and body must be the same. And the first redelivered
-//! one after an attach that is none of them forgets them: they were before it in the queue, so the broker has
-//! their acks, and an equal message that comes later was published again. Only behind a list that is full it may
-//! be older than all of them.
+//! A message that comes again must be told from an equal one that was **published again**, which has to be sent:
+//! nothing is deduplicated at publish. What separates them:
+//!
+//! 1. *Nothing was lost.* A channel that was closed in order had its acks taken, and a broker that was killed takes
+//!    its connections with it. So nothing is expected to come again unless the last channel was lost, or a
+//!    connection since. Messages that were read ahead or looked at come redelivered, too, and are sent. (Where one
+//!    node of a cluster is killed that nobody here was connected to, what its queues forgot is sent again.)
+//! 2. *The fingerprint*, with the publisher's timestamp in it: one that is published again a second later is another.
+//! 3. *The flag.* What was never delivered is not flagged redelivered, and everything behind it is later still.
+//! 4. *The order.* What comes again comes in the order in which it was acked, and before all else. What this process
+//!    had in hand and did not settle is behind everything that it acked: with it the question is over. An attempt
+//!    that was not a 2xx takes its mark out besides.
+//!
+//! A message that is none of the list and was not in hand here (a *stranger*) is unknown: another process may have
+//! acked it between two of ours, or it is older than the list, or new. It is sent. Behind it a mark still counts if
+//! its message has a timestamp; one without could as well be published again, unless the list is full and strangers
+//! are likely to be older than it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sha2::{Digest, Sha256};
-
+use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::QueueName;
-use crate::domain::message::{HeaderValue, Message, encode_headers};
+use crate::domain::message::Message;
 
 /// Remembered of one queue, at most.
 const QUEUE_MAX: usize = 2_048;
-/// Remembered of queues that no worker is on, at most.
-const RESTING_MAX: usize = 500_000;
-/// Deliveries that are none of the list before its first one comes: as many acks fit into the journal.
-const OLDER_MAX: usize = 32_768;
+/// Weight of the lists of queues that no worker is on, at most.
+const RESTING_MAX: usize = 1_000_000;
+/// What a list weighs beside its marks: its queue's name, and its place among the others.
+const LIST_WEIGHT: usize = 16;
+/// Deliveries that are none of the list: as many acks fit into the journal.
+const STRANGERS_MAX: usize = 32_768;
 
-/// Half of a SHA-256 over id, headers and body.
-type Mark = [u8; 16];
-
-/// The last settled notifications of one queue, oldest first.
+/// What was acked last of one queue, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct LastSettled {
-    settled: VecDeque<Mark>,
+    settled: VecDeque<Fingerprint>,
     /// Older ones were pushed out of it.
     is_full: bool,
+    /// What was in hand last, if it was not settled.
+    in_hand: Option<Fingerprint>,
+    /// The channel before was closed in order, and so many connections had been lost when it was opened.
+    closed_after: Option<u64>,
     /// While set, all that came since the channel was opened was redelivered.
     again: Option<Again>,
 }
 
 /// How far into the list what comes again has come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Again {
     from: usize,
-    /// Deliveries older than the list.
-    older: usize,
+    /// The end of what may come again: what is acked meanwhile is behind it.
+    until: usize,
+    strangers: usize,
 }
 
 impl LastSettled {
-    /// A channel was opened: what was settled may come once more.
-    pub(super) fn expect_again(&mut self) {
-        self.again = Some(Again::default());
+    /// A channel was opened; so many connections to the broker were lost by now. What was acked may come once more
+    /// if the channel before was lost, or a connection since; else the question stands as that channel left it.
+    pub(super) fn expect_again(&mut self, losses: u64) {
+        if self.closed_after.take() == Some(losses) {
+            return;
+        }
+        self.again = (!self.settled.is_empty()).then_some(Again {
+            from: 0,
+            until: self.settled.len(),
+            strangers: 0,
+        });
     }
 
-    /// Takes in what was answered with a 2xx; nothing that came without an id.
-    pub(super) fn push(&mut self, message: &Message) {
-        let Some(mark) = mark(message) else { return };
-        self.settled.push_back(mark);
+    /// Whether something may still come again.
+    pub(super) const fn is_asking(&self) -> bool {
+        self.again.is_some()
+    }
+
+    /// The queue is empty: nothing comes again any more.
+    pub(super) fn nothing_waits(&mut self) {
+        self.again = None;
+    }
+
+    /// The channel was closed in order; so many connections had been lost when it was opened.
+    pub(super) fn closed_in_order(&mut self, losses: u64) {
+        self.closed_after = Some(losses);
+    }
+
+    /// Takes in what is acked now, whatever came of it.
+    pub(super) fn push(&mut self, acked: Fingerprint) {
+        self.in_hand = None;
+        self.settled.push_back(acked);
         // What is sent again does not push out of the list what may come next.
-        let most = if self.again.is_some() { QUEUE_MAX * 2 } else { QUEUE_MAX };
+        let most = match &self.again {
+            Some(_) => QUEUE_MAX + STRANGERS_MAX,
+            None => QUEUE_MAX,
+        };
         while self.settled.len() > most {
             self.settled.pop_front();
             self.is_full = true;
+            if let Some(again) = &mut self.again {
+                again.from = again.from.saturating_sub(1);
+                again.until = again.until.saturating_sub(1);
+            }
         }
     }
 
-    /// Whether this delivery is one of the first after the attach and was settled before. They come in
-    /// their order.
-    pub(super) fn came_again(&mut self, message: &Message, redelivered: bool) -> bool {
-        let Some(again) = self.again.take().filter(|_| redelivered) else {
+    /// An attempt that was not a 2xx: this message is not settled, whatever was before.
+    pub(super) fn take_out(&mut self, fingerprint: Fingerprint) {
+        self.again = None;
+        self.settled.retain(|settled| *settled != fingerprint);
+    }
+
+    /// Whether this delivery was acked before and came again. They come in their order, before all else.
+    pub(super) fn came_again(&mut self, message: &Message, fingerprint: Fingerprint, redelivered: bool) -> bool {
+        let was_in_hand = self.in_hand == Some(fingerprint);
+        let asked = self.again.take().filter(|_| redelivered && !was_in_hand);
+        let Some(mut again) = asked else {
+            self.in_hand = Some(fingerprint);
             return false;
         };
-        let found = mark(message).and_then(|mark| {
-            let mut ahead = self.settled.iter().skip(again.from);
-            ahead.position(|settled| *settled == mark)
-        });
-        self.again = match found {
-            Some(at) => Some(Again {
-                from: again.from + at + 1,
-                ..again
-            }),
-            None if self.is_full && again.from == 0 && again.older < OLDER_MAX => Some(Again {
-                older: again.older + 1,
-                ..again
-            }),
-            None => {
-                self.settled.clear();
-                self.is_full = false;
-                None
+        let ahead = self.settled.iter().take(again.until).skip(again.from);
+        let found = ahead.enumerate().find(|(_, settled)| **settled == fingerprint);
+        let is_older = self.is_full && again.from == 0;
+        let is_certain = again.strangers == 0 || message.timestamp_s.is_some() || is_older;
+        if let Some((at, _)) = found.filter(|_| is_certain) {
+            again.from += at + 1;
+            if is_older {
+                // They were older than the list.
+                again.strangers = 0;
             }
-        };
-        found.is_some()
+            self.again = (again.from < again.until).then_some(again);
+            return true;
+        }
+        again.strangers += 1;
+        self.again = (again.strangers < STRANGERS_MAX).then_some(again);
+        self.in_hand = Some(fingerprint);
+        false
+    }
+
+    fn weight(&self) -> usize {
+        self.settled.len() + LIST_WEIGHT
     }
 }
 
-fn mark(message: &Message) -> Option<Mark> {
-    let mut digest = Sha256::new();
-    part(&mut digest, message.message_id.as_deref()?.as_bytes());
-    headers_and_body(&mut digest, message);
-    let mut mark = Mark::default();
-    mark.copy_from_slice(&digest.finalize()[..16]);
-    Some(mark)
-}
-
-/// Lists of queues that no worker of this process is on.
+/// Lists of queues that no worker of this process is on. When they weigh too much, the half that rests longest goes.
 #[derive(Debug, Default)]
 pub(super) struct Resting(Mutex<Lists>);
 
 #[derive(Debug, Default)]
 struct Lists {
+    young: Half,
+    old: Half,
+}
+
+#[derive(Debug, Default)]
+struct Half {
     by_queue: HashMap<QueueName, LastSettled>,
-    settled: usize,
+    weight: usize,
+}
+
+impl Half {
+    fn take(&mut self, queue: &QueueName) -> Option<LastSettled> {
+        let list = self.by_queue.remove(queue)?;
+        self.weight -= list.weight();
+        Some(list)
+    }
 }
 
 impl Resting {
     /// The list of a queue that a worker begins on.
     pub(super) fn take(&self, queue: &QueueName) -> LastSettled {
         let mut lists = self.lock();
-        let list = lists.by_queue.remove(queue).unwrap_or_default();
-        lists.settled -= list.settled.len();
-        list
+        let young = lists.young.take(queue);
+        young.or_else(|| lists.old.take(queue)).unwrap_or_default()
     }
 
-    /// The list of a queue whose worker ends.
-    pub(super) fn put(&self, queue: &QueueName, list: LastSettled) {
+    /// The list of a queue whose worker ends; an empty one tells nothing.
+    pub(super) fn put(&self, queue: &QueueName, mut list: LastSettled) {
         let mut lists = self.lock();
-        if lists.settled + list.settled.len() > RESTING_MAX {
-            *lists = Lists::default();
+        lists.young.take(queue);
+        lists.old.take(queue);
+        if list.settled.is_empty() {
+            return;
         }
-        lists.settled += list.settled.len();
-        if let Some(before) = lists.by_queue.insert(queue.clone(), list) {
-            lists.settled -= before.settled.len();
+        list.settled.shrink_to_fit();
+        if lists.young.weight + list.weight() > RESTING_MAX / 2 {
+            lists.old = std::mem::take(&mut lists.young);
         }
+        lists.young.weight += list.weight();
+        lists.young.by_queue.insert(queue.clone(), list);
+    }
+
+    /// The queue is gone, and nothing of it can come again.
+    pub(super) fn forget(&self, queue: &QueueName) {
+        drop(self.take(queue));
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {
@@ -139,161 +207,5 @@ impl Resting {
     }
 }
 
-/// SHA-256 over headers and body.
-pub(super) fn fingerprint(message: &Message) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    headers_and_body(&mut digest, message);
-    digest.finalize().into()
-}
-
-fn headers_and_body(digest: &mut Sha256, message: &Message) {
-    part(digest, message.kind.as_deref().unwrap_or_default().as_bytes());
-    part(digest, message.content_type.as_deref().unwrap_or_default().as_bytes());
-    for (name, value) in &message.headers {
-        part(digest, name.as_bytes());
-        match value {
-            HeaderValue::Text(bytes) => part(digest, bytes),
-            HeaderValue::Bool(truth) => part(digest, &[u8::from(*truth)]),
-            HeaderValue::Other(text) => part(digest, text.as_bytes()),
-            HeaderValue::Integer(_)
-            | HeaderValue::I8(_)
-            | HeaderValue::U8(_)
-            | HeaderValue::I16(_)
-            | HeaderValue::U16(_)
-            | HeaderValue::I32(_)
-            | HeaderValue::U32(_) => part(digest, &value.as_integer().unwrap_or_default().to_be_bytes()),
-            HeaderValue::Float(_)
-            | HeaderValue::Double(_)
-            | HeaderValue::Decimal { .. }
-            | HeaderValue::Timestamp(_)
-            | HeaderValue::Bytes(_)
-            | HeaderValue::Array(_)
-            | HeaderValue::Table(_)
-            | HeaderValue::Void => {
-                let encoded = encode_headers(&[(String::new(), value.clone())]);
-                part(digest, &encoded.unwrap_or_default());
-            }
-        }
-    }
-    part(digest, &message.body);
-}
-
-/// Bytes with their length before them, so that no two lists of parts read alike.
-fn part(digest: &mut Sha256, bytes: &[u8]) {
-    digest.update(bytes.len().to_be_bytes());
-    digest.update(bytes);
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(n: u32) -> Message {
-        Message {
-            message_id: Some(format!("n-{n}")),
-            body: bytes::Bytes::from(format!("body {n}")),
-            ..Message::default()
-        }
-    }
-
-    fn settled(count: u32) -> LastSettled {
-        let mut list = LastSettled::default();
-        for n in 1..=count {
-            list.push(&message(n));
-        }
-        list
-    }
-
-    #[test]
-    fn what_comes_again_after_an_attach_is_known_in_its_order_and_once() {
-        let mut list = settled(5);
-        assert!(!list.came_again(&message(3), true), "nobody attached");
-        list.expect_again();
-        assert!(list.came_again(&message(3), true));
-        assert!(list.came_again(&message(4), true));
-        list.expect_again();
-        assert!(list.came_again(&message(5), true));
-        assert!(!list.came_again(&message(5), true), "once");
-    }
-
-    /// `first` came again after an attach, and is none of the list.
-    fn check_forgotten(first: &Message) {
-        let mut list = settled(5);
-        list.expect_again();
-        assert!(!list.came_again(first, true));
-        assert!(!list.came_again(&message(5), true), "the question is over");
-        list.expect_again();
-        assert!(
-            !list.came_again(&message(5), true),
-            "published again, with the same id and body"
-        );
-        list.push(&message(6));
-        list.expect_again();
-        assert!(
-            list.came_again(&message(6), true),
-            "what is settled from then on is remembered"
-        );
-    }
-
-    #[test]
-    fn the_first_redelivered_message_that_is_another_forgets_the_list() {
-        check_forgotten(&message(6));
-        let other = Message {
-            body: bytes::Bytes::from_static(b"other"),
-            ..message(1)
-        };
-        check_forgotten(&other);
-        let unnamed = Message {
-            message_id: None,
-            ..message(1)
-        };
-        check_forgotten(&unnamed);
-    }
-
-    #[test]
-    fn a_delivery_that_is_not_flagged_is_sent_and_ends_the_question() {
-        let mut list = settled(5);
-        list.expect_again();
-        assert!(!list.came_again(&message(1), false));
-        assert!(!list.came_again(&message(5), true), "it is over");
-        list.expect_again();
-        assert!(
-            list.came_again(&message(5), true),
-            "a broker that is killed later may have lost its ack"
-        );
-    }
-
-    #[test]
-    fn the_first_that_is_another_behind_known_ones_forgets_the_list() {
-        let mut list = settled(5);
-        list.expect_again();
-        assert!(list.came_again(&message(4), true));
-        assert!(!list.came_again(&message(6), true));
-        list.expect_again();
-        assert!(!list.came_again(&message(5), true));
-    }
-
-    #[test]
-    fn what_is_older_than_the_list_is_sent_and_pushes_nothing_out_of_it() {
-        let count = u32::try_from(QUEUE_MAX).unwrap() + 100;
-        let mut list = settled(count);
-        list.expect_again();
-        for n in 1..=100 {
-            assert!(!list.came_again(&message(n), true));
-            list.push(&message(n));
-        }
-        assert!((101..=count).all(|n| list.came_again(&message(n), true)));
-    }
-
-    #[test]
-    fn a_list_rests_between_two_workers() {
-        let (resting, queue) = (Resting::default(), QueueName::parse("q").unwrap());
-        resting.put(&queue, settled(2));
-        resting.put(&queue, settled(3));
-        assert_eq!(resting.lock().settled, 3);
-        let mut list = resting.take(&queue);
-        list.expect_again();
-        assert!(list.came_again(&message(3), true));
-        assert_eq!(resting.lock().settled, 0);
-    }
-}
+mod tests;

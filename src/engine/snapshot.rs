@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub store: Part,
     /// Why the broker takes no publishes at present (from outside); `None`: it does, as far as it is known.
     pub alarm: Option<String>,
+    /// What was gone from the broker within the last hour and was made again, or is lost.
+    pub incident: Option<String>,
     /// Where our own dead letters are.
     pub dead_letter_queue: Option<QueueName>,
     /// Every queue of the vhost and of the store, by name.
@@ -82,7 +84,7 @@ pub struct Totals {
     pub waiting: Option<u64>,
     /// Of those, in queues whose state needs a person or a time: everything but delivering and empty.
     pub stuck: Option<u64>,
-    /// Messages in the dead-letter queue of our family.
+    /// Messages in the dead-letter queue of our family, and dead letters in the store.
     pub dead: Option<u64>,
     /// Notifications delivered since this observer began; queues that ended meanwhile are counted.
     pub delivered: u64,

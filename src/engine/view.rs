@@ -169,15 +169,37 @@ pub enum CheckResult {
     Broken,
 }
 
-/// Whether everything that delivery needs can be reached.
+/// Whether everything that delivery needs works, as found within the last seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// The broker.
-    pub broker: Result<(), String>,
-    /// The store.
-    pub store: Result<(), String>,
+    /// Login, vhost, limits, rights, exchange and queues on the broker.
+    pub broker: PartState,
+    /// Whether the store takes writes.
+    pub store: PartState,
     /// Whether this process delivers, and why not.
-    pub delivering: Result<(), String>,
+    pub delivering: PartState,
+    /// What does not work and stops no delivery.
+    pub degraded: Vec<Degraded>,
+}
+
+/// How a part is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartState {
+    /// Why it does not work; `None`: it does.
+    pub problem: Option<String>,
+    /// Since when it is so.
+    pub since: Timestamp,
+}
+
+/// A part that does not work, and that delivery can do without.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Degraded {
+    /// `management`: depths and policies are unknown; `publishing`: the broker takes nothing (alarm).
+    pub part: &'static str,
+    /// Why.
+    pub problem: String,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 /// The attempt log as shown.

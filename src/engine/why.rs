@@ -7,13 +7,15 @@ use crate::domain::text;
 use crate::domain::time::Timestamp;
 
 /// What the answer is made from.
-pub(super) struct Known<'a> {
+pub(super) struct Facts<'a> {
     pub(super) record: &'a QueueRecord,
     pub(super) endpoint: Option<&'a Endpoint>,
     /// Messages ready and in hand, as the broker last said.
     pub(super) depth: Option<u64>,
     /// The incarnation that holds it, when it is alive.
     pub(super) owner: Option<&'a str>,
+    /// Who wants it next and lives: its name and host.
+    pub(super) wanted_by: Option<&'a str>,
     /// Living incarnations that deliver.
     pub(super) daemons: usize,
     /// The alarm that blocks the broker.
@@ -27,12 +29,14 @@ pub(super) struct Known<'a> {
 /// 1. What needs a person first: quarantined, refused, paused, disabled, parked.
 /// 2. Ending.
 /// 3. What waits for a time: the endpoint, the head.
-/// 4. Its URL's rate, where more waits than what is in hand.
-/// 5. Somebody has it; nothing is in it; nobody is there to take it.
-pub(super) fn why(known: &Known<'_>) -> Why {
+/// 4. What waits for a command or a run that wants it next.
+/// 5. Its URL's rate, where more waits than what is in hand.
+/// 6. Somebody has it; nothing is in it; nobody is there to take it.
+pub(super) fn why(known: &Facts<'_>) -> Why {
     needs_a_person(known)
         .or_else(|| ending(known))
         .or_else(|| waits(known))
+        .or_else(|| wanted(known))
         .or_else(|| rate_limited(known))
         .unwrap_or_else(|| moves(known))
 }
@@ -41,7 +45,7 @@ fn says(state: QueueState, text: String, until: Option<Timestamp>) -> Why {
     Why { state, text, until }
 }
 
-fn needs_a_person(known: &Known<'_>) -> Option<Why> {
+fn needs_a_person(known: &Facts<'_>) -> Option<Why> {
     let record = known.record;
     if let Some(reason) = &record.quarantined {
         return Some(says(
@@ -80,7 +84,7 @@ fn needs_a_person(known: &Known<'_>) -> Option<Why> {
     None
 }
 
-fn ending(known: &Known<'_>) -> Option<Why> {
+fn ending(known: &Facts<'_>) -> Option<Why> {
     match known.record.closing {
         Closing::Open => None,
         Closing::Ended | Closing::Closing => Some(says(
@@ -91,7 +95,7 @@ fn ending(known: &Known<'_>) -> Option<Why> {
     }
 }
 
-fn waits(known: &Known<'_>) -> Option<Why> {
+fn waits(known: &Facts<'_>) -> Option<Why> {
     if known.depth == Some(0) && known.owner.is_none() && known.record.head.is_none() {
         return None;
     }
@@ -118,7 +122,24 @@ fn waits(known: &Known<'_>) -> Option<Why> {
     Some(says(QueueState::WaitingRetry, text, Some(until)))
 }
 
-fn rate_limited(known: &Known<'_>) -> Option<Why> {
+fn wanted(known: &Facts<'_>) -> Option<Why> {
+    let wisher = known.wanted_by?;
+    match (known.owner, known.depth) {
+        (Some(owner), _) => Some(says(
+            QueueState::Delivering,
+            format!("{owner} lets go after the attempt in hand: {wisher} wants it next"),
+            None,
+        )),
+        (None, Some(0)) => None,
+        (None, Some(_) | None) => Some(says(
+            QueueState::Unowned,
+            format!("kept for {wisher}, which wants it next; it goes on when that has ended"),
+            None,
+        )),
+    }
+}
+
+fn rate_limited(known: &Facts<'_>) -> Option<Why> {
     let rate = known.rate?;
     let limit = format!("at most {rate} requests a second go to its URL (max_receives_per_second)");
     match (known.owner, known.depth?) {
@@ -169,7 +190,7 @@ fn last_of(status: Option<u16>, error: Option<&str>) -> String {
     }
 }
 
-fn moves(known: &Known<'_>) -> Why {
+fn moves(known: &Facts<'_>) -> Why {
     if let Some(owner) = known.owner {
         return says(QueueState::Delivering, format!("{owner} delivers it"), None);
     }
@@ -196,6 +217,11 @@ fn moves(known: &Known<'_>) -> Why {
         ),
         (_, _, _) => says(QueueState::Unowned, "waits for a free worker or slot".to_owned(), None),
     }
+}
+
+/// The wish of one who is dead counts no more; nobody has to take it back.
+pub(super) fn ended_wish(wisher: &str) -> String {
+    format!("{wisher} wanted it next and has ended: its wish is ignored")
 }
 
 /// Warnings that belong to a queue whatever its state.

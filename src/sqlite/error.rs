@@ -23,6 +23,18 @@ pub enum SqliteError {
     /// Another process kept the write lock for too long.
     #[error("the SQLite file is busy: another process holds its write lock")]
     Busy,
+    /// The path leads to another file now, or to none: what is written would be confirmed and never read again.
+    #[error(
+        "{path:?} was {fate} while it was open: nothing is written any more; put the very file back, or start the \
+         program again (until then the open copy is in /proc/{}/fd)",
+        std::process::id()
+    )]
+    Displaced {
+        /// Which file.
+        path: PathBuf,
+        /// `deleted` or `replaced`.
+        fate: &'static str,
+    },
     /// The file was closed.
     #[error("the SQLite file is closed")]
     Closed,

@@ -4,7 +4,7 @@
 //! Promises: [`SqliteFile::write`] answers only after a commit that survives power loss (WAL with
 //! `synchronous=FULL`; NORMAL loses acknowledged rows); a write runs wholly or not at all, whatever
 //! its caller or its neighbours in the group do; several processes may use one file. The file is
-//! readable by its owner only.
+//! readable by its owner only. A file that was deleted or replaced while it is open takes no write any more.
 //!
 //! Left out on purpose: what the tables mean, and any lock on the file that outlives a statement
 //! (evidence of a process' death is the store's).
@@ -12,6 +12,7 @@
 mod error;
 mod migrate;
 mod place;
+mod presence;
 mod stir;
 mod writer;
 
@@ -70,14 +71,15 @@ impl SqliteFile {
     /// A symbolic link, something that is not a file, or another user's file is refused.
     pub async fn open(path: &Path) -> Result<Self, SqliteError> {
         place::prepare(path)?;
-        let connection = writer::connect(&writing(path)).await?;
+        let options = writing(path);
+        let connection = writer::connect(&options).await?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
             .test_before_acquire(false)
             .connect_lazy_with(reading(path));
         let (queue, messages) = mpsc::channel(WAITING_MAX);
         let changes = Changes::default();
-        let writer = Writer::new(connection, path, messages, changes.clone()).await;
+        let writer = Writer::new(connection, options, path, messages, changes.clone()).await;
         ambient::spawn("sqlite writer", writer.run());
         Ok(Self(Arc::new(Inner {
             path: path.to_owned(),

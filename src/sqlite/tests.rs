@@ -272,3 +272,73 @@ async fn migrations_run_once_and_a_newer_file_is_refused_unchanged() {
         .unwrap();
     assert_eq!(half, 0);
 }
+
+#[tokio::test]
+async fn nothing_is_written_through_a_connection_whose_commit_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    let execute = async |statements: &'static str| {
+        file.write(move |connection| {
+            Box::pin(async move { sqlx::raw_sql(statements).execute(connection).await.map(drop) })
+        })
+        .await
+    };
+    execute("CREATE TABLE page (note INTEGER REFERENCES note (id) DEFERRABLE INITIALLY DEFERRED) STRICT")
+        .await
+        .unwrap();
+    // What only this connection has tells it from the next one.
+    execute("CREATE TEMP TABLE own (id INTEGER)").await.unwrap();
+    execute("INSERT INTO own VALUES (1)").await.unwrap();
+    let failed = execute("INSERT INTO page VALUES (77)").await;
+    assert!(matches!(failed, Err(SqliteError::Commit(_))), "{failed:?}");
+    let on_the_next = execute("INSERT INTO own VALUES (2)").await;
+    assert!(matches!(on_the_next, Err(SqliteError::Statement(_))), "{on_the_next:?}");
+    insert(&file, "it goes on".to_owned()).await.unwrap();
+    assert_eq!(count(file.readers()).await, 1);
+    let pages: i64 = sqlx::query_scalar("SELECT count(*) FROM page")
+        .fetch_one(file.readers())
+        .await
+        .unwrap();
+    assert_eq!(pages, 0);
+    file.close().await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_deleted_or_replaced_takes_no_write_until_it_is_back() {
+    for log_too in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let file = open(&directory).await;
+        insert(&file, "before".to_owned()).await.unwrap();
+        let away = tempfile::tempdir_in(directory.path()).unwrap();
+        let names = if log_too {
+            vec!["record.sqlite", "record.sqlite-wal"]
+        } else {
+            vec!["record.sqlite"]
+        };
+        for name in &names {
+            std::fs::rename(directory.path().join(name), away.path().join(name)).unwrap();
+        }
+        let refused = insert(&file, "deleted".to_owned()).await.unwrap_err();
+        assert!(
+            matches!(&refused, SqliteError::Displaced { fate: "deleted", .. }),
+            "{refused:?}"
+        );
+        std::fs::write(file.path(), "").unwrap();
+        let refused = insert(&file, "replaced".to_owned()).await.unwrap_err();
+        assert!(refused.to_string().contains("was replaced"), "{refused}");
+        for name in &names {
+            std::fs::rename(away.path().join(name), directory.path().join(name)).unwrap();
+        }
+        insert(&file, "after".to_owned()).await.unwrap();
+        assert_eq!(count(file.readers()).await, 2, "only what was confirmed is there");
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_was_deleted_takes_no_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    std::fs::remove_file(directory.path().join("record.sqlite-wal")).unwrap();
+    let refused = insert(&file, "lost".to_owned()).await.unwrap_err();
+    assert!(matches!(refused, SqliteError::Displaced { .. }), "{refused:?}");
+}

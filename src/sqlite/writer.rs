@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::error::is_busy;
+use super::presence::Presence;
 use super::stir::Stir;
 use super::{Changes, SqliteError};
 use crate::ambient::Clock;
@@ -125,6 +126,11 @@ pub(super) async fn connect(options: &SqliteConnectOptions) -> Result<SqliteConn
 
 pub(super) struct Writer {
     connection: SqliteConnection,
+    /// How the file is opened.
+    options: SqliteConnectOptions,
+    /// A commit on this connection failed: nothing more is written through it. After a failed write-out nobody knows
+    /// which of its pages the disk has, and the next success would stand on them.
+    is_spent: bool,
     messages: mpsc::Receiver<Message>,
     changes: Changes,
     clock: Clock,
@@ -137,6 +143,7 @@ pub(super) struct Writer {
     looked_at: Duration,
     data_version: i64,
     stir: Stir,
+    presence: Presence,
     /// Something was written to the log since `looked_at`, by this process or another.
     stirred: bool,
     /// Looks that are left of those right after a stir.
@@ -147,6 +154,7 @@ impl Writer {
     /// `path` is the database's.
     pub(super) async fn new(
         mut connection: SqliteConnection,
+        options: SqliteConnectOptions,
         path: &Path,
         messages: mpsc::Receiver<Message>,
         changes: Changes,
@@ -157,6 +165,8 @@ impl Writer {
         let data_version = read_data_version(&mut connection).await.unwrap_or(0);
         Self {
             connection,
+            options,
+            is_spent: false,
             messages,
             changes,
             clock,
@@ -166,6 +176,7 @@ impl Writer {
             looked_at: now,
             data_version,
             stir: Stir::of_database(path),
+            presence: Presence::of_database(path),
             stirred: true,
             eager: 0,
         }
@@ -267,11 +278,32 @@ impl Writer {
             }
         }
         self.last_group = taken;
-        self.commit(done).await;
+        match self.presence.check() {
+            Ok(()) => self.commit(done).await,
+            Err(displaced) => self.abandon(done, displaced).await,
+        }
+    }
+
+    /// Opens the file anew when the connection is spent. What was there before is read back from the file.
+    async fn renew(&mut self) -> Result<(), SqliteError> {
+        if !self.is_spent {
+            return Ok(());
+        }
+        // Else the file that replaced it would be opened.
+        self.presence.check()?;
+        let fresh = connect(&self.options).await?;
+        let spent = std::mem::replace(&mut self.connection, fresh);
+        self.is_spent = false;
+        self.presence.forget_log();
+        if let Err(error) = spent.close().await {
+            tracing::debug!(error = ?error, "a connection to the SQLite file that is not used any more did not close in order");
+        }
+        Ok(())
     }
 
     /// Waits for the write lock, bounded.
     async fn begin(&mut self) -> Result<(), SqliteError> {
+        self.renew().await?;
         let start = self.clock.uptime();
         loop {
             match self.execute(BEGIN).await {
@@ -335,6 +367,7 @@ impl Writer {
                 self.changes.any.send_modify(|count| *count += 1);
             }
             Err(error) => {
+                self.is_spent = true;
                 self.abandon(done, SqliteError::Commit(Arc::new(error))).await;
             }
         }

@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use super::{
-    AuditEntry, Incarnation, ItemRecord, KeptKind, KeptMessage, NewAudit, NewItem, PolicyScope, PolicyVersion,
-    RescuedMessage, RunRecord, WaitingEndpoint, WaitingHead,
+    AuditChain, AuditEntry, Incarnation, ItemRecord, KeptKind, KeptMessage, NewAudit, NewItem, PolicyScope,
+    PolicyVersion, ProcessMark, RescuedMessage, RunRecord, WaitingEndpoint, WaitingHead,
 };
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
+use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::policy::{Override, Phase};
@@ -21,23 +22,23 @@ use crate::domain::url::EndpointUrl;
 
 macro_rules! queue_columns {
     () => {
-        "name, execution, url, epoch, owner, paused_by, paused_reason, paused_at, wanted_by, closing, refused, \
+        "name, execution, url, epoch, owner, paused_by, paused_reason, paused_at, wanted_by_incarnation, closing, refused, \
          refusing, quarantined, has_companion, head_message, head_failures, head_first_failed_at, \
          head_last_failed_at, head_last_status, head_last_error, head_next_attempt_at, head_parked, head_phase, \
-         head_attempts_allowed, decision_id, decision_message, decision_reason, decision_epoch, refusals_in_row, \
-         delivered, last_delivered_at, active_at, created_at"
+         head_attempts_allowed, head_fingerprint, decision_id, decision_message, decision_fingerprint, \
+         decision_reason, decision_epoch, refusals_in_row, delivered, last_delivered_at, active_at, created_at"
     };
 }
 /// Of a head that waits, beside the columns of its queue: its terms, and the URL that waits for it.
 macro_rules! waiting_columns {
     () => {
-        "head_event_type, head_polling_time, head_restart_count, head_asked_until, e_url, e_epoch, e_next"
+        "head_event_type, head_polling_time, head_restart_count, head_asked_until, e_url, e_epoch, e_attempts, e_next"
     };
 }
 /// The assignments that forget a head.
 macro_rules! head_cleared {
     () => {
-        "head_message = NULL, head_failures = NULL, head_first_failed_at = NULL, head_last_failed_at = NULL, \
+        "head_message = NULL, head_fingerprint = NULL, head_failures = NULL, head_first_failed_at = NULL, head_last_failed_at = NULL, \
          head_last_status = NULL, head_last_error = NULL, head_next_attempt_at = NULL, head_parked = NULL, \
          head_phase = NULL, head_attempts_allowed = NULL, head_event_type = NULL, head_polling_time = NULL, \
          head_restart_count = NULL, head_asked_until = NULL"
@@ -101,7 +102,7 @@ pub(super) fn queue_record(row: &impl Columns) -> Result<QueueRecord, sqlx::Erro
         epoch: Epoch(integer(row, "epoch")?),
         owner: row.integer("owner")?.map(IncarnationId),
         pause: pause(row)?,
-        wanted_by: row.text("wanted_by")?,
+        wanted_by: row.integer("wanted_by_incarnation")?.map(IncarnationId),
         closing: named(row, "closing", closing_of)?,
         refused: row.text("refused")?,
         refusing: row.text("refusing")?,
@@ -125,6 +126,7 @@ pub(super) fn waiting_head(row: &impl Columns) -> Result<WaitingHead, sqlx::Erro
         None => None,
         Some(_) => Some(WaitingEndpoint {
             epoch: EndpointEpoch(integer(row, "e_epoch")?),
+            attempts: number(row, "e_attempts")?,
             next_attempt_at: time_optional(row, "e_next")?,
             probing: row.flag("e_probing")?,
         }),
@@ -160,6 +162,7 @@ fn head(row: &impl Columns) -> Result<Option<Head>, sqlx::Error> {
     };
     Ok(Some(Head {
         message,
+        fingerprint: fingerprint(row, "head_fingerprint")?,
         failures: number(row, "head_failures")?,
         first_failed_at: time(row, "head_first_failed_at")?,
         last_failed_at: time(row, "head_last_failed_at")?,
@@ -179,9 +182,17 @@ fn decision(row: &impl Columns) -> Result<Option<Decision>, sqlx::Error> {
     Ok(Some(Decision {
         id,
         message: parsed(row, "decision_message", NotificationId::parse)?,
+        fingerprint: fingerprint(row, "decision_fingerprint")?,
         reason: text(row, "decision_reason")?,
         epoch: Epoch(integer(row, "decision_epoch")?),
     }))
+}
+
+/// Of a message; none in a row that an older program wrote.
+fn fingerprint(row: &impl Columns, column: &str) -> Result<Option<Fingerprint>, sqlx::Error> {
+    row.bytes(column)?
+        .map(|bytes| Fingerprint::from_bytes(&bytes).ok_or_else(|| unreadable(column)))
+        .transpose()
 }
 
 pub(super) fn endpoint(row: &impl Columns) -> Result<Endpoint, sqlx::Error> {
@@ -228,10 +239,15 @@ pub(super) fn incarnation(row: &impl Columns) -> Result<Incarnation, sqlx::Error
         name: text(row, "name")?,
         host: text(row, "host")?,
         pid: number(row, "pid")?,
+        process: ProcessMark {
+            machine: row.text("machine")?,
+            started: row.integer("process_started")?,
+        },
         counter: integer(row, "counter")?,
         alive: row.flag("alive")?,
         delivers: row.text("fingerprint")?.is_some(),
         take_over: Duration::from_micros(number(row, "take_over")?),
+        deadline: number_optional(row, "deadline")?.map(Duration::from_micros),
         started_at: time(row, "started_at")?,
         beat_at: time(row, "beat_at")?,
         leases: number(row, "leases")?,
@@ -252,6 +268,17 @@ pub(super) fn audit_entry(row: &impl Columns) -> Result<AuditEntry, sqlx::Error>
             detail: text(row, "detail")?,
         },
         hash: text(row, "hash")?,
+    })
+}
+
+pub(super) fn audit_chain(row: &impl Columns) -> Result<AuditChain, sqlx::Error> {
+    Ok(AuditChain {
+        removed: number(row, "removed")?,
+        removed_id: integer(row, "removed_id")?,
+        removed_hash: text(row, "removed_hash")?,
+        removed_at: time_optional(row, "removed_at")?,
+        newest_id: integer(row, "newest_id")?,
+        newest_hash: text(row, "newest_hash")?,
     })
 }
 

@@ -8,16 +8,19 @@
 //!
 //! The seam is several traits behind one handle, [`Store`].
 
+mod broker_facts;
 mod columns;
 mod dead_letters;
 mod events;
 mod policies;
 pub mod postgres;
 mod record;
+mod retention;
 mod rules;
 mod runs;
 mod saves;
 pub mod sqlite;
+mod stored_letters;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,17 +28,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::endpoint::{Endpoint, EndpointChange};
-use crate::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
+use crate::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName, StoreId};
 use crate::domain::queue::{Decision, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+pub use broker_facts::{BrokerFacts, KeptPolicies};
 pub use dead_letters::*;
 pub use events::*;
 pub use policies::*;
 pub use record::*;
+pub use retention::*;
 pub use runs::*;
 pub use saves::*;
+pub use stored_letters::*;
 
 /// A handle that is cheap to clone.
 pub type StoreHandle = Arc<dyn Store>;
@@ -87,6 +93,7 @@ pub trait Store:
     + Records
     + Policies
     + DeadLetters
+    + StoredLetters
     + Runs
     + Events
     + EventTypes
@@ -94,6 +101,8 @@ pub trait Store:
     + EventOutbox
     + Saves
     + Lifetimes
+    + Trimming
+    + BrokerFacts
     + std::fmt::Debug
 {
     /// `sqlite` or `postgres`, for people.
@@ -101,6 +110,10 @@ pub trait Store:
 
     /// The store's own clock.
     async fn now(&self) -> Result<Timestamp, StoreError>;
+
+    /// What this store is told by from every other one; made at the first question, once. A copy of a store has the
+    /// same.
+    async fn identity(&self) -> Result<StoreId, StoreError>;
 
     /// Closes connections and releases what this process holds.
     async fn close(&self);
@@ -119,13 +132,17 @@ pub trait Incarnations: Send + Sync {
     /// Raises the heartbeat counter, guarded by alive, minimum version and fingerprint.
     async fn heartbeat(&self, id: IncarnationId) -> Result<Beat, StoreError>;
 
-    /// An orderly end: frees its leases and its evidence of life.
+    /// An orderly end: frees its leases and its evidence of life, and takes its wishes back. The evidence is free after an error, too: its work
+    /// is over, and others find it dead.
     async fn incarnation_end(&self, id: IncarnationId) -> Result<(), StoreError>;
 
-    /// All that are alive, and those that ended or died within the last day, newest first, at most 200.
+    /// All that are alive, newest first: whoever decides by them has to see each one, so there is no limit.
+    async fn incarnations_living(&self) -> Result<Vec<Incarnation>, StoreError>;
+
+    /// All that are alive, and of those that ended or died within the last day the newest 200; newest first.
     async fn incarnations(&self) -> Result<Vec<Incarnation>, StoreError>;
 
-    /// Whether the evidence of life of `id` is held by a living process.
+    /// What is to be seen of the process of `id`, by what it proves.
     async fn evidence(&self, id: IncarnationId) -> Result<Evidence, StoreError>;
 
     /// Marks `id` dead if it is alive and its counter is still `counter`; true when this call did it.
@@ -136,11 +153,13 @@ pub trait Incarnations: Send + Sync {
 #[async_trait]
 pub trait Queues: Send + Sync {
     /// Takes the leases of `queues` for `incarnation` in one transaction with one epoch; a queue not
-    /// yet known gets its row. A lease can be taken when it is free or its owner is not alive, and,
-    /// for [`Purpose::Deliver`], when the queue is neither paused nor wanted by somebody else.
+    /// yet known gets its row. Neither the other queues nor anybody's heartbeat wait for a row that somebody else
+    /// has locked in the database. A lease can be taken when it is free or its owner is not alive, and,
+    /// for [`Purpose::Deliver`], when the queue is neither paused nor wanted by somebody who lives. For
+    /// [`Purpose::Manage`] its living owner takes it anew: the epoch of before guards nothing any more.
+    /// The wish of the taker, and that of one who is dead, is over.
     /// A `closing` that a crash left becomes `ended`: whoever finds the queue empty starts again at the
     /// unbind. Answers in the order asked.
-    /// A `closing` that a crash left becomes `ended` again. Answers in the order asked.
     async fn leases_take(
         &self,
         incarnation: IncarnationId,
@@ -173,8 +192,12 @@ pub trait Queues: Send + Sync {
     /// Pauses or resumes; answers the row, or `None` for an unknown queue.
     async fn queue_pause(&self, queue: &QueueName, pause: Option<NewPause>) -> Result<Option<QueueRecord>, StoreError>;
 
-    /// Says that somebody wants the lease next, or no longer.
-    async fn queue_want(&self, queue: &QueueName, wanted_by: Option<&str>) -> Result<(), StoreError>;
+    /// Says that an incarnation wants the lease next, unless another one who lives does already. It counts while
+    /// that incarnation lives.
+    async fn queue_want(&self, queue: &QueueName, incarnation: IncarnationId) -> Result<(), StoreError>;
+
+    /// Takes that back.
+    async fn queue_unwant(&self, queue: &QueueName, incarnation: IncarnationId) -> Result<(), StoreError>;
 
     /// A change by the holder of the lease, guarded by `epoch`; false when the guard does not hold.
     async fn queue_mark(&self, queue: &QueueName, epoch: Epoch, mark: QueueMark) -> Result<bool, StoreError>;
@@ -183,7 +206,8 @@ pub trait Queues: Send + Sync {
     /// whole budget. Answers the queues changed.
     async fn heads_reset(&self, scope: &HeadScope) -> Result<Vec<QueueName>, StoreError>;
 
-    /// Forgets a queue that was deleted from the broker, guarded by `epoch`.
+    /// Forgets a queue that was deleted from the broker, guarded by `epoch`; never one that has a companion, which
+    /// nobody would know of any more.
     async fn queue_forget(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError>;
 }
 
@@ -203,7 +227,7 @@ pub trait Deliveries: Send + Sync {
     async fn attempt_record(&self, attempt: &crate::domain::attempt::Attempt) -> Result<(), StoreError>;
 
     /// How many queues of `url` have a head that failed or was refused after the last 2xx (the later
-    /// of `since` and the stored one), and how many queues the URL has.
+    /// of `since`, by the store's clock, and the stored one), and how many queues the URL has.
     async fn heads_failing(&self, url: &EndpointUrl, since: Option<Timestamp>) -> Result<Tally, StoreError>;
 
     /// Commits a decision before it is carried out, guarded by the queue's epoch.
@@ -214,15 +238,12 @@ pub trait Deliveries: Send + Sync {
 
     /// The attempt log, newest first.
     async fn attempts(&self, query: &AttemptQuery) -> Result<Vec<crate::domain::attempt::Attempt>, StoreError>;
-
-    /// Removes what is beyond the bounds of the history; answers how many rows went.
-    async fn attempts_trim(&self, keep: AttemptBounds) -> Result<u64, StoreError>;
 }
 
 /// Endpoints and their state (PROTOCOLS.md 13, 14).
 #[async_trait]
 pub trait Endpoints: Send + Sync {
-    /// Raised by every change of any endpoint's state.
+    /// Raised by every change of any endpoint's state, drawn as a lease's epoch is (PROTOCOLS.md 34).
     async fn endpoints_generation(&self) -> Result<i64, StoreError>;
 
     /// Raises it: a person changed something that every daemon should look at again.
@@ -254,7 +275,8 @@ pub trait Endpoints: Send + Sync {
         hold: Duration,
     ) -> Result<ProbeOutcome, StoreError>;
 
-    /// Gives a claimed probe back without an attempt; `elsewhere` lets another queue give it.
+    /// Gives a claimed probe back without an attempt. [`ProbeNext::AnyQueue`] lets another queue give it, at once;
+    /// how far the URL's schedule got stays.
     async fn probe_release(&self, url: &EndpointUrl, token: i64, next: ProbeNext) -> Result<(), StoreError>;
 }
 

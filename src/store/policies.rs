@@ -82,6 +82,8 @@ pub struct WaitingHead {
 pub struct WaitingEndpoint {
     /// Its epoch.
     pub epoch: EndpointEpoch,
+    /// Failed attempts of its schedule.
+    pub attempts: u32,
     /// When the probe is due; `None`: parked.
     pub next_attempt_at: Option<Timestamp>,
     /// Somebody probes at present.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange};
+use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
 use crate::domain::queue::{Closing, Decision, Head, QueueRecord};
 use crate::domain::time::Timestamp;
@@ -18,10 +19,14 @@ pub struct NewIncarnation {
     pub name: String,
     /// Host name, for people.
     pub host: String,
-    /// Process id, for people.
+    /// Process id.
     pub pid: u32,
+    /// What tells the process from others of its machine.
+    pub process: ProcessMark,
     /// Silence for this long is death where there is no better evidence.
     pub take_over: Duration,
+    /// How long one attempt of it may take: with the take-over time it says when its fence closes.
+    pub deadline: Duration,
     /// Program version as a number that only grows (major·1,000,000 + minor·1,000 + patch).
     pub version: i64,
     /// Fingerprint of the settings that all must share; `None` for a process that delivers nothing.
@@ -29,6 +34,15 @@ pub struct NewIncarnation {
     /// Whether it may put its settings in the place of others while no queue exists: not a process that they
     /// disowned, or the two would take turns for ever.
     pub replaces_settings: bool,
+}
+
+/// What tells a process from others of its machine, as far as the system says it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessMark {
+    /// The machine since its boot, and the namespace of process ids: where it is equal, so are the ids' meanings.
+    pub machine: Option<String>,
+    /// When the process started, in the machine's own ticks.
+    pub started: Option<i64>,
 }
 
 /// The result of beginning.
@@ -70,6 +84,8 @@ pub struct Incarnation {
     pub host: String,
     /// Its process id.
     pub pid: u32,
+    /// What tells its process from others of its machine.
+    pub process: ProcessMark,
     /// Heartbeats so far.
     pub counter: i64,
     /// Whether nobody marked it dead and it did not end.
@@ -78,6 +94,8 @@ pub struct Incarnation {
     pub delivers: bool,
     /// Its take-over time.
     pub take_over: Duration,
+    /// How long one attempt of it may take; `None`: it began under a program that did not say.
+    pub deadline: Option<Duration>,
     /// When it began.
     pub started_at: Timestamp,
     /// Its last heartbeat.
@@ -94,21 +112,27 @@ impl Incarnation {
     }
 }
 
-/// Whether a process lives.
+/// What is to be seen of an incarnation's process, by what it proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// A living process holds the lock, on this host or through a live database session.
-    Held,
-    /// Nobody holds it.
-    Free,
+    /// Its file is locked: it lives, however silent.
+    Alive,
+    /// Its file was there and could be locked: the process that held it is gone.
+    Dead,
+    /// Its database session is there. One whose host is gone stays for some seconds, or for as long as a network
+    /// swallows everything.
+    Connected,
+    /// Nothing is to be seen: its database session ended, or its file is missing. So is one that was cut off, or
+    /// whose files were tidied away, while it works.
+    Missing,
 }
 
 /// What a lease is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To deliver: not while paused or wanted.
+    /// To deliver: not while paused, or wanted by somebody who lives.
     Deliver,
-    /// To browse, purge, rescue, delete, run: also while paused; the wish of the taker is cleared.
+    /// To browse, purge, rescue, delete, run: also while paused.
     Manage,
 }
 
@@ -121,6 +145,8 @@ pub struct Lease {
     pub endpoint: Option<Endpoint>,
     /// The fencing number.
     pub epoch: Epoch,
+    /// How long its head still waits by itself, by the store's clock; `None`: it is due, or waits for no time.
+    pub due_in: Option<Duration>,
     /// The former owner, when the lease was taken from the dead.
     pub taken_from: Option<String>,
 }
@@ -134,6 +160,8 @@ pub enum LeaseOutcome {
     Held(IncarnationId),
     /// Paused, or wanted by somebody else.
     Reserved(Box<QueueRecord>),
+    /// Somebody has locked its row in the database for longer than we do: to be asked for again.
+    Locked,
     /// The asking incarnation is not alive.
     Disowned,
 }
@@ -147,8 +175,8 @@ pub struct HeldLease {
     pub epoch: Epoch,
     /// A person paused it.
     pub paused: bool,
-    /// Somebody wants it next.
-    pub wanted_by: Option<String>,
+    /// Somebody else who lives wants it next.
+    pub wanted_by: Option<IncarnationId>,
 }
 
 /// A queue that a publisher declared or used.
@@ -206,8 +234,8 @@ pub enum QueueMark {
 /// Whose heads are reset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HeadScope {
-    /// Of one queue.
-    Queue(QueueName),
+    /// Of one queue, by the holder of its lease: guarded by its epoch.
+    Queue(QueueName, Epoch),
     /// Of every queue of a URL.
     Url(EndpointUrl),
 }
@@ -253,8 +281,10 @@ pub enum FailureRecorded {
 pub struct Success {
     /// The attempt.
     pub attempt: Attempt,
-    /// Whether the row's head may be about this message (it failed before).
-    pub settles_head: bool,
+    /// Which message it was, where the row's head may be about it (it failed before).
+    pub settles_head: Option<Fingerprint>,
+    /// How many more of its queue are counted with it and not kept.
+    pub counted: u64,
 }
 
 /// How many queues of a URL are in trouble.

@@ -1,12 +1,16 @@
 //! What follows from a change, decided once for both drivers: pure functions between a locked read and a
 //! guarded write.
 
+use std::time::Duration;
+
 use sha2::{Digest, Sha256};
 
-use super::{HeadMove, LeaseOutcome, MoveTo, NewAudit, Purpose, Success};
+use super::columns::{Columns, integer};
+use super::{HeadMove, LeaseOutcome, MoveTo, NewAudit, Purpose, StoreError, Success};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
-use crate::domain::id::{EndpointEpoch, IncarnationId, QueueName};
+use crate::domain::fingerprint::Fingerprint;
+use crate::domain::id::{EndpointEpoch, IncarnationId, QueueName, StoreId};
 use crate::domain::naming::hex;
 use crate::domain::policy::Phase;
 use crate::domain::queue::QueueRecord;
@@ -16,6 +20,26 @@ use crate::domain::url::EndpointUrl;
 /// Successful attempts of one queue that a batch keeps as rows. A row costs the store about as much as a
 /// delivery costs everything else, and a busy queue has four batches a second.
 const SUCCESSES_KEPT: usize = 3;
+
+/// An identity for a store that has none: no two are equal.
+pub(super) fn new_store_id() -> String {
+    crate::ambient::new_id()
+}
+
+/// An identity as it was read.
+pub(super) fn store_id(text: &str) -> Result<StoreId, StoreError> {
+    StoreId::parse(text).map_err(|error| StoreError::Failed {
+        operation: "reading the identity",
+        source: Box::new(error),
+    })
+}
+
+/// It takes nothing before `at` but one probe.
+fn wait_until(endpoint: &mut Endpoint, attempts: u32, at: Timestamp) {
+    endpoint.state = EndpointState::Unavailable;
+    endpoint.attempts = attempts;
+    endpoint.next_attempt_at = Some(at);
+}
 
 /// The endpoint after `change`; `attempt` is the one that caused it, if one did. The epoch is raised
 /// unless an available endpoint is opened, which changes nothing about it.
@@ -34,24 +58,24 @@ pub(super) fn endpoint_after(
             attempts,
             delay,
         } => {
-            after.state = EndpointState::Unavailable;
+            wait_until(&mut after, *attempts, now.plus(*delay));
             after.since = now;
-            after.attempts = *attempts;
-            after.next_attempt_at = Some(now.plus(*delay));
             after.probe_queue = Some(queue.clone());
             after.probe_message = Some(message.clone());
             note(&mut after, attempt, None);
         }
+        EndpointChange::WaitForAny { attempts, delay } => {
+            wait_until(&mut after, *attempts, now.plus(*delay));
+            after.probe_queue = None;
+            after.probe_message = None;
+            note(&mut after, attempt, None);
+        }
         EndpointChange::ProbeFailed { attempts, delay } => {
-            after.state = EndpointState::Unavailable;
-            after.attempts = *attempts;
-            after.next_attempt_at = Some(now.plus(*delay));
+            wait_until(&mut after, *attempts, now.plus(*delay));
             note(&mut after, attempt, None);
         }
         EndpointChange::ProbeNext { queue } => {
-            after.state = EndpointState::Unavailable;
-            after.attempts = 0;
-            after.next_attempt_at = Some(now);
+            wait_until(&mut after, 0, now);
             after.probe_queue.clone_from(queue);
             after.probe_message = None;
         }
@@ -86,9 +110,15 @@ pub(super) fn endpoint_after(
         after.since = now;
     }
     if raises(before, change) {
-        after.epoch = EndpointEpoch(before.epoch.0.saturating_add(1));
+        after.epoch = EndpointEpoch(next_number(before.epoch.0, now));
     }
     after
+}
+
+/// The next value of a number that guards something: at least the clock in milliseconds, so that it never goes
+/// back, not even with a store that does (PROTOCOLS.md 34).
+pub(super) fn next_number(before: i64, now: Timestamp) -> i64 {
+    before.saturating_add(1).max(now.micros() / 1_000)
 }
 
 /// Whether `change` is one that others must see.
@@ -139,21 +169,29 @@ pub(super) fn head_places(one: &HeadMove) -> Placed {
 
 /// Why a lease cannot be taken, or `None` when it can.
 ///
-/// 1. A living owner keeps it, the asking incarnation included.
-/// 2. For delivery it must be neither paused nor wanted.
+/// 1. A living owner keeps it. One that asks again, to manage it, has lost the answer of before: it gets it anew.
+/// 2. For delivery it must be neither paused nor wanted by somebody who lives.
 pub(super) fn lease_refusal(
     record: &QueueRecord,
-    owner_alive: impl Fn(IncarnationId) -> bool,
+    asker: IncarnationId,
+    is_alive: impl Fn(IncarnationId) -> bool,
     purpose: Purpose,
 ) -> Option<LeaseOutcome> {
-    if let Some(owner) = record.owner.filter(|owner| owner_alive(*owner)) {
+    let asks_again = |owner: IncarnationId| owner == asker && purpose == Purpose::Manage;
+    if let Some(owner) = record.owner.filter(|owner| is_alive(*owner) && !asks_again(*owner)) {
         return Some(LeaseOutcome::Held(owner));
     }
-    let reserved = record.pause.is_some() || record.wanted_by.is_some();
+    let reserved = record.pause.is_some() || record.wanted_by.is_some_and(&is_alive);
     match purpose {
         Purpose::Deliver if reserved => Some(LeaseOutcome::Reserved(Box::new(record.clone()))),
         Purpose::Deliver | Purpose::Manage => None,
     }
+}
+
+/// How long the head of a queue still waits by itself at `now` of the clock that wrote its time.
+pub(super) fn due_in(record: &QueueRecord, now: Timestamp) -> Option<Duration> {
+    let at = record.head.as_ref()?.next_attempt_at?;
+    Some(at.since(now)).filter(|wait| !wait.is_zero())
 }
 
 /// The hash of an audit line: SHA-256 over the hash before it and every field with its length, hex.
@@ -178,6 +216,19 @@ pub(super) fn audit_hash(previous: &str, at: Timestamp, entry: &NewAudit) -> Str
     hex(&hasher.finalize())
 }
 
+/// How many of the audit's oldest `lines` are from before `before`, and the last of those; never one behind a younger
+/// line, so that what is left is one piece of the chain.
+pub(super) fn old_lines<L: Columns>(lines: &[L], before: Timestamp) -> Result<Option<(u64, &L)>, sqlx::Error> {
+    let mut found = None;
+    for (count, line) in (1..).zip(lines) {
+        if integer(line, "at")? >= before.micros() {
+            break;
+        }
+        found = Some((count, line));
+    }
+    Ok(found)
+}
+
 /// A batch of successes, by what has to be written. Everything is sorted by its key, so that two
 /// batches lock rows in the same order.
 #[derive(Debug, Default)]
@@ -189,13 +240,14 @@ pub(super) struct SuccessBatch<'a> {
     /// The URLs that answered.
     pub(super) urls: Vec<&'a EndpointUrl>,
     /// The messages that may be the head of their queue.
-    pub(super) settled: Vec<&'a Attempt>,
+    pub(super) settled: Vec<(&'a Attempt, Fingerprint)>,
 }
 
 impl<'a> SuccessBatch<'a> {
     pub(super) fn new(successes: &'a [Success]) -> Self {
         let mut batch = Self::default();
         let mut counts: std::collections::BTreeMap<&QueueName, i64> = std::collections::BTreeMap::new();
+        let mut counted: std::collections::BTreeMap<&QueueName, i64> = std::collections::BTreeMap::new();
         let mut urls: std::collections::BTreeSet<&EndpointUrl> = std::collections::BTreeSet::new();
         for success in successes.iter().rev() {
             let count = counts.entry(&success.attempt.queue).or_default();
@@ -203,15 +255,15 @@ impl<'a> SuccessBatch<'a> {
                 batch.attempts.push(&success.attempt);
             }
             *count += 1;
+            *counted.entry(&success.attempt.queue).or_default() += 1 + super::columns::stored(success.counted);
             urls.insert(&success.attempt.url);
         }
         batch.attempts.reverse();
-        batch.queues = counts.into_iter().collect();
+        batch.queues = counted.into_iter().collect();
         batch.urls = urls.into_iter().collect();
         batch.settled = successes
             .iter()
-            .filter(|success| success.settles_head)
-            .map(|success| &success.attempt)
+            .filter_map(|success| Some((&success.attempt, success.settles_head?)))
             .collect();
         batch
     }

@@ -86,10 +86,6 @@ pub trait Runs: Send + Sync {
 
     /// Forgets one.
     async fn kept_drop(&self, letter: &str, kind: KeptKind) -> Result<bool, StoreError>;
-
-    /// Removes what is beyond the bounds of the history, and kept messages whose time is over; answers how many
-    /// runs and messages went.
-    async fn runs_trim(&self, bounds: RunBounds) -> Result<u64, StoreError>;
 }
 
 /// A run to be planned.

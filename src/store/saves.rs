@@ -52,9 +52,6 @@ pub trait Saves: Send + Sync {
 
     /// Forgets messages that were put back; false when the save is not `owner`'s.
     async fn saved_drop(&self, save: &str, owner: IncarnationId, places: &[u64]) -> Result<bool, StoreError>;
-
-    /// Forgets what was kept for its whole time; answers how many saves went.
-    async fn saves_trim(&self) -> Result<u64, StoreError>;
 }
 
 /// What the janitor knows of queues with a lifetime.

@@ -134,7 +134,7 @@ mod tests {
         for line in [
             "# TYPE redrive_attempts_total counter",
             "redrive_attempts_total{class=\"delivered\"} 2",
-            "# HELP redrive_workers_busy Delivery queues worked on.",
+            "# HELP redrive_workers_busy Delivery queues worked on whose attempts can still proceed.",
             "redrive_workers_busy 3",
             "redrive_attempt_duration_seconds_bucket{class=\"delivered\",le=\"0.01\"} 0",
             "redrive_attempt_duration_seconds_bucket{class=\"delivered\",le=\"0.025\"} 1",

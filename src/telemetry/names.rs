@@ -19,6 +19,8 @@ pub const DEAD_LETTERS: &str = "redrive_dead_letters_total";
 pub const REDELIVERS: &str = "redrive_redelivers_total";
 /// Workers at work.
 pub const WORKERS_BUSY: &str = "redrive_workers_busy";
+/// Requests that hang, and workers on URLs known for it.
+pub const REQUESTS_SLOW: &str = "redrive_requests_slow";
 /// Endpoints known, by `state`.
 pub const ENDPOINTS: &str = "redrive_endpoints";
 /// Queues set aside because a message of theirs ends connections.
@@ -142,7 +144,14 @@ pub const METRICS: &[Metric] = &[
     duration(DELIVERY_DELAY, "From the creation of a notification to its 2xx."),
     counter(DEAD_LETTERS, "Messages moved to their dead-letter queue, by reason."),
     counter(REDELIVERS, "Endpoints made available again by a person or a service."),
-    gauge(WORKERS_BUSY, "Delivery queues worked on."),
+    gauge(
+        WORKERS_BUSY,
+        "Delivery queues worked on whose attempts can still proceed.",
+    ),
+    gauge(
+        REQUESTS_SLOW,
+        "Requests that wait for an answer for long, and those to URLs that gave none last time.",
+    ),
     gauge(ENDPOINTS, "Endpoints that are not available, by state."),
     counter(
         QUARANTINES,

@@ -87,8 +87,11 @@ impl From<&EngineError> for Problem {
                 ..Self::new(400, detail)
             },
             EngineError::Refused { .. } => Self::new(409, detail),
+            EngineError::TooLarge { .. } => Self::new(413, detail),
             EngineError::Unconfirmed { id, .. } => Self::unavailable(detail).with_id(id),
-            EngineError::Broker(_) | EngineError::Store(_) => Self::unavailable(detail),
+            EngineError::OtherOwner { .. } | EngineError::Broker(_) | EngineError::Store(_) => {
+                Self::unavailable(detail)
+            }
         }
     }
 }

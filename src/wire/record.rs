@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use crate::engine::audit;
 use crate::engine::query::AuditEntry;
 use crate::engine::view::{
-    AttemptView, Check as CheckView, CheckResult, Readiness as ReadinessView, Retry as RetryView,
+    AttemptView, Check as CheckView, CheckResult, PartState, Readiness as ReadinessView, Retry as RetryView,
 };
 
 use super::time;
@@ -112,6 +113,42 @@ impl From<&AuditEntry> for Audit {
     }
 }
 
+/// What the chain of the audit was found to be.
+#[derive(Clone, Debug, Serialize)]
+pub struct AuditVerified {
+    /// Whether it is what was written.
+    pub intact: bool,
+    /// Lines that were checked.
+    pub lines: u64,
+    /// The newest line of the intact part.
+    pub newest: i64,
+    /// Lines that retention removed before.
+    pub removed: u64,
+    /// The last one of those: the check begins behind it.
+    pub removed_to: Option<i64>,
+    /// When it was removed.
+    pub removed_at: Option<String>,
+    /// The first line that does not follow what is before it.
+    pub broken_at: Option<i64>,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+impl From<&audit::AuditVerified> for AuditVerified {
+    fn from(found: &audit::AuditVerified) -> Self {
+        Self {
+            intact: found.broken.is_none(),
+            lines: found.lines,
+            newest: found.newest,
+            removed: found.removed,
+            removed_to: found.removed_to.map(|(line, _)| line),
+            removed_at: found.removed_to.and_then(|(_, at)| time(at)),
+            broken_at: found.broken.as_ref().map(|link| link.line),
+            problem: found.broken.as_ref().map(|link| link.problem.clone()),
+        }
+    }
+}
+
 /// One check of `doctor`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
@@ -143,7 +180,7 @@ impl From<&CheckView> for Check {
 /// Whether delivery has what it needs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Readiness {
-    /// Broker and store can be reached, and this process delivers.
+    /// The broker lets us work, the store takes writes, and this process delivers.
     pub ready: bool,
     /// The broker.
     pub broker: Part,
@@ -151,6 +188,8 @@ pub struct Readiness {
     pub store: Part,
     /// Whether this process delivers.
     pub delivering: Part,
+    /// What does not work and stops no delivery.
+    pub degraded: Vec<Degraded>,
 }
 
 /// One part of it.
@@ -160,6 +199,19 @@ pub struct Part {
     pub ok: bool,
     /// Why it is not.
     pub problem: Option<String>,
+    /// Since when it is so; `None`: not known yet.
+    pub since: Option<String>,
+}
+
+/// A part that does not work, and that delivery can do without.
+#[derive(Clone, Debug, Serialize)]
+pub struct Degraded {
+    /// `management`: depths and policies are unknown; `publishing`: the broker takes nothing (alarm).
+    pub part: &'static str,
+    /// Why it does not work.
+    pub problem: String,
+    /// Since when.
+    pub since: Option<String>,
 }
 
 impl Part {
@@ -169,15 +221,17 @@ impl Part {
         Self {
             ok: false,
             problem: Some(problem.to_owned()),
+            since: None,
         }
     }
 }
 
-impl From<&Result<(), String>> for Part {
-    fn from(result: &Result<(), String>) -> Self {
+impl From<&PartState> for Part {
+    fn from(state: &PartState) -> Self {
         Self {
-            ok: result.is_ok(),
-            problem: result.as_ref().err().cloned(),
+            ok: state.problem.is_none(),
+            problem: state.problem.clone(),
+            since: time(state.since),
         }
     }
 }
@@ -185,10 +239,21 @@ impl From<&Result<(), String>> for Part {
 impl From<&ReadinessView> for Readiness {
     fn from(view: &ReadinessView) -> Self {
         Self {
-            ready: view.broker.is_ok() && view.store.is_ok() && view.delivering.is_ok(),
+            ready: [&view.broker, &view.store, &view.delivering]
+                .iter()
+                .all(|part| part.problem.is_none()),
             broker: Part::from(&view.broker),
             store: Part::from(&view.store),
             delivering: Part::from(&view.delivering),
+            degraded: view
+                .degraded
+                .iter()
+                .map(|degraded| Degraded {
+                    part: degraded.part,
+                    problem: degraded.problem.clone(),
+                    since: time(degraded.since),
+                })
+                .collect(),
         }
     }
 }

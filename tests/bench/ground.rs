@@ -96,6 +96,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
     EngineSettings {
         naming,
         workers: 512,
+        slow_requests: 512,
         prefetch,
         request_timeout: Duration::from_secs(15),
         linger: Duration::from_secs(5),
@@ -107,6 +108,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         take_over: Duration::from_secs(60),
         drain: Duration::from_secs(20),
         discard_keep: Duration::from_hours(168),
+        retention: redrive::domain::retention::Retention::default(),
         rates: std::collections::HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
         leftover_pattern: redrive::engine::leftovers(),

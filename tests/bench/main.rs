@@ -1,8 +1,8 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `redrive`, `dead`,
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `outage`, `redrive`, `dead`,
 //! `expiring`, `intake`, `events` (or one part of it: `events:drain`, `events:push`, `events:wake`, `events:search`),
-//! `console`. Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own
+//! `growth` (or `growth:N`, with so many executions), `console`. Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own
 //! program; both sides of a ratio do the same work on the same broker with the same receiver, by turns. What a
 //! number means, and from when to when it is taken, stands in the module of its section.
 //!
@@ -32,21 +32,24 @@ mod delivering;
 mod events;
 mod expiring;
 mod ground;
+mod growth;
 mod intake;
 mod isolation;
 mod latency;
 mod numbers;
+mod outage;
 mod process;
 mod receiver;
 mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 16] = [
     "throughput",
     "one",
     "latency",
     "isolation",
+    "outage",
     "redrive",
     "dead",
     "expiring",
@@ -56,6 +59,7 @@ const SECTIONS: [&str; 14] = [
     "events:push",
     "events:wake",
     "events:search",
+    "growth",
     "console",
 ];
 
@@ -71,7 +75,9 @@ fn main() {
     {
         return run_side(side, rest);
     }
-    if let Some(unknown) = arguments.iter().find(|name| !SECTIONS.contains(&name.as_str())) {
+    let executions = arguments.iter().find_map(|argument| argument.strip_prefix("growth:"));
+    let is_known = |name: &str| SECTIONS.contains(&name) || name.starts_with("growth:");
+    if let Some(unknown) = arguments.iter().find(|name| !is_known(name)) {
         eprintln!("no section {unknown:?}: possible are {SECTIONS:?}");
         std::process::exit(2);
     }
@@ -89,6 +95,9 @@ fn main() {
         }
         if wanted("isolation") {
             isolation::run().await;
+        }
+        if wanted("outage") {
+            outage::run().await;
         }
         if wanted("redrive") {
             redrive::run().await;
@@ -109,6 +118,9 @@ fn main() {
         if wanted("events") || !parts.is_empty() {
             events::run(&parts).await;
         }
+        if wanted("growth") || executions.is_some() {
+            growth::run(executions).await;
+        }
         if wanted("console") {
             console::run().await;
         }
@@ -122,6 +134,7 @@ fn run_side(side: &str, arguments: &[String]) {
         "dead" => runtime().block_on(dead::fill(arguments)),
         "bare" => runtime().block_on(bare::run(arguments)),
         "events" => runtime().block_on(events::run_side(arguments)),
+        "growth" => runtime().block_on(growth::run_side(arguments)),
         "engine" => runtime().block_on(delivering::run(arguments)),
         other => panic!("no side {other:?}"),
     }

@@ -1,9 +1,11 @@
 //! The receiver of both sides: keep-alive HTTP/1.1 on one thread, an empty 200 for every request.
 //!
 //! It notes when the first and the last request came, and for a body that begins with `t=MICROSECONDS `
-//! (the time of day when it was published) how long that took. `/never/…` is never answered.
+//! (the time of day when it was published) how long that took. `/never/…` is never answered, `/until/…` until it is
+//! told to hang; of both it notes when the last of them had its first request.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -29,6 +31,12 @@ pub struct Seen {
     pub gap_us: u64,
     /// Microseconds from publish to request.
     pub latencies_us: Vec<u64>,
+    /// Whether `/until/…` hangs by now.
+    hangs: bool,
+    /// Paths that had a request and no answer.
+    hanging: HashSet<Vec<u8>>,
+    /// When the last of them had its first.
+    hanging_last_us: u64,
 }
 
 impl Receiver {
@@ -61,7 +69,20 @@ impl Receiver {
             last_us,
             gap_us,
             latencies_us: numbers.collect(),
+            ..Seen::default()
         }
+    }
+
+    /// From now on `/until/…` is not answered.
+    pub async fn hang(&self) {
+        self.ask("hang").await;
+    }
+
+    /// How many URLs had a request without an answer, and when the last of them had its first (time of day).
+    pub async fn hanging(&self) -> (usize, u64) {
+        let report = self.ask("hanging").await;
+        let (count, last) = report.split_once(' ').unwrap();
+        (count.parse().unwrap(), last.parse().unwrap())
     }
 
     /// Waits until `count` requests came.
@@ -125,7 +146,8 @@ async fn serve(mut stream: TcpStream, noted: Noted) {
                 .nth(1)
                 .unwrap_or_default()
                 .to_vec();
-            if path.starts_with(b"/never/") {
+            if path.starts_with(b"/never/") || (path.starts_with(b"/until/") && noted.borrow().hangs) {
+                note_hanging(path, &noted);
                 // Reading goes on, so that the end of the connection is seen.
                 while stream.read_buf(&mut buffer).await.is_ok_and(|read| read > 0) {
                     buffer.clear();
@@ -188,14 +210,30 @@ fn note(body: &[u8], noted: &Noted) {
     }
 }
 
+fn note_hanging(path: Vec<u8>, noted: &Noted) {
+    let mut seen = noted.borrow_mut();
+    if seen.hanging.insert(path) {
+        seen.hanging_last_us = time_us();
+    }
+}
+
 fn control(what: &[u8], noted: &Noted) -> Vec<u8> {
     let mut seen = noted.borrow_mut();
     let body = match what {
         b"count" => seen.count.to_string(),
         b"reset" => {
-            *seen = Seen::default();
+            let hangs = seen.hangs;
+            *seen = Seen {
+                hangs,
+                ..Seen::default()
+            };
             String::new()
         }
+        b"hang" => {
+            seen.hangs = true;
+            String::new()
+        }
+        b"hanging" => format!("{} {}", seen.hanging.len(), seen.hanging_last_us),
         _ => {
             let latencies: Vec<String> = seen.latencies_us.iter().map(u64::to_string).collect();
             format!(

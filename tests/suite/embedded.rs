@@ -2,16 +2,21 @@
 
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use redrive::ambient::{self, Clock};
 use redrive::broker::embedded::Embedded;
 use redrive::broker::{Acked, BrokerError, BrokerHandle, Deleted, Lost, Next, Published, Signal};
+use redrive::domain::id::QueueName;
+use redrive::domain::job::Lifetime;
 use redrive::domain::message::Message;
 use redrive::domain::naming::{Naming, QueueType};
+use redrive::domain::time::Timestamp;
 use redrive::sqlite::SqliteFile;
 
 use crate::broker_contract::bench::{Bench, QUIET, SOON, next, number, numbered, take};
+use crate::support::wait::within;
 
 fn naming() -> Naming {
     Naming {
@@ -106,7 +111,7 @@ async fn a_publish_that_races_with_a_deletion_is_kept_or_returned() {
         let expected = match publisher.await.unwrap() {
             Published::Accepted => Deleted::InUse,
             Published::Returned => Deleted::Deleted,
-            Published::Refused(reason) => panic!("{reason}"),
+            Published::Refused(reason) | Published::NotNow(reason) => panic!("{reason}"),
         };
         assert_eq!(deleted, expected, "round {round}");
     }
@@ -161,7 +166,7 @@ async fn another_process_wakes_a_waiting_worker_and_who_listens() {
     heard(&mut signals, &Signal::Nudged(queue.clone())).await;
 
     publisher.broker.delete_whole(&queue).await.unwrap();
-    let end = tokio::time::timeout(SOON, attached.next()).await.unwrap();
+    let end = within(SOON, attached.next()).await.unwrap();
     assert!(matches!(end, Next::Lost(Lost::Cancelled)), "{end:?}");
     let by = Some("publisher".to_owned());
     heard(&mut signals, &Signal::QueueDeleted { queue, by }).await;
@@ -171,7 +176,7 @@ async fn another_process_wakes_a_waiting_worker_and_who_listens() {
 
 async fn heard(signals: &mut tokio::sync::broadcast::Receiver<Signal>, wanted: &Signal) {
     let heard = async { while signals.recv().await.unwrap() != *wanted {} };
-    tokio::time::timeout(SOON, heard).await.expect("the signal is heard");
+    within(SOON, heard).await.expect("the signal is heard");
 }
 
 #[tokio::test]
@@ -182,7 +187,7 @@ async fn a_queue_of_the_same_name_made_again_is_another_one() {
     bench.broker.delete_whole(&queue).await.unwrap();
     bench.broker.create(&queue).await.unwrap();
     bench.accepted(&queue, &numbered(1)).await;
-    let end = tokio::time::timeout(SOON, old.next()).await.unwrap();
+    let end = within(SOON, old.next()).await.unwrap();
     assert!(matches!(end, Next::Lost(Lost::Cancelled)), "{end:?}");
     let mut new = bench.attached(&queue, 1).await;
     assert_eq!(take(&mut new, 1).await, [1]);
@@ -238,4 +243,43 @@ async fn a_closed_broker_ends_its_attachments_and_refuses_politely() {
     assert!(matches!(late, Err(BrokerError::Unreachable { .. })), "{late:?}");
     assert!(!broker.health().await.reachable);
     bench.finish().await;
+}
+
+/// RabbitMQ counts lifetimes on a clock that nobody sets; here the calendar is what is written down.
+#[tokio::test]
+async fn a_calendar_that_is_set_forward_ends_no_queue_with_a_lifetime() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("queues.sqlite");
+    let clock = Clock::manual(Timestamp::from_seconds(1_800_000_000));
+    let (day, lifetime) = (Duration::from_hours(24), Duration::from_secs(100));
+    let (queue, other) = (QueueName::parse("job").unwrap(), QueueName::parse("other").unwrap());
+    let opened = async |clock: &Clock| {
+        let file = SqliteFile::open(&path).await.unwrap();
+        let broker = Embedded::open(file, naming(), clock.clone()).await.unwrap();
+        broker.prepare().await.unwrap();
+        broker
+    };
+    let is_there = async |broker: &BrokerHandle| {
+        matches!(
+            broker.look(&queue).await.unwrap(),
+            redrive::broker::Look::Present { .. }
+        )
+    };
+    let broker = opened(&clock).await;
+    let short = Lifetime::of(lifetime).unwrap();
+    broker.declare_expiring(&queue, short).await.unwrap();
+    clock.set(clock.now().plus(day));
+    assert!(is_there(&broker).await, "the calendar was set, and no time went by");
+    // A look at all of them, which a new one brings about.
+    broker.declare_expiring(&other, short).await.unwrap();
+    clock.advance(Duration::from_secs(60));
+    assert!(is_there(&broker).await);
+    // Nobody has the file open for a day.
+    broker.close().await;
+    clock.advance(day);
+    let broker = opened(&clock).await;
+    assert!(is_there(&broker).await, "nobody could have used it meanwhile");
+    clock.advance(lifetime);
+    assert!(!is_there(&broker).await, "nobody used it for as long as it lives");
+    broker.close().await;
 }

@@ -40,6 +40,7 @@ mod observe;
 mod policies;
 mod protocols;
 mod rabbitmq;
+mod retention;
 mod runs;
 mod sender;
 mod source;

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 mod connections;
 mod events;
+mod management;
 mod outages;
 mod poison;
 pub(crate) mod raw;

@@ -45,6 +45,12 @@ enum Behaviour {
     Silence,
     /// Breaks the connection instead of answering.
     Reset,
+    /// Answers the first request of a connection; of the answer to the next, these bytes come, then it closes.
+    CloseAtNext(Vec<u8>),
+    /// Answers the first request of all; closes every connection at the next, without a byte.
+    CloseFromNextOn,
+    /// Answers the first request of a connection, and no other.
+    SilentAtNext,
 }
 
 /// A request as it came over the wire.
@@ -82,8 +88,9 @@ impl Receiver {
         let accepted = Arc::clone(&connections);
         ambient::spawn("test receiver", async move {
             while let Ok((stream, _)) = listener.accept().await {
-                accepted.fetch_add(1, Ordering::SeqCst);
-                ambient::spawn("test connection", serve(stream, behaviour.clone(), sent.clone()));
+                let number = accepted.fetch_add(1, Ordering::SeqCst);
+                let behaviour = behaviour.clone();
+                ambient::spawn("test connection", serve(stream, number, behaviour, sent.clone()));
             }
         });
         Self {
@@ -108,12 +115,22 @@ impl Receiver {
     }
 }
 
-async fn serve(mut stream: TcpStream, behaviour: Behaviour, sent: mpsc::UnboundedSender<Received>) {
+async fn serve(mut stream: TcpStream, connection: usize, behaviour: Behaviour, sent: mpsc::UnboundedSender<Received>) {
+    let mut request = 0;
     while let Some(arrived) = read_request(&mut stream).await {
         let _ = sent.send(arrived);
-        if !answer(&mut stream, &behaviour).await {
+        let now = match &behaviour {
+            Behaviour::CloseAtNext(_) | Behaviour::SilentAtNext if request == 0 => Behaviour::Answer(OK.to_vec()),
+            Behaviour::CloseFromNextOn if (connection, request) == (0, 0) => Behaviour::Answer(OK.to_vec()),
+            Behaviour::CloseAtNext(bytes) => Behaviour::AnswerAndClose(bytes.clone()),
+            Behaviour::CloseFromNextOn => Behaviour::AnswerAndClose(Vec::new()),
+            Behaviour::SilentAtNext => Behaviour::Silence,
+            always => always.clone(),
+        };
+        if !answer(&mut stream, &now).await {
             return;
         }
+        request += 1;
     }
 }
 
@@ -146,6 +163,9 @@ async fn answer(stream: &mut TcpStream, behaviour: &Behaviour) -> bool {
         Behaviour::Reset => {
             stream.set_zero_linger().unwrap();
             false
+        }
+        Behaviour::CloseAtNext(_) | Behaviour::CloseFromNextOn | Behaviour::SilentAtNext => {
+            unreachable!("they are one of the others for each request")
         }
     }
 }
@@ -308,6 +328,60 @@ async fn a_connection_that_breaks_is_a_reset() {
     );
     let cut = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc".to_vec();
     check_failure(&attempt(Behaviour::AnswerAndClose(cut)).await, FailureKind::Reset);
+}
+
+/// Sends a request that is answered, then another one over the same connection: what came of that, and how many
+/// requests and connections the receiver saw.
+async fn second_of_a_connection(behaviour: Behaviour, timeout: Duration) -> (Sent, Vec<Received>, usize) {
+    let mut receiver = Receiver::start(behaviour).await;
+    let sender = sender(SenderSettings { timeout, ..settings() });
+    let first = sender.send(request(&receiver.url())).await;
+    assert_eq!(first.outcome, Outcome::Status(200), "{first:?}");
+    let second = sender.send(request(&receiver.url())).await;
+    (second, receiver.requests(), receiver.connections.load(Ordering::SeqCst))
+}
+
+#[tokio::test]
+async fn a_request_that_a_reused_connection_lost_is_sent_once_more_over_a_new_one() {
+    let (sent, requests, connections) = second_of_a_connection(Behaviour::CloseAtNext(Vec::new()), TIMEOUT).await;
+    assert_eq!((sent.outcome, sent.error), (Outcome::Status(200), None));
+    assert_eq!((requests.len(), connections), (3, 2));
+    assert_eq!(requests[1].head, requests[2].head, "the same request under the same id");
+    assert_eq!(requests[1].body, requests[2].body);
+}
+
+#[tokio::test]
+async fn a_request_that_a_new_connection_loses_too_has_failed() {
+    let (sent, requests, connections) = second_of_a_connection(Behaviour::CloseFromNextOn, TIMEOUT).await;
+    check_failure(&sent, FailureKind::Reset);
+    assert_eq!((requests.len(), connections), (3, 2), "once more, and no oftener");
+}
+
+#[tokio::test]
+async fn a_request_whose_answer_began_is_not_sent_again() {
+    for begun in [&b"H"[..], b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc"] {
+        let (sent, requests, connections) =
+            second_of_a_connection(Behaviour::CloseAtNext(begun.to_vec()), TIMEOUT).await;
+        check_failure(&sent, FailureKind::Reset);
+        assert_eq!((requests.len(), connections), (2, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_a_first_connection_loses_is_not_sent_again() {
+    for behaviour in [Behaviour::Reset, Behaviour::AnswerAndClose(Vec::new())] {
+        let mut receiver = Receiver::start(behaviour).await;
+        let sent = sender(settings()).send(request(&receiver.url())).await;
+        check_failure(&sent, FailureKind::Reset);
+        receiver.only_request();
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_an_answer_in_time_is_not_sent_again() {
+    let (sent, requests, connections) = second_of_a_connection(Behaviour::SilentAtNext, TIMEOUT_SHORT).await;
+    check_failure(&sent, FailureKind::Timeout);
+    assert_eq!((requests.len(), connections), (2, 1));
 }
 
 #[tokio::test]

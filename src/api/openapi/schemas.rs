@@ -262,8 +262,12 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
          dropped_headers:[string] samples:[string] estimated_s:integer?",
     ),
     ("Alive", "status:string"),
-    ("Part", "ok:boolean problem:string?"),
-    ("Readiness", "ready:boolean broker:Part store:Part delivering:Part"),
+    ("Part", "ok:boolean problem:string? since:time?"),
+    ("Degraded", "part:string problem:string since:time?"),
+    (
+        "Readiness",
+        "ready:boolean broker:Part store:Part delivering:Part degraded:[Degraded]",
+    ),
     (
         "Problem",
         "type:string title:string status:integer detail:string field:string nearest:string id:string \

@@ -21,6 +21,12 @@ const AHEAD: Window = Window {
     bytes: 1024 * 1024,
 };
 
+/// The next one alone.
+const ONE: Window = Window {
+    messages: 1,
+    bytes: i64::MAX,
+};
+
 pub(super) struct Attachment {
     shared: Arc<Shared>,
     queue: i64,
@@ -82,21 +88,34 @@ impl Attachment {
     }
 
     async fn read_ahead(&mut self) {
-        let readers = self.shared.file.readers();
-        let read = async {
-            let messages = tables::messages(readers, self.queue, self.read_to, AHEAD).await?;
-            let exists = !messages.is_empty() || tables::queue_exists(readers, self.queue).await?;
-            Ok::<_, sqlx::Error>(exists.then_some(messages))
-        };
-        match read.await {
+        let mut read = self.read(AHEAD).await;
+        if read.as_ref().is_err_and(tables::is_damage) {
+            // What is before the damaged one can be read.
+            read = self.read(ONE).await;
+        }
+        match read {
             Ok(Some(messages)) => {
                 self.read_to = messages.last().map_or(self.read_to, |stored| stored.id);
                 self.ahead = messages.into();
             }
             Ok(None) => self.lost = Some(Lost::Cancelled),
-            Err(error @ sqlx::Error::Decode(_)) => self.lost = Some(Lost::Undecodable(error.to_string())),
+            Err(error) if tables::is_damage(&error) => {
+                // Once what is in hand is settled it is the head.
+                if self.unsettled.is_empty() {
+                    self.shared.registry.damage(self.queue, error.to_string());
+                    self.lost = Some(Lost::Undecodable(error.to_string()));
+                }
+            }
             Err(error) => self.lost = Some(Lost::Connection(error.to_string())),
         }
+    }
+
+    /// What comes next, as far as the window goes; `None` when the queue is gone.
+    async fn read(&self, window: Window) -> Result<Option<Vec<Stored>>, sqlx::Error> {
+        let readers = self.shared.file.readers();
+        let messages = tables::messages(readers, self.queue, self.read_to, window).await?;
+        let exists = !messages.is_empty() || tables::queue_exists(readers, self.queue).await?;
+        Ok(exists.then_some(messages))
     }
 
     fn hand_out(&mut self, stored: Stored) -> Next {

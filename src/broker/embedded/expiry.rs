@@ -3,26 +3,101 @@
 //! *Used* is a declare or an attachment, not a publish, as with the other broker. An attachment of this process
 //! notes its use again and again, so that other processes see it. A queue that is over is not there for anybody
 //! from that moment on; its row goes with the next sweep, which counts what was lost.
+//!
+//! Promises: a lifetime goes by time in which the broker was there, as with the other broker. A calendar that is set
+//! forward, a machine that slept and a file that nobody had open bring no queue nearer to its end: for that long
+//! nobody could have used it.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::failure;
 use super::shared::Shared;
 use super::tables::{self, Expiring};
+use crate::ambient::Clock;
 use crate::broker::{BrokerError, Signal};
 use crate::domain::id::QueueName;
 use crate::domain::job::Lifetime;
+use crate::domain::time::Timestamp;
 
 /// Between two sweeps at most: another process may have declared something.
 const REST_MAX: Duration = Duration::from_secs(60);
 /// And at least.
 const REST_MIN: Duration = Duration::from_millis(20);
 
+/// Who looks more seldom than this was not there.
+const ABSENT: Duration = Duration::from_secs(120);
+/// A look is noted so often, at most.
+const NOTED: Duration = Duration::from_secs(10);
+/// A calendar that goes wrong by less was not set.
+const STEP_MIN: Duration = Duration::from_secs(1);
+
+/// The time by which lifetimes go: the calendar as it was at the last look, and uptime since.
+#[derive(Debug)]
+pub(super) struct LifetimeClock {
+    clock: Clock,
+    looked: Mutex<(Duration, Timestamp)>,
+}
+
+impl LifetimeClock {
+    pub(super) fn new(clock: Clock) -> Self {
+        let looked = Mutex::new((clock.uptime(), clock.now()));
+        Self { clock, looked }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        let (uptime, then) = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        then.plus(self.clock.uptime().saturating_sub(uptime))
+    }
+
+    fn looked(&self, now: Timestamp) {
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = (self.clock.uptime(), now);
+    }
+}
+
+/// Begins a look: takes out what is no time without a use, and goes by the calendar from here on.
+///
+/// 1. Nobody looked for longer than anybody rests: nobody was there, or the calendar was set far forward.
+/// 2. The calendar went further than uptime did: it was set, unless another process took that out before.
+pub(super) async fn look(shared: &Shared) -> Result<(), BrokerError> {
+    const OPERATION: &str = "look at lifetimes";
+    let now = shared.clock.now();
+    let step = now.since(shared.lifetimes.now());
+    if expiring(shared).await?.is_empty() {
+        shared.lifetimes.looked(now);
+        return Ok(());
+    }
+    let looked_at = tables::looked_at(shared.file.readers()).await;
+    let is_noted = |at: Timestamp| at <= now && now.since(at) < NOTED && step < STEP_MIN;
+    if looked_at.map_err(failure::read(OPERATION))?.is_some_and(is_noted) {
+        shared.lifetimes.looked(now);
+        return Ok(());
+    }
+    let passed_over = move |looked_at: Option<Timestamp>| {
+        let gap = looked_at.map(|then| now.since(then));
+        match gap {
+            Some(gap) if gap > ABSENT => gap,
+            Some(gap) if step > gap => Duration::ZERO,
+            Some(_) | None if step >= STEP_MIN => step,
+            Some(_) | None => Duration::ZERO,
+        }
+    };
+    let span = shared
+        .file
+        .write(move |connection| Box::pin(tables::look(connection, now, passed_over)))
+        .await
+        .map_err(failure::write(OPERATION))?;
+    shared.lifetimes.looked(now);
+    if !span.is_zero() {
+        tracing::info!(span = ?span, "lifetimes of queues stood still while nobody was there or the calendar was set");
+    }
+    Ok(())
+}
+
 /// Declares and binds a queue, new or with the same lifetime.
 pub(super) async fn declare(shared: &Shared, queue: &QueueName, lifetime: Lifetime) -> Result<(), BrokerError> {
     shared.need_exchange("declare").await?;
-    let (name, now) = (queue.clone(), shared.clock.now());
+    let (name, now) = (queue.clone(), shared.lifetimes.now());
     let millis = lifetime.millis().map(i64::from);
     let declared = shared
         .file
@@ -81,10 +156,11 @@ pub(super) async fn run(shared: Weak<Shared>) {
 }
 
 /// One look; answers when the next one is due.
-async fn sweep(shared: &Shared) -> Result<Duration, sqlx::Error> {
-    let now = shared.clock.now();
+async fn sweep(shared: &Shared) -> Result<Duration, BrokerError> {
     let mut rest = REST_MAX;
-    for queue in tables::queues_expiring(shared.file.readers()).await? {
+    look(shared).await?;
+    let now = shared.lifetimes.now();
+    for queue in expiring(shared).await? {
         let idle = now.since(queue.used_at);
         let is_used = shared.registry.usage(queue.id).consumers > 0;
         let due = if is_used { queue.lifetime / 3 } else { queue.lifetime };
@@ -102,6 +178,11 @@ async fn sweep(shared: &Shared) -> Result<Duration, sqlx::Error> {
     Ok(rest.max(REST_MIN))
 }
 
+async fn expiring(shared: &Shared) -> Result<Vec<Expiring>, BrokerError> {
+    let queues = tables::queues_expiring(shared.file.readers()).await;
+    queues.map_err(failure::read("look at lifetimes"))
+}
+
 async fn note_use(shared: &Shared, queue: i64) {
     let now = shared.clock.now();
     let noted = shared
@@ -114,7 +195,7 @@ async fn note_use(shared: &Shared, queue: i64) {
 
 /// Deletes one that is still over, and says what went with it.
 pub(super) async fn expire(shared: &Shared, queue: Expiring) {
-    let (id, now) = (queue.id, shared.clock.now());
+    let (id, now) = (queue.id, shared.lifetimes.now());
     let gone = shared
         .file
         .write(move |connection| Box::pin(tables::queue_expire(connection, id, now)))

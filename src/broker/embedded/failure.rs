@@ -15,12 +15,14 @@ pub(super) fn write(operation: &'static str) -> impl FnOnce(SqliteError) -> Brok
             detail: source.to_string(),
         },
         SqliteError::Statement(source) | SqliteError::RolledBack(source) => statement(operation, source),
-        SqliteError::Busy | SqliteError::Closed | SqliteError::Open(_) | SqliteError::Unusable { .. } => {
-            BrokerError::Unreachable {
-                operation,
-                detail: error.to_string(),
-            }
-        }
+        SqliteError::Busy
+        | SqliteError::Closed
+        | SqliteError::Open(_)
+        | SqliteError::Displaced { .. }
+        | SqliteError::Unusable { .. } => BrokerError::Unreachable {
+            operation,
+            detail: error.to_string(),
+        },
         SqliteError::Panicked | SqliteError::Newer { .. } => BrokerError::Failed {
             operation,
             detail: error.to_string(),

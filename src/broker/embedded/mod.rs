@@ -30,10 +30,11 @@ use async_trait::async_trait;
 use crate::ambient::{self, Clock};
 use crate::broker::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Outgoing, PageRequest, Published, QueuePage, QueuePart,
-    Rescued, Signal, Walk, WalkOptions,
+    ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Outgoing, Owner, PageRequest, Published, QueuePage,
+    QueuePart, Rescued, Signal, Standing, Walk, WalkOptions,
 };
-use crate::domain::id::QueueName;
+use crate::domain::broker_rules::Version;
+use crate::domain::id::{QueueName, StoreId};
 use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::{Naming, QueueType};
@@ -56,6 +57,7 @@ impl Embedded {
             .map_err(failure::write("open"))?;
         let seen = tables::seen(file.readers()).await.map_err(failure::read("open"))?;
         let shared = Arc::new(Shared::new(file, naming, clock, seen.message));
+        expiry::look(&shared).await?;
         let elsewhere = shared.file.changed_elsewhere();
         ambient::spawn(
             "embedded broker listener",
@@ -72,6 +74,10 @@ impl Broker for Embedded {
         "embedded"
     }
 
+    fn is_embedded(&self) -> bool {
+        true
+    }
+
     async fn prepare(&self) -> Result<(), BrokerError> {
         let (exchange, dead) = (self.0.naming.exchange(), self.0.naming.dead_letter_queue());
         let now = self.0.clock.now();
@@ -85,6 +91,43 @@ impl Broker for Embedded {
             })
             .await
             .map_err(failure::write("prepare"))
+    }
+
+    async fn version(&self) -> Option<Version> {
+        None
+    }
+
+    fn losses(&self) -> u64 {
+        0
+    }
+
+    /// Nothing of it goes without the file.
+    async fn check(&self, _: &StoreId) -> Result<Standing, BrokerError> {
+        self.0.need_exchange("check").await?;
+        tables::seen(self.0.file.readers())
+            .await
+            .map_err(failure::read("check"))?;
+        Ok(Standing {
+            is_bound: true,
+            ..Standing::default()
+        })
+    }
+
+    async fn mark_bound(&self) -> Result<(), BrokerError> {
+        Ok(())
+    }
+
+    /// It is in the file of its store.
+    async fn owner(&self, _: &StoreId) -> Result<Owner, BrokerError> {
+        Ok(Owner::Ours)
+    }
+
+    async fn own(&self, _: &StoreId) -> Result<Owner, BrokerError> {
+        Ok(Owner::Ours)
+    }
+
+    async fn adopt(&self, _: &StoreId) -> Result<(), BrokerError> {
+        Ok(())
     }
 
     fn set_name(&self, name: &str) {
@@ -243,6 +286,9 @@ impl Broker for Embedded {
         let Some((id, bound)) = self.0.find("attach", &name).await? else {
             return Ok(AttachOutcome::Missing);
         };
+        if let Some(why) = self.0.registry.damaged(id) {
+            return Ok(AttachOutcome::Poison(why));
+        }
         // Reading is cheap and the queue is bound already, but for one that is being deleted.
         if options.bind && !bound {
             let part = QueueName::parse(&name).map_err(|error| BrokerError::Failed {
@@ -280,8 +326,7 @@ impl Broker for Embedded {
     }
 
     async fn rescue(&self, queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
-        let (id, stored) = self.0.first_messages("rescue", queue, 1).await?;
-        let first = stored.into_iter().next();
+        let (id, first) = self.0.first_for_rescue(queue).await?;
         Ok(first.map(|stored| -> Box<dyn Rescued> { Box::new(RescuedRow::new(self.0.file.clone(), id, stored)) }))
     }
 

@@ -29,9 +29,21 @@ struct Tables {
     attached: HashMap<i64, VecDeque<Arc<Slot>>>,
     /// The last place handed out, of queues whose attachment went with unsettled messages.
     handed_out: HashMap<i64, i64>,
+    /// Why the head of a queue cannot be read, until that is told.
+    damaged: HashMap<i64, String>,
 }
 
 impl Registry {
+    /// The head of a queue cannot be read.
+    pub(super) fn damage(&self, queue: i64, why: String) {
+        self.lock().damaged.insert(queue, why);
+    }
+
+    /// Why the head of a queue cannot be read; told once, then it may be tried again.
+    pub(super) fn damaged(&self, queue: i64) -> Option<String> {
+        self.lock().damaged.remove(&queue)
+    }
+
     /// Registers an attachment behind those that are there.
     pub(super) fn attach(&self, queue: i64) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());

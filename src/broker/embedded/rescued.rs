@@ -1,7 +1,7 @@
 //! A message taken out as an AMQP client would have sent it: its content header frame and its body.
 //!
-//! Nothing in these tables is undecodable, so this is for the operator who wants the bytes of a
-//! message away from the head of its queue. Properties longer than AMQP can say are cut.
+//! For the operator who wants the bytes of a message away from the head of its queue, and for a message whose row is
+//! damaged, which is taken out as far as it can be read. Properties longer than AMQP can say are cut.
 
 use async_trait::async_trait;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::expiry::LifetimeClock;
 use super::registry::Registry;
 use super::signals::Signals;
 use super::tables::{self, Counted, Deletion, Removed, Window};
@@ -36,6 +37,8 @@ pub(super) struct Shared {
     pub(super) name: Mutex<String>,
     /// Somebody wants to hear what other processes do.
     pub(super) listening: AtomicBool,
+    /// The time by which lifetimes go.
+    pub(super) lifetimes: LifetimeClock,
     /// A queue with a lifetime is new.
     pub(super) expiry_moved: Arc<Notify>,
     /// Our exchange was seen; it never goes away.
@@ -55,6 +58,7 @@ impl Shared {
             opened_at: clock.now(),
             name: Mutex::new("embedded".to_owned()),
             listening: AtomicBool::new(false),
+            lifetimes: LifetimeClock::new(clock.clone()),
             expiry_moved: Arc::default(),
             exchange_seen: AtomicBool::new(false),
             clock,
@@ -98,7 +102,7 @@ impl Shared {
         if self.naming.is_delivery_queue(name) {
             return Ok(());
         }
-        let over = tables::queue_over(self.file.readers(), name, self.clock.now()).await;
+        let over = tables::queue_over(self.file.readers(), name, self.lifetimes.now()).await;
         match over.map_err(failure::read(operation))? {
             Some(over) if self.registry.usage(over.id).consumers == 0 => expiry::expire(self, over).await,
             Some(_) | None => {}
@@ -182,6 +186,32 @@ impl Shared {
         Ok((id, stored.map_err(failure::read(operation))?))
     }
 
+    /// The first message of a queue, which must exist, and the queue's id; what cannot be read too.
+    pub(super) async fn first_for_rescue(
+        &self,
+        queue: &QueueName,
+    ) -> Result<(i64, Option<tables::Stored>), BrokerError> {
+        const RESCUE: &str = "rescue";
+        let Some((id, _)) = self.find(RESCUE, queue.as_str()).await? else {
+            return Err(BrokerError::Failed {
+                operation: RESCUE,
+                detail: format!("no queue {:?}", queue.as_str()),
+            });
+        };
+        let window = Window {
+            messages: 1,
+            bytes: BROWSE_BYTES_MAX,
+        };
+        let first = match tables::messages(self.file.readers(), id, 0, window).await {
+            Ok(stored) => stored.into_iter().next(),
+            Err(error) if tables::is_damage(&error) => tables::damaged(self.file.readers(), id)
+                .await
+                .map_err(failure::read(RESCUE))?,
+            Err(error) => return Err(failure::read(RESCUE)(error)),
+        };
+        Ok((id, first))
+    }
+
     pub(super) fn listed(&self, counted: &Counted) -> Option<ListedQueue> {
         let usage = self.registry.usage(counted.id);
         Some(ListedQueue {
@@ -199,6 +229,7 @@ impl Shared {
             oldest_at: counted.oldest_at,
             state: Some("running".to_owned()),
             arguments: arguments(counted),
+            redelivered: None,
             policy: None,
             taken_at: self.clock.now(),
         })

@@ -10,7 +10,7 @@ use sqlx::Row;
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
 use crate::broker::PageRequest;
-use crate::domain::message::{self, Message};
+use crate::domain::message::{self, HeaderValue, Message};
 use crate::domain::routing::topic_matches;
 use crate::domain::time::Timestamp;
 
@@ -62,6 +62,13 @@ pub(super) const MIGRATIONS: &[(i64, &str)] = &[
      ALTER TABLE broker_message ADD COLUMN exchange TEXT;
      ALTER TABLE broker_message ADD COLUMN routing_key TEXT;",
     ),
+    (
+        14,
+        "CREATE TABLE broker_sweep (
+         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+         looked_at INTEGER NOT NULL
+     ) STRICT;",
+    ),
 ];
 
 const EXCHANGE_DECLARE: &str = "INSERT INTO broker_exchange (name) VALUES (?) ON CONFLICT DO NOTHING";
@@ -82,6 +89,12 @@ const QUEUE_OVER: &str = "SELECT id, name, used_at, expires_ms,
 const QUEUE_EXPIRE: &str = "DELETE FROM broker_queue
     WHERE id = ?1 AND expires_ms IS NOT NULL AND used_at + expires_ms * 1000 <= ?2 RETURNING name";
 const QUEUE_BIND: &str = "UPDATE broker_queue SET bound = ?2 WHERE name = ?1";
+const LOOKED_AT: &str = "SELECT looked_at FROM broker_sweep";
+const LOOKED: &str = "INSERT INTO broker_sweep (only_row, looked_at) VALUES (1, ?)
+    ON CONFLICT (only_row) DO UPDATE SET looked_at = excluded.looked_at";
+/// No use is later than now.
+const QUEUES_PASS_OVER: &str = "UPDATE broker_queue SET used_at = max(used_at, min(used_at + ?1, ?2))
+    WHERE expires_ms IS NOT NULL";
 const QUEUE_USED: &str = "UPDATE broker_queue SET used_at = ?2 WHERE id = ?1";
 const QUEUE_FIND: &str = "SELECT id, bound FROM broker_queue WHERE name = ?";
 const QUEUE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM broker_queue WHERE id = ?)";
@@ -120,6 +133,10 @@ const MESSAGE_SIZES: &str = "SELECT id, size FROM broker_message WHERE queue = ?
 const MESSAGES: &str = "SELECT id, content_type, message_id, kind, timestamp_s, properties, headers, body, exchange,
         routing_key
     FROM broker_message WHERE queue = ?1 AND id > ?2 AND id <= ?3 ORDER BY id";
+/// Of a message that cannot be read: whatever its columns hold, as bytes.
+const DAMAGED: &str = "SELECT id, CAST(content_type AS BLOB), CAST(message_id AS BLOB), CAST(kind AS BLOB),
+        CAST(properties AS BLOB), CAST(headers AS BLOB), CAST(body AS BLOB)
+    FROM broker_message WHERE queue = ?1 ORDER BY id LIMIT 1";
 const LAST_MESSAGE: &str = "SELECT coalesce(max(id), 0) FROM broker_message";
 const LAST_QUEUE: &str = "SELECT coalesce(max(id), 0) FROM broker_queue";
 const LAST_DELETION: &str = "SELECT coalesce(max(id), 0) FROM broker_deletion";
@@ -256,6 +273,31 @@ pub(super) async fn queue_declare_expiring(
 pub(super) async fn queues_expiring(readers: &SqlitePool) -> Sql<Vec<Expiring>> {
     let rows = sqlx::query(QUEUES_EXPIRING).fetch_all(readers).await?;
     rows.iter().map(expiring).collect()
+}
+
+/// When queues with a lifetime were looked at last, by any process.
+pub(super) async fn looked_at<'e>(executor: impl sqlx::SqliteExecutor<'e>) -> Sql<Option<Timestamp>> {
+    let at: Option<i64> = sqlx::query_scalar(LOOKED_AT).fetch_optional(executor).await?;
+    Ok(at.map(Timestamp::from_micros))
+}
+
+/// Notes that queues with a lifetime are looked at now; what `passed_over` says of the last look does not count as
+/// time without a use. Answers that span.
+pub(super) async fn look(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+    passed_over: impl FnOnce(Option<Timestamp>) -> std::time::Duration + Send,
+) -> Sql<std::time::Duration> {
+    let span = passed_over(looked_at(&mut *connection).await?);
+    if !span.is_zero() {
+        sqlx::query(QUEUES_PASS_OVER)
+            .bind(i64::try_from(span.as_micros()).unwrap_or(i64::MAX))
+            .bind(now.micros())
+            .execute(&mut *connection)
+            .await?;
+    }
+    sqlx::query(LOOKED).bind(now.micros()).execute(connection).await?;
+    Ok(span)
 }
 
 /// The queue of that name if its lifetime is over.
@@ -511,6 +553,49 @@ pub(super) async fn messages(readers: &SqlitePool, queue: i64, after: i64, windo
         .fetch_all(readers)
         .await?;
     rows.iter().map(stored).collect()
+}
+
+/// Whether a row holds what nobody wrote: its file is damaged, and reading it again changes nothing.
+pub(super) const fn is_damage(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. })
+}
+
+type Columns = (
+    i64,
+    Option<Vec<u8>>,
+    Option<Vec<u8>>,
+    Option<Vec<u8>>,
+    Option<Vec<u8>>,
+    Option<Vec<u8>>,
+    Option<Vec<u8>>,
+);
+
+/// The first message, although it is damaged: its body, and each other column as a header of its name.
+pub(super) async fn damaged(readers: &SqlitePool, queue: i64) -> Sql<Option<Stored>> {
+    let row: Option<Columns> = sqlx::query_as(DAMAGED).bind(queue).fetch_optional(readers).await?;
+    Ok(
+        row.map(|(id, content_type, message_id, kind, properties, headers, body)| {
+            let named = [
+                ("x-redrive-damaged-content-type", content_type),
+                ("x-redrive-damaged-message-id", message_id),
+                ("x-redrive-damaged-type", kind),
+                ("x-redrive-damaged-properties", properties),
+                ("x-redrive-damaged-headers", headers),
+            ];
+            let found = named.into_iter().filter_map(|(name, bytes)| Some((name, bytes?)));
+            Stored {
+                id,
+                route: Route::default(),
+                message: Message {
+                    headers: found
+                        .map(|(name, bytes)| (name.to_owned(), HeaderValue::Bytes(Bytes::from(bytes))))
+                        .collect(),
+                    body: Bytes::from(body.unwrap_or_default()),
+                    ..Message::default()
+                },
+            }
+        }),
+    )
 }
 
 fn stored(row: &SqliteRow) -> Sql<Stored> {

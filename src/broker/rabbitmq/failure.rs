@@ -9,7 +9,7 @@ use lapin::ErrorKind;
 use lapin::protocol::{AMQPErrorKind, AMQPHardError};
 
 use super::address::Address;
-use crate::broker::BrokerError;
+use crate::broker::{BrokerError, CONNECT};
 
 /// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,17 +133,43 @@ pub(super) fn connect_error(address: &Address, vhost: &str, error: &CallError) -
         Some(403) => BrokerError::Login {
             user: address.user.clone(),
         },
-        Some(530) if text.contains("not found") => BrokerError::Vhost {
+        Some(_) if is_limit(&text) => limit(CONNECT, &address.user, text),
+        Some(530) if text.ends_with("not found") => BrokerError::Vhost {
             vhost: vhost.to_owned(),
             mend: format!(
                 "create it with `rabbitmqctl add_vhost {vhost}`, or give broker.management_url an administrator"
             ),
         },
-        Some(530) if text.contains("refused") => rights("connect", "access to the vhost", vhost, &address.user),
+        Some(530) if text.contains("refused for user") => rights(
+            "connect",
+            &format!("access to the vhost ({text})"),
+            vhost,
+            &address.user,
+        ),
         _ => BrokerError::Unreachable {
-            operation: "connect",
+            operation: CONNECT,
             detail: format!("{address:?}: {text}"),
         },
+    }
+}
+
+/// Whether a refusal is about a limit. Of a user: `connection refused for user 'u': user connection limit (0) is
+/// reached`, `number of channels opened (2) has reached the maximum allowed user limit of (2)`; of a vhost: `access
+/// to vhost 'v' refused for user 'u': connection limit (0) is reached`, `queue limit in vhost 'v' (0) is reached`; of
+/// a node: `connection refused: node connection limit (0) is reached`.
+fn is_limit(text: &str) -> bool {
+    text.contains("limit") && text.contains("reached")
+}
+
+fn limit(operation: &'static str, user: &str, said: String) -> BrokerError {
+    BrokerError::Limit {
+        operation,
+        mend: if said.contains("user limit") || said.contains("user connection limit") {
+            format!("raise it with `rabbitmqctl set_user_limits {user} LIMITS`")
+        } else {
+            "raise it with `rabbitmqctl set_vhost_limits`, or in the node's configuration".to_owned()
+        },
+        said,
     }
 }
 
@@ -162,9 +188,76 @@ pub(super) fn rights(operation: &'static str, right: &str, vhost: &str, user: &s
 pub(super) fn call_error(operation: &'static str, address: &Address, vhost: &str, error: &CallError) -> BrokerError {
     let detail = error.text();
     match (error.code(), error) {
+        (Some(_), _) if is_limit(&detail) => limit(operation, &address.user, detail),
         (Some(403), _) => rights(operation, &detail, vhost, &address.user),
         (_, CallError::Silent(_)) => BrokerError::Unknown { operation, detail },
         _ if error.ended().is_some() => BrokerError::Unreachable { operation, detail },
         _ => BrokerError::Failed { operation, detail },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lapin::protocol::AMQPError;
+
+    use super::*;
+
+    fn refused(code: u16, text: &str) -> BrokerError {
+        let kind = AMQPErrorKind::from_id(code).unwrap();
+        let error = lapin::Error::from(ErrorKind::ProtocolError(AMQPError::new(kind, text.into())));
+        connect_error(&Address::parse("amqp://u:p@h").unwrap(), "v", &CallError::Amqp(error))
+    }
+
+    #[test]
+    fn a_refused_connection_is_told_as_what_it_is() {
+        let cases = [
+            (
+                403,
+                "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN",
+                "login failed",
+            ),
+            (530, "NOT_ALLOWED - vhost v not found", "add_vhost"),
+            (
+                530,
+                "NOT_ALLOWED - access to vhost 'v' refused for user 'u'",
+                "set_permissions",
+            ),
+            (
+                530,
+                "NOT_ALLOWED - connection refused for user 'u': user connection limit (0) is reached",
+                "set_user_limits",
+            ),
+            (
+                530,
+                "NOT_ALLOWED - access to vhost 'v' refused for user 'u': connection limit (0) is reached",
+                "set_vhost_limits",
+            ),
+            (
+                530,
+                "NOT_ALLOWED - connection refused: node connection limit (9) is reached",
+                "node's configuration",
+            ),
+            (
+                541,
+                "INTERNAL_ERROR - access to vhost 'v' refused for user 'u': vhost 'v' is down",
+                "is down",
+            ),
+        ];
+        for (code, text, expected) in cases {
+            let said = refused(code, text).to_string();
+            assert!(said.contains(expected), "{text}: {said}");
+            let mends = [
+                "add_vhost",
+                "set_permissions",
+                "set_user_limits",
+                "set_vhost_limits",
+                "login failed",
+            ];
+            let others = mends.iter().filter(|mend| **mend != expected && said.contains(**mend));
+            assert!(
+                others.count() <= usize::from(expected == "node's configuration"),
+                "{text}: {said}"
+            );
+        }
     }
 }

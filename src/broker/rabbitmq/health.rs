@@ -11,10 +11,8 @@ use lapin::{Channel, ExchangeKind};
 use super::admin::on_channel;
 use super::{RabbitMq, listen};
 use crate::broker::{BrokerError, BrokerHealth};
+use crate::domain::broker_rules::{CHECKED, Version, facts};
 use crate::domain::naming::QueueType;
-
-/// The oldest and the newest series that the rules of this driver were checked against.
-const SERIES: ((u32, u32), (u32, u32)) = ((3, 10), (4, 3));
 
 /// Asks the broker and the management API.
 pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
@@ -107,19 +105,26 @@ async fn dead_letters(broker: &RabbitMq, health: &mut BrokerHealth) {
         ));
     }
     let limited = found.arguments.iter().any(|(name, _)| name == "x-delivery-limit");
-    if naming.queue_type == QueueType::Quorum && !limited {
+    let version = health.version.as_deref().and_then(Version::parse);
+    if let Some(limit) = facts(version).default_limit
+        && naming.queue_type == QueueType::Quorum
+        && !limited
+    {
         health.warnings.push(format!(
-            "{:?} has no x-delivery-limit: RabbitMQ 4 drops after 20 returns",
+            "{:?} has no x-delivery-limit: this broker drops a message after {limit} returns",
             queue.as_str()
         ));
     }
 }
 
 fn unchecked_series(version: &str) -> Option<String> {
-    let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
-    let series = (numbers.next()?, numbers.next()?);
-    (series < SERIES.0 || series > SERIES.1)
-        .then(|| format!("RabbitMQ {version} is not one of the series that were checked (3.10 to 4.3)"))
+    let (oldest, newest) = CHECKED;
+    (!Version::parse(version)?.is_checked()).then(|| {
+        format!(
+            "RabbitMQ {version} is not one of the series that were checked ({}.{} to {}.{})",
+            oldest.major, oldest.minor, newest.major, newest.minor
+        )
+    })
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub(super) struct Dialer {
     pub(super) address: Address,
     pub(super) vhost: String,
     name: RwLock<String>,
+    /// Lines that were lost, of all roles.
+    losses: Arc<AtomicU64>,
 }
 
 impl Dialer {
@@ -39,7 +41,13 @@ impl Dialer {
             address,
             vhost,
             name: RwLock::new(name),
+            losses: Arc::default(),
         }
+    }
+
+    /// How many lines were lost by now.
+    pub(super) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::SeqCst)
     }
 
     /// The same broker's other vhost.
@@ -80,7 +88,7 @@ impl Dialer {
             Ok(Err(error)) => return Err(connect_error(&self.address, vhost, &error.into())),
             Err(_) => return Err(connect_error(&self.address, vhost, &CallError::Silent(CONNECT))),
         };
-        Ok(Line::watched(connection, notice))
+        Ok(Line::watched(connection, Arc::clone(&self.losses), notice))
     }
 }
 
@@ -99,6 +107,7 @@ pub(super) enum Notice {
 pub(super) struct Line {
     connection: Connection,
     end: Arc<watch::Sender<Option<Ended>>>,
+    losses: Arc<AtomicU64>,
     watcher: AbortHandle,
     turn: tokio::sync::Mutex<()>,
 }
@@ -118,10 +127,10 @@ impl Drop for Line {
 }
 
 impl Line {
-    fn watched(connection: Connection, notice: impl Fn(Notice) + Send + 'static) -> Arc<Self> {
+    fn watched(connection: Connection, losses: Arc<AtomicU64>, notice: impl Fn(Notice) + Send + 'static) -> Arc<Self> {
         let end = Arc::new(watch::Sender::new(None));
         let mut events = connection.events_listener();
-        let ending = Arc::clone(&end);
+        let (ending, lost) = (Arc::clone(&end), Arc::clone(&losses));
         let watcher = ambient::spawn("broker-line", async move {
             while let Some(event) = events.next().await {
                 #[expect(clippy::wildcard_enum_match_arm, reason = "the client's enum is not exhaustive")]
@@ -130,7 +139,7 @@ impl Line {
                     Event::ConnectionUnblocked => notice(Notice::Unblocked),
                     Event::Error(error) => {
                         if let Some(ended) = ended(&error) {
-                            finish(&ending, ended.clone());
+                            finish(&ending, &lost, ended.clone());
                             notice(Notice::Ended(ended));
                         }
                     }
@@ -141,6 +150,7 @@ impl Line {
         Arc::new(Self {
             connection,
             end,
+            losses,
             watcher: watcher.abort_handle(),
             turn: tokio::sync::Mutex::new(()),
         })
@@ -168,7 +178,7 @@ impl Line {
 
     /// Records its end, first reason wins, except that *undecodable* replaces a plain loss.
     pub(super) fn note(&self, ended: Ended) {
-        finish(&self.end, ended);
+        finish(&self.end, &self.losses, ended);
     }
 
     /// The negotiated limits: channels and bytes of a frame, 0 for none.
@@ -244,8 +254,11 @@ fn unexplained() -> Ended {
     Ended::Lost("connection lost".to_owned())
 }
 
-fn finish(end: &watch::Sender<Option<Ended>>, ended: Ended) {
+fn finish(end: &watch::Sender<Option<Ended>>, losses: &AtomicU64, ended: Ended) {
     end.send_if_modified(|known| {
+        if known.is_none() {
+            losses.fetch_add(1, Ordering::SeqCst);
+        }
         let better = match known {
             None => true,
             Some(Ended::Lost(_)) => matches!(ended, Ended::Undecodable(_)),

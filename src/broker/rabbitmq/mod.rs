@@ -11,10 +11,12 @@ mod address;
 mod admin;
 mod attach;
 mod browse;
+mod check;
 mod failure;
 mod frames;
 mod health;
 mod held;
+mod identity;
 mod intake;
 mod line;
 mod listen;
@@ -53,11 +55,12 @@ pub use self::probe::Probe;
 use self::publish::{Alarm, Publisher};
 use super::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
-    ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Outgoing, PageRequest, Published, QueuePage, QueuePart,
-    Rescued, Signal, Walk, WalkOptions,
+    ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Outgoing, Owner, PageRequest, Published, QueuePage,
+    QueuePart, Rescued, Signal, Standing, Walk, WalkOptions,
 };
 use crate::ambient::{self, Clock};
-use crate::domain::id::QueueName;
+use crate::domain::broker_rules::Version;
+use crate::domain::id::{QueueName, StoreId};
 use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::{Naming, QueueType};
@@ -131,6 +134,8 @@ pub struct RabbitMq {
     publisher: Arc<Publisher>,
     pool: Arc<Pool>,
     management: Option<Management>,
+    /// When (uptime) the vhost or the rights on it were made last.
+    entered: Mutex<Option<Duration>>,
     alarm: Arc<Alarm>,
     signals: broadcast::Sender<Signal>,
     events: Arc<AtomicBool>,
@@ -174,6 +179,7 @@ impl RabbitMq {
             publisher: Arc::new(publisher),
             pool: Arc::new(Pool::new(settings.queues_per_connection)),
             management: management.transpose()?,
+            entered: Mutex::default(),
             clock,
             dialer,
             exchange,
@@ -193,6 +199,20 @@ impl RabbitMq {
             detail: "broker.management_url is not set".to_owned(),
             mend: "set it to http[s]://[user:password@]host:port".to_owned(),
         })
+    }
+
+    /// Whether somebody is known to have messages of a queue in hand: AMQP counts only those that are ready.
+    async fn is_in_hand(&self, queue: &QueueName) -> bool {
+        let Some(management) = &self.management else {
+            return false;
+        };
+        match management.in_hand(queue, &self.clock).await {
+            Ok(count) => count.is_some_and(|count| count > 0),
+            Err(error) => {
+                tracing::debug!(queue = ?queue, error = ?error, "what is in hand is not known");
+                false
+            }
+        }
     }
 
     /// How long to wait before the next nudge of `queue`, and remembers it; `None` when one is to come
@@ -239,6 +259,34 @@ impl Broker for RabbitMq {
 
     async fn prepare(&self) -> Result<(), BrokerError> {
         prepare::prepare(self).await
+    }
+
+    async fn version(&self) -> Option<Version> {
+        self.management.as_ref()?.version(&self.clock).await
+    }
+
+    fn losses(&self) -> u64 {
+        self.dialer.losses()
+    }
+
+    async fn check(&self, store: &StoreId) -> Result<Standing, BrokerError> {
+        check::check(self, store).await
+    }
+
+    async fn mark_bound(&self) -> Result<(), BrokerError> {
+        check::mark_bound(self).await
+    }
+
+    async fn owner(&self, store: &StoreId) -> Result<Owner, BrokerError> {
+        identity::owner(self, store).await
+    }
+
+    async fn own(&self, store: &StoreId) -> Result<Owner, BrokerError> {
+        identity::own(self, store).await
+    }
+
+    async fn adopt(&self, store: &StoreId) -> Result<(), BrokerError> {
+        identity::adopt(self, store).await
     }
 
     fn set_name(&self, name: &str) {
@@ -313,11 +361,13 @@ impl Broker for RabbitMq {
     }
 
     async fn delete_empty(&self, queue: &QueueName) -> Result<Deleted, BrokerError> {
-        let queue_type = self.settings.naming.queue_type;
-        self.admin.delete_empty(&short(queue.as_str())?, queue_type).await
+        self.delete_unused(queue, self.settings.naming.queue_type).await
     }
 
     async fn delete_unused(&self, queue: &QueueName, queue_type: QueueType) -> Result<Deleted, BrokerError> {
+        if queue_type == QueueType::Quorum && self.is_in_hand(queue).await {
+            return Ok(Deleted::InUse);
+        }
         self.admin.delete_empty(&short(queue.as_str())?, queue_type).await
     }
 
@@ -415,6 +465,11 @@ impl Broker for RabbitMq {
             return Some(reason);
         }
         self.management.as_ref()?.alarms().await.ok().flatten()
+    }
+
+    async fn management_problem(&self) -> Option<String> {
+        let asked = self.management().ok()?.overview().await;
+        asked.err().map(|error| error.to_string())
     }
 
     async fn health(&self) -> BrokerHealth {

@@ -175,16 +175,7 @@ impl Pool {
     }
 
     fn died(&self, id: u64, ended: &Ended) {
-        let mut state = self.lock();
-        if let Some(group) = state.groups.remove(&id) {
-            state.dead.insert(id, group);
-            while state.dead.len() > DEAD_MAX {
-                state.dead.pop_first();
-            }
-        }
-        if let Ended::Undecodable(reason) = ended {
-            state.judge(id, reason);
-        }
+        self.lock().lay_out(id, Some(ended));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -238,12 +229,22 @@ impl State {
             .map(|(id, _)| *id)
             .collect();
         for id in ids {
-            let Some(group) = self.groups.remove(&id) else { continue };
-            let ended = group.line.get().and_then(|line| line.ended());
+            let line = self.groups.get(&id).and_then(|group| group.line.get());
+            let ended = line.and_then(|line| line.ended());
+            self.lay_out(id, ended.as_ref());
+        }
+    }
+
+    /// Takes a group for dead, with what it died of, and forgets the oldest of too many: those are judged.
+    fn lay_out(&mut self, id: u64, ended: Option<&Ended>) {
+        if let Some(group) = self.groups.remove(&id) {
             self.dead.insert(id, group);
-            if let Some(Ended::Undecodable(reason)) = ended {
-                self.judge(id, &reason);
-            }
+        }
+        if let Some(Ended::Undecodable(reason)) = ended {
+            self.judge(id, reason);
+        }
+        while self.dead.len() > DEAD_MAX {
+            self.dead.pop_first();
         }
     }
 
@@ -320,6 +321,17 @@ mod tests {
         assert!(again.suspect);
         let other = pool.reserve("good").unwrap();
         assert_ne!(again.group, other.group);
+    }
+
+    #[test]
+    fn however_groups_end_only_the_last_of_the_dead_are_remembered() {
+        let pool = Arc::new(Pool::new(64));
+        for number in 0..DEAD_MAX * 2 {
+            let place = pool.reserve("q").unwrap();
+            let ended = Ended::Lost("lost".to_owned());
+            pool.lock().lay_out(place.group, (number % 2 == 0).then_some(&ended));
+        }
+        assert_eq!(pool.lock().dead.len(), DEAD_MAX);
     }
 
     #[test]

@@ -3,6 +3,9 @@
 //! AMQP first: an existing vhost with sufficient rights needs no administrator and no management API.
 //! Nothing that exists with other arguments is ever deleted; the difference is reported (trap 13).
 
+use std::sync::PoisonError;
+use std::time::Duration;
+
 use lapin::options::ExchangeDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, ExchangeKind};
@@ -20,6 +23,9 @@ pub(super) const WAKE: &str = "wake";
 const WAKE_LENGTH_MAX: i32 = 10_000;
 /// How long a nudge means anything: after that the sweep has found the queue.
 const WAKE_TTL_MS: i32 = 60_000;
+
+/// Between two makings of the vhost, or of the rights on it.
+const ENTER_EVERY: Duration = Duration::from_mins(1);
 
 /// Makes everything that is missing.
 pub(super) async fn prepare(broker: &RabbitMq) -> Result<(), BrokerError> {
@@ -91,7 +97,8 @@ fn argument(name: &str, value: &str) -> AMQPValue {
     }
 }
 
-/// Opens the spare connection, making the vhost and the rights if it may and must.
+/// Opens the spare connection, making the vhost and the rights if it may and must: once a minute at most, so that
+/// nobody who takes them away on purpose is worked against.
 async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
     let Err(refused) = broker.admin.line().await else {
         return Ok(());
@@ -103,6 +110,7 @@ async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
         | BrokerError::Unknown { .. }
         | BrokerError::Blocked { .. }
         | BrokerError::Login { .. }
+        | BrokerError::Limit { .. }
         | BrokerError::Management { .. }
         | BrokerError::OtherArguments { .. }
         | BrokerError::NoExchange { .. }
@@ -112,11 +120,25 @@ async fn enter(broker: &RabbitMq) -> Result<(), BrokerError> {
     let Some(management) = broker.management.as_ref().filter(|_| broker.settings.provision) else {
         return Err(refused);
     };
+    if !may_enter_again(broker) {
+        return Err(refused);
+    }
     if missing {
+        tracing::warn!(vhost = ?broker.dialer.vhost, "the vhost is not there: making it");
         management.vhost_create().await?;
     }
     management.permissions_grant(&broker.dialer.address.user).await?;
     broker.admin.line().await.map(|_| ())
+}
+
+fn may_enter_again(broker: &RabbitMq) -> bool {
+    let now = broker.clock.uptime();
+    let mut entered = broker.entered.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_due = entered.is_none_or(|at| now.saturating_sub(at) >= ENTER_EVERY);
+    if is_due {
+        *entered = Some(now);
+    }
+    is_due
 }
 
 async fn exchange(broker: &RabbitMq) -> Result<(), BrokerError> {
@@ -191,7 +213,7 @@ async fn explained(broker: &RabbitMq, queue: &ShortString, error: CreateError) -
 }
 
 /// Small, lossy and classic, whatever the delivery queues are.
-fn wake_arguments() -> FieldTable {
+pub(super) fn wake_arguments() -> FieldTable {
     let mut arguments = FieldTable::default();
     insert(&mut arguments, "x-queue-type", text("classic"));
     insert(&mut arguments, "x-max-length", AMQPValue::LongInt(WAKE_LENGTH_MAX));

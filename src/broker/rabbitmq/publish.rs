@@ -4,7 +4,9 @@
 //! to whichever confirm it settles next: of 20,000 publishes on one channel, eight in flight and half of
 //! them without a queue, 310 that were *lost* looked accepted (lapin 4.12.3). With a channel per publish
 //! an answer can only be its own. Channels are kept and used again.
-//! An answer that does not come is *unknown*, never *refused*, and its channel is not used again.
+//! An answer that does not come is *unknown*, never *refused*, and its channel is not used again. *Refused* is only
+//! what the same message will always be answered: it does not fit into a frame, or the broker closed the channel over
+//! it with 311 or 406 (too large, or a property that it does not allow). A nack is none of that.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -291,16 +293,21 @@ fn answer(confirmation: Confirmation) -> Result<Published, BrokerError> {
     match confirmation {
         Confirmation::Ack(None) => Ok(Published::Accepted),
         Confirmation::Ack(Some(returned)) | Confirmation::Nack(Some(returned)) => Ok(returned_as(&returned)),
-        Confirmation::Nack(None) => Ok(Published::Refused("the broker answered nack".to_owned())),
+        Confirmation::Nack(None) => Ok(nacked()),
         Confirmation::NotRequested => Err(failed("the channel is not in confirm mode".to_owned())),
     }
 }
 
-/// 312 is *no route*; anything else is a refusal in the broker's words.
+/// A queue is full and rejects what comes, or its node failed.
+pub(super) fn nacked() -> Published {
+    Published::NotNow("the broker answered nack: its queue is full, or failed".to_owned())
+}
+
+/// 312 is *no route*; anything else says in the broker's words why nothing took it this time.
 pub(super) fn returned_as(returned: &BasicReturnMessage) -> Published {
     match returned.reply_code {
         312 => Published::Returned,
-        code => Published::Refused(format!("{code} {}", returned.reply_text.as_str())),
+        code => Published::NotNow(format!("{code} {}", returned.reply_text.as_str())),
     }
 }
 

@@ -18,7 +18,7 @@ use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
 use super::failure::{CallError, Ended};
 use super::line::Line;
 use super::message;
-use super::publish::{PUBLISH, Publisher, failed, returned_as};
+use super::publish::{PUBLISH, Publisher, failed, nacked, returned_as};
 use crate::broker::{BrokerError, Outgoing, Published};
 
 type Settled = Result<Published, BrokerError>;
@@ -95,7 +95,7 @@ impl Publisher {
                 }
                 Ok(Confirmation::Nack(returned)) => {
                     returns.extend(returned);
-                    Ok(Published::Refused("the broker answered nack".to_owned()))
+                    Ok(nacked())
                 }
                 Ok(Confirmation::NotRequested) => Err(failed("the channel is not in confirm mode".to_owned())),
                 Err(error) => {

@@ -2,15 +2,21 @@
 //!
 //! For messages that end the ordinary client's connection (reliability.md F5; PROTOCOLS.md 21): log in,
 //! prefetch 1, consume, keep the header frame as it came. Dropping it, or `release`, puts the message back
-//! in its place by closing. The caller holds the lease, so nobody else consumes. Plain TCP only.
+//! in its place by closing. The caller holds the lease, so nobody else consumes. Over TLS it trusts whom the ordinary
+//! client trusts.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::io::AsyncWriteExt;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
+use super::address::Address;
 use super::frames::{self, Arguments, BODY, Frame, HEADER, Method, MethodId};
 use super::line::Dialer;
 use crate::broker::{BrokerError, Rescued};
@@ -64,12 +70,6 @@ impl From<io::Error> for Fault {
 
 /// The head of `queue`; `None` when it is empty.
 pub(super) async fn rescue(dialer: &Dialer, queue: &str) -> Result<Option<Box<dyn Rescued>>, BrokerError> {
-    if dialer.address.tls {
-        return Err(BrokerError::Failed {
-            operation: RESCUE,
-            detail: "not possible over amqps; use an amqp address of the broker for it".to_owned(),
-        });
-    }
     let mut wire = Wire::connect(dialer)
         .await
         .map_err(|fault| worded(dialer, true, fault))?;
@@ -102,9 +102,38 @@ fn worded(dialer: &Dialer, connecting: bool, fault: Fault) -> BrokerError {
     }
 }
 
+/// What a connection is read from and written to.
+trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
+
+/// A stream to the broker, with TLS where its address says so.
+async fn stream(address: &Address) -> Result<Box<dyn Transport>, Fault> {
+    let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
+    stream.set_nodelay(true)?;
+    if !address.tls {
+        return Ok(Box::new(stream));
+    }
+    let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
+    let connector = TlsConnector::from(Arc::new(trusting()?));
+    Ok(Box::new(connector.connect(name, stream).await?))
+}
+
+/// Trusts the roots of the system, as the ordinary client does.
+fn trusting() -> Result<ClientConfig, Fault> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if added == 0 {
+        return Err(io::Error::other("the system has no root certificates").into());
+    }
+    Ok(ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth())
+}
+
 /// A connection with one channel.
 struct Wire {
-    stream: TcpStream,
+    stream: Box<dyn Transport>,
     frame_max: usize,
 }
 
@@ -118,16 +147,15 @@ struct Taken {
 impl Wire {
     async fn connect(dialer: &Dialer) -> Result<Self, Fault> {
         let address = &dialer.address;
-        let connecting = TcpStream::connect((address.host.as_str(), address.port));
-        let stream = tokio::time::timeout(STEP, connecting)
+        let stream = tokio::time::timeout(STEP, stream(address))
             .await
             .map_err(|_| Fault::Silent)??;
-        stream.set_nodelay(true)?;
         let mut wire = Self {
             stream,
             frame_max: FRAME_BYTES_MAX as usize,
         };
         wire.stream.write_all(b"AMQP\0\0\x09\x01").await?;
+        wire.stream.flush().await?;
         wire.expect(START).await?;
         let login = format!("\0{}\0{}", address.user, address.password);
         let name = dialer.connection_name("rescue");

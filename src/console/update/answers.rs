@@ -105,6 +105,7 @@ fn note(report: &mut Report, done: Done) {
             report.last = Some(say::name(queue.as_str()));
             report.purged = Some((say::name(queue.as_str()), messages));
         }
+        Done::Adopted { store } => report.last = Some(say::name(&store)),
         Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
             report.last = Some(say::name(queue.as_str()));
         }
@@ -307,6 +308,7 @@ fn target_of(command: &Command) -> String {
             [one] => say::name(one.as_str()),
             many => counted(u64::try_from(many.len()).unwrap_or(u64::MAX), "queue"),
         },
+        Command::AdoptBroker => "the broker".to_owned(),
         Command::Policy(edit) => policy_of(&edit.scope),
     }
 }

@@ -182,6 +182,7 @@ fn engine_event(state: &mut State, event: engine::Event) {
             );
             say::happened(state, Tone::Warning, &text);
         }
+        engine::Event::Incident(text) => say::happened(state, Tone::Warning, &say::name(&text)),
         engine::Event::QueueGone {
             queue, how, messages, ..
         } => {

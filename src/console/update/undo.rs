@@ -62,6 +62,7 @@ fn inverse(command: &Command) -> Result<Command, &'static str> {
         Command::TestEndpoint { .. } => Err("a test request changed nothing"),
         Command::PurgeQueue(_) | Command::DeleteQueue(_) => Err("messages that were removed are lost"),
         Command::RescueQueue(_) => Err("the message that was taken out stays in the store"),
+        Command::AdoptBroker => Err("the other store takes it back with `redrive store adopt`"),
         Command::Policy(_) => Err("H opens the versions of the policy, R there restores one"),
         Command::Run(order) if order.kind == OrderKind::Skip => {
             Err("the message is a dead letter now: R sends it back from there")

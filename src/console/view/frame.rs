@@ -186,6 +186,10 @@ fn problems(state: &State) -> Vec<String> {
         let alarm = show(alarm, OUTSIDE_MAX);
         problems.push(format!("the broker takes no publishes, deliveries go on: {alarm}"));
     }
+    if let Some(incident) = &snapshot.incident {
+        let incident = show(incident, OUTSIDE_MAX);
+        problems.push(format!("see `redrive doctor`: {incident}"));
+    }
     for (name, part) in [("broker", &snapshot.broker), ("store", &snapshot.store)] {
         let Some(why) = part.problem.as_deref().map(|why| show(why, OUTSIDE_MAX)) else {
             continue;

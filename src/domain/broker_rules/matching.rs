@@ -69,6 +69,19 @@ impl Policies {
         self.values(queue, key).filter_map(|value| value.parse().ok()).min()
     }
 
+    /// Every number that is set, by argument or policies.
+    #[must_use]
+    pub fn numbers(&self, queue: &Declared<'_>, key: &str) -> Vec<i64> {
+        self.values(queue, key).filter_map(|value| value.parse().ok()).collect()
+    }
+
+    /// Whether any of them sets a key like this, for whichever queue.
+    pub fn any_sets(&self, key: impl Fn(&str) -> bool) -> bool {
+        self.0
+            .iter()
+            .any(|policy| policy.definition.iter().any(|(name, _)| key(name)))
+    }
+
     /// The text that counts: the argument's, else the policy's, else the operator policy's.
     #[must_use]
     pub fn text<'a>(&'a self, queue: &Declared<'a>, key: &str) -> Option<&'a str> {

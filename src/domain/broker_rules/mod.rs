@@ -1,8 +1,12 @@
 //! What a queue's arguments and the broker's policies do to order and to what waits (PROTOCOLS.md 23).
 
+mod looks;
 mod matching;
+mod versions;
 
+pub use looks::{Looks, too_many};
 pub use matching::{Declared, Policies, Policy};
+pub use versions::{BelowZero, CHECKED, Facts, Version, delivery_limit, facts};
 
 use super::naming::QueueType;
 
@@ -45,6 +49,22 @@ pub fn judge(
     }
     judgement
 }
+
+/// Whether any of these policies could have a say in order or in what waits, whichever queue it is for.
+#[must_use]
+pub fn could_harm(policies: &Policies) -> bool {
+    policies.any_sets(|key| HARMFUL.contains(&key) || key.starts_with("delayed-retry"))
+}
+
+/// The keys that [`judge`] heeds.
+const HARMFUL: [&str; 6] = [
+    "max-priority",
+    "expires",
+    "message-ttl",
+    "max-length",
+    "max-length-bytes",
+    "delivery-limit",
+];
 
 fn judge_keys(
     judgement: &mut Judgement,

@@ -20,6 +20,8 @@ pub struct Failing<'a> {
     pub own: Override,
     /// Failed attempts that count.
     pub failures: u32,
+    /// Failed attempts of its URL's schedule, when it waits with its URL.
+    pub url_failures: Option<u32>,
     /// When the last of them was.
     pub last_failed_at: Timestamp,
     /// Until when the receiver asked to be left alone.
@@ -44,12 +46,16 @@ pub enum Rescheduled {
 
 /// What `policy` says of a message that failed.
 ///
-/// 1. With a retry left, that retry's delay after the last failure, and not before the receiver's own wish.
-/// 2. Without one, what the policy says of an exhausted schedule.
+/// 1. A message that waits with its URL has the URL's schedule, which is the policy's; any other has its own.
+/// 2. With a retry left, that retry's delay after the last failure, and not before the receiver's own wish.
+/// 3. Without one, what the policy says of an exhausted schedule.
 #[must_use]
 pub fn reschedule(failing: &Failing<'_>, policy: &RetryPolicy) -> Rescheduled {
-    let schedule = policy.schedule_with(failing.own);
-    match wait_after(policy, &schedule, failing.message, failing.failures) {
+    let (schedule, failures) = match failing.url_failures {
+        Some(of_url) => (policy.schedule(), of_url),
+        None => (policy.schedule_with(failing.own), failing.failures),
+    };
+    match wait_after(policy, &schedule, failing.message, failures) {
         Some((phase, delay)) => {
             let scheduled = failing.last_failed_at.plus(delay);
             let at = failing.asked_until.map_or(scheduled, |asked| asked.max(scheduled));
@@ -113,6 +119,7 @@ mod tests {
             message: &message,
             own: Override::default(),
             failures,
+            url_failures: None,
             last_failed_at: LAST,
             asked_until: None,
         };
@@ -179,6 +186,11 @@ mod tests {
         check(3, own, &seed, Rescheduled::Parked);
         let apart = |failing: &mut Failing<'_>| failing.own.polling_time_s = Some(7);
         check(15, apart, &seed, at(7, Phase::Backoff));
+        let with_url = |failing: &mut Failing<'_>| {
+            own(failing);
+            failing.url_failures = Some(4);
+        };
+        check(2, with_url, &seed, at(5, Phase::PreBackoff));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! The management API away is not an error here: what it would tell is unknown, and said so.
 
+mod browse;
 mod endpoints;
 pub(super) mod listing;
 mod queues;
@@ -9,7 +10,7 @@ pub(super) mod retries;
 pub(super) mod world;
 
 use super::query::{Answer, Query};
-use super::view::{AttemptView, Page, Readiness};
+use super::view::{AttemptView, Page};
 use super::{EngineError, Inner};
 use crate::store::{AttemptQuery, AuditEntry, RunQuery};
 
@@ -33,6 +34,7 @@ impl Inner {
             Query::Retries { within, limit } => Answer::Retries(self.retries(within, limit).await?),
             Query::Attempts(query) => Answer::Attempts(self.attempt_views(query).await?),
             Query::Audit { before, limit } => Answer::Audit(self.audit_page(before, limit).await?),
+            Query::AuditVerify => Answer::AuditVerified(self.audit_verify().await?),
             Query::Policies => Answer::Policies(self.policy_views().await?),
             Query::Policy(scope) => Answer::Policy(Box::new(self.policy_view(&scope).await?)),
             Query::PolicyHistory(scope) => Answer::PolicyHistory(self.policy_versions(&scope).await?),
@@ -62,7 +64,7 @@ impl Inner {
             Query::Saves(query) => Answer::Saves(self.saves(&query).await?),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Events(question) => Answer::Events(self.answer_about_events(question).await?),
-            Query::Readiness => Answer::Readiness(self.readiness().await),
+            Query::Readiness => Answer::Readiness(self.readiness()),
         })
     }
 
@@ -89,28 +91,6 @@ impl Inner {
             next_cursor,
             taken_at: self.clock.now(),
         })
-    }
-
-    async fn readiness(&self) -> Readiness {
-        let health = self.broker.health().await;
-        Readiness {
-            broker: if health.reachable {
-                Ok(())
-            } else {
-                Err(health.problem.unwrap_or_else(|| "not reachable".to_owned()))
-            },
-            store: self
-                .store
-                .now()
-                .await
-                .map(|_| ())
-                .map_err(|error| super::error::chain(&error)),
-            delivering: if *self.delivering.borrow() && self.fence.is_open() {
-                Ok(())
-            } else {
-                Err("this process does not deliver at present".to_owned())
-            },
-        }
     }
 }
 

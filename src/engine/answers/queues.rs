@@ -6,12 +6,10 @@ use super::{bounded, offset_of};
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
-use crate::domain::message::Message;
-use crate::domain::notification::{Decoded, decode};
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::engine::fields::QUEUE_FIELDS;
 use crate::engine::query::QueuesQuery;
-use crate::engine::view::{BrowsedMessage, Page, QueueView};
+use crate::engine::view::{Page, QueueView};
 use crate::engine::{EngineError, Inner};
 
 impl Inner {
@@ -81,7 +79,13 @@ impl Inner {
             });
         }
         let (world, _) = self.world().await?;
-        Ok(world.view(self.kind_of(name), name.clone(), record, seen.as_ref()))
+        let decided = record.as_ref().is_some_and(|record| record.decision.is_some());
+        let mut view = world.view(self.kind_of(name), name.clone(), record, seen.as_ref());
+        if decided && let Some(reason) = self.letters_wait().await {
+            view.warnings
+                .push(format!("its dead letter waits, because it would not last: {reason}"));
+        }
+        Ok(view)
     }
 
     /// An intake queue is answered for even where it is not there, or the store is away: that is what is asked.
@@ -112,39 +116,6 @@ impl Inner {
             findings,
             ..Seen::from(listed)
         }
-    }
-
-    pub(super) async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<BrowsedMessage>, EngineError> {
-        if !(1..=500).contains(&limit) {
-            return Err(EngineError::Invalid {
-                field: "limit".to_owned(),
-                message: "limit must be 1 to 500".to_owned(),
-            });
-        }
-        let browsed = if self.kind_of(queue) == QueueKind::Delivery {
-            self.under_lease(queue, "browse", |_| async {
-                Ok(self.broker.browse(queue, limit).await?)
-            })
-            .await?
-        } else {
-            self.broker.browse(queue, limit).await?
-        };
-        Ok(browsed
-            .into_iter()
-            .map(|one| BrowsedMessage {
-                position: one.position,
-                foreign: foreign(&one.message),
-                message: one.message,
-                redelivered: one.redelivered,
-            })
-            .collect())
-    }
-}
-
-fn foreign(message: &Message) -> Option<String> {
-    match decode(message, &crate::engine::worker::unnamed) {
-        Decoded::Foreign(why) => Some(why),
-        Decoded::Notification(_) | Decoded::End => None,
     }
 }
 

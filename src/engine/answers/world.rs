@@ -4,21 +4,29 @@ use std::collections::HashMap;
 
 use super::listing::Seen;
 use crate::domain::endpoint::Endpoint;
-use crate::domain::id::{Epoch, QueueName};
+use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::job;
 use crate::domain::queue::{Closing, QueueKind, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::view::QueueView;
-use crate::engine::why::{Known, warnings, why};
+use crate::engine::why::{Facts, ended_wish, warnings, why};
 use crate::engine::{EngineError, Inner};
 use crate::store::{Incarnation, StoreError};
+
+/// An incarnation that may hold a queue, or want it.
+#[derive(Debug)]
+struct IncarnationName {
+    name: String,
+    host: String,
+    alive: bool,
+}
 
 /// Who delivers, which URLs are not available, whether the broker is blocked, and what time it is.
 #[derive(Debug)]
 pub(in crate::engine) struct World {
     endpoints: HashMap<EndpointUrl, Endpoint>,
-    owners: HashMap<i64, String>,
+    incarnations: HashMap<IncarnationId, IncarnationName>,
     daemons: usize,
     blocked: Option<String>,
     /// Requests a second, at most.
@@ -41,7 +49,7 @@ impl World {
                 .into_iter()
                 .map(|endpoint| (endpoint.url.clone(), endpoint))
                 .collect(),
-            owners: alive().map(|one| (one.id.0, one.name.clone())).collect(),
+            incarnations: incarnations.iter().map(named).collect(),
             daemons: alive().filter(|one| one.delivers).count(),
             blocked,
             rates: rates.clone(),
@@ -86,6 +94,11 @@ impl World {
                 .push("its node is down: what is in it is not reachable".to_owned());
         }
         if kind == QueueKind::Delivery {
+            if let Some(Wish::Ended(wisher)) = self.wish(record.as_ref())
+                && view.depth() != Some(0)
+            {
+                view.warnings.push(ended_wish(&wisher));
+            }
             self.explain(&mut view, record.as_ref());
         }
         if let Some(record) = record {
@@ -106,12 +119,15 @@ impl World {
             unknown = blank(&view.name, self.now);
             &unknown
         };
-        let owner = record.owner.and_then(|owner| self.owners.get(&owner.0));
-        let why = why(&Known {
+        let owner = record.owner.and_then(|owner| self.incarnations.get(&owner));
+        let owner = owner.filter(|owner| owner.alive).map(|owner| &owner.name);
+        let wish = self.wish(Some(record));
+        let why = why(&Facts {
             record,
             endpoint: record.url.as_ref().and_then(|url| self.endpoints.get(url)),
             depth: view.depth(),
             owner: owner.map(String::as_str),
+            wanted_by: wish.as_ref().and_then(Wish::of_the_living),
             daemons: self.daemons,
             blocked: self.blocked.as_deref(),
             rate: record.url.as_ref().and_then(|url| self.rates.get(url)).copied(),
@@ -119,6 +135,46 @@ impl World {
         view.owner = owner.cloned();
         view.explain(why);
     }
+}
+
+/// Who wants a queue next.
+enum Wish {
+    Counts(String),
+    Ended(String),
+}
+
+impl Wish {
+    fn of_the_living(&self) -> Option<&str> {
+        match self {
+            Self::Counts(wisher) => Some(wisher),
+            Self::Ended(_) => None,
+        }
+    }
+}
+
+impl World {
+    fn wish(&self, record: Option<&QueueRecord>) -> Option<Wish> {
+        let id = record?.wanted_by?;
+        Some(match self.incarnations.get(&id) {
+            Some(IncarnationName {
+                name,
+                host,
+                alive: true,
+            }) => Wish::Counts(format!("{name} on {host}")),
+            Some(IncarnationName { name, host, .. }) => Wish::Ended(format!("{name} on {host}")),
+            // It ended so long ago that nobody knows it any more.
+            None => Wish::Ended(format!("incarnation {}", id.0)),
+        })
+    }
+}
+
+fn named(one: &Incarnation) -> (IncarnationId, IncarnationName) {
+    let name = IncarnationName {
+        name: one.name.clone(),
+        host: one.host.clone(),
+        alive: one.alive,
+    };
+    (one.id, name)
 }
 
 impl Inner {
@@ -181,7 +237,7 @@ impl Inner {
     /// Whether an intake queue is on the vhost that is looked at; the embedded broker has only one.
     pub(in crate::engine) fn is_intake(&self, name: &str) -> bool {
         let consumers = &self.settings.events.consumers;
-        let here = |vhost: &str| vhost == self.settings.naming.vhost || self.broker.kind() == "embedded";
+        let here = |vhost: &str| vhost == self.settings.naming.vhost || self.broker.is_embedded();
         consumers
             .iter()
             .any(|consumer| consumer.queue == name && here(&consumer.vhost))

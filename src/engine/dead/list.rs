@@ -147,8 +147,10 @@ impl Inner {
             row = self.store.dead_letter(&parsed).await?;
         }
         let row = row.ok_or_else(unknown)?;
-        if row.letter.home == Home::Event {
-            return self.dead_event(row.letter).await?.ok_or_else(unknown);
+        match row.letter.home {
+            Home::Event => return self.dead_event(row.letter).await?.ok_or_else(unknown),
+            Home::Store => return self.dead_stored(row.letter).await?.ok_or_else(unknown),
+            Home::Broker => {}
         }
         let message = match row.copy.as_deref().and_then(message::decode) {
             Some(message) => message,
@@ -157,7 +159,7 @@ impl Inner {
         Ok(self.detailed(row.letter, message))
     }
 
-    fn detailed(&self, letter: DeadLetter, message: Message) -> DeadDetail {
+    pub(super) fn detailed(&self, letter: DeadLetter, message: Message) -> DeadDetail {
         let ours = |name: &str| self.settings.naming.is_delivery_queue(name);
         DeadDetail {
             history: death::history(&message),
@@ -184,7 +186,8 @@ impl Inner {
         let mut looks = Vec::new();
         for target in targets.iter() {
             let known = known.iter().find(|known| known.name == target.name);
-            if target.out_of_bounds(known).is_none() && target.is_due(known, now) {
+            let worst = self.worst_of(target).await?;
+            if target.out_of_bounds(known, worst).is_none() && target.is_due(known, now) {
                 let look = Arc::clone(self).look_at(target.clone());
                 looks.push(ambient::spawn("look at dead letters", look));
             }
@@ -208,8 +211,13 @@ impl Inner {
         // What takes longer goes on by itself.
         let _ = tokio::time::timeout(patience, waiting).await;
         let known = self.store.dead_queues().await?;
-        let view = |target: &DeadTarget| queue_view(target, known.iter().find(|known| known.name == target.name));
-        Ok(targets.iter().map(view).chain(events::view(&known)).collect())
+        let mut views = Vec::with_capacity(targets.len());
+        for target in targets.iter() {
+            let known = known.iter().find(|known| known.name == target.name);
+            views.push(queue_view(target, known, self.worst_of(target).await?));
+        }
+        views.extend(events::view(&known));
+        Ok(views)
     }
 
     /// Sends every selected dead letter with its message, queue by queue in order, until the receiver goes.
@@ -238,7 +246,7 @@ impl Inner {
                 self.export_copies(target, selection, filter, sender).await?;
                 continue;
             }
-            let Some(mut walk) = self.broker.walk(&target.name, target.options()).await? else {
+            let Some(mut walk) = self.walk_letters(&target.name, target.options()).await? else {
                 continue;
             };
             let mut reader = Reader::default();
@@ -336,7 +344,7 @@ fn join(groups: &mut HashMap<String, DeadGroup>, letter: &DeadLetter, asked: &De
     }
 }
 
-fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>) -> DeadQueueView {
+fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>, worst: u64) -> DeadQueueView {
     let looking = known.filter(|known| known.claimed_by.is_some());
     DeadQueueView {
         name: target.name.clone(),
@@ -345,7 +353,7 @@ fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>) -> DeadQueueView {
         looked_at: known.and_then(|known| known.looked_at),
         looking: looking.map(|known| (known.seen, known.expected)),
         problem: target
-            .out_of_bounds(known)
+            .out_of_bounds(known, worst)
             .or_else(|| known.and_then(|known| known.problem.clone())),
     }
 }

@@ -7,8 +7,10 @@ use std::time::Duration;
 use super::DeadTarget;
 use crate::ambient;
 use crate::broker::{Walk, WalkOptions, Walked};
-use crate::domain::dead_letter::{self, DeadLetter, Found, Likeness};
+use crate::domain::broker_rules::too_many;
+use crate::domain::dead_letter::{self, DeadLetter, Found, Home, Likeness};
 use crate::domain::message::{Message, encode};
+use crate::engine::looks::{Charge, returns_of};
 use crate::engine::{EngineError, Inner};
 use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow};
 
@@ -23,22 +25,16 @@ const AGAIN: Duration = Duration::from_secs(30);
 pub(super) const SOON: Duration = Duration::from_secs(2);
 
 impl DeadTarget {
-    /// Why it is not looked at, whatever happened in it.
-    pub(super) fn out_of_bounds(&self, known: Option<&DeadQueue>) -> Option<String> {
+    /// Why it is not looked at, whatever happened in it; one of its messages had up to `worst` returns.
+    pub(super) fn out_of_bounds(&self, known: Option<&DeadQueue>, worst: u64) -> Option<String> {
         if self.consumers > 0 && known.is_none_or(|known| known.claimed_by.is_none()) {
             return Some(format!(
                 "it has {} consumers: a look would take messages out of their hands",
                 self.consumers
             ));
         }
-        let looks = known.map_or(0, |known| known.looks);
-        match self.delivery_limit {
-            // Half of what the broker allows is left to those who handle the messages.
-            Some(limit) if (looks + 1) * 2 > limit => Some(format!(
-                "each look counts as a delivery and {limit} are allowed: it was looked at {looks} times, and what came since is not shown"
-            )),
-            _ => None,
-        }
+        let why = too_many(worst, self.delivery_limit?)?;
+        Some(format!("what came since the last look is not shown: {why}"))
     }
 
     /// Whether something may have changed since the last look.
@@ -129,6 +125,15 @@ impl Inner {
     }
 
     async fn walk_over(&self, target: &DeadTarget, generation: i64) -> Result<Option<DeadLooked>, EngineError> {
+        if Home::of(&target.name) == Home::Store {
+            let seen = self.write_stored(target, generation).await?;
+            return Ok(seen.map(|messages| DeadLooked {
+                messages,
+                whole: true,
+                problem: None,
+            }));
+        }
+        let charge = self.charge_look(target).await?;
         let Some(mut walk) = self.broker.walk(&target.name, target.options()).await? else {
             return Ok(Some(DeadLooked {
                 messages: 0,
@@ -136,13 +141,17 @@ impl Inner {
                 problem: None,
             }));
         };
-        let seen = self.write_walked(target, generation, walk.as_mut()).await;
+        let mut returns = Vec::new();
+        let seen = self.write_walked(target, generation, walk.as_mut(), &mut returns).await;
         let cut = walk.is_cut();
         let closed = walk.close().await;
         let Some(messages) = seen? else {
             return Ok(None);
         };
         closed?;
+        if let Some(charge) = charge {
+            self.look_ended(charge, returns).await;
+        }
         // What others have in hand now was not seen, and is not gone.
         let others = target.unacked.unwrap_or(0) > 0 && messages < target.ready.unwrap_or(0);
         Ok(Some(DeadLooked {
@@ -158,6 +167,7 @@ impl Inner {
         target: &DeadTarget,
         generation: i64,
         walk: &mut dyn Walk,
+        returns: &mut Vec<u64>,
     ) -> Result<Option<u64>, EngineError> {
         let (mut reader, mut rows, mut seen) = (Reader::default(), Vec::new(), 0);
         let mut copied = 0;
@@ -166,6 +176,7 @@ impl Inner {
             let at_end = walked.is_empty();
             seen += walked.len() as u64;
             for one in &walked {
+                returns.extend(target.delivery_limit.map(|_| returns_of(&one.message)));
                 let copy = target.delivery_limit.and_then(|_| copy(&one.message));
                 copied += copy.as_ref().map_or(0, Vec::len);
                 rows.push(DeadRow {
@@ -212,6 +223,7 @@ impl Inner {
         letter: &DeadLetter,
         generation: i64,
     ) -> Result<Option<Message>, EngineError> {
+        self.charge_look(target).await?;
         let Some(mut walk) = self.broker.walk(&target.name, target.options()).await? else {
             return Ok(None);
         };
@@ -239,12 +251,28 @@ impl Inner {
 }
 
 impl Inner {
+    /// One more look at a queue that counts them is noted, or refused.
+    async fn charge_look(&self, target: &DeadTarget) -> Result<Option<Charge>, EngineError> {
+        match target.delivery_limit {
+            Some(limit) => Ok(Some(self.look_begins(&target.name, limit, target.present()).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The most returns that a message of this queue had, where they count.
+    pub(super) async fn worst_of(&self, target: &DeadTarget) -> Result<u64, EngineError> {
+        if target.delivery_limit.is_none() {
+            return Ok(0);
+        }
+        Ok(self.looks_at(&target.name).await?.worst(target.present()))
+    }
+
     /// Has the index know a queue that counts looks, with one look at most; answers how many there were.
     pub(in crate::engine) async fn indexed(&self, target: &DeadTarget) -> Result<u64, EngineError> {
         let known = self.store.dead_queues().await?;
         let known = known.iter().find(|known| known.name == target.name);
         let is_whole = known.is_some_and(|known| known.messages.is_some() && known.messages == target.ready);
-        if is_whole || target.out_of_bounds(known).is_some() {
+        if is_whole || target.out_of_bounds(known, self.worst_of(target).await?).is_some() {
             return Ok(known.map_or(0, |known| known.looks));
         }
         self.look_claimed(target).await?;

@@ -10,6 +10,7 @@ mod events;
 mod list;
 mod look;
 mod pages;
+mod stored;
 mod targets;
 
 use std::collections::HashSet;

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::broker::{BrokerError, ExchangeBinding, ListedQueue, Look};
-use crate::domain::broker_rules::{DELIVERY_LIMIT_MIN, Policies};
+use crate::domain::broker_rules::{Policies, Version, delivery_limit};
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
 use crate::domain::run::routes;
@@ -38,17 +38,33 @@ pub(in crate::engine) struct DeadTarget {
     pub(in crate::engine) message_ttl_ms: Option<u64>,
     pub(in crate::engine) expires_at: Option<Timestamp>,
     /// A look by AMQP would count as use, and prolong its life.
-    renewed_by_looks: bool,
+    pub(super) renewed_by_looks: bool,
+}
+
+impl DeadTarget {
+    /// Messages in it, in hand or not, as far as that is known.
+    pub(in crate::engine) fn present(&self) -> Option<u64> {
+        Some(self.ready?.saturating_add(self.unacked.unwrap_or(0)))
+    }
 }
 
 impl Inner {
-    /// The targets, found again when what is known is old.
+    /// The targets: the broker's queues, and the store while letters are in it.
     pub(in crate::engine) async fn dead_targets(&self) -> Result<Arc<Vec<DeadTarget>>, EngineError> {
+        let found = self.broker_targets().await?;
+        Ok(match self.stored_target().await? {
+            Some(stored) => Arc::new(found.iter().cloned().chain([stored]).collect()),
+            None => found,
+        })
+    }
+
+    /// The queues, found again when what is known is old.
+    async fn broker_targets(&self) -> Result<Arc<Vec<DeadTarget>>, EngineError> {
         let now = self.clock.uptime();
         let known = self.dead.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((at, found)) = known
             && now.saturating_sub(at) < GOOD
-            && self.broker.kind() != "embedded"
+            && !self.broker.is_embedded()
         {
             return self.recounted(&found).await;
         }
@@ -94,6 +110,7 @@ impl Inner {
             Err(error) => return Err(error.into()),
         };
         let policies = compiled(&self.broker.policies().await?);
+        let version = self.broker.version().await;
         let names = self.target_names(&listed, &policies).await?;
         let mut targets = Vec::new();
         for queue in listed.into_iter().filter(|queue| names.contains(queue.name.as_str())) {
@@ -103,7 +120,7 @@ impl Inner {
             // The one answer about all has neither consumers nor times.
             let detail = self.broker.queue_detail(&queue.name).await?;
             let Some(detail) = detail else { continue };
-            targets.extend(self.counted(target(&queue, &detail, &policies)).await?);
+            targets.extend(self.counted(target(&queue, &detail, &policies, version)).await?);
         }
         targets.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(targets)
@@ -198,7 +215,7 @@ impl Way {
     }
 }
 
-fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies) -> DeadTarget {
+fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies, version: Option<Version>) -> DeadTarget {
     let number = |key: &str| policies.smallest(&queue.declared(), key);
     let positive = |key: &str| number(key).and_then(|number| u64::try_from(number).ok());
     let quorum = queue.queue_type.as_deref() == Some("quorum");
@@ -209,11 +226,7 @@ fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies) -> Dea
         unacked: queue.unacked.or(detail.unacked),
         consumers: detail.consumers.unwrap_or(0),
         quorum,
-        // Unset means 20 from 4.0 on, and none before: nobody can tell from here, so it counts.
-        delivery_limit: quorum
-            .then(|| number("delivery-limit").unwrap_or(20))
-            .filter(|limit| *limit < DELIVERY_LIMIT_MIN)
-            .and_then(|limit| u64::try_from(limit).ok()),
+        delivery_limit: delivery_limit(&queue.declared(), policies, version),
         message_ttl_ms: positive("message-ttl"),
         renewed_by_looks: !quorum && positive("expires").is_some(),
         expires_at: detail

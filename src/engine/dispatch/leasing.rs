@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::admitting::place_of;
 use super::letting_go::Release;
-use super::{ANSWER_MAX, ASK_AGAIN, Asked, Dispatcher, REST_HELD, REST_STOPPED, REST_WANTED, Tell, slots_of};
+use super::{ANSWER_MAX, ASK_AGAIN, Asked, Dispatcher, REST_HELD, REST_STOPPED, REST_WANTED, Tell};
 use crate::ambient;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::engine::endpoints::LiveEndpoint;
-use crate::engine::holdings::{Claim, Holding};
+use crate::engine::holdings::{Claim, Holding, Place};
 use crate::engine::worker::{Control, End, Worker, WorkerEnd};
 use crate::store::{Lease, LeaseOutcome, ProbeNext, Purpose};
 use crate::telemetry::names;
@@ -40,7 +41,7 @@ impl Dispatcher {
             match outcome {
                 LeaseOutcome::Taken(lease) => self.taken(asked, *lease),
                 // Incarnation 0 is nobody: the store was away.
-                LeaseOutcome::Held(IncarnationId(0)) => {
+                LeaseOutcome::Held(IncarnationId(0)) | LeaseOutcome::Locked => {
                     self.give_up(&asked, ProbeNext::Same);
                     self.wake_in(asked.queue, ASK_AGAIN);
                 }
@@ -78,7 +79,9 @@ impl Dispatcher {
     /// Nothing came of asking: its slot is free, and so is the probe.
     pub(super) fn give_up(&mut self, asked: &Asked, next: ProbeNext) {
         let given_up = self.holdings.end(&asked.queue, asked.claim);
-        if let Some(Holding::Asking { url: Some(url), probe }) = given_up
+        if let Some(Holding::Asking {
+            url: Some(url), probe, ..
+        }) = given_up
             && let Some(token) = probe.token()
         {
             self.release_probe(&url, token, next);
@@ -87,7 +90,10 @@ impl Dispatcher {
     }
 
     fn taken(&mut self, asked: Asked, lease: Lease) {
-        let Some(Holding::Asking { url: reserved, probe }) = self.holdings.claimed(&asked.queue, asked.claim) else {
+        let Some(Holding::Asking {
+            url: reserved, probe, ..
+        }) = self.holdings.claimed(&asked.queue, asked.claim)
+        else {
             return;
         };
         let (reserved, probe) = (reserved.clone(), probe.token());
@@ -108,7 +114,7 @@ impl Dispatcher {
         if let Some(url) = &lease.record.url {
             self.candidates.learn(&asked.queue, url);
         }
-        if probe.is_none() && !self.may_work(&lease.record, endpoint.as_deref(), reserved.as_ref()) {
+        if probe.is_none() && !self.may_work(&lease, endpoint.as_deref(), reserved.as_ref()) {
             self.holdings.turn(&asked.queue, asked.claim, Holding::Closing);
             self.release(asked, lease.epoch, Release::Wait);
             return;
@@ -119,6 +125,11 @@ impl Dispatcher {
             url,
             control: Arc::clone(&control),
             probes: probe.is_some(),
+            place: if probe.is_some() {
+                Place::Slow
+            } else {
+                place_of(self.line_of(&asked.queue))
+            },
         };
         self.holdings.turn(&asked.queue, asked.claim, working);
         let worker = Worker::new(
@@ -134,12 +145,8 @@ impl Dispatcher {
     }
 
     /// Whether a lease that was just taken may be worked on: now the row and the endpoint are known.
-    fn may_work(
-        &mut self,
-        record: &QueueRecord,
-        endpoint: Option<&LiveEndpoint>,
-        reserved: Option<&EndpointUrl>,
-    ) -> bool {
+    fn may_work(&mut self, lease: &Lease, endpoint: Option<&LiveEndpoint>, reserved: Option<&EndpointUrl>) -> bool {
+        let record = &lease.record;
         let unfinished = record.decision.is_some();
         if let Some(head) = &record.head
             && !unfinished
@@ -148,16 +155,13 @@ impl Dispatcher {
                 self.rest(&record.name, REST_STOPPED);
                 return false;
             }
-            if let Some(at) = head.next_attempt_at {
-                let wait = at.since(self.engine.clock.now());
-                if !wait.is_zero() {
-                    // The poll tells when it is due; a timer is more exact, and there is one a rest.
-                    self.rest(&record.name, wait.min(REST_STOPPED));
-                    if wait <= REST_STOPPED {
-                        self.wake_in(record.name.clone(), wait);
-                    }
-                    return false;
+            if let Some(wait) = lease.due_in {
+                // The poll tells when it is due; a timer is more exact, and there is one a rest.
+                self.rest(&record.name, wait.min(REST_STOPPED));
+                if wait <= REST_STOPPED {
+                    self.wake_in(record.name.clone(), wait);
                 }
+                return false;
             }
         }
         let Some(endpoint) = endpoint else { return true };
@@ -165,7 +169,7 @@ impl Dispatcher {
             self.again.insert(record.name.clone());
             return false;
         }
-        if reserved.is_none() && self.holdings.slots(&endpoint.url) >= slots_of(&self.engine, endpoint) {
+        if reserved.is_none() && self.holdings.slots(&endpoint.url) >= self.slots_of(endpoint) {
             self.again.insert(record.name.clone());
             return false;
         }

@@ -174,11 +174,7 @@ impl Dispatcher {
             ending: Ending::Lost,
         };
         let forgetting = async move {
-            if let Err(error) = engine.store.queue_forget(&asked.queue, epoch).await {
-                tracing::warn!(queue = ?asked.queue, error = ?error, "a deleted queue is still in the store");
-            }
-            engine.publisher.forget(&asked.queue);
-            engine.rules.forget(&asked.queue);
+            engine.forget_gone(&asked.queue, epoch).await;
             answer
         };
         self.have_answered("forget queue", ANSWER_MAX, forgetting, without);

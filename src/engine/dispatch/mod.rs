@@ -1,34 +1,36 @@
 //! Who works on what: gives queues that have something to do to workers, first a slot of their
-//! endpoint, then the lease, then a worker (PROTOCOLS.md 16).
+//! endpoint, then a place, then the lease and a worker (PROTOCOLS.md 16, 35).
 //!
 //! One task owns all of it; others speak to it through one bounded channel, and a message that does
 //! not fit is found again by the sweep. It never waits for a store or a broker: what takes time runs
 //! in tasks that answer through the same channel.
 //!
 //! Promises: no queue is left behind. Every question is answered once and in bounded time, by its task or for
-//! it; an answer counts only for the holding that it was asked for; slots, workers and probes in use are
+//! it; an answer counts only for the holding that it was asked for; slots, places and probes in use are
 //! counted from what is held; and what the store says is held here without a worker is freed and looked at
 //! again a second later.
 
+mod admitting;
+mod bounds;
 mod leasing;
 mod letting_go;
 mod probing;
+mod timers;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use self::bounds::Bounds;
+use self::timers::Timers;
 use super::Inner;
 use super::candidates::Candidates;
 use super::ending::Ending;
-use super::endpoints::LiveEndpoint;
-use super::holdings::{Claim, Holding, Holdings, Probe};
+use super::holdings::{Claim, Holding, Holdings};
 use super::worker::{Stops, WorkerEnd};
 use crate::ambient;
-use crate::domain::endpoint::EndpointState;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
@@ -51,6 +53,10 @@ const REST_HELD: Duration = Duration::from_secs(5);
 const REST_WANTED: Duration = Duration::from_secs(1);
 /// A queue that waits for a time or a person rests for at most this long.
 const REST_STOPPED: Duration = Duration::from_mins(1);
+/// How often everything that rests is woken for the sake of one change, in the long run.
+const WAKE_ALL: Duration = Duration::from_secs(10);
+/// So many of these may come at once.
+const WAKE_ALL_AT_ONCE: u64 = 5;
 /// Queues that rest, at most.
 const RESTING_MAX: usize = 200_000;
 /// Messages to the dispatcher that wait, at most.
@@ -117,15 +123,36 @@ pub(super) struct Dispatcher {
     /// Queues that a listing alone does not wake before this uptime in microseconds: their head waits, or
     /// somebody else has them. A nudge, a due row or a person does.
     resting: HashMap<QueueName, u64>,
-    unknown_first: bool,
+    /// Everything that rests is to be woken.
+    wake_all: bool,
+    /// Uptime up to which wakings of everything are used up.
+    wake_all_used: u64,
+    bounds: Bounds,
+    /// Whose turn it is among the lines.
+    order: usize,
     /// Requests for leases under way.
     asking: usize,
-    /// Local timers: uptime in microseconds.
-    timers: BinaryHeap<Reverse<(u64, QueueName)>>,
+    /// Local timers of queues.
+    timers: Timers<QueueName>,
+    /// When the turn of a URL with a rate is near.
+    turns: Timers<EndpointUrl>,
+    /// URLs whose probe is due, and of which no queue is known: the next one gives it.
+    probes_without_queue: HashSet<EndpointUrl>,
+    /// Bytes that requests which hang hold.
+    slow_bytes: usize,
+    /// The last look at the workers, and the next (uptime in microseconds).
+    looked_at: u64,
+    look_at: u64,
+    look_soon: bool,
+    recall_all_at: u64,
 }
 
 impl Dispatcher {
     pub(super) fn new(engine: Arc<Inner>, incarnation: IncarnationId, stops: Stops, tell: mpsc::Sender<Tell>) -> Self {
+        let bounds = Bounds {
+            workers: engine.settings.workers,
+            slow_requests: engine.settings.slow_requests,
+        };
         Self {
             engine,
             incarnation,
@@ -135,9 +162,19 @@ impl Dispatcher {
             holdings: Holdings::default(),
             again: HashSet::new(),
             resting: HashMap::new(),
-            unknown_first: false,
+            wake_all: false,
+            wake_all_used: 0,
+            bounds,
+            order: 0,
             asking: 0,
-            timers: BinaryHeap::new(),
+            timers: Timers::new(),
+            turns: Timers::new(),
+            probes_without_queue: HashSet::new(),
+            slow_bytes: 0,
+            looked_at: 0,
+            look_at: 0,
+            look_soon: false,
+            recall_all_at: 0,
         }
     }
 
@@ -168,8 +205,10 @@ impl Dispatcher {
             }
             if !self.is_stopping() {
                 self.fire_timers();
+                self.recall();
                 self.probe();
                 self.pump();
+                self.look_at_workers();
             }
         }
     }
@@ -178,17 +217,17 @@ impl Dispatcher {
         self.stops.drain.is_cancelled() || self.stops.generation.is_cancelled()
     }
 
-    /// Until the next timer, and at most half a second: probes become due by the clock.
+    /// Until the next timer or look, and at most half a second: probes become due by the clock.
     fn next_wait(&self) -> Duration {
         let now = self.uptime();
         let longest = Duration::from_millis(500);
-        self.timers.peek().map_or(longest, |Reverse((at, _))| {
-            Duration::from_micros(at.saturating_sub(now)).min(longest)
-        })
+        let times = [self.timers.next_at(), self.turns.next_at(), Some(self.look_at)];
+        let next = times.into_iter().flatten().min();
+        next.map_or(longest, |at| Duration::from_micros(at.saturating_sub(now)).min(longest))
     }
 
     fn uptime(&self) -> u64 {
-        u64::try_from(self.engine.clock.uptime().as_micros()).unwrap_or(u64::MAX)
+        micros(self.engine.clock.uptime())
     }
 
     fn told(&mut self, tell: Tell) {
@@ -199,7 +238,7 @@ impl Dispatcher {
                     self.candidate(queue);
                 }
             }
-            Tell::WakeAll => self.resting.clear(),
+            Tell::WakeAll => self.wake_all = true,
             Tell::Due(record) => self.due(*record),
             Tell::LetGo(queue) => {
                 if let Some(Holding::Working { control, .. }) = self.holdings.get(&queue) {
@@ -252,13 +291,35 @@ impl Dispatcher {
     fn candidate(&mut self, queue: QueueName) {
         self.resting.remove(&queue);
         match self.holdings.get(&queue) {
-            None => self.candidates.add(queue),
+            None => self.wait(queue),
             // Its worker has it, or will: after the release there is one more look.
             Some(Holding::Asking { .. } | Holding::Working { .. }) => {}
             Some(Holding::Closing) => {
                 self.again.insert(queue);
             }
         }
+    }
+
+    fn wait(&mut self, queue: QueueName) {
+        if let Some(url) = self.candidates.url_of(&queue)
+            && self.probes_without_queue.remove(url)
+        {
+            self.engine.endpoints.probe_again_at(url, self.engine.store_time.now());
+        }
+        if !self.is_dead_and_many_wait(&queue) {
+            let line = self.line_of(&queue);
+            self.candidates.add(queue, line);
+        }
+    }
+
+    /// One queue of a URL that takes nothing is enough to probe it when very many wait: the sweep finds the others
+    /// again, and those of other URLs must find room.
+    fn is_dead_and_many_wait(&self, queue: &QueueName) -> bool {
+        self.candidates.many_wait()
+            && self
+                .candidates
+                .url_of(queue)
+                .is_some_and(|url| self.candidates.waits(url) && !self.engine.endpoints.get(url).is_available())
     }
 
     fn rests(&mut self, queue: &QueueName) -> bool {
@@ -276,9 +337,7 @@ impl Dispatcher {
         if self.resting.len() >= RESTING_MAX {
             self.resting.clear();
         }
-        let until = self
-            .uptime()
-            .saturating_add(u64::try_from(span.as_micros()).unwrap_or(u64::MAX));
+        let until = self.uptime().saturating_add(micros(span));
         self.resting.insert(queue.clone(), until);
     }
 
@@ -291,24 +350,34 @@ impl Dispatcher {
 
     fn fire_timers(&mut self) {
         let now = self.uptime();
-        while self.timers.peek().is_some_and(|Reverse((at, _))| *at <= now) {
-            if let Some(Reverse((_, queue))) = self.timers.pop() {
-                self.candidate(queue);
-            }
+        while let Some(queue) = self.timers.take_due(now) {
+            self.candidate(queue);
+        }
+        if self.wake_all {
+            self.wake_all_that_rests(now);
         }
     }
 
+    /// A URL that flaps changes something each second: what rests is not looked at again as often.
+    fn wake_all_that_rests(&mut self, now: u64) {
+        let span = micros(WAKE_ALL);
+        if self.wake_all_used > now.saturating_add(span * (WAKE_ALL_AT_ONCE - 1)) {
+            return;
+        }
+        self.wake_all_used = self.wake_all_used.max(now).saturating_add(span);
+        self.wake_all = false;
+        self.resting.clear();
+    }
+
     fn wake_in(&mut self, queue: QueueName, delay: Duration) {
-        let at = self
-            .uptime()
-            .saturating_add(u64::try_from(delay.as_micros()).unwrap_or(u64::MAX));
-        self.timers.push(Reverse((at, queue)));
+        let at = self.uptime().saturating_add(micros(delay));
+        self.timers.set(queue, at);
     }
 
     /// Starts what there is room for.
     fn pump(&mut self) {
         let mut batch = Vec::new();
-        while self.has_room() && self.asking < ASKING_MAX {
+        while self.asking < ASKING_MAX {
             let Some(queue) = self.next_candidate() else { break };
             batch.push(queue);
             if batch.len() >= LEASES_AT_ONCE {
@@ -318,72 +387,14 @@ impl Dispatcher {
         if !batch.is_empty() {
             self.ask(batch);
         }
-        self.hurry();
-        #[expect(clippy::cast_precision_loss, reason = "a number of workers")]
-        metrics::gauge!(names::WORKERS_BUSY).set(self.holdings.workers() as f64);
+        self.meter();
     }
 
-    fn has_room(&self) -> bool {
-        self.holdings.workers() < self.engine.settings.workers
-    }
-
-    fn next_candidate(&mut self) -> Option<Asked> {
-        loop {
-            let (queue, url) = self.first_waiting()?;
-            let asking = Holding::Asking { url, probe: Probe::No };
-            match self.holdings.begin(&queue, asking) {
-                Some(claim) => return Some(Asked { queue, claim }),
-                None => drop(self.again.insert(queue)),
-            }
-        }
-    }
-
-    fn first_waiting(&mut self) -> Option<(QueueName, Option<EndpointUrl>)> {
-        let troubled = self.troubled_workers();
-        let (engine, holdings) = (&self.engine, &self.holdings);
-        let admits = |url: &EndpointUrl| has_slot(engine, holdings, troubled, url);
-        // Queues whose URL is known and those where it is not take turns: neither starves the other.
-        self.unknown_first = !self.unknown_first;
-        let unknown = self.unknown_first.then(|| self.candidates.next_unknown()).flatten();
-        if let Some(queue) = unknown {
-            return Some((queue, None));
-        }
-        match self.candidates.next(admits) {
-            Some((queue, url)) => Some((queue, Some(url))),
-            None => Some((self.candidates.next_unknown()?, None)),
-        }
-    }
-
-    /// A slot for a worker that holds a queue of `url` and had none; without one it lets go.
-    fn grant_slot(&mut self, queue: &QueueName, url: &EndpointUrl) -> bool {
-        self.candidates.learn(queue, url);
-        has_slot(&self.engine, &self.holdings, self.troubled_workers(), url) && self.holdings.give_slot(queue, url)
-    }
-
-    /// Workers on endpoints that did not answer last time (or never were asked).
-    fn troubled_workers(&self) -> usize {
-        self.holdings
-            .slots_in_use()
-            .filter(|(url, _)| !self.engine.endpoints.get(url).is_proven())
-            .map(|(_, slots)| slots)
-            .sum()
-    }
-
-    /// Those who linger, or had their turn, make room when somebody waits.
-    fn hurry(&mut self) {
-        if self.candidates.len() == 0 {
-            return;
-        }
-        let no_room = !self.has_room();
-        let contended: HashSet<&EndpointUrl> = self.candidates.urls_waiting().collect();
-        for holding in self.holdings.iter() {
-            let Holding::Working { url, control, .. } = holding else {
-                continue;
-            };
-            if no_room || url.as_ref().is_some_and(|url| contended.contains(url)) {
-                control.others_wait();
-            }
-        }
+    #[expect(clippy::cast_precision_loss, reason = "numbers of workers")]
+    fn meter(&self) {
+        let places = self.holdings.places();
+        metrics::gauge!(names::WORKERS_BUSY).set(places.workers() as f64);
+        metrics::gauge!(names::REQUESTS_SLOW).set(places.slow as f64);
     }
 
     /// Has `task` answer, once. One that breaks off, or says nothing for too long, is answered for, and left to
@@ -409,25 +420,7 @@ impl Dispatcher {
     }
 }
 
-/// Whether one more worker may be on a queue of `url`.
-fn has_slot(engine: &Inner, holdings: &Holdings, troubled: usize, url: &EndpointUrl) -> bool {
-    let live = engine.endpoints.get(url);
-    if !live.is_available() || !live.turn_is_near(engine.clock.now()) {
-        return false;
-    }
-    let used = holdings.slots(url);
-    let half = (engine.settings.workers / 2).max(1);
-    used < slots_of(engine, &live) && (live.is_proven() || troubled < half)
-}
-
-/// How many workers may be on queues of one URL.
-fn slots_of(engine: &Inner, live: &LiveEndpoint) -> usize {
-    let unavailable = live
-        .detail()
-        .is_some_and(|detail| detail.state != EndpointState::Available);
-    if unavailable || !live.is_proven() || live.is_paced() {
-        1
-    } else {
-        engine.settings.in_flight_per_endpoint.max(1)
-    }
+/// In microseconds.
+fn micros(span: Duration) -> u64 {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }

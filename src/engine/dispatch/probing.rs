@@ -8,29 +8,48 @@ use crate::ambient;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::engine::Inner;
-use crate::engine::holdings::{Holding, Probe};
+use crate::engine::holdings::{Holding, Place, Probe};
 use crate::engine::worker::Worker;
 use crate::store::{ProbeNext, ProbeOutcome};
+
+/// Probes looked at in one turn of the dispatcher.
+const PROBES_AT_ONCE: usize = 500;
+/// Before a probe is looked at again whose queue could not be had.
+const AGAIN: Duration = Duration::from_millis(100);
 
 impl Dispatcher {
     /// PROTOCOLS.md 14: claims the probes that are due.
     pub(super) fn probe(&mut self) {
-        for (url, queue) in self.engine.endpoints.probes_due(self.engine.clock.now()) {
-            if !self.has_room() || self.holdings.is_probing(&url) {
+        let now = self.engine.store_time.now();
+        for _ in 0..PROBES_AT_ONCE {
+            let (places, probes) = (self.holdings.places(), self.holdings.probes());
+            if !self.bounds.admits_probe(places, self.slow_bytes, probes) {
+                return;
+            }
+            let Some((url, queue)) = self.engine.endpoints.take_due(now) else {
+                return;
+            };
+            if self.holdings.is_probing(&url) {
                 continue;
             }
             let Some(queue) = queue.or_else(|| self.candidates.first_of(&url).cloned()) else {
+                self.probes_without_queue.insert(url);
                 continue;
             };
             let asking = Holding::Asking {
                 url: Some(url.clone()),
                 probe: Probe::Claiming,
+                place: Place::Slow,
             };
             if let Some(claim) = self.holdings.begin(&queue, asking) {
                 self.candidates.take(&queue);
                 self.claim(url, Asked { queue, claim });
+            } else {
+                // Its queue is being released, or somebody looks at it.
+                self.engine.endpoints.probe_again_at(&url, now.plus(AGAIN));
             }
         }
+        self.look_soon = true;
     }
 
     fn claim(&self, url: EndpointUrl, asked: Asked) {
@@ -51,11 +70,13 @@ impl Dispatcher {
         let Some(token) = claimed else {
             self.give_up(&asked, ProbeNext::Same);
             self.candidate(asked.queue);
+            self.engine.endpoints.probe_again_at(url, self.engine.store_time.now());
             return;
         };
         let asking = Holding::Asking {
             url: Some(url.clone()),
             probe: Probe::Claimed(token),
+            place: Place::Slow,
         };
         if self.holdings.turn(&asked.queue, asked.claim, asking) {
             self.ask(vec![asked]);
@@ -76,18 +97,19 @@ impl Dispatcher {
 /// Claims a probe; its token, or `None` when it is not ours.
 async fn claim_probe(engine: &Inner, url: &EndpointUrl, queue: &QueueName) -> Option<i64> {
     let hold = engine.settings.request_timeout * 2;
+    let question = engine.endpoints.question();
     match engine.store.probe_claim(url, queue, hold).await {
         Ok(ProbeOutcome::Claimed { token, endpoint }) => {
-            engine.endpoints.update(&endpoint);
+            engine.endpoints.believe(url, Some(&endpoint), question);
             return Some(token);
         }
         Ok(ProbeOutcome::NotYours(endpoint)) => {
-            engine.endpoints.update(&endpoint);
+            engine.endpoints.believe(url, Some(&endpoint), question);
             tokio::time::sleep(Duration::from_millis(250)).await;
         }
         Ok(ProbeOutcome::NotNeeded) => {
-            if let Ok(Some(now)) = engine.store.endpoint_get(url).await {
-                engine.endpoint_moved(&now);
+            if let Err(error) = engine.look_at_endpoint(url).await {
+                tracing::debug!(error = ?error, "an endpoint is read with the next poll");
             }
         }
         Err(error) => {

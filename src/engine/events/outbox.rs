@@ -47,7 +47,14 @@ impl Inner {
     fn notification_of(&self, event: &Event, subscription: &Subscription) -> Result<NewOutboxRow, String> {
         let options: serde_json::Value = serde_json::from_str(&subscription.options).unwrap_or_default();
         let options = SubscriptionOptions::from_value(&from_json(&options)).map_err(|error| error.to_string())?;
-        let id = format!("event-{}-{}-{}", event.id, event.revision, subscription.id);
+        // With the time: a store that was restored counts events and revisions a second time.
+        let now = self.clock.now();
+        let (event_id, subscription_id) = (event.id, subscription.id);
+        let id = format!(
+            "event-{event_id}-{}-{subscription_id}-{:x}",
+            event.revision,
+            now.micros()
+        );
         let execution = format!("{}:{}", event.event_type.as_str(), event.reference.as_str());
         let end = execution.floor_char_boundary(1024);
         let body = event.payload.clone().unwrap_or_default();
@@ -155,33 +162,46 @@ impl Inner {
                 .map(|rows| self.publish_rows(rows, guard, permitted)),
         )
         .await;
-        let published: Vec<i64> = published.into_iter().flatten().collect();
+        let held = published.iter().all(|sent| sent.held);
+        let buried: usize = published.iter().map(|sent| sent.buried).sum();
+        let published: Vec<i64> = published.into_iter().flat_map(|sent| sent.published).collect();
+        if !held {
+            return Ok(None);
+        }
         if published.is_empty() {
-            return Ok(Some(0));
+            return Ok(Some(buried));
         }
         let held = self.store.outbox_published(guard, &published).await?;
-        Ok(held.then_some(published.len()))
+        Ok(held.then_some(published.len() + buried))
     }
 
-    /// The rows of one delivery queue, in order, up to the first that cannot be published.
+    /// The rows of one delivery queue, in order, up to the first that cannot be published at present. One that never
+    /// can becomes a dead letter, and those behind it go on.
     async fn publish_rows(
         &self,
         rows: Vec<OutboxRow>,
         guard: &NamedLease,
         permitted: impl Fn() -> bool + Send,
-    ) -> Vec<i64> {
-        let mut published = Vec::new();
+    ) -> RowsSent {
+        let mut sent = RowsSent::default();
         for row in rows {
             if !permitted() {
                 break;
             }
             match self.publish_row(&row).await {
-                Ok(()) => published.push(row.id),
-                Err(error @ EngineError::Invalid { .. }) => {
+                Ok(()) => sent.published.push(row.id),
+                Err(error @ (EngineError::Invalid { .. } | EngineError::TooLarge { .. })) => {
                     let why = format!("notification: {}", crate::engine::error::chain(&error));
-                    if let Err(error) = self.store.outbox_bury(guard, row.id, &why).await {
-                        tracing::warn!(error = ?error, "a notification that cannot be published waits");
-                        break;
+                    match self.store.outbox_bury(guard, row.id, &why).await {
+                        Ok(true) => sent.buried += 1,
+                        Ok(false) => {
+                            sent.held = false;
+                            break;
+                        }
+                        Err(error) => {
+                            tracing::warn!(error = ?error, "a notification that cannot be published waits");
+                            break;
+                        }
                     }
                 }
                 Err(error) => {
@@ -193,7 +213,7 @@ impl Inner {
                 }
             }
         }
-        published
+        sent
     }
 
     async fn publish_row(&self, row: &OutboxRow) -> Result<(), EngineError> {
@@ -208,5 +228,25 @@ impl Inner {
         };
         let queue = QueueName::parse(&row.row.queue).map_err(|_| unreadable())?;
         self.publish_stored(&queue, &notification).await
+    }
+}
+
+/// What came of the rows of one delivery queue.
+struct RowsSent {
+    /// Confirmed by the broker.
+    published: Vec<i64>,
+    /// Dead letters by now.
+    buried: usize,
+    /// Whether the pump's lease was held all the while.
+    held: bool,
+}
+
+impl Default for RowsSent {
+    fn default() -> Self {
+        Self {
+            published: Vec::new(),
+            buried: 0,
+            held: true,
+        }
     }
 }

@@ -15,7 +15,6 @@ use super::processor::{Processed, Processor};
 use crate::ambient;
 use crate::domain::event::{EventType, HandlingRules, Metadata};
 use crate::domain::id::IncarnationId;
-use crate::engine::incarnation::Part;
 use crate::engine::{Engine, EngineError, Inner};
 use crate::telemetry::names;
 
@@ -205,13 +204,11 @@ impl Inner {
                 what: format!("[[handler]] for type {:?}", event_type.as_str()),
             });
         };
-        let name = format!("process-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
-        let incarnation = self.begin_incarnation(&name, Part::Manages).await?;
-        let beats = self.beats_of(incarnation);
+        let manager = self.begin_managing("process").await?;
         let webhook = matches!(action, Action::Webhook);
         let processor = Processor {
             engine: Arc::clone(self),
-            incarnation,
+            incarnation: manager.id(),
             event_type: event_type.clone(),
             action,
             stop,
@@ -220,10 +217,9 @@ impl Inner {
         let mut result = self.keep_events_once().await;
         let processed = processor.run().await;
         if webhook && result.is_ok() {
-            result = self.pump_all(incarnation).await;
+            result = self.pump_all(manager.id()).await;
         }
-        beats.end().await;
-        self.store.incarnation_end(incarnation).await?;
+        manager.end().await;
         result?;
         processed
     }

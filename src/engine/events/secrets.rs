@@ -2,8 +2,14 @@
 //!
 //! Read from the store and remembered for some seconds: an attempt costs no read, and a changed secret is used
 //! soon. What is shown of options never has it.
+//!
+//! Anybody who publishes may write a type and a subscription into a message, so a secret signs for the URL of its
+//! subscription alone (PROTOCOLS.md 40). What is remembered has all that the answer depends on as its key, the URL
+//! too, and only subscriptions that exist are remembered: a message that names none of them neither gets a
+//! signature nor takes that of another away.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +17,7 @@ use super::json::from_json;
 use crate::domain::event::{EventType, SECRET, SubscriptionOptions};
 use crate::domain::notification::Notification;
 use crate::domain::signature::SigningSecret;
+use crate::domain::url::EndpointUrl;
 use crate::engine::Inner;
 use crate::store::{StoreError, Subscription};
 
@@ -21,9 +28,17 @@ const KNOWN_MAX: usize = 10_000;
 /// What stands for a secret.
 const HIDDEN: &str = "***";
 
-/// The secrets of subscriptions, by type and id.
+/// What decides who signs: the type and the subscription that the message names, and where it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    event_type: String,
+    subscription: String,
+    url: EndpointUrl,
+}
+
+/// The secrets of subscriptions that exist.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Secrets(Mutex<HashMap<(String, String), Known>>);
+pub(in crate::engine) struct Secrets(Mutex<HashMap<Key, Known>>);
 
 #[derive(Clone, Debug)]
 struct Known {
@@ -43,27 +58,48 @@ impl Inner {
         let Ok(named) = EventType::parse(event_type) else {
             return Ok(Vec::new());
         };
-        let key = (event_type.clone(), subscription.clone());
-        if let Some(known) = self.secrets.fresh(&key, self.clock.uptime()) {
-            return Ok(known);
-        }
-        let rows = self.store.subscriptions(&named).await?;
-        // Anybody may write a subscription's id into a message: only its own URL gets its signature.
-        let is_it = |row: &&Subscription| row.id.to_string() == *subscription && row.url == notification.url;
-        let secrets = rows.iter().find(is_it).map(secrets).unwrap_or_default();
-        self.secrets.learn(key, secrets.clone(), self.clock.uptime());
-        Ok(secrets)
+        let key = Key {
+            event_type: event_type.clone(),
+            subscription: subscription.clone(),
+            url: notification.url.clone(),
+        };
+        let rows = self.store.subscriptions(&named);
+        self.secrets.of(key, self.clock.uptime(), rows).await
+    }
+}
+
+impl Key {
+    fn is_of(&self, row: &Subscription) -> bool {
+        row.event_type.as_str() == self.event_type && row.id.to_string() == self.subscription && row.url == self.url
     }
 }
 
 impl Secrets {
-    fn fresh(&self, key: &(String, String), now: Duration) -> Option<Vec<SigningSecret>> {
+    /// The secrets for `key`: remembered, or else of `rows`, the subscriptions of its type.
+    async fn of(
+        &self,
+        key: Key,
+        now: Duration,
+        rows: impl Future<Output = Result<Vec<Subscription>, StoreError>>,
+    ) -> Result<Vec<SigningSecret>, StoreError> {
+        if let Some(known) = self.fresh(&key, now) {
+            return Ok(known);
+        }
+        let rows = rows.await?;
+        let Some(secrets) = rows.iter().find(|row| key.is_of(row)).map(secrets) else {
+            return Ok(Vec::new());
+        };
+        self.learn(key, secrets.clone(), now);
+        Ok(secrets)
+    }
+
+    fn fresh(&self, key: &Key, now: Duration) -> Option<Vec<SigningSecret>> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known.get(key)?;
         (found.read_at + FRESH > now).then(|| found.secrets.clone())
     }
 
-    fn learn(&self, key: (String, String), secrets: Vec<SigningSecret>, read_at: Duration) {
+    fn learn(&self, key: Key, secrets: Vec<SigningSecret>, read_at: Duration) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= KNOWN_MAX {
             known.clear();
@@ -101,7 +137,98 @@ pub fn shown_options(options: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::domain::time::Timestamp;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    /// Subscription `id` of type `t-<of>`, at `/<at>`, with a secret of its own.
+    fn subscription(id: i64, of: u8, at: u8) -> Subscription {
+        Subscription {
+            id,
+            event_type: EventType::parse(&format!("t-{of}")).unwrap(),
+            url: url(at),
+            options: format!(r#"{{"secret": "{}"}}"#, secret_of(id)),
+            created_at: Timestamp::from_seconds(0),
+        }
+    }
+
+    fn url(at: u8) -> EndpointUrl {
+        EndpointUrl::parse(&format!("https://receiver.test/{at}")).unwrap()
+    }
+
+    fn secret_of(id: i64) -> String {
+        use base64::Engine as _;
+        format!(
+            "whsec_{}",
+            base64::engine::general_purpose::STANDARD.encode(format!("{id:024}"))
+        )
+    }
+
+    /// The signatures of a message that names a type and a subscription and goes to a URL.
+    fn asked(known: &Secrets, rows: &[Subscription], (of, id, at): (u8, i64, u8)) -> Vec<String> {
+        let key = Key {
+            event_type: format!("t-{of}"),
+            subscription: id.to_string(),
+            url: url(at),
+        };
+        let of_type = rows.iter().filter(|row| row.event_type.as_str() == key.event_type);
+        let read = std::future::ready(Ok(of_type.cloned().collect()));
+        let mut answer = Box::pin(known.of(key, NOW, read));
+        let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+        let std::task::Poll::Ready(Ok(secrets)) = answer.as_mut().poll(context) else {
+            panic!("it waits for nothing");
+        };
+        let id = crate::domain::id::NotificationId::parse("n").unwrap();
+        secrets.iter().map(|secret| secret.sign(&id, "1", b"body")).collect()
+    }
+
+    fn signature(id: i64) -> String {
+        let secret = SigningSecret::parse(&secret_of(id)).unwrap();
+        secret.sign(&crate::domain::id::NotificationId::parse("n").unwrap(), "1", b"body")
+    }
+
+    #[test]
+    fn a_secret_signs_for_no_other_url_while_it_is_remembered() {
+        let (known, rows) = (Secrets::default(), [subscription(1, 0, 0)]);
+        assert_eq!(asked(&known, &rows, (0, 1, 0)), [signature(1)]);
+        assert!(asked(&known, &rows, (0, 1, 9)).is_empty(), "another URL");
+    }
+
+    #[test]
+    fn a_message_to_another_url_leaves_that_of_the_subscription_signed() {
+        let (known, rows) = (Secrets::default(), [subscription(1, 0, 0)]);
+        assert!(asked(&known, &rows, (0, 1, 9)).is_empty(), "another URL");
+        assert_eq!(asked(&known, &rows, (0, 1, 0)), [signature(1)]);
+    }
+
+    #[test]
+    fn a_subscription_that_is_made_a_moment_later_signs_at_once() {
+        let known = Secrets::default();
+        assert!(asked(&known, &[], (0, 1, 0)).is_empty());
+        assert_eq!(asked(&known, &[subscription(1, 0, 0)], (0, 1, 0)), [signature(1)]);
+    }
+
+    proptest! {
+        /// At one moment, whatever was asked before.
+        #[test]
+        fn only_the_subscription_that_a_message_names_in_full_signs_it(
+            made in prop::collection::vec((0_u8..3, 0_u8..3), 1..5),
+            asks in prop::collection::vec((0_u8..3, 1_i64..6, 0_u8..3), 1..40),
+        ) {
+            let ids = 1_i64..;
+            let rows: Vec<_> = made.iter().zip(ids).map(|((of, at), id)| subscription(id, *of, *at)).collect();
+            let known = Secrets::default();
+            for ask in asks {
+                let (of, id, at) = ask;
+                let named = rows.iter().any(|row| *row == subscription(id, of, at));
+                let expected = if named { vec![signature(id)] } else { Vec::new() };
+                prop_assert_eq!(asked(&known, &rows, ask), expected);
+            }
+        }
+    }
 
     #[test]
     fn options_are_shown_as_they_were_written_without_the_secret() {

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, PlannedQueue, Which};
-use crate::ambient;
 use crate::domain::id::IncarnationId;
-use crate::engine::incarnation::Part;
 use crate::engine::{EngineError, Inner, WriteGrant};
 use crate::store::SaveCause;
 
@@ -53,19 +51,14 @@ impl Inner {
     }
 
     /// Runs `work` as an incarnation of its own: whoever takes messages is alive or found dead.
-    pub(super) async fn as_somebody<T, F, W>(&self, what: &'static str, work: W) -> Result<T, EngineError>
+    pub(in crate::engine) async fn as_somebody<T, F, W>(&self, what: &'static str, work: W) -> Result<T, EngineError>
     where
         F: Future<Output = Result<T, EngineError>>,
         W: FnOnce(IncarnationId) -> F,
     {
-        let name = format!("{what}-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
-        let me = self.begin_incarnation(&name, Part::Manages).await?;
-        let beats = self.beats_of(me);
-        let result = work(me).await;
-        beats.end().await;
-        if let Err(error) = self.store.incarnation_end(me).await {
-            tracing::debug!(error = ?error, "an incarnation that ended is found dead later");
-        }
+        let manager = self.begin_managing(what).await?;
+        let result = work(manager.id()).await;
+        manager.end().await;
         result
     }
 }

@@ -289,7 +289,6 @@ impl Inner {
             })
             .await?;
         }
-        self.store.saves_trim().await?;
         self.remove_spent_policies(policies).await
     }
 }

@@ -245,7 +245,7 @@ impl Inner {
 
     /// Whether the broker's idle time is the one that lifetimes count from.
     fn tells_exactly(&self) -> bool {
-        self.broker.kind() == "embedded"
+        self.broker.is_embedded()
     }
 
     fn expiring_queue(&self, record: &LifetimeRecord, now: Timestamp) -> ExpiringQueue {

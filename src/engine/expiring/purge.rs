@@ -144,7 +144,7 @@ impl Inner {
             (outcome.save, outcome.messages, outcome.bytes) = (saved.save, saved.messages, saved.bytes);
         }
         if drops && !is_job {
-            let (dropped, problem) = self.drop_messages(&queue.name, messages).await?;
+            let (dropped, problem) = self.drop_messages(me, &queue.name, messages).await?;
             outcome.messages = dropped;
             if let Some(why) = problem {
                 outcome.result = ExpiringResult::Left(why);
@@ -192,9 +192,10 @@ impl Inner {
         Ok(listed.as_ref().is_some_and(super::is_quorum))
     }
 
-    /// Takes as many messages out of a queue as were planned: how many, and why not all.
+    /// Takes as many messages out of a queue as were planned, as `me`: how many, and why not all.
     pub(in crate::engine) async fn drop_messages(
         &self,
+        me: IncarnationId,
         queue: &QueueName,
         planned: u64,
     ) -> Result<(u64, Option<String>), EngineError> {
@@ -202,7 +203,7 @@ impl Inner {
             quorum: self.is_quorum_queue(queue).await?,
             ..WalkOptions::default()
         };
-        let Some(mut walk) = self.broker.walk(queue, options).await? else {
+        let Some(mut walk) = self.walk_as(me, queue, options).await? else {
             return Ok((0, Some("it is gone already".to_owned())));
         };
         let (mut dropped, mut problem) = (0, None);

@@ -12,6 +12,7 @@ use crate::broker::{Outgoing, Published};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::message::{Message, decode};
 use crate::domain::queue::QueueKind;
+use crate::domain::storable::storable;
 use crate::engine::error::chain;
 use crate::engine::{EngineError, Inner};
 use crate::store::{SaveRecord, SaveState, SaveTaken, SavedMessage};
@@ -116,7 +117,6 @@ impl Inner {
         window: &[SavedMessage],
         outcome: &mut ExpiringOutcome,
     ) -> Result<Option<String>, EngineError> {
-        let ordered = self.settings.naming.is_delivery_queue(target.as_str());
         let (mut outgoing, mut places) = (Vec::new(), Vec::new());
         let mut problem = None;
         for saved in window {
@@ -128,7 +128,7 @@ impl Inner {
             outgoing.push(Outgoing {
                 exchange: String::new(),
                 routing_key: target.as_str().to_owned(),
-                message: sent(message, ordered),
+                message: sent(&message),
             });
         }
         let published = self.broker.publish_many(&outgoing).await;
@@ -137,7 +137,7 @@ impl Inner {
             match published {
                 Ok(Published::Accepted) => done.push((place, bytes)),
                 Ok(Published::Returned) => problem = Some(format!("queue {:?} is gone", target.as_str())),
-                Ok(Published::Refused(why)) => problem = Some(why),
+                Ok(Published::Refused(why) | Published::NotNow(why)) => problem = Some(why),
                 Err(error) => problem = Some(chain(&error)),
             }
         }
@@ -157,17 +157,12 @@ impl Inner {
     }
 }
 
-/// As it was, but for what a broker writes itself, and for the name of another user, which it refuses. A delivery
-/// queue's messages have neither priority nor lifetime.
-fn sent(mut message: Message, ordered: bool) -> Message {
+/// As it was, but for what a broker writes itself, and for what would lose it, or send it elsewhere too.
+fn sent(message: &Message) -> Message {
+    let mut message = storable(message).message;
     message
         .headers
         .retain(|(name, _)| !matches!(name.as_str(), "x-delivery-count" | "x-acquired-count"));
-    message.user_id = None;
-    if ordered {
-        message.priority = None;
-        message.expiration = None;
-    }
     message
 }
 
@@ -178,4 +173,29 @@ fn arguments(document: &str) -> Vec<(String, String)> {
         .into_iter()
         .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::message::HeaderValue;
+
+    #[test]
+    fn what_is_put_back_goes_nowhere_else_and_stays() {
+        let header = |name: &str| (name.to_owned(), HeaderValue::text("x"));
+        let saved = Message {
+            expiration: Some("1".to_owned()),
+            user_id: Some("somebody".to_owned()),
+            transient: true,
+            reply_to: Some("answers".to_owned()),
+            headers: vec![header("CC"), header("x-delivery-count"), header("mine")],
+            ..Message::default()
+        };
+        let expected = Message {
+            reply_to: Some("answers".to_owned()),
+            headers: vec![header("mine")],
+            ..Message::default()
+        };
+        assert_eq!(sent(&saved), expected);
+    }
 }

@@ -13,8 +13,8 @@ use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag, ListedQueue, Look, Walk, WalkOptions, Walked};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::message::{Message, decode, encode};
+use crate::engine::death::Watched;
 use crate::engine::error::chain;
-use crate::engine::incarnation::Watched;
 use crate::engine::{EngineError, Inner};
 use crate::store::{NewSave, SaveBegun, SaveTaken, SaveWindow, SavedMessage};
 use crate::telemetry::names;
@@ -148,7 +148,7 @@ impl Inner {
         if self.clock.uptime().saturating_sub(patience.since) > PATIENCE {
             return Ok(false);
         }
-        let all = self.store.incarnations().await?;
+        let all = self.store.incarnations_living().await?;
         if self.find_dead(me, &all, &mut patience.watched).await.is_empty() {
             tokio::time::sleep(PAUSE).await;
         }
@@ -164,7 +164,7 @@ impl Inner {
             quorum: super::is_quorum(listed),
             ..WalkOptions::default()
         };
-        let mut walk = match self.broker.walk(&listed.name, options).await {
+        let mut walk = match self.walk_as(me, &listed.name, options).await {
             Ok(Some(walk)) => walk,
             Ok(None) => {
                 taken.problem = Some("it is gone already".to_owned());
@@ -240,14 +240,19 @@ impl Inner {
         };
         let last = self.store.saved_last(save).await?;
         if !last.is_empty() {
-            let settled = self.settle_again(&record.queue, &last).await?;
+            let settled = self.settle_again(me, &record.queue, &last).await?;
             tracing::info!(save = ?save, queue = ?record.queue, settled, "a save that broke off is ended");
         }
         self.store.save_end(save, me).await?;
         Ok(())
     }
 
-    async fn settle_again(&self, queue: &QueueName, last: &[SavedMessage]) -> Result<usize, EngineError> {
+    async fn settle_again(
+        &self,
+        me: IncarnationId,
+        queue: &QueueName,
+        last: &[SavedMessage],
+    ) -> Result<usize, EngineError> {
         let Some(listed) = self.broker.queue_detail(queue).await? else {
             return Ok(0);
         };
@@ -255,7 +260,7 @@ impl Inner {
             quorum: super::is_quorum(&listed),
             ..WalkOptions::default()
         };
-        let Some(mut walk) = self.broker.walk(queue, options).await? else {
+        let Some(mut walk) = self.walk_as(me, queue, options).await? else {
             return Ok(0);
         };
         let settled = self.settle_equal(&mut *walk, last).await;

@@ -174,10 +174,8 @@ impl Inner {
         loop {
             match self.broker.publish(queue, message).await? {
                 Published::Accepted => return Ok(()),
-                Published::Refused(detail) => {
-                    let operation = "publish";
-                    return Err(BrokerError::Failed { operation, detail }.into());
-                }
+                Published::Refused(why) => return Err(EngineError::TooLarge { why }),
+                Published::NotNow(detail) => return Err(BrokerError::Blocked { detail }.into()),
                 Published::Returned => {}
             }
             if self.broker.queue_detail(queue).await?.is_none() {

@@ -16,7 +16,7 @@ use crate::engine::answers::listing::{Oldest, Seen};
 use crate::engine::answers::retries;
 use crate::engine::answers::world::World;
 use crate::engine::error::chain;
-use crate::engine::incarnation::host;
+use crate::engine::process::host;
 use crate::engine::row::{QueueFacts, QueueRow};
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::{EndpointRow, Part, Snapshot, Worst};
@@ -37,6 +37,8 @@ pub(super) struct Looker {
     engine: Arc<Inner>,
     pub(super) last: Arc<Snapshot>,
     texts: Interner,
+    /// Dead letters in the store, as last read.
+    stored: u64,
 }
 
 /// What is read before the rows of queues.
@@ -44,6 +46,8 @@ struct Known {
     incarnations: Vec<Incarnation>,
     endpoints: Vec<(Endpoint, u64)>,
     waiting: Vec<QueueRecord>,
+    /// Dead letters in the store.
+    stored: u64,
 }
 
 impl Known {
@@ -72,17 +76,19 @@ impl Looker {
             texts: Interner::default(),
             last: Arc::default(),
             engine,
+            stored: 0,
         }
     }
 
     /// The next snapshot.
     pub(super) async fn look(&mut self) -> Arc<Snapshot> {
         let began = self.engine.clock.uptime();
-        let (known, runs, seen, blocked) = tokio::join!(
+        let (known, runs, seen, blocked, incident) = tokio::join!(
             self.known(),
             self.open_runs(),
             self.engine.seen(Oldest::OnePage),
-            self.engine.broker.blocked()
+            self.engine.broker.blocked(),
+            self.engine.incident()
         );
         let now = self.engine.clock.now();
         let last = Arc::clone(&self.last);
@@ -99,6 +105,7 @@ impl Looker {
         };
         let content = match known {
             Ok(known) => {
+                self.stored = known.stored;
                 let world = World::new(
                     &known.incarnations,
                     known.not_available(),
@@ -114,6 +121,7 @@ impl Looker {
         let content = content.unwrap_or_else(|_| self.content_without_store(is_listed.then_some(seen), &listed));
         let dead_letter_queue = self.engine.settings.naming.dead_letter_queue();
         let mut totals = totals(&content.queues, &content.endpoints, &listed, &dead_letter_queue);
+        totals.dead = totals.dead.map(|dead| dead + self.stored);
         // What was delivered before the first look is not counted.
         let delivered = last.store.taken_at.map_or(0, |_| content.delivered);
         totals.delivered = last.totals.delivered.saturating_add(delivered);
@@ -124,6 +132,7 @@ impl Looker {
             broker,
             store,
             alarm: blocked,
+            incident,
             dead_letter_queue: QueueName::parse(&dead_letter_queue).ok(),
             worst: Worst::of(&content.queues, &content.endpoints),
             queues: content.queues,
@@ -168,6 +177,7 @@ impl Looker {
         Ok(Known {
             incarnations: others(store.incarnations().await?),
             waiting: store.queues_waiting(RETRIES_MAX).await?,
+            stored: store.stored_letters_count().await?,
             endpoints,
         })
     }

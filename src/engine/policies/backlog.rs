@@ -87,6 +87,7 @@ fn judge(head: WaitingHead, book: &Book) -> Judged {
         message: &head.head.message,
         own: head.own,
         failures: head.head.failures,
+        url_failures: head.endpoint.as_ref().map(|endpoint| endpoint.attempts),
         last_failed_at: head.head.last_failed_at,
         asked_until: head.asked_until,
     };

@@ -144,7 +144,7 @@ impl Inner {
     /// A run as people see it.
     pub(in crate::engine) async fn run_view(&self, id: &str) -> Result<RunView, EngineError> {
         let record = self.run_record(id).await?;
-        let owners = self.store.incarnations().await?;
+        let owners = self.store.incarnations_living().await?;
         let now = self.store.now().await?;
         Ok(view(record, &owners, now))
     }
@@ -152,7 +152,7 @@ impl Inner {
     /// Runs, newest first.
     pub(in crate::engine) async fn run_views(&self, query: &RunQuery) -> Result<Vec<RunView>, EngineError> {
         let records = self.store.runs(query).await?;
-        let owners = self.store.incarnations().await?;
+        let owners = self.store.incarnations_living().await?;
         let now = self.store.now().await?;
         Ok(records.into_iter().map(|record| view(record, &owners, now)).collect())
     }
@@ -187,7 +187,7 @@ fn view(record: RunRecord, owners: &[crate::store::Incarnation], now: crate::dom
     let running = record.state == RunState::Running;
     let owner = record
         .owner
-        .and_then(|owner| owners.iter().find(|one| one.id == owner && one.alive))
+        .and_then(|owner| owners.iter().find(|one| one.id == owner))
         .map(|one| one.name.clone());
     RunView {
         eta: running

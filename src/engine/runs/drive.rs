@@ -1,6 +1,6 @@
 //! Working on a run: its lease, its sources one after the other, and what becomes of it in the end.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::window::Outcomes;
 use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag};
 use crate::domain::dead_letter::DeadLetterId;
-use crate::domain::id::{IncarnationId, QueueName};
+use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::queue::QueueRecord;
 use crate::domain::run::{ItemState, Pace, RunCounts, RunState, Target};
 use crate::engine::error::chain;
-use crate::engine::incarnation::Part;
+use crate::engine::manage::Manager;
 use crate::engine::{EngineError, Inner};
-use crate::store::{ItemMark, ItemQuery, NewAudit, RunRecord, RunStop, RunTaken, StoreError};
+use crate::store::{ItemMark, ItemQuery, Lease, NewAudit, RunRecord, RunStop, RunTaken, StoreError};
 
 /// Messages that are sent together where there is no rate: the bound of what is sent twice after a crash.
 pub(super) const WINDOW: usize = 1000;
@@ -57,6 +57,7 @@ impl From<BrokerError> for Halt {
             BrokerError::Unreachable { .. }
             | BrokerError::Unknown { .. }
             | BrokerError::Blocked { .. }
+            | BrokerError::Limit { .. }
             | BrokerError::Management { .. }
             // What a lost channel answers, too: a person sees the reason and may cancel.
             | BrokerError::Failed { .. } => Self::Waits(chain(&error)),
@@ -89,6 +90,8 @@ impl From<EngineError> for Halt {
             EngineError::Unconfirmed { .. } | EngineError::Refused { .. } => Self::Waits(chain(&error)),
             EngineError::Invalid { .. }
             | EngineError::InvalidPolicy(_)
+            | EngineError::TooLarge { .. }
+            | EngineError::OtherOwner { .. }
             | EngineError::Expired { .. }
             | EngineError::NotFound { .. } => Self::Broken(chain(&error)),
         }
@@ -100,7 +103,8 @@ impl From<EngineError> for Halt {
 pub(super) struct Open {
     pub(super) ordinal: u64,
     pub(super) letter: String,
-    pub(super) target: Option<Target>,
+    /// Shared by all that go there: a run may have a million items.
+    pub(super) target: Option<Arc<Target>>,
     pub(super) state: ItemState,
 }
 
@@ -124,8 +128,7 @@ pub(super) struct Driver<'a> {
     pub(super) engine: &'a Arc<Inner>,
     pub(super) run: RunRecord,
     pub(super) document: Document,
-    pub(super) me: IncarnationId,
-    pub(super) name: &'a str,
+    pub(super) manager: &'a Manager,
     pub(super) stop: &'a CancellationToken,
     pub(super) counts: RunCounts,
     pub(super) pace: Option<Pace>,
@@ -165,34 +168,32 @@ pub(super) struct Driver<'a> {
 impl Inner {
     /// Works on a run until it is over, a person stops it, somebody else has it, or `stop`.
     pub(super) async fn drive_run(self: Arc<Self>, id: String, stop: CancellationToken) {
-        let name = format!("run-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
-        let me = match self.begin_incarnation(&name, Part::Manages).await {
-            Ok(me) => me,
+        let manager = match self.begin_managing("run").await {
+            Ok(manager) => manager,
             Err(error) => {
                 tracing::warn!(run = ?id, error = ?error, "a run cannot be worked on yet");
                 return;
             }
         };
-        let beats = self.beats_of(me);
-        let work = Arc::clone(&self).take_and_drive(id, me, name, stop);
+        let engine = Arc::clone(&self);
         // Work that panicked is over as well: the run is free with its incarnation, and whoever looks goes on with it.
-        let _ = ambient::spawn("work on a run", work).await;
-        beats.end().await;
-        if let Err(error) = self.store.incarnation_end(me).await {
-            tracing::debug!(error = ?error, "a run's incarnation is found dead later");
-        }
+        let work = ambient::spawn("work on a run", async move {
+            engine.take_and_drive(id, &manager, stop).await;
+            manager.end().await;
+        });
+        let _ = work.await;
         self.moved.send_replace(());
     }
 
-    async fn take_and_drive(self: Arc<Self>, id: String, me: IncarnationId, name: String, stop: CancellationToken) {
-        match self.store.run_take(&id, me).await {
-            Ok(RunTaken::Taken(run)) => self.drive_taken(*run, me, &name, &stop).await,
+    async fn take_and_drive(self: &Arc<Self>, id: String, manager: &Manager, stop: CancellationToken) {
+        match self.store.run_take(&id, manager.id()).await {
+            Ok(RunTaken::Taken(run)) => self.drive_taken(*run, manager, &stop).await,
             Ok(other) => tracing::debug!(run = ?id, ?other, "a run is not to be had"),
             Err(error) => tracing::warn!(run = ?id, error = ?error, "a run cannot be taken yet"),
         }
     }
 
-    async fn drive_taken(self: &Arc<Self>, run: RunRecord, me: IncarnationId, name: &str, stop: &CancellationToken) {
+    async fn drive_taken(self: &Arc<Self>, run: RunRecord, manager: &Manager, stop: &CancellationToken) {
         tracing::info!(run = ?run.id, command = ?run.command, "working on a run");
         if self.drive_events(&run, stop).await {
             return;
@@ -212,8 +213,7 @@ impl Inner {
             counts: run.counts,
             run,
             document,
-            me,
-            name,
+            manager,
             stop,
             pending: Vec::new(),
             uncertain: Uncertain::default(),
@@ -293,8 +293,22 @@ impl Driver<'_> {
         }
     }
 
+    /// The lease of a delivery queue, which nothing of this run works on.
+    pub(super) async fn lease(&self, queue: &QueueName) -> Result<Lease, Halt> {
+        self.manager.lease(queue).await.map_err(|error| {
+            if self.manager.is_disowned() {
+                Halt::Lost
+            } else {
+                Halt::from(error)
+            }
+        })
+    }
+
     /// Says what it waits for and waits a moment; `Err` when it is not to go on.
     pub(super) async fn wait(&mut self, why: String) -> Result<(), Halt> {
+        if self.manager.is_disowned() {
+            return Err(Halt::Lost);
+        }
         if let Some(state) = self.say(Some(why)).await
             && state != RunState::Running
         {
@@ -363,6 +377,7 @@ impl Driver<'_> {
             limit: PAGE,
             ..ItemQuery::default()
         };
+        let mut targets: BTreeSet<Arc<Target>> = BTreeSet::new();
         loop {
             let page = self.engine.store.run_items(&query).await?;
             let Some(last) = page.last() else { break };
@@ -370,7 +385,7 @@ impl Driver<'_> {
             for record in page {
                 let open = Open {
                     ordinal: record.item.ordinal,
-                    target: record.item.target,
+                    target: record.item.target.map(|target| shared(&mut targets, target)),
                     state: record.item.state,
                     letter: record.item.letter,
                 };
@@ -389,6 +404,16 @@ impl Driver<'_> {
         }
         Ok(sources)
     }
+}
+
+/// The one of `targets` that is equal to `target`.
+fn shared(targets: &mut BTreeSet<Arc<Target>>, target: Target) -> Arc<Target> {
+    if let Some(known) = targets.get(&target) {
+        return Arc::clone(known);
+    }
+    let new = Arc::new(target);
+    targets.insert(Arc::clone(&new));
+    new
 }
 
 /// One line about what came of it.

@@ -144,7 +144,7 @@ impl Inner {
 
     /// The message of a dead letter, as it is in its queue.
     async fn message_of(&self, queue: &QueueName, id: &str) -> Result<Option<Message>, EngineError> {
-        let Some(mut walk) = self.broker.walk(queue, WalkOptions::default()).await? else {
+        let Some(mut walk) = self.walk_letters(queue, WalkOptions::default()).await? else {
             return Ok(None);
         };
         let found = find(&mut *walk, queue, id).await;

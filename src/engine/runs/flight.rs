@@ -10,7 +10,7 @@ use super::drive::{Driver, Halt, InHand, WINDOW};
 use super::order::OrderKind;
 use super::window::{LOOK, Sent, mark};
 use crate::ambient;
-use crate::broker::{BrokerError, Outgoing, Walk};
+use crate::broker::{BrokerError, Outgoing, Published, Walk};
 use crate::domain::message::Message;
 use crate::domain::run::{ItemState, RunState};
 
@@ -139,9 +139,10 @@ struct Confirmed {
 }
 
 impl Confirmed {
-    /// Whether each message has an answer: what comes behind them is in order then.
+    /// Whether each message has an answer that will not change: what comes behind them is in order then.
     fn is_whole(&self) -> bool {
-        self.sent.iter().all(Result::is_ok)
+        let is_settled = |sent: &Sent| sent.as_ref().is_ok_and(|sent| !matches!(sent, Published::NotNow(_)));
+        self.sent.iter().all(is_settled)
     }
 }
 

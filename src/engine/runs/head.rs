@@ -4,7 +4,7 @@
 use super::drive::Driver;
 use super::window::Sent;
 use crate::broker::{BrokerError, Look};
-use crate::domain::id::{ExecutionId, QueueName};
+use crate::domain::id::{ExecutionId, IncarnationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::url::EndpointUrl;
 use crate::engine::error::chain;
@@ -18,23 +18,15 @@ impl Driver<'_> {
         queue: QueueName,
         messages: Vec<(usize, Message)>,
     ) -> Vec<(usize, Sent)> {
-        let lease = match self.engine.wait_for_lease(self.me, &queue, self.name).await {
+        let lease = match self.manager.lease(&queue).await {
             Ok(lease) => lease,
             Err(error) => return none(&messages, &error),
         };
         let sent = match self.engine.prepare_companion(&queue, &lease, messages.first()).await {
-            Ok(companion) => self.engine.fill(&companion, messages).await,
+            Ok(companion) => self.engine.fill(self.manager.id(), &companion, messages).await,
             Err(error) => none(&messages, &error),
         };
-        let store = &self.engine.store;
-        for freed in [
-            store.lease_free(&queue, lease.epoch).await.map(drop),
-            store.queue_want(&queue, None).await,
-        ] {
-            if let Err(error) = freed {
-                tracing::debug!(error = ?error, "a lease is freed with its incarnation");
-            }
-        }
+        self.manager.free(&queue, lease.epoch).await;
         self.engine.broker.nudge(&queue).await;
         sent
     }
@@ -48,6 +40,11 @@ impl Inner {
         lease: &Lease,
         first: Option<&(usize, Message)>,
     ) -> Result<QueueName, EngineError> {
+        if lease.record.decision.is_some() {
+            return Err(EngineError::Broker(lost(
+                "a decision about the queue's head is being carried out",
+            )));
+        }
         let companion = self.settings.naming.companion(queue);
         let companion = QueueName::parse(&companion).map_err(|error| EngineError::Refused {
             why: format!("the companion's name {error}"),
@@ -73,10 +70,18 @@ impl Inner {
         Ok(companion)
     }
 
-    async fn fill(&self, companion: &QueueName, messages: Vec<(usize, Message)>) -> Vec<(usize, Sent)> {
+    async fn fill(
+        &self,
+        me: IncarnationId,
+        companion: &QueueName,
+        messages: Vec<(usize, Message)>,
+    ) -> Vec<(usize, Sent)> {
         let mut sent = Vec::with_capacity(messages.len());
         for (index, message) in messages {
-            let one = self.broker.publish(companion, &message).await;
+            let one = match self.may_manage(me) {
+                Ok(()) => self.broker.publish(companion, &message).await,
+                Err(error) => Err(lost(&chain(&error))),
+            };
             let stops = one.is_err();
             sent.push((index, one));
             if stops {

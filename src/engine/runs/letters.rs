@@ -1,12 +1,14 @@
 //! The messages that an order selects, batch by batch: dead letters from their queues, discarded ones from the
 //! store, everything of a queue that is moved.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
+
+use sha2::{Digest, Sha256};
 
 use super::order::{Order, OrderKind, Selection};
 use super::others::busy;
-use super::outgoing::{is_dropped, redriven};
+use super::outgoing::{dropped_names, redriven};
 use crate::ambient;
 use crate::broker::{Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
@@ -66,7 +68,17 @@ pub(super) fn identity(queue: &QueueName, message: &Message) -> (String, bool) {
     (hex(&like.digest), like.collapses)
 }
 
-/// The same, of an id.
+/// Another id for a letter, of its own in each run: messages of others that are equal have one id, one after another.
+pub(super) fn name_in_run(letter: &str, run: &str) -> String {
+    let digest = Sha256::new()
+        .chain_update(run)
+        .chain_update([0])
+        .chain_update(letter)
+        .finalize();
+    hex(&digest[..16])
+}
+
+/// What equal messages have in common, of an id.
 pub(super) fn common(letter: &str) -> &str {
     letter.split_once('.').map_or(letter, |(common, _)| common)
 }
@@ -265,7 +277,7 @@ async fn begin(engine: &Inner, queue: QueueName, claims: bool) -> Result<Option<
             .is_some_and(|kind| kind == "quorum"),
         ..WalkOptions::default()
     };
-    let walk = engine.broker.walk(&queue, options).await?;
+    let walk = engine.walk_letters(&queue, options).await?;
     if let (None, Some(generation)) = (&walk, claim) {
         engine.store.dead_free(&queue, generation).await?;
     }
@@ -375,19 +387,7 @@ pub(super) fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(
 }
 
 fn dropped(message: &Message) -> Vec<String> {
-    let mut names: HashSet<&str> = message
-        .headers
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .filter(|name| is_dropped(name))
-        .collect();
-    if message.expiration.is_some() {
-        names.insert("expiration");
-    }
-    if message.priority.is_some() {
-        names.insert("priority");
-    }
-    names.into_iter().map(ToOwned::to_owned).collect()
+    dropped_names(message).into_iter().map(ToOwned::to_owned).collect()
 }
 
 fn discarded(kept: KeptMessage) -> Letter {
@@ -426,26 +426,37 @@ impl Inner {
                 why: "a decision about its head is being carried out: try again in a moment".to_owned(),
             });
         }
-        self.under_lease(queue, "plan", |_| async move {
+        self.under_lease(queue, "plan", |lease| async move {
             let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
-            let Some(mut walking) = begin(self, queue.clone(), false).await? else {
+            let mut letters = Vec::new();
+            let (mut alike, mut exists) = (HashMap::new(), false);
+            for part in self.parts(&lease.record) {
+                let Some(mut walking) = begin(self, part, false).await? else {
+                    continue;
+                };
+                exists = true;
+                // A message is known by the queue that it belongs to, in whichever part it is.
+                walking.queue = queue.clone();
+                walking.alike = alike;
+                while letters.len() < limit {
+                    let walked = walking.walk.next(BATCH.min(limit)).await?;
+                    if walked.is_empty() {
+                        break;
+                    }
+                    for one in walked.iter().take(limit - letters.len()) {
+                        if let Some(letter) = walking.read(&one.message, one.position) {
+                            letters.push(selected(&letter, &one.message, &is_ours));
+                        }
+                    }
+                }
+                walking.walk.close().await?;
+                alike = walking.alike;
+            }
+            if !exists {
                 return Err(EngineError::NotFound {
                     what: format!("queue {:?}", queue.as_str()),
                 });
-            };
-            let mut letters = Vec::new();
-            while letters.len() < limit {
-                let walked = walking.walk.next(BATCH.min(limit)).await?;
-                if walked.is_empty() {
-                    break;
-                }
-                for one in walked.iter().take(limit - letters.len()) {
-                    if let Some(letter) = walking.read(&one.message, one.position) {
-                        letters.push(selected(&letter, &one.message, &is_ours));
-                    }
-                }
             }
-            walking.walk.close().await?;
             Ok(letters)
         })
         .await

@@ -8,10 +8,8 @@ use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::message::{Message, decode};
 use crate::engine::dead::{DeadPages, DeadSort, DeadTarget};
+use crate::engine::looks::returns_of;
 use crate::engine::{EngineError, Inner};
-
-/// What a quorum queue writes of earlier deliveries.
-const DELIVERIES: &str = "x-delivery-count";
 
 impl Inner {
     /// The dead-letter queue of this name, where it counts looks.
@@ -78,8 +76,7 @@ impl<'a> Room<'a> {
 
     /// Deliveries so far, the look that saw it included, where one more would leave none.
     fn spent(&self, message: &Message) -> Option<u64> {
-        let before = message.header_integer(DELIVERIES).unwrap_or(0);
-        let spent = u64::try_from(before).unwrap_or(0) + 1;
+        let spent = returns_of(message) + 1;
         (spent + 2 > self.limit).then_some(spent)
     }
 

@@ -8,6 +8,7 @@
 mod canary;
 mod change;
 mod difference;
+mod discard;
 mod drive;
 mod edit;
 mod flight;
@@ -27,7 +28,7 @@ mod window;
 pub use edit::{Edit, EditedLetter};
 pub use order::{Order, OrderKind, Selection};
 pub use outgoing::{REDRIVEN, RUN};
-pub(super) use tend::{BOUNDS, Tending};
+pub(super) use tend::Tending;
 
 use std::time::Duration;
 

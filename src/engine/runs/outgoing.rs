@@ -2,33 +2,34 @@
 //!
 //! What is taken off goes into the journal as text for people.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::domain::message::{HeaderValue, Message};
+use crate::domain::storable::{Storable, storable};
 
 /// How often the message was redriven.
 pub const REDRIVEN: &str = "x-redrive-redriven";
 /// The run that redrove it last.
 pub const RUN: &str = "x-redrive-run";
 
-/// Headers that say how it died or where else it was to go; the broker would count on, or copy it.
-const DROPPED: [&str; 7] = [
-    "x-death",
-    "x-delivery-count",
-    "x-acquired-count",
-    "CC",
-    "BCC",
-    REDRIVEN,
-    RUN,
-];
+/// Headers that say how it died; the broker would count on.
+const DROPPED: [&str; 5] = ["x-death", "x-delivery-count", "x-acquired-count", REDRIVEN, RUN];
 /// The same, by their beginning.
 const DROPPED_PREFIXES: [&str; 3] = ["x-first-death-", "x-last-death-", "x-redrive-dead-"];
 /// Bytes of one dropped value that the journal keeps.
 const SHOWN_MAX: usize = 2048;
 
-/// Whether a header is taken off.
-pub(super) fn is_dropped(name: &str) -> bool {
+fn is_dropped(name: &str) -> bool {
     DROPPED.contains(&name) || DROPPED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// The names of what is taken off a message that is sent again.
+pub(super) fn dropped_names(message: &Message) -> BTreeSet<&str> {
+    let headers = message.headers.iter().map(|(name, _)| name.as_str());
+    let taken_off = storable(message).taken_off.into_iter().map(|(name, _)| name);
+    headers.filter(|name| is_dropped(name)).chain(taken_off).collect()
 }
 
 /// How often a message was redriven before.
@@ -48,40 +49,34 @@ pub(super) fn redriven_message(message: &Message, run: &str) -> (Message, Option
     (sent, dropped)
 }
 
-/// The message as it is moved: as it is, but for what would send it elsewhere, or drop it.
+/// The message as it is moved, or put back: as it is, but for what would send it elsewhere, or lose it.
 pub(super) fn moved_message(message: &Message) -> (Message, Option<String>) {
-    let (mut sent, dropped) = stripped(message);
-    for (name, value) in &message.headers {
-        if is_dropped(name) && !matches!(name.as_str(), "CC" | "BCC") {
-            sent.headers.push((name.clone(), value.clone()));
-        }
-    }
-    (sent, dropped)
+    let Storable { message, taken_off } = storable(message);
+    let dropped = taken_off.iter().map(|(name, value)| ((*name).to_owned(), shown(value)));
+    (message, journal(dropped.collect()))
 }
 
 fn stripped(message: &Message) -> (Message, Option<String>) {
-    let mut dropped = Map::new();
-    let mut headers = Vec::with_capacity(message.headers.len());
-    for (name, value) in &message.headers {
-        if is_dropped(name) {
+    let Storable {
+        message: mut sent,
+        taken_off,
+    } = storable(message);
+    let mut dropped: Map<String, Value> = Map::new();
+    for (name, value) in taken_off {
+        dropped.insert(name.to_owned(), shown(&value));
+    }
+    sent.headers.retain(|(name, value)| {
+        let drops = is_dropped(name);
+        if drops {
             dropped.insert(name.clone(), shown(value));
-        } else {
-            headers.push((name.clone(), value.clone()));
         }
-    }
-    let mut sent = message.with_headers(headers);
-    if let Some(expiration) = sent.expiration.take() {
-        dropped.insert("expiration".to_owned(), json!(expiration));
-    }
-    if let Some(priority) = sent.priority.take() {
-        dropped.insert("priority".to_owned(), json!(priority));
-    }
-    // The broker refuses a publish in another user's name.
-    if let Some(user) = sent.user_id.take() {
-        dropped.insert("user_id".to_owned(), json!(user));
-    }
-    let dropped = (!dropped.is_empty()).then(|| Value::Object(dropped).to_string());
-    (sent, dropped)
+        !drops
+    });
+    (sent, journal(dropped))
+}
+
+fn journal(dropped: Map<String, Value>) -> Option<String> {
+    (!dropped.is_empty()).then(|| Value::Object(dropped).to_string())
 }
 
 /// A header's value as JSON for people.
@@ -136,6 +131,7 @@ mod tests {
             expiration: Some("5".to_owned()),
             priority: Some(3),
             user_id: Some("u".to_owned()),
+            transient: true,
             message_id: Some("m".to_owned()),
             body: Bytes::from_static(b"body"),
             headers,
@@ -154,6 +150,7 @@ mod tests {
         assert_eq!(sent.header(REDRIVEN), Some(&HeaderValue::Integer(3)));
         assert_eq!(sent.header_text(RUN), Some("run-1"));
         assert_eq!((sent.expiration, sent.priority, sent.user_id), (None, None, None));
+        assert!(!sent.transient);
         assert_eq!((sent.message_id.as_deref(), &sent.body[..]), (Some("m"), &b"body"[..]));
         let dropped: Value = serde_json::from_str(&dropped.unwrap()).unwrap();
         assert_eq!(dropped["expiration"], "5");
@@ -163,7 +160,9 @@ mod tests {
 
     #[test]
     fn what_is_moved_keeps_its_history_but_is_not_copied_elsewhere() {
-        let (sent, _) = moved_message(&letter());
+        let (sent, dropped) = moved_message(&letter());
         assert!(names(&sent).contains(&"x-death") && !names(&sent).contains(&"CC"));
+        let dropped: Value = serde_json::from_str(&dropped.unwrap()).unwrap();
+        assert_eq!((&dropped["CC"], &dropped["x-death"]), (&json!("x"), &Value::Null));
     }
 }

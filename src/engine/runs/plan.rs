@@ -10,6 +10,7 @@ use super::letters::{Batch, Letter};
 use super::order::{Order, OrderKind};
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
+use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, RunCounts, Target, eta, routes};
@@ -126,7 +127,11 @@ impl Inner {
             })?,
             hash: plan.hash.clone(),
         };
-        self.store.run_freeze(&id, &frozen).await?;
+        if !self.store.run_freeze(&id, &frozen).await? {
+            return Err(EngineError::Refused {
+                why: "planning took so long that the plan is over: narrow the selection".to_owned(),
+            });
+        }
         Ok(plan)
     }
 
@@ -175,6 +180,13 @@ impl Inner {
         {
             return Ok(Err("it is in that queue already".to_owned()));
         }
+        if is_store(&target) {
+            return Ok(if order.kind == OrderKind::Restore {
+                Ok(target)
+            } else {
+                Err("the store takes only what no queue takes: name a queue with --to".to_owned())
+            });
+        }
         let exists = if let Some(exists) = gathered.targets.get(&target) {
             *exists
         } else {
@@ -198,6 +210,7 @@ impl Inner {
     /// Whether a target takes messages: the queue is there, or some queue that the exchange routes to.
     pub(super) async fn target_exists(&self, target: &Target) -> Result<bool, BrokerError> {
         let (exchange, key) = match target {
+            Target::Queue(_) if is_store(target) => return Ok(true),
             Target::Queue(queue) => return Ok(self.broker.look(queue).await? != Look::Missing),
             Target::Exchange { exchange, routing_key } => (exchange, routing_key),
         };
@@ -297,6 +310,14 @@ impl Inner {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether it is where dead letters are that no queue takes.
+pub(super) fn is_store(target: &Target) -> bool {
+    match target {
+        Target::Queue(queue) => Home::of(queue) == Home::Store,
+        Target::Exchange { .. } => false,
     }
 }
 

@@ -49,7 +49,10 @@ impl Driver<'_> {
                     ordinal: item.ordinal,
                     letter: item.letter.clone(),
                     source: source.clone(),
-                    target: item.target.clone().unwrap_or_else(|| Target::Queue(source.clone())),
+                    target: item
+                        .target
+                        .as_deref()
+                        .map_or_else(|| Target::Queue(source.clone()), Target::clone),
                     message,
                     tag: DeliveryTag(0),
                     state: item.state,

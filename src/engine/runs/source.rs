@@ -24,19 +24,13 @@ pub(super) const AHEAD: u32 = 4_000;
 const BATCH_BYTES: usize = 4 << 20;
 /// A paced run is journalled so often, and looks as often whether a person stopped it.
 const BATCHES_A_SECOND: u32 = 4;
-/// A paced walk is begun anew after this time: what it holds would outlive the broker's patience.
-const WALK_MAX: Duration = Duration::from_mins(10);
 
 impl Driver<'_> {
     /// One source queue, which is this run's alone meanwhile, under its lease where it is a delivery queue.
     pub(super) async fn take_source(&mut self, source: &QueueName, mut open: OpenItems) -> Result<(), Halt> {
         self.claim(source).await?;
         let ours = self.engine.settings.naming.is_delivery_queue(source.as_str());
-        let lease = if ours {
-            Some(self.engine.wait_for_lease(self.me, source, self.name).await?)
-        } else {
-            None
-        };
+        let lease = if ours { Some(self.lease(source).await?) } else { None };
         self.row = lease.as_ref().map(|lease| lease.record.clone());
         let dead = matches!(self.document.kind, OrderKind::Redrive | OrderKind::Discard);
         if dead {
@@ -49,13 +43,15 @@ impl Driver<'_> {
             self.engine.store.dead_free(source, generation).await?;
         }
         if let Some(lease) = lease {
-            if self.document.kind == OrderKind::Skip && walked.is_ok() {
+            let marked = if self.document.kind == OrderKind::Skip && walked.is_ok() {
                 let gone = QueueMark::HeadGone;
-                self.engine.store.queue_mark(source, lease.epoch, gone).await?;
-            }
-            let _ = self.engine.store.lease_free(source, lease.epoch).await;
-            let _ = self.engine.store.queue_want(source, None).await;
+                self.engine.store.queue_mark(source, lease.epoch, gone).await
+            } else {
+                Ok(true)
+            };
+            self.manager.free(source, lease.epoch).await;
             self.engine.broker.nudge(source).await;
+            marked?;
         }
         let left = match walked {
             Ok(()) => self.leave_behind(open).await,
@@ -119,27 +115,18 @@ impl Driver<'_> {
     /// Until nothing is left, or two passes in a row met nothing of what is: whoever looked at the queue meanwhile
     /// had it in hand.
     async fn walk(&mut self, source: &QueueName, open: &mut OpenItems) -> Result<(), Halt> {
-        let (mut in_vain, limited) = (0, self.engine.limited_target(source).await?.is_some());
+        let (mut in_vain, limited) = (0, self.engine.limited_target(source).await?);
         // Where each pass counts as a delivery, one that finds nothing is enough.
-        let enough = if limited { 1 } else { 2 };
+        let enough = if limited.is_some() { 1 } else { 2 };
         loop {
-            let before = open.len();
-            let options = self.walk_options(source).await?;
-            let Some(mut walk) = self.engine.broker.walk(source, options).await? else {
-                return Ok(());
-            };
-            let gone = self.go(&mut *walk, source, open).await;
-            let landed = self.land(&mut *walk).await;
-            match walk.close().await {
-                Ok(()) => self.flush().await?,
-                Err(error) => {
-                    self.doubt().await;
-                    gone?;
-                    return Err(error.into());
-                }
+            if limited.is_some() {
+                self.engine.run_passes(source).await?;
             }
-            let whole = gone?;
-            landed?;
+            let before = open.len();
+            let mut whole = true;
+            for part in self.parts_of(source) {
+                whole &= self.pass(source, &part, open).await?;
+            }
             in_vain = if open.len() == before { in_vain + 1 } else { 0 };
             if open.is_empty() || (whole && in_vain >= enough) {
                 return Ok(());
@@ -148,6 +135,35 @@ impl Driver<'_> {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+
+    /// The queues on the broker that a source consists of, in order.
+    fn parts_of(&self, source: &QueueName) -> Vec<QueueName> {
+        match &self.row {
+            Some(row) => self.engine.parts(row),
+            None => vec![source.clone()],
+        }
+    }
+
+    /// One walk over a part of the source; false when it has to be walked anew.
+    async fn pass(&mut self, source: &QueueName, part: &QueueName, open: &mut OpenItems) -> Result<bool, Halt> {
+        let options = self.walk_options(part).await?;
+        let Some(mut walk) = self.engine.walk_as(self.manager.id(), part, options).await? else {
+            return Ok(true);
+        };
+        let gone = self.go(&mut *walk, source, open).await;
+        let landed = self.land(&mut *walk).await;
+        match walk.close().await {
+            Ok(()) => self.flush().await?,
+            Err(error) => {
+                self.doubt().await;
+                gone?;
+                return Err(error.into());
+            }
+        }
+        let whole = gone?;
+        landed?;
+        Ok(whole)
     }
 
     async fn walk_options(&self, source: &QueueName) -> Result<WalkOptions, Halt> {
@@ -200,7 +216,8 @@ impl Driver<'_> {
                     bytes = 0;
                 }
             }
-            if self.engine.clock.uptime().saturating_sub(began) > WALK_MAX {
+            // What a paced walk holds would outlive the broker's patience: it is begun anew.
+            if self.engine.clock.uptime().saturating_sub(began) > self.engine.longest_hold(source) {
                 self.process(walk, batch).await?;
                 return Ok(open.is_empty());
             }
@@ -231,7 +248,10 @@ impl Driver<'_> {
             ordinal: item.ordinal,
             letter: item.letter,
             source: source.clone(),
-            target: item.target.unwrap_or_else(|| Target::Queue(source.clone())),
+            target: item
+                .target
+                .as_deref()
+                .map_or_else(|| Target::Queue(source.clone()), Target::clone),
             message: one.message,
             tag: one.tag,
             state: item.state,

@@ -1,6 +1,6 @@
 //! Who works on runs: the daemon on all that nobody works on, and a command on its own while no daemon is alive.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,36 +10,41 @@ use tokio_util::sync::CancellationToken;
 use super::RunView;
 use crate::ambient;
 use crate::domain::run::RunState;
-use crate::engine::incarnation::Watched;
+use crate::engine::death::Watched;
 use crate::engine::{EngineError, Inner};
-use crate::store::RunBounds;
 
 /// Between two looks for runs that nobody works on.
 const LOOK: Duration = Duration::from_secs(1);
 /// Runs that one process works on at once.
 const AT_ONCE: usize = 4;
+/// Items of the runs that one process works on at once: those without an outcome are in memory, about 300 bytes each. A
+/// run is worked on alone where it has more.
+const ITEMS_AT_ONCE: u64 = 1_000_000;
 /// Between two looks at a run that is followed.
 const FOLLOW: Duration = Duration::from_millis(200);
-/// The bounds of the history.
-pub(in crate::engine) const BOUNDS: RunBounds = RunBounds {
-    age: Duration::from_hours(30 * 24),
-    runs: 1_000,
-    planned: Duration::from_hours(1),
-};
 
 /// The runs that this process works on.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Tending {
-    here: Mutex<HashSet<String>>,
+    /// By id, with their items.
+    here: Mutex<HashMap<String, u64>>,
     /// A run was started or goes on.
     begun: Notify,
 }
 
 impl Tending {
-    /// False when it is worked on here already, or too many are.
-    fn enter(&self, id: &str) -> bool {
+    /// False when it is worked on here already, or there is no room for it.
+    fn enter(&self, id: &str, items: u64) -> bool {
         let mut here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
-        here.len() < AT_ONCE && here.insert(id.to_owned())
+        let enters = !here.contains_key(id) && fits(&here, items);
+        if enters {
+            here.insert(id.to_owned(), items);
+        }
+        enters
+    }
+
+    fn has_room(&self, items: u64) -> bool {
+        fits(&self.here.lock().unwrap_or_else(PoisonError::into_inner), items)
     }
 
     fn leave(&self, id: &str) {
@@ -51,6 +56,11 @@ impl Tending {
     }
 }
 
+fn fits(here: &HashMap<String, u64>, items: u64) -> bool {
+    let sum: u64 = here.values().sum();
+    here.is_empty() || (here.len() < AT_ONCE && sum.saturating_add(items) <= ITEMS_AT_ONCE)
+}
+
 impl Inner {
     /// Works on what nobody works on, until `generation` ends; what is in hand is finished then.
     pub(in crate::engine) async fn tend_runs(self: Arc<Self>, generation: CancellationToken) {
@@ -58,7 +68,11 @@ impl Inner {
             match self.store.runs_open(16).await {
                 Ok(open) => {
                     for run in open {
-                        self.begin_run(&run.id, &generation);
+                        // None of those that come later goes first: a large run would wait for ever.
+                        if !self.tending.has_room(run.total) {
+                            break;
+                        }
+                        self.begin_run(&run.id, run.total, &generation);
                     }
                 }
                 Err(error) => tracing::debug!(error = ?error, "runs wait for the store"),
@@ -74,8 +88,8 @@ impl Inner {
         }
     }
 
-    fn begin_run(self: &Arc<Self>, id: &str, stop: &CancellationToken) {
-        if !self.tending.enter(id) {
+    fn begin_run(self: &Arc<Self>, id: &str, items: u64, stop: &CancellationToken) {
+        if !self.tending.enter(id, items) {
             return;
         }
         let (engine, id, stop) = (Arc::clone(self), id.to_owned(), stop.clone());
@@ -90,7 +104,8 @@ impl Inner {
         if *self.delivering.borrow() {
             self.tending.begun.notify_one();
         } else if !self.others_deliver(&mut Watched::default()).await {
-            self.begin_run(id, &CancellationToken::new());
+            // Nobody delivers here: it is the run of a command.
+            self.begin_run(id, 0, &CancellationToken::new());
         }
     }
 
@@ -114,7 +129,7 @@ impl Inner {
                 && round % 5 == 4
                 && !self.others_deliver(&mut watched).await
             {
-                self.begin_run(id, &CancellationToken::new());
+                self.begin_run(id, view.record.total, &CancellationToken::new());
             }
             round += 1;
             tokio::time::sleep(FOLLOW).await;
@@ -127,6 +142,25 @@ impl Inner {
             .here
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .contains(id)
+            .contains_key(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_worked_on_together_while_their_items_have_room() {
+        let tending = Tending::default();
+        assert!(tending.enter("a", 600_000));
+        assert!(!tending.enter("a", 600_000), "it is worked on already");
+        assert!(!tending.enter("b", 600_000));
+        assert!(!tending.has_room(600_000) && tending.has_room(1));
+        assert!(tending.enter("c", 400_000));
+        tending.leave("a");
+        tending.leave("c");
+        assert!(tending.enter("huge", ITEMS_AT_ONCE * 2), "alone");
+        assert!(!tending.enter("d", 1));
     }
 }

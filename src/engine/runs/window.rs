@@ -12,19 +12,24 @@ use futures_util::future::join_all;
 use super::drive::{Driver, Halt, InHand, WINDOW};
 use super::order::OrderKind;
 use super::outgoing::{moved_message, redriven_message};
+use super::plan::is_store;
 use crate::broker::{BrokerError, Outgoing, Published, Walk};
+use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{NotificationId, QueueName};
-use crate::domain::message::{Message, encode};
+use crate::domain::message::Message;
 use crate::domain::queue::Decision;
 use crate::domain::run::{ItemState, RunState, Target};
 use crate::engine::dead_letter::{LastAttempt, dead_letter};
 use crate::engine::error::chain;
+use crate::engine::publisher::as_broker_error;
 use crate::store::{Advance, Guarded, ItemMark, KeptKind, KeptMessage, StoreError};
 
 /// Between two tries to reach the store while messages are in hand.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
 /// Between two looks at what a publish waits for.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
+/// Why a discarded letter is in the store again.
+const PUT_BACK: &str = "it was there when it was discarded";
 
 /// What came of sending.
 pub(super) type Sent = Result<Published, BrokerError>;
@@ -126,9 +131,9 @@ impl Driver<'_> {
         let message = &hand.message;
         match self.document.kind {
             OrderKind::Redrive => redriven_message(edited.unwrap_or(message), &self.run.id),
-            OrderKind::Move => moved_message(message),
-            OrderKind::Skip if hand.target != Target::Queue(hand.source.clone()) => (self.skipped(hand), None),
-            OrderKind::Skip | OrderKind::Discard | OrderKind::Restore => (message.clone(), None),
+            OrderKind::Skip if is_buried(hand) => (self.skipped(hand), None),
+            OrderKind::Move | OrderKind::Skip | OrderKind::Restore => moved_message(message),
+            OrderKind::Discard => (message.clone(), None),
         }
     }
 
@@ -142,10 +147,13 @@ impl Driver<'_> {
                 .as_deref()
                 .and_then(|id| NotificationId::parse(id).ok())
                 .unwrap_or_else(crate::engine::worker::unnamed),
+            fingerprint: Some(Fingerprint::of(&hand.message)),
             reason: "skipped".to_owned(),
             epoch: self.run.epoch,
         };
+        // What is known of the head may be about the one behind this.
         let head = self.row.as_ref().and_then(|row| row.head.as_ref());
+        let head = head.filter(|head| head.fingerprint.is_none_or(|known| Some(known) == decision.fingerprint));
         let last = LastAttempt {
             status: head.and_then(|head| head.last_status),
             error: head.and_then(|head| head.last_error.clone()),
@@ -179,45 +187,9 @@ impl Driver<'_> {
         Err(Halt::Asked(state))
     }
 
-    /// Discarding: the copies are committed before anything is settled.
-    pub(super) async fn keep(&mut self, window: Vec<InHand>) -> Result<Vec<InHand>, Halt> {
-        if window.is_empty() {
-            return Ok(window);
-        }
-        let mut marks = Vec::with_capacity(window.len());
-        let mut keep = Vec::with_capacity(window.len());
-        for hand in &window {
-            let Some(message) = encode(&hand.message) else {
-                return Err(Halt::Broken("a message is too large to be kept".to_owned()));
-            };
-            keep.push(KeptMessage {
-                letter: hand.letter.clone(),
-                kind: KeptKind::Discarded,
-                queue: hand.source.clone(),
-                message,
-                run: Some(self.run.id.clone()),
-                actor: self.run.actor.clone(),
-                keep_for: Some(self.engine.settings.discard_keep),
-                at: self.run.created_at,
-                until: None,
-            });
-            marks.push(mark(hand.ordinal, ItemState::Published, None));
-        }
-        let state = self.advance(marks, keep, Vec::new()).await?;
-        if state == RunState::Running {
-            return Ok(window);
-        }
-        let forget = window
-            .iter()
-            .map(|hand| (hand.letter.clone(), KeptKind::Discarded))
-            .collect();
-        let undone = window.iter().map(|hand| mark(hand.ordinal, ItemState::Planned, None));
-        self.advance(undone.collect(), Vec::new(), forget).await?;
-        Err(Halt::Asked(state))
-    }
-
     /// Publishes a window; tells meanwhile what it waits for. A broker may take nothing for as long as it likes.
     pub(super) async fn publish(&self, outgoing: Vec<(Target, Message)>) -> Result<Vec<Sent>, Halt> {
+        self.engine.may_manage(self.manager.id())?;
         let publishing = self.publish_window(outgoing);
         let mut publishing = std::pin::pin!(publishing);
         loop {
@@ -371,6 +343,11 @@ pub(super) struct Outcomes {
     pub(super) halt: Option<Halt>,
 }
 
+/// Whether a head that is skipped goes to the dead letters, and not to the end of its queue.
+fn is_buried(hand: &InHand) -> bool {
+    hand.target != Target::Queue(hand.source.clone())
+}
+
 /// What came of one; an error leaves it open.
 fn outcome(target: &Target, sent: Sent, gone: &BTreeSet<Target>) -> Result<(ItemState, Option<String>), BrokerError> {
     Ok(match sent? {
@@ -384,6 +361,10 @@ fn outcome(target: &Target, sent: Sent, gone: &BTreeSet<Target>) -> Result<(Item
             Some(format!("nothing takes it at {target}: the broker returned it")),
         ),
         Published::Refused(reason) => (ItemState::Failed, Some(reason)),
+        Published::NotNow(reason) => {
+            let detail = format!("{target}: {reason}");
+            return Err(BrokerError::Blocked { detail });
+        }
     })
 }
 
@@ -398,12 +379,18 @@ pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> It
 
 impl Driver<'_> {
     /// Publishes a window, each message to its target: one after the other where it is a delivery queue of ours
-    /// (PROTOCOLS.md 9 and 10; one that ended is created again), side by side everywhere else.
+    /// (PROTOCOLS.md 9 and 10; one that ended is created again), side by side everywhere else. Dead letters that are
+    /// made here go where those of the workers go.
     async fn publish_window(&self, outgoing: Vec<(Target, Message)>) -> Vec<Sent> {
         let mut sent: Vec<Option<Sent>> = outgoing.iter().map(|_| None).collect();
         let mut foreign = (Vec::new(), Vec::new());
+        let mut buried = Vec::new();
         let mut ours: BTreeMap<QueueName, Vec<(usize, Message)>> = BTreeMap::new();
         for (index, (target, message)) in outgoing.into_iter().enumerate() {
+            if is_store(&target) || (self.document.kind == OrderKind::Skip && !self.engine.is_ours(&target)) {
+                buried.push((index, target, message));
+                continue;
+            }
             if self.engine.is_ours(&target)
                 && let Target::Queue(queue) = target
             {
@@ -425,7 +412,15 @@ impl Driver<'_> {
                 self.engine.publish_in_order(&queue, messages).await
             }
         });
-        let (of_ours, of_foreign) = tokio::join!(join_all(each_queue), async {
+        let each_letter = buried.into_iter().map(|(index, target, message)| async move {
+            let put = if is_store(&target) {
+                self.engine.store_letter(&message, PUT_BACK).await
+            } else {
+                self.engine.bury_again(&message).await
+            };
+            (index, put.map(|()| Published::Accepted).map_err(as_broker_error))
+        });
+        let (of_letters, of_ours, of_foreign) = tokio::join!(join_all(each_letter), join_all(each_queue), async {
             if foreign.1.is_empty() {
                 Vec::new()
             } else {
@@ -435,6 +430,7 @@ impl Driver<'_> {
         for (index, one) in of_ours
             .into_iter()
             .flatten()
+            .chain(of_letters)
             .chain(foreign.0.into_iter().zip(of_foreign))
         {
             sent[index] = Some(one);

@@ -6,18 +6,20 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{End, Flow, Worker};
+use super::{End, Flow, OpenRequest, Worker};
 use crate::broker::{Attached, DeliveryTag};
 use crate::delivery::{Method, Origin, Request, Sent};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{EndpointChange, EndpointState};
+use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::EndpointEpoch;
 use crate::domain::message::Message;
 use crate::domain::notification::Notification;
 use crate::domain::outcome::{FailureKind, Outcome, OutcomeClass};
 use crate::domain::signature::SigningSecret;
+use crate::domain::url::EndpointUrl;
 use crate::engine::endpoints::{Answered, LiveEndpoint, NEAR};
-use crate::store::{Changed, ProbeNext, Success};
+use crate::store::{Changed, ProbeNext, StoreError, Success};
 
 /// Bytes of an error that are kept.
 const ERROR_MAX: usize = 1024;
@@ -27,6 +29,7 @@ pub(super) struct InHand {
     pub(super) tag: DeliveryTag,
     pub(super) notification: Notification,
     pub(super) message: Message,
+    pub(super) fingerprint: Fingerprint,
     pub(super) endpoint: Arc<LiveEndpoint>,
 }
 
@@ -44,7 +47,7 @@ impl Worker {
         &mut self,
         attached: &mut dyn Attached,
         tag: DeliveryTag,
-        notification: Notification,
+        (notification, fingerprint): (Notification, Fingerprint),
         message: Message,
     ) -> Flow {
         let endpoint = match self.learn(&notification).await {
@@ -55,6 +58,7 @@ impl Worker {
             tag,
             notification,
             message,
+            fingerprint,
             endpoint,
         };
         loop {
@@ -69,6 +73,9 @@ impl Worker {
             let Some(tried) = self.attempt(&hand, secrets).await else {
                 return Flow::Stop(End::Stopping);
             };
+            if tried.attempt.class != OutcomeClass::Delivered {
+                self.settled.take_out(fingerprint);
+            }
             let step = match tried.attempt.class {
                 OutcomeClass::Delivered => self.delivered(attached, &mut hand, tried).await,
                 OutcomeClass::Interrupted => Step::Stop(self.interrupted(tried).await),
@@ -84,15 +91,11 @@ impl Worker {
         }
     }
 
-    /// Fence, endpoint and rate: everything that may forbid an attempt.
+    /// Fence, pause, wish, endpoint and rate: everything that may forbid an attempt, the next one of the same
+    /// message too (PROTOCOLS.md 30).
     async fn may_start(&self, hand: &InHand) -> Result<(), End> {
         self.wait_for_turn(&hand.endpoint).await?;
-        if self.stops.drain.is_cancelled() {
-            return Err(End::Stopping);
-        }
-        if !self.engine.fence.permits(self.incarnation) {
-            return Err(End::Fenced);
-        }
+        self.may_go_on()?;
         if self.probe.is_none() && !hand.endpoint.is_available() {
             return Err(End::EndpointClosed);
         }
@@ -101,13 +104,18 @@ impl Worker {
 
     /// By the rate of the URL. A turn that is far is not waited for with a worker that others could use.
     async fn wait_for_turn(&self, endpoint: &LiveEndpoint) -> Result<(), End> {
-        while let Err(wait) = endpoint.take_turn(self.engine.clock.now()) {
+        while let Err(wait) = endpoint.take_turn(self.engine.clock.uptime()) {
             if wait > NEAR && self.probe.is_none() && self.control.others_wait.load(Ordering::SeqCst) {
                 return Err(End::Paced(wait));
             }
             tokio::select! {
                 () = tokio::time::sleep(wait.min(NEAR)) => {}
                 () = self.stops.drain.cancelled() => return Err(End::Stopping),
+            }
+            self.may_go_on()?;
+            // The message in hand does not wait for a turn that it could not take.
+            if self.probe.is_none() && !endpoint.is_available() {
+                return Err(End::EndpointClosed);
             }
         }
         Ok(())
@@ -133,6 +141,10 @@ impl Worker {
             method: Method::Post,
         };
         let started_at = self.engine.clock.now();
+        self.control.request_begins(OpenRequest {
+            since_us: u64::try_from(self.engine.clock.uptime().as_micros()).unwrap_or(0),
+            bytes: hand.message.body.len(),
+        });
         let sent = tokio::select! {
             biased;
             sent = self.engine.sender.send(request) => sent,
@@ -145,6 +157,7 @@ impl Worker {
                 duration: self.engine.clock.now().since(started_at),
             },
         };
+        self.control.request_ended();
         let attempt = self.attempt_row(hand, &sent, number);
         tracing::trace!(queue = ?self.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");
         self.engine.meters.attempted(attempt.class, sent.duration);
@@ -175,7 +188,7 @@ impl Worker {
         self.record
             .head
             .as_ref()
-            .filter(|head| head.message == hand.notification.id)
+            .filter(|head| head.is_about(&hand.notification.id, hand.fingerprint))
             .map_or(0, |head| head.failures)
     }
 
@@ -190,27 +203,34 @@ impl Worker {
         End::Stopping
     }
 
-    /// A 2xx: open the endpoint if this was its probe, ack, record with the next flush.
+    /// A 2xx: ack, record with the next flush, and open the endpoint if this was its probe. The ack comes first: a
+    /// store that is away must not have the message sent again. Until the store is told, the URL stays closed, and
+    /// the next probe opens it.
     async fn delivered(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
-        hand.endpoint.answered(Answered::Success, self.engine.clock.now());
+        self.engine.answered(&hand.endpoint, Answered::Success);
+        let settled = self.settle(attached, hand, tried.attempt).await;
         if self.probe.is_some()
             && let Err(end) = self.open_endpoint(hand, tried.epoch).await
         {
             return Step::Stop(end);
         }
-        self.settle(attached, hand, tried.attempt).await
+        settled
     }
 
     pub(super) async fn settle(&mut self, attached: &mut dyn Attached, hand: &mut InHand, attempt: Attempt) -> Step {
-        let settles_head = self.record.head.take().is_some() || self.record.refusals_in_row > 0;
+        let failed = self.record.head.take().is_some() || self.record.refusals_in_row > 0;
+        let settles_head = failed.then_some(hand.fingerprint);
         self.record.refusals_in_row = 0;
         if let Some(created) = hand.notification.created_at {
             self.engine.meters.delivered(self.engine.clock.now().since(created));
         }
-        self.settled.push(&hand.message);
-        let flow = self.ack_delivered(attached, hand.tag).await;
+        let flow = self.ack_delivered(attached, hand.tag, hand.fingerprint).await;
         self.engine.tell_attempt(&attempt);
-        self.engine.recorder.push(Success { attempt, settles_head });
+        self.engine.recorder.push(Success {
+            attempt,
+            settles_head,
+            counted: 0,
+        });
         Step::Settled(flow)
     }
 
@@ -239,8 +259,8 @@ impl Worker {
         if let Err(error) = engine.store.probe_release(&endpoint.url, token, next).await {
             tracing::warn!(error = ?error, "a probe is given back by its timeout only");
         }
-        if let Ok(Some(now)) = engine.store.endpoint_get(&endpoint.url).await {
-            engine.endpoint_moved(&now);
+        if let Err(error) = engine.look_at_endpoint(&endpoint.url).await {
+            tracing::debug!(error = ?error, "an endpoint is read with the next poll");
         }
     }
 }
@@ -262,16 +282,37 @@ fn bounded(text: &str) -> String {
 impl crate::engine::Inner {
     /// Takes over a new state of an endpoint and tells whoever listens.
     pub(in crate::engine) fn endpoint_moved(&self, endpoint: &crate::domain::endpoint::Endpoint) {
-        let live = self.endpoints.get(&endpoint.url);
-        let was = live.is_available();
-        live.update(endpoint);
-        if was != live.is_available() || endpoint.state != EndpointState::Available {
+        let was = self.endpoints.get(&endpoint.url).is_available();
+        let live = self.endpoints.update(endpoint);
+        self.tell_endpoint(&live, was, endpoint.state);
+    }
+
+    /// Reads an endpoint and takes over what the store says of it, also when the store went back.
+    pub(in crate::engine) async fn look_at_endpoint(&self, url: &EndpointUrl) -> Result<(), StoreError> {
+        let question = self.endpoints.question();
+        let found = self.store.endpoint_get(url).await?;
+        let was = self.endpoints.get(url).is_available();
+        let live = self.endpoints.believe(url, found.as_ref(), question);
+        let state = found.map_or(EndpointState::Available, |endpoint| endpoint.state);
+        self.tell_endpoint(&live, was, state);
+        Ok(())
+    }
+
+    fn tell_endpoint(&self, live: &LiveEndpoint, was_available: bool, state: EndpointState) {
+        if was_available != live.is_available() || state != EndpointState::Available {
             self.tell(crate::engine::Event::EndpointChanged {
-                url: endpoint.url.clone(),
-                state: endpoint.state,
+                url: live.url.clone(),
+                state,
             });
         }
         self.endpoints_moved.notify_one();
+    }
+
+    /// How an endpoint answered; the dispatcher is told when that changes what it may do.
+    pub(super) fn answered(&self, endpoint: &LiveEndpoint, answered: Answered) {
+        if self.endpoints.answered(endpoint, answered, self.store_time.now()) {
+            self.endpoints_moved.notify_one();
+        }
     }
 
     pub(super) fn tell_attempt(&self, attempt: &Attempt) {

@@ -1,6 +1,7 @@
 //! Anything but a 2xx: decide, record, then act. A failure is in the store before anything follows from it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::attempt::{InHand, Step, Tried};
@@ -11,9 +12,9 @@ use crate::domain::endpoint::EndpointChange;
 use crate::domain::outcome::{FailureKind, Fault, Outcome, OutcomeClass};
 use crate::domain::policy::{OnRefused, Override, Phase, RetryPolicy, Schedule};
 use crate::domain::queue::{Decision, Head};
-use crate::domain::verdict::{DeadReason, Scope, Situation, Verdict, decide};
+use crate::domain::verdict::{DeadReason, Scope, Situation, UrlSchedule, Verdict, decide};
 use crate::engine::dead_letter::LastAttempt;
-use crate::engine::endpoints::Answered;
+use crate::engine::endpoints::{Answered, SLOW_AFTER};
 use crate::engine::policies;
 use crate::store::{Failure, FailureRecorded, HeadScope, HeadTerms, Tally};
 
@@ -24,6 +25,8 @@ struct Consequence {
     delay: Option<Duration>,
     parked: bool,
     endpoint: Option<EndpointChange>,
+    /// Failures of the URL's schedule that are counted in memory alone.
+    carried: Option<u32>,
     decision: Option<Decision>,
     end: Option<End>,
 }
@@ -36,6 +39,7 @@ impl Consequence {
             delay: None,
             parked: false,
             endpoint: None,
+            carried: None,
             decision: None,
             end: None,
         }
@@ -50,12 +54,8 @@ impl Consequence {
 impl Worker {
     /// Anything but a 2xx: decide, record, then act.
     pub(super) async fn failed(&mut self, attached: &mut dyn Attached, hand: &mut InHand, tried: Tried) -> Step {
-        let answer = if tried.attempt.status.is_some() {
-            Answered::Answer
-        } else {
-            Answered::Nothing
-        };
-        hand.endpoint.answered(answer, self.engine.clock.now());
+        let answered = answered(&tried);
+        self.engine.answered(&hand.endpoint, answered);
         if matches!(tried.sent.outcome, Outcome::Failure(FailureKind::BadRequest)) {
             return self.cannot_be_sent(attached, hand, &tried).await;
         }
@@ -86,13 +86,23 @@ impl Worker {
             Ok(Counted::No) => return Step::Stop(End::EndpointClosed),
             Ok(Counted::Yes) => {}
         }
+        if let Some(failures) = consequence.carried {
+            hand.endpoint.carry(failures);
+        }
         if let Some(decision) = decision {
             return self.bury(attached, hand, &tried, &decision, &applied.policy).await;
         }
         if consequence.waits() {
             self.engine.keep_up(&applied, &hand.notification).await;
         }
-        consequence.end.map_or(Step::Again, Step::Stop)
+        match consequence.end {
+            Some(end) => Step::Stop(end),
+            // Its next attempt may hang as long again: others that wait have the place first.
+            None if answered == Answered::Silence && self.engine.slow_full.load(Ordering::Relaxed) => {
+                Step::Stop(End::Yielded)
+            }
+            None => Step::Again,
+        }
     }
 
     async fn decide(
@@ -119,6 +129,7 @@ impl Worker {
             class: tried.attempt.class,
             fault,
             failures: self.failures_of(hand),
+            url_failures: hand.endpoint.failures(self.failures_of(hand)),
             refusals_in_row: self.record.refusals_in_row,
             retry_after,
             policy,
@@ -175,9 +186,10 @@ impl Worker {
                 end: Some(End::EndpointClosed),
                 ..none
             },
-            Verdict::RetryNow { failures, phase } => Consequence {
+            Verdict::RetryNow { failures, phase, scope } => Consequence {
                 failures,
                 phase: Some(phase),
+                carried: self.carried(scope),
                 ..none
             },
             Verdict::RetryLater {
@@ -190,16 +202,29 @@ impl Worker {
                 phase: Some(phase),
                 ..self.waiting(hand, failures, delay, scope)
             },
-            Verdict::Park { failures, scope } => Consequence {
+            Verdict::Park { failures, scope, url } => Consequence {
                 failures,
-                ..self.parking(scope)
+                ..self.parking(scope, url)
             },
-            Verdict::DeadLetter { failures, reason } => Consequence {
+            Verdict::DeadLetter {
+                failures,
+                reason,
+                url: Some(url),
+            } => Consequence {
+                failures,
+                decision: Some(self.new_decision(tried.attempt.message_id.clone(), hand.fingerprint, reason)),
+                ..self.without_it(url)
+            },
+            Verdict::DeadLetter {
+                failures,
+                reason,
+                url: None,
+            } => Consequence {
                 failures,
                 endpoint: self.probe.map(|_| EndpointChange::ProbeNext {
                     queue: Some(self.queue.clone()),
                 }),
-                decision: Some(self.new_decision(tried.attempt.message_id.clone(), reason)),
+                decision: Some(self.new_decision(tried.attempt.message_id.clone(), hand.fingerprint, reason)),
                 ..none
             },
         }
@@ -208,7 +233,7 @@ impl Worker {
     fn waiting(&self, hand: &InHand, failures: u32, delay: Duration, scope: Scope) -> Consequence {
         let none = Consequence::nothing(failures);
         match scope {
-            Scope::Url => Consequence {
+            Scope::Url { failures } => Consequence {
                 endpoint: Some(self.closing(hand, failures, delay)),
                 end: Some(End::EndpointClosed),
                 ..none
@@ -222,20 +247,53 @@ impl Worker {
         }
     }
 
-    fn parking(&self, scope: Scope) -> Consequence {
+    fn parking(&self, scope: Scope, url: Option<UrlSchedule>) -> Consequence {
         let none = Consequence::nothing(0);
-        match scope {
-            Scope::Url => Consequence {
+        match (scope, url) {
+            (Scope::Url { .. }, _) => Consequence {
                 endpoint: Some(EndpointChange::Park),
                 end: Some(End::EndpointClosed),
                 ..none
             },
-            Scope::Queue => Consequence {
+            (Scope::Queue, Some(url)) => Consequence {
+                parked: true,
+                end: Some(End::Parked),
+                ..self.without_it(url)
+            },
+            (Scope::Queue, None) => Consequence {
                 parked: true,
                 endpoint: self.elsewhere(),
                 end: Some(End::Parked),
                 ..none
             },
+        }
+    }
+
+    /// The URL's schedule goes on without the message (PROTOCOLS.md 41). Of a URL that goes on at once nothing is
+    /// stored, unless it was probed: what was counted so far is kept in memory, so that a row of messages without
+    /// retries closes it as one with retries would.
+    fn without_it(&self, url: UrlSchedule) -> Consequence {
+        let none = Consequence::nothing(0);
+        if self.probe.is_none() && url.delay.is_zero() {
+            return Consequence {
+                carried: Some(url.failures),
+                ..none
+            };
+        }
+        Consequence {
+            endpoint: Some(EndpointChange::WaitForAny {
+                attempts: url.failures,
+                delay: url.delay,
+            }),
+            ..none
+        }
+    }
+
+    /// A probe that is tried again at once changes nothing in the store.
+    fn carried(&self, scope: Scope) -> Option<u32> {
+        match scope {
+            Scope::Url { failures } => self.probe.map(|_| failures),
+            Scope::Queue => None,
         }
     }
 
@@ -274,7 +332,7 @@ impl Worker {
         } else {
             self.record.refusals_in_row
         };
-        let head = self.head_after(tried, consequence, schedule);
+        let head = self.head_after(hand, tried, consequence, schedule);
         let failure = Failure {
             attempt: tried.attempt.clone(),
             head: head.clone(),
@@ -284,6 +342,10 @@ impl Worker {
             decision: consequence.decision.clone(),
             terms,
         };
+        if failure.decision.is_some() {
+            // About the head behind the companion that this message is in: there can be one decision only.
+            self.close_decision().await?;
+        }
         let engine = Arc::clone(&self.engine);
         let recorded = engine
             .insist(self.incarnation, || engine.store.failure_record(&failure))
@@ -299,7 +361,9 @@ impl Worker {
         };
         self.record.head = Some(head);
         self.record.refusals_in_row = refusals_in_row;
-        self.record.decision.clone_from(&consequence.decision);
+        if consequence.decision.is_some() {
+            self.record.decision.clone_from(&consequence.decision);
+        }
         if consequence.endpoint.is_some() {
             self.probe = None;
         }
@@ -310,13 +374,13 @@ impl Worker {
             return Ok(Counted::Yes);
         }
         // Somebody changed the endpoint while the request was in flight: the failure does not count.
-        let scope = HeadScope::Queue(self.queue.clone());
+        let scope = HeadScope::Queue(self.queue.clone(), self.epoch);
         engine
             .insist(self.incarnation, || engine.store.heads_reset(&scope))
             .await
             .map_err(|()| End::Fenced)?;
-        if let Ok(Some(now)) = engine.store.endpoint_get(&hand.notification.url).await {
-            engine.endpoint_moved(&now);
+        if let Err(error) = engine.look_at_endpoint(&hand.notification.url).await {
+            tracing::debug!(error = ?error, "an endpoint is read with the next poll");
         }
         Ok(if consequence.decision.is_some() {
             Counted::Yes
@@ -325,7 +389,7 @@ impl Worker {
         })
     }
 
-    fn head_after(&self, tried: &Tried, consequence: &Consequence, schedule: &Schedule) -> Head {
+    fn head_after(&self, hand: &InHand, tried: &Tried, consequence: &Consequence, schedule: &Schedule) -> Head {
         let first = self
             .record
             .head
@@ -333,6 +397,7 @@ impl Worker {
             .map_or(tried.attempt.started_at, |head| head.first_failed_at);
         Head {
             message: tried.attempt.message_id.clone(),
+            fingerprint: Some(hand.fingerprint),
             failures: consequence.failures,
             first_failed_at: first,
             last_failed_at: self.engine.clock.now(),
@@ -372,7 +437,7 @@ impl Worker {
 
     /// The request can never be made (a header that cannot be sent): a dead letter at once.
     async fn cannot_be_sent(&mut self, attached: &mut dyn Attached, hand: &InHand, tried: &Tried) -> Step {
-        let decision = self.new_decision(hand.notification.id.clone(), DeadReason::Undecodable);
+        let decision = self.new_decision(hand.notification.id.clone(), hand.fingerprint, DeadReason::Undecodable);
         let (engine, queue) = (Arc::clone(&self.engine), self.queue.clone());
         match engine
             .insist(self.incarnation, || engine.store.decision_open(&queue, &decision))
@@ -401,6 +466,21 @@ impl Worker {
             tracing::warn!(error = ?error, "an attempt is not in the log");
         }
         End::EndpointClosed
+    }
+}
+
+/// How the endpoint answered an attempt that is no 2xx.
+fn answered(tried: &Tried) -> Answered {
+    let timed_out = matches!(
+        tried.sent.outcome,
+        Outcome::Failure(FailureKind::Timeout | FailureKind::BodyTimeout)
+    );
+    if tried.attempt.status.is_some() {
+        Answered::Answer
+    } else if timed_out || tried.sent.duration >= SLOW_AFTER {
+        Answered::Silence
+    } else {
+        Answered::BrokeOff
     }
 }
 

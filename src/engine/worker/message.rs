@@ -6,7 +6,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{End, Flow, Worker, guarded};
-use crate::broker::{Attached, Delivery, DeliveryTag, Look, Published};
+use crate::broker::{Attached, Delivery, DeliveryTag};
+use crate::domain::fingerprint::{Fingerprint, content_digest};
 use crate::domain::id::NotificationId;
 use crate::domain::message::Message;
 use crate::domain::naming::hex;
@@ -17,34 +18,66 @@ use crate::domain::verdict::DeadReason;
 use crate::engine::dead_letter::{LastAttempt, dead_letter};
 use crate::engine::dispatch::Tell;
 use crate::engine::endpoints::LiveEndpoint;
-use crate::engine::settled::fingerprint;
+use crate::engine::error::chain;
 use crate::store::{LearnedQueue, QueueMark};
 use crate::telemetry::names;
 
+/// Before it is looked again whether dead letters last.
+const LETTERS_WAIT: Duration = Duration::from_secs(2);
+
 impl Worker {
     pub(super) async fn message(&mut self, attached: &mut dyn Attached, delivery: Delivery) -> Flow {
-        if self.settled.came_again(&delivery.message, delivery.redelivered) {
-            return self.ack(attached, delivery.tag).await;
-        }
+        let fingerprint = Fingerprint::of(&delivery.message);
+        let came_again = self
+            .settled
+            .came_again(&delivery.message, fingerprint, delivery.redelivered);
         let message = delivery.message;
         let decoded = self.decode(&message);
         let id = match &decoded {
             Decoded::Notification(notification) => notification.id.clone(),
             Decoded::End | Decoded::Foreign(_) => fallback_id(&message),
         };
-        if let Err(end) = self.meet_head(&id).await {
+        if came_again {
+            return self.acked_before(attached, delivery.tag, (&id, fingerprint)).await;
+        }
+        if let Err(end) = self.meet_head(&id, fingerprint).await {
             return Flow::Stop(end);
         }
-        if let Some(decision) = self.record.decision.clone() {
+        if let Some(decision) = self.record.decision.clone()
+            && decision.is_about(&id, fingerprint)
+        {
             return self.carry_out(attached, delivery.tag, &message, &decision, None).await;
         }
         match decoded {
             Decoded::Notification(notification) => {
-                self.notification(attached, delivery.tag, *notification, message).await
+                self.notification(attached, delivery.tag, (*notification, fingerprint), message)
+                    .await
             }
-            Decoded::End => self.end_mark(attached, delivery.tag).await,
+            Decoded::End => self.end_mark(attached, delivery.tag, fingerprint).await,
             Decoded::Foreign(why) => self.foreign(attached, delivery.tag, &message, id, &why).await,
         }
+    }
+
+    /// It was acked, and came again: acked once more, and what was known of it is forgotten.
+    async fn acked_before(
+        &mut self,
+        attached: &mut dyn Attached,
+        tag: DeliveryTag,
+        (id, fingerprint): (&NotificationId, Fingerprint),
+    ) -> Flow {
+        tracing::info!(queue = ?self.queue, message = ?id, "its ack was lost: acked again, and not sent");
+        let flow = self.ack_again(attached, tag).await;
+        if !matches!(flow, Flow::Continue) {
+            return flow;
+        }
+        let decided = self.record.decision.as_ref();
+        let failed = self.record.head.as_ref();
+        let is_known = decided.is_some_and(|decision| decision.is_about(id, fingerprint))
+            || failed.is_some_and(|head| head.is_about(id, fingerprint));
+        if is_known && let Err(end) = self.forget_head().await {
+            return Flow::Stop(end);
+        }
+        Flow::Continue
     }
 
     fn decode(&self, message: &Message) -> Decoded {
@@ -67,30 +100,18 @@ impl Worker {
         Decoded::Foreign("execution and url belong to another queue".to_owned())
     }
 
-    /// The stored head is about this message, or is forgotten together with a decision about it.
-    async fn meet_head(&mut self, id: &NotificationId) -> Result<(), End> {
-        if self
-            .record
-            .decision
-            .as_ref()
-            .is_some_and(|decision| decision.message != *id)
-        {
-            let decision = self
-                .record
-                .decision
-                .take()
-                .map(|decision| decision.id)
-                .unwrap_or_default();
-            let (engine, queue, epoch) = (Arc::clone(&self.engine), self.queue.clone(), self.epoch);
-            let closed = engine
-                .insist(self.incarnation, || {
-                    engine.store.decision_close(&queue, epoch, &decision)
-                })
-                .await;
-            guarded(closed)?;
-            self.record.head = None;
+    /// The stored head is about this message, or is forgotten together with a decision about it. A decision about
+    /// the head of the queue stays while its companion is emptied.
+    async fn meet_head(&mut self, id: &NotificationId, fingerprint: Fingerprint) -> Result<(), End> {
+        let decision = self.record.decision.as_ref();
+        let is_decided = decision.is_some_and(|decision| decision.is_about(id, fingerprint));
+        let is_of_another = decision.is_some() && !is_decided;
+        if is_of_another && !self.record.has_companion {
+            self.close_decision().await?;
         }
-        if self.record.head.as_ref().is_some_and(|head| head.message != *id) {
+        let failed = self.record.head.as_ref();
+        let waits_behind = is_of_another && self.record.has_companion;
+        if !waits_behind && failed.is_some_and(|head| !head.is_about(id, fingerprint)) {
             self.record.head = None;
             self.mark(QueueMark::HeadGone).await?;
         }
@@ -152,28 +173,14 @@ impl Worker {
     }
 
     /// PROTOCOLS.md 11: record *ended*, ack the mark; the channel is closed next.
-    async fn end_mark(&mut self, attached: &mut dyn Attached, tag: DeliveryTag) -> Flow {
+    async fn end_mark(&mut self, attached: &mut dyn Attached, tag: DeliveryTag, what: Fingerprint) -> Flow {
         if let Err(end) = self.mark(QueueMark::Closing(Closing::Ended)).await {
             return Flow::Stop(end);
         }
         self.record.closing = Closing::Ended;
-        match self.ack(attached, tag).await {
+        match self.ack(attached, tag, what).await {
             Flow::Continue => Flow::Stop(End::Ended),
             lost @ (Flow::Reattach | Flow::Stop(_)) => lost,
-        }
-    }
-
-    /// Something behind the end mark means a rerun: the mark is ignored.
-    pub(super) async fn is_rerun(&mut self) -> Result<bool, End> {
-        match self.engine.broker.look(&self.queue).await {
-            Ok(Look::Present { ready: 0, .. }) => Ok(false),
-            Ok(Look::Present { .. }) => {
-                self.record.closing = Closing::Open;
-                self.mark(QueueMark::Closing(Closing::Open)).await?;
-                Ok(true)
-            }
-            Ok(Look::Missing) => Err(End::Gone),
-            Err(_) => Err(End::Trouble(Duration::from_secs(1))),
         }
     }
 
@@ -187,7 +194,7 @@ impl Worker {
         why: &str,
     ) -> Flow {
         tracing::warn!(queue = ?self.queue, why = ?why, "message is not a notification: moved to the dead letters");
-        let decision = self.new_decision(id, DeadReason::Undecodable);
+        let decision = self.new_decision(id, Fingerprint::of(message), DeadReason::Undecodable);
         let (engine, queue) = (Arc::clone(&self.engine), self.queue.clone());
         let opened = engine
             .insist(self.incarnation, || engine.store.decision_open(&queue, &decision))
@@ -202,10 +209,16 @@ impl Worker {
         self.carry_out(attached, tag, message, &decision, Some(last)).await
     }
 
-    pub(super) fn new_decision(&self, message: NotificationId, reason: DeadReason) -> Decision {
+    pub(super) fn new_decision(
+        &self,
+        message: NotificationId,
+        fingerprint: Fingerprint,
+        reason: DeadReason,
+    ) -> Decision {
         Decision {
             id: crate::ambient::new_id(),
             message,
+            fingerprint: Some(fingerprint),
             reason: reason.as_str().to_owned(),
             epoch: self.epoch,
         }
@@ -221,30 +234,30 @@ impl Worker {
         last: Option<LastAttempt>,
     ) -> Flow {
         self.record.decision = Some(decision.clone());
+        if let Some(reason) = self.engine.rules.letters_at_risk() {
+            tracing::warn!(queue = ?self.queue, reason = ?reason, "a dead letter waits: it would not last");
+            return Flow::Stop(End::Trouble(LETTERS_WAIT));
+        }
+        let is_repeat = last.is_none();
         let last = last.unwrap_or_else(|| known_of(self.record.head.as_ref()));
         let head = self.record.head.as_ref();
         let letter = dead_letter(message, &self.queue, decision, head, &last, self.engine.clock.now());
-        match self.engine.broker.publish_dead(&letter).await {
-            Ok(Published::Accepted) => {}
-            Ok(Published::Returned | Published::Refused(_)) | Err(_) => {
-                tracing::warn!(queue = ?self.queue, "dead letter is not confirmed, trying again");
-                return Flow::Stop(End::Trouble(Duration::from_secs(1)));
-            }
+        let buried = if is_repeat {
+            self.engine.bury_again(&letter).await
+        } else {
+            self.engine.bury(&letter).await
+        };
+        if let Err(error) = buried {
+            tracing::warn!(queue = ?self.queue, why = ?chain(&error), "dead letter is not confirmed, trying again");
+            return Flow::Stop(End::Trouble(Duration::from_secs(1)));
         }
-        let flow = self.ack(attached, tag).await;
+        let flow = self.ack(attached, tag, Fingerprint::of(message)).await;
         if !matches!(flow, Flow::Continue) {
             return flow;
         }
-        let (engine, queue, epoch) = (Arc::clone(&self.engine), self.queue.clone(), self.epoch);
-        let closed = engine
-            .insist(self.incarnation, || {
-                engine.store.decision_close(&queue, epoch, &decision.id)
-            })
-            .await;
-        if let Err(end) = guarded(closed) {
+        if let Err(end) = self.close_decision().await {
             return Flow::Stop(end);
         }
-        self.record.decision = None;
         self.record.head = None;
         metrics::counter!(names::DEAD_LETTERS, "reason" => decision.reason.clone()).increment(1);
         self.engine.tell(crate::engine::Event::DeadLettered {
@@ -268,6 +281,6 @@ fn known_of(head: Option<&Head>) -> LastAttempt {
 fn fallback_id(message: &Message) -> NotificationId {
     match message.message_id.as_deref().map(NotificationId::parse) {
         Some(Ok(id)) => id,
-        _ => NotificationId::parse(&format!("sha256:{}", hex(&fingerprint(message)))).expect("hex is visible ASCII"),
+        _ => NotificationId::parse(&format!("sha256:{}", hex(&content_digest(message)))).expect("hex is visible ASCII"),
     }
 }

@@ -6,13 +6,13 @@
 //! nothing else is ever done to give it back.
 
 mod attempt;
-mod companion;
+mod empty;
 mod failure;
 mod message;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
@@ -23,9 +23,10 @@ use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
 use super::insist::Pause;
 use super::settled::LastSettled;
-use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, Lost, Next};
+use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, Look, Lost, Next};
+use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{Epoch, IncarnationId, NotificationId, QueueName};
-use crate::domain::queue::{Closing, QueueRecord};
+use crate::domain::queue::QueueRecord;
 use crate::store::{Lease, QueueMark};
 use crate::telemetry::names;
 
@@ -42,7 +43,23 @@ pub(super) struct Control {
     let_go: AtomicBool,
     /// Somebody waits for a worker or a slot: do not linger, and take turns.
     others_wait: AtomicBool,
+    /// Its turn is over: there are more workers than there may be.
+    turn_over: AtomicBool,
+    /// Since which uptime a request is open, in microseconds; [`NO_REQUEST`] when there is none.
+    open_since_us: AtomicU64,
+    /// Bytes that the open request holds.
+    open_bytes: AtomicUsize,
     wake: Notify,
+}
+
+/// No request is open.
+const NO_REQUEST: u64 = u64::MAX;
+
+/// A request that waits for its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OpenRequest {
+    pub(super) since_us: u64,
+    pub(super) bytes: usize,
 }
 
 impl Control {
@@ -51,6 +68,9 @@ impl Control {
             tell,
             let_go: AtomicBool::new(false),
             others_wait: AtomicBool::new(false),
+            turn_over: AtomicBool::new(false),
+            open_since_us: AtomicU64::new(NO_REQUEST),
+            open_bytes: AtomicUsize::new(0),
             wake: Notify::new(),
         }
     }
@@ -64,6 +84,30 @@ impl Control {
         if !self.others_wait.swap(true, Ordering::SeqCst) {
             self.wake.notify_one();
         }
+    }
+
+    /// Let go after the message in hand, whatever is left of the turn.
+    pub(super) fn end_turn(&self) {
+        self.turn_over.store(true, Ordering::SeqCst);
+        self.others_wait();
+    }
+
+    /// The request that waits for its answer, if there is one: the dispatcher looks how old it is.
+    pub(super) fn open_request(&self) -> Option<OpenRequest> {
+        let since_us = self.open_since_us.load(Ordering::Relaxed);
+        (since_us != NO_REQUEST).then(|| OpenRequest {
+            since_us,
+            bytes: self.open_bytes.load(Ordering::Relaxed),
+        })
+    }
+
+    fn request_begins(&self, request: OpenRequest) {
+        self.open_bytes.store(request.bytes, Ordering::Relaxed);
+        self.open_since_us.store(request.since_us, Ordering::Relaxed);
+    }
+
+    fn request_ended(&self) {
+        self.open_since_us.store(NO_REQUEST, Ordering::Relaxed);
     }
 }
 
@@ -155,6 +199,24 @@ pub(super) struct Worker {
     prefetch: u16,
     /// Fires when the queue may have been empty for long enough.
     quiet: Pin<Box<tokio::time::Sleep>>,
+    attaching: Attaching,
+}
+
+/// What is known of the attachment and of those before it.
+#[derive(Debug, Default)]
+struct Attaching {
+    /// Connections to the broker that were lost when it began.
+    losses: u64,
+    /// Messages that came.
+    received: u64,
+    /// Something was acked.
+    acked: bool,
+    /// It was lost, and not closed by us: an ack may be, too.
+    lost: bool,
+    /// Attachments in a row that brought nothing although there was something.
+    in_vain: u32,
+    /// Between attachments that end without an ack.
+    pause: Pause,
 }
 
 impl Worker {
@@ -183,6 +245,7 @@ impl Worker {
             settled,
             prefetch,
             quiet: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            attaching: Attaching::default(),
         }
     }
 
@@ -195,19 +258,22 @@ impl Worker {
             };
             let flow = self.deliver(attached.as_mut()).await;
             attached.close().await;
-            match flow {
-                Flow::Continue | Flow::Reattach => {}
-                Flow::Stop(End::Idle | End::Ended) if self.record.has_companion => {
-                    if let Err(end) = self.end_companion().await {
-                        break end;
+            let went_on = match flow {
+                Flow::Continue => Ok(()),
+                Flow::Reattach => self.pause_before_next().await,
+                Flow::Stop(end) => {
+                    if !self.attaching.lost {
+                        self.settled.closed_in_order(self.attaching.losses);
+                    }
+                    if matches!(end, End::Idle | End::Ended) {
+                        self.after_the_last(end).await
+                    } else {
+                        Err(end)
                     }
                 }
-                Flow::Stop(End::Ended) => match self.is_rerun().await {
-                    Ok(true) => {}
-                    Ok(false) => break End::Ended,
-                    Err(end) => break end,
-                },
-                Flow::Stop(end) => break end,
+            };
+            if let Err(end) = went_on {
+                break end;
             }
         };
         self.engine.settled.put(&self.queue, self.settled);
@@ -218,6 +284,21 @@ impl Worker {
             end,
             unused_probe: self.probe,
         }
+    }
+
+    /// An attachment was lost: the next one begins at once if this one got something done, else after a pause that
+    /// grows (a full disk, a broker that closes each channel).
+    async fn pause_before_next(&mut self) -> Result<(), End> {
+        if self.attaching.acked {
+            self.attaching.pause = Pause::default();
+            return Ok(());
+        }
+        tokio::select! {
+            () = self.attaching.pause.wait() => {}
+            () = self.stops.drain.cancelled() => {}
+            () = self.stops.generation.cancelled() => {}
+        }
+        Ok(())
     }
 
     /// Consumes the queue; waits out a broker that is away while the lease is ours.
@@ -239,7 +320,11 @@ impl Worker {
             match self.engine.broker.attach(&self.queue, options).await {
                 Ok(AttachOutcome::Attached(attached)) => {
                     tracing::debug!(queue = ?self.queue, "attached");
-                    self.settled.expect_again();
+                    self.attaching.losses = self.engine.broker.losses();
+                    self.attaching.received = 0;
+                    self.attaching.acked = false;
+                    self.attaching.lost = false;
+                    self.settled.expect_again(self.attaching.losses);
                     return Ok(attached);
                 }
                 Ok(AttachOutcome::Missing) if self.record.has_companion => {
@@ -295,7 +380,7 @@ impl Worker {
     }
 
     /// Whether this worker may still do something for its queue.
-    fn may_go_on(&self) -> Result<(), End> {
+    pub(super) fn may_go_on(&self) -> Result<(), End> {
         if self.stops.drain.is_cancelled() {
             return Err(End::Stopping);
         }
@@ -333,7 +418,8 @@ impl Worker {
             }
             let turn_is_over =
                 messages >= TURN_MESSAGES || self.engine.clock.uptime().saturating_sub(started) >= TURN_TIME;
-            if turn_is_over && self.control.others_wait.load(Ordering::SeqCst) {
+            let others_wait = turn_is_over && self.control.others_wait.load(Ordering::SeqCst);
+            if others_wait || self.control.turn_over.load(Ordering::SeqCst) {
                 return Flow::Stop(End::Yielded);
             }
             let next = match self.next(attached).await {
@@ -342,7 +428,11 @@ impl Worker {
             };
             messages += 1;
             let flow = match next {
-                Next::Message(delivery) => self.message(attached, *delivery).await,
+                Next::Message(delivery) => {
+                    self.attaching.received += 1;
+                    self.attaching.in_vain = 0;
+                    self.message(attached, *delivery).await
+                }
                 Next::Lost(lost) => self.lost(&lost).await,
             };
             if !matches!(flow, Flow::Continue) {
@@ -351,80 +441,61 @@ impl Worker {
         }
     }
 
-    /// The next message; lingers on an empty queue, and not when others wait.
-    async fn next(&mut self, attached: &mut dyn Attached) -> Result<Next, End> {
-        let asked = self.engine.clock.uptime();
-        loop {
-            tokio::select! {
-                biased;
-                next = attached.next() => break Ok(next),
-                () = self.stops.drain.cancelled() => break Err(End::Stopping),
-                () = self.stops.generation.cancelled() => break Err(End::Fenced),
-                () = self.control.wake.notified() => {
-                    if self.control.let_go.load(Ordering::SeqCst) {
-                        break Err(End::LetGo);
-                    }
-                    self.quiet = Box::pin(tokio::time::sleep(self.patience()));
-                }
-                () = self.quiet.as_mut() => {
-                    // It was set for an earlier message: messages do not pay for a timer each.
-                    let waited = self.engine.clock.uptime().saturating_sub(asked);
-                    let left = self.patience().saturating_sub(waited);
-                    if left.is_zero() {
-                        break Err(self.nothing_came());
-                    }
-                    self.quiet = Box::pin(tokio::time::sleep(left));
-                }
-            }
-        }
-    }
-
-    /// How long nothing may come.
-    fn patience(&self) -> Duration {
-        if self.record.has_companion {
-            return companion::QUIET;
-        }
-        let linger = self.engine.settings.linger;
-        if self.control.others_wait.load(Ordering::SeqCst) {
-            HURRY.min(linger)
-        } else {
-            linger
-        }
-    }
-
-    /// An ended queue that is empty goes on ending (a crash left it so), and so does one that nobody used
-    /// for long.
-    fn nothing_came(&self) -> End {
-        let idle = self.engine.clock.now().since(self.record.active_at);
-        let unused = self.sequence == 0 && idle >= self.engine.settings.idle_queue_ttl;
-        if self.record.closing == Closing::Ended || unused {
-            End::Ended
-        } else {
-            End::Idle
-        }
-    }
-
     async fn lost(&mut self, lost: &Lost) -> Flow {
+        self.attaching.lost = true;
         match lost {
             Lost::Connection(why) | Lost::Undecodable(why) => {
                 tracing::info!(queue = ?self.queue, why = ?why, "connection lost, attaching again");
                 Flow::Reattach
             }
-            Lost::Cancelled => match self.engine.broker.look(&self.queue).await {
-                Ok(crate::broker::Look::Missing) => Flow::Stop(End::Gone),
-                Ok(crate::broker::Look::Present { .. }) => Flow::Reattach,
+            Lost::Cancelled => match self.look().await {
+                Ok(Look::Missing) if self.record.has_companion => match self.forget_companion().await {
+                    Ok(()) => Flow::Reattach,
+                    Err(end) => Flow::Stop(end),
+                },
+                Ok(Look::Missing) => Flow::Stop(End::Gone),
+                Ok(Look::Present { .. }) => Flow::Reattach,
                 Err(_) => Flow::Stop(End::Trouble(Duration::from_secs(1))),
             },
         }
     }
 
-    pub(super) async fn ack(&mut self, attached: &mut dyn Attached, tag: crate::broker::DeliveryTag) -> Flow {
-        after(attached.ack(tag).await)
+    /// Settles what is dealt with: it is remembered, in case that the ack gets lost.
+    pub(super) async fn ack(&mut self, attached: &mut dyn Attached, tag: DeliveryTag, what: Fingerprint) -> Flow {
+        self.settled.push(what);
+        let acked = attached.ack(tag).await;
+        self.after(acked)
     }
 
     /// The ack of what was delivered: nothing follows from it that would have to wait for the socket.
-    pub(super) async fn ack_delivered(&mut self, attached: &mut dyn Attached, tag: crate::broker::DeliveryTag) -> Flow {
-        after(attached.ack_soon(tag).await)
+    pub(super) async fn ack_delivered(
+        &mut self,
+        attached: &mut dyn Attached,
+        tag: DeliveryTag,
+        what: Fingerprint,
+    ) -> Flow {
+        self.settled.push(what);
+        let acked = attached.ack_soon(tag).await;
+        self.after(acked)
+    }
+
+    /// The ack of what was acked before, and is remembered.
+    pub(super) async fn ack_again(&mut self, attached: &mut dyn Attached, tag: DeliveryTag) -> Flow {
+        let acked = attached.ack(tag).await;
+        self.after(acked)
+    }
+
+    const fn after(&mut self, acked: Acked) -> Flow {
+        match acked {
+            Acked::Sent => {
+                self.attaching.acked = true;
+                Flow::Continue
+            }
+            Acked::Lost => {
+                self.attaching.lost = true;
+                Flow::Reattach
+            }
+        }
     }
 
     pub(super) async fn mark(&self, mark: QueueMark) -> Result<(), End> {
@@ -436,16 +507,6 @@ impl Worker {
         )
     }
 }
-
-fn after(acked: Acked) -> Flow {
-    match acked {
-        Acked::Sent => Flow::Continue,
-        Acked::Lost => Flow::Reattach,
-    }
-}
-
-/// Patience with an empty queue when somebody else waits.
-const HURRY: Duration = Duration::from_millis(10);
 
 /// A guarded change that did not happen means that the lease is not ours any more.
 fn guarded(result: Result<bool, ()>) -> Result<(), End> {

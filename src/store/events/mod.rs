@@ -169,7 +169,7 @@ pub trait EventOutbox: Send + Sync {
     /// A row cannot be published now: its queue waits for `delay`.
     async fn outbox_postpone(&self, row: i64, delay: Duration, error: &str) -> Result<(), StoreError>;
 
-    /// A row never can: it becomes a dead letter of its type.
+    /// A row never can: it becomes a dead letter of its type. False when the lease is lost, or the row is gone.
     async fn outbox_bury(&self, guard: &NamedLease, row: i64, reason: &str) -> Result<bool, StoreError>;
 
     /// Rows that wait.

@@ -40,7 +40,7 @@ const WRITE: &str = concat!(
 const FINISH: &str = "UPDATE redrive.dead_queues SET claimed_by = NULL, claimed_until = NULL, \
     looked_at = redrive.store_now(), looks = looks + 1, problem = $3, messages = COALESCE($4, messages) \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
-const REMOVE_UNSEEN: &str = "DELETE FROM redrive.dead_letters WHERE queue = $1 AND home = 'broker' AND generation < $2";
+const REMOVE_UNSEEN: &str = "DELETE FROM redrive.dead_letters WHERE queue = $1 AND home <> 'event' AND generation < $2";
 /// The event table's rows stand under the names of their types.
 const REMOVE_UNSEEN_EVENTS: &str =
     "DELETE FROM redrive.dead_letters WHERE home = 'event' AND $1 <> '' AND generation < $2";
@@ -58,7 +58,7 @@ const QUEUES: &str = concat!(
 );
 const FORGET: &str = "DELETE FROM redrive.dead_queues WHERE name = $1 \
     AND (claimed_by IS NULL OR claimed_until <= redrive.store_now())";
-const FORGET_ROWS: &str = "DELETE FROM redrive.dead_letters WHERE queue = $1 AND home = 'broker'";
+const FORGET_ROWS: &str = "DELETE FROM redrive.dead_letters WHERE queue = $1 AND home <> 'event'";
 const GET: &str = concat!(
     "SELECT ",
     dead_letter_columns!(),

@@ -1,7 +1,5 @@
 //! Attempts, and what follows from them, on PostgreSQL.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 
@@ -13,11 +11,9 @@ use crate::domain::policy::Phase;
 use crate::domain::queue::Decision;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{attempt, attempt_columns, head_cleared, micros, number, stored};
+use crate::store::columns::{attempt, attempt_columns, head_cleared, number, stored};
 use crate::store::rules::SuccessBatch;
-use crate::store::{
-    AttemptBounds, AttemptQuery, Changed, Deliveries, Failure, FailureRecorded, StoreError, Success, Tally,
-};
+use crate::store::{AttemptQuery, Changed, Deliveries, Failure, FailureRecorded, StoreError, Success, Tally};
 
 const ATTEMPTS_ADD: &str = concat!(
     "INSERT INTO redrive.attempts (",
@@ -26,7 +22,8 @@ const ATTEMPTS_ADD: &str = concat!(
      $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::bytea[], $12::boolean[])"
 );
 const HEAD: &str = "UPDATE redrive.delivery_queues SET \
-    head_first_failed_at = CASE WHEN head_message = $3 THEN head_first_failed_at ELSE $4 END, head_message = $3, \
+    head_first_failed_at = CASE WHEN head_message = $3 AND COALESCE(head_fingerprint = $17, TRUE) \
+        THEN head_first_failed_at ELSE $4 END, head_message = $3, head_fingerprint = $17, \
     head_last_failed_at = $4, head_failures = $5, head_last_status = $6, head_last_error = $7, \
     head_next_attempt_at = $8, head_parked = $9, head_phase = $10, head_attempts_allowed = $11, \
     refusals_in_row = $12, head_event_type = $13, head_polling_time = $14, head_restart_count = $15, \
@@ -42,8 +39,9 @@ const DELIVERED: &str = "UPDATE redrive.delivery_queues q SET delivered = q.deli
 const HEADS_SETTLED: &str = concat!(
     "UPDATE redrive.delivery_queues q SET ",
     head_cleared!(),
-    " FROM unnest($1::text[], $2::text[]) AS batch (name, message) \
-     WHERE q.name = batch.name AND q.head_message = batch.message"
+    " FROM unnest($1::text[], $2::text[], $3::bytea[]) AS batch (name, message, fingerprint) \
+     WHERE q.name = batch.name AND q.head_message = batch.message \
+     AND COALESCE(q.head_fingerprint = batch.fingerprint, TRUE)"
 );
 const ENDPOINTS_LOCK: &str = "SELECT 1 FROM redrive.endpoints \
     WHERE url_key IN (SELECT redrive.url_key(url) FROM unnest($1::text[]) AS batch (url)) \
@@ -54,16 +52,17 @@ const FAILING: &str = "SELECT count(*) AS queues, count(*) FILTER (WHERE head_la
     GREATEST($2::bigint, (SELECT last_success_at FROM redrive.endpoints WHERE url_key = redrive.url_key($1)), 0)) \
     AS failing FROM redrive.delivery_queues WHERE redrive.url_key(url) = redrive.url_key($1)";
 const DECISION_OPEN: &str = "UPDATE redrive.delivery_queues SET decision_id = $3, decision_message = $4, \
-    decision_reason = $5, decision_epoch = $2 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
+    decision_reason = $5, decision_fingerprint = $6, decision_epoch = $2 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
     AND (decision_id IS NULL OR decision_id = $3)";
 const DECISION_CLOSE: &str = "UPDATE redrive.delivery_queues SET decision_id = NULL, decision_message = NULL, \
-    decision_reason = NULL, decision_epoch = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
+    decision_fingerprint = NULL, decision_reason = NULL, decision_epoch = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
     AND decision_id = $3";
 /// Before the decision is cleared, as it names the message.
 const DECIDED_HEAD: &str = concat!(
     "UPDATE redrive.delivery_queues SET ",
     head_cleared!(),
-    " WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL AND decision_id = $3 AND head_message = decision_message"
+    " WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL AND decision_id = $3 AND head_message = decision_message \
+     AND COALESCE(head_fingerprint = decision_fingerprint, TRUE)"
 );
 const OF_MESSAGE: &str = concat!(
     "SELECT ",
@@ -89,12 +88,6 @@ const OF_ALL: &str = concat!(
     " FROM redrive.attempts WHERE ($2::text IS NULL OR message_id = $2) AND ($3::text IS NULL OR queue = $3) \
      AND ($4::text IS NULL OR url = $4) ORDER BY started_at DESC, id DESC LIMIT $1"
 );
-const TRIM_AGE: &str = "DELETE FROM redrive.attempts WHERE started_at < redrive.store_now() - $1";
-const TRIM_ROWS: &str = "DELETE FROM redrive.attempts WHERE (started_at, id) <= \
-    (SELECT started_at, id FROM redrive.attempts ORDER BY started_at DESC, id DESC OFFSET $1 LIMIT 1)";
-
-/// Nobody waits for it, and after a long rest there may be much to remove.
-const TRIM_MAX: Duration = Duration::from_secs(30);
 
 #[async_trait]
 impl Deliveries for PostgresStore {
@@ -177,22 +170,6 @@ impl Deliveries for PostgresStore {
             rows.iter().map(attempt).collect()
         })
         .await
-    }
-
-    async fn attempts_trim(&self, keep: AttemptBounds) -> Result<u64, StoreError> {
-        let mut removed = 0;
-        for (statement, bound) in [(TRIM_AGE, micros(keep.age)), (TRIM_ROWS, stored(keep.rows))] {
-            let trimmed = self.call_within(
-                TRIM_MAX,
-                "trimming the attempt log",
-                async |connection: &mut PgConnection| {
-                    let gone = sqlx::query(statement).bind(bound).execute(connection).await?;
-                    Ok(gone.rows_affected())
-                },
-            );
-            removed += trimmed.await?;
-        }
-        Ok(removed)
     }
 }
 
@@ -298,6 +275,7 @@ async fn head_put(
         .bind(terms.own.polling_time_s.map(i64::from))
         .bind(terms.own.restart_count.map(i64::from))
         .bind(terms.asked.map(|asked| now.plus(asked).micros()))
+        .bind(head.fingerprint.as_ref().map(|print| print.as_bytes().as_slice()))
         .execute(connection)
         .await?;
     Ok(put.rows_affected() == 1)
@@ -314,6 +292,7 @@ async fn open_decision(
         .bind(&decision.id)
         .bind(decision.message.as_str())
         .bind(storable(&decision.reason))
+        .bind(decision.fingerprint.as_ref().map(|print| print.as_bytes().as_slice()))
         .execute(connection)
         .await?;
     Ok(opened.rows_affected() == 1)
@@ -339,16 +318,22 @@ async fn record_successes(
         let names: Vec<String> = batch
             .settled
             .iter()
-            .map(|attempt| storable(attempt.queue.as_str()))
+            .map(|(attempt, _)| storable(attempt.queue.as_str()))
             .collect();
         let messages: Vec<&str> = batch
             .settled
             .iter()
-            .map(|attempt| attempt.message_id.as_str())
+            .map(|(attempt, _)| attempt.message_id.as_str())
+            .collect();
+        let fingerprints: Vec<&[u8]> = batch
+            .settled
+            .iter()
+            .map(|(_, fingerprint)| fingerprint.as_bytes().as_slice())
             .collect();
         sqlx::query(HEADS_SETTLED)
             .bind(names)
             .bind(messages)
+            .bind(fingerprints)
             .execute(&mut *connection)
             .await?;
     }

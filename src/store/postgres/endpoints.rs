@@ -17,7 +17,9 @@ use crate::store::rules::{endpoint_after, raises};
 use crate::store::{Changed, EndpointQuery, Endpoints, ProbeNext, ProbeOutcome, StoreError};
 
 const GENERATION: &str = "SELECT value FROM redrive.numbers WHERE name = 'generation'";
-const GENERATION_RAISE: &str = "UPDATE redrive.numbers SET value = value + 1 WHERE name = 'generation'";
+/// See [`next_number`](crate::store::rules::next_number).
+const GENERATION_RAISE: &str = "UPDATE redrive.numbers SET value = GREATEST(value + 1, redrive.store_now() / 1000) \
+    WHERE name = 'generation'";
 const NOT_AVAILABLE: &str = concat!(
     "SELECT ",
     endpoint_columns!(),
@@ -45,8 +47,9 @@ const PAGE: &str = concat!(
      FROM redrive.endpoints e WHERE NOT $1 OR state <> 'available' ORDER BY state = 'available', url \
      OFFSET $2 LIMIT $3"
 );
-const MAKE: &str = "INSERT INTO redrive.endpoints (url, since) \
-    SELECT DISTINCT url COLLATE \"C\", $2 FROM unnest($1::text[]) AS asked (url) ORDER BY 1 \
+const MAKE: &str = "INSERT INTO redrive.endpoints (url, epoch, since) \
+    SELECT DISTINCT url COLLATE \"C\", epoch, $2 FROM unnest($1::text[]) AS asked (url), redrive.forgotten_endpoints \
+    ORDER BY 1 \
     ON CONFLICT (url_key) DO NOTHING";
 const PUT: &str = "UPDATE redrive.endpoints SET state = $2, epoch = $3, since = $4, attempts = $5, \
     next_attempt_at = $6, last_status = $7, last_error = $8, probe_queue = $9, probe_message = $10, \
@@ -62,7 +65,7 @@ const CLAIM: &str = concat!(
 const RELEASE: &str = "UPDATE redrive.endpoints SET probe_token = NULL, probe_until = NULL \
     WHERE url_key = redrive.url_key($1) AND probe_token = $2";
 const RELEASE_ELSEWHERE: &str = "UPDATE redrive.endpoints SET probe_token = NULL, probe_until = NULL, \
-    probe_queue = NULL, probe_message = NULL, attempts = 0, next_attempt_at = redrive.store_now() \
+    probe_queue = NULL, probe_message = NULL, next_attempt_at = redrive.store_now() \
     WHERE url_key = redrive.url_key($1) AND probe_token = $2";
 
 #[async_trait]

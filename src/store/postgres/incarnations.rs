@@ -5,16 +5,25 @@
 //! dead whose counter moves, so one that beats without its lock only lacks the quicker evidence.
 
 use async_trait::async_trait;
-use sqlx::postgres::PgConnection;
-use sqlx::{ConnectOptions, Connection};
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::query::Query;
+use sqlx::{Connection, Postgres};
 
 use super::session::within;
-use super::{INCARNATION_LOCK, PostgresStore, now, storable};
+use super::{INCARNATION_LOCK, PostgresStore, now, storable, storable_optional};
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
 use crate::store::columns::Columns;
 use crate::store::columns::{incarnation, integer, micros, number};
 use crate::store::{Beat, Begun, Evidence, Incarnation, Incarnations, NewIncarnation, StoreError};
+
+macro_rules! listed {
+    () => {
+        "SELECT id, name, host, pid, counter, alive, fingerprint, take_over, deadline, machine, \
+         process_started, started_at, beat_at, \
+         (SELECT count(*) FROM redrive.delivery_queues q WHERE q.owner = i.id) AS leases"
+    };
+}
 
 /// Longer than the list shows them, dead incarnations are of no use.
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -23,22 +32,33 @@ const SETTINGS: &str = "SELECT minimum_version, fingerprint FROM redrive.setting
 const SETTINGS_FINGERPRINT: &str = "UPDATE redrive.settings SET fingerprint = $1";
 const QUEUE_COUNT: &str = "SELECT count(*) FROM redrive.delivery_queues";
 const INSERT: &str = "INSERT INTO redrive.incarnations \
-    (name, host, pid, version, fingerprint, take_over, alive, started_at, beat_at) \
-    VALUES ($1, $2, $3, $4, $5, $6, true, $7, $7) RETURNING id";
+    (name, host, pid, version, fingerprint, take_over, alive, started_at, beat_at, deadline, machine, process_started) \
+    VALUES ($1, $2, $3, $4, $5, $6, true, $7, $7, $8, $9, $10) RETURNING id";
 const FORGET_OLD: &str = "DELETE FROM redrive.incarnations i WHERE NOT alive AND ended_at < $1 \
     AND NOT EXISTS (SELECT 1 FROM redrive.delivery_queues q WHERE q.owner = i.id)";
 const BEAT: &str = "UPDATE redrive.incarnations i SET counter = counter + 1, beat_at = redrive.store_now() \
     FROM redrive.settings s WHERE i.id = $1 AND i.alive AND i.version >= s.minimum_version \
     AND (i.fingerprint IS NULL OR i.fingerprint = s.fingerprint)";
-const END: &str = "UPDATE redrive.incarnations SET alive = false, ended_at = redrive.store_now() \
-    WHERE id = $1 AND alive";
-const LEASES_LOCK: &str = "SELECT name FROM redrive.delivery_queues WHERE owner = $1 ORDER BY name FOR UPDATE";
+/// Waits for whoever takes leases for it at this moment, as [`MARK_DEAD`] does: see `ASKER`.
+const END: &str = "WITH locked AS (SELECT id FROM redrive.incarnations WHERE id = $1 AND alive FOR UPDATE) \
+    UPDATE redrive.incarnations i SET alive = false, ended_at = redrive.store_now() FROM locked \
+    WHERE i.id = locked.id AND i.alive";
+const LEASES_LOCK: &str = "SELECT name FROM redrive.delivery_queues \
+    WHERE owner = $1 OR wanted_by_incarnation = $1 ORDER BY name FOR UPDATE";
 const FREE_LEASES: &str = "UPDATE redrive.delivery_queues SET owner = NULL WHERE owner = $1";
-const MARK_DEAD: &str = "UPDATE redrive.incarnations SET alive = false, ended_at = redrive.store_now() \
-    WHERE id = $1 AND alive AND counter = $2";
-const LIST: &str = "SELECT id, name, host, pid, counter, alive, fingerprint, take_over, started_at, beat_at, \
-    (SELECT count(*) FROM redrive.delivery_queues q WHERE q.owner = i.id) AS leases \
-    FROM redrive.incarnations i WHERE alive OR ended_at > redrive.store_now() - $1 ORDER BY id DESC LIMIT 200";
+const END_WISHES: &str =
+    "UPDATE redrive.delivery_queues SET wanted_by_incarnation = NULL WHERE wanted_by_incarnation = $1";
+const MARK_DEAD: &str = "WITH locked AS (SELECT id FROM redrive.incarnations WHERE id = $1 AND alive \
+        AND counter = $2 FOR UPDATE) \
+    UPDATE redrive.incarnations i SET alive = false, ended_at = redrive.store_now() FROM locked \
+    WHERE i.id = locked.id AND i.alive AND i.counter = $2";
+/// All of them: a limit may cut only what is over.
+const LIVING: &str = concat!(listed!(), " FROM redrive.incarnations i WHERE alive ORDER BY id DESC");
+const RECENT: &str = concat!(
+    listed!(),
+    " FROM redrive.incarnations i WHERE alive OR id IN (SELECT id FROM redrive.incarnations \
+     WHERE NOT alive AND ended_at > redrive.store_now() - $1 ORDER BY id DESC LIMIT 200) ORDER BY id DESC"
+);
 const HOLD: &str = "SELECT pg_try_advisory_lock($1, ($2::bigint & 2147483647)::int)";
 const LET_GO: &str = "SELECT pg_advisory_unlock_all()";
 /// One statement, so that nothing can come between the two on this session.
@@ -49,7 +69,7 @@ const EVIDENCE: &str = "SELECT CASE WHEN pg_try_advisory_lock($1, ($2::bigint & 
 impl Incarnations for PostgresStore {
     async fn incarnation_begin(&self, new: NewIncarnation) -> Result<Begun, StoreError> {
         let beginning = async {
-            let mut connection = self.options.connect().await?;
+            let mut connection = self.server.connect().await?;
             let (begun, holds) = begin(&mut connection, &new).await?;
             Ok((begun, Living { connection, holds }))
         };
@@ -72,25 +92,27 @@ impl Incarnations for PostgresStore {
 
     async fn incarnation_end(&self, id: IncarnationId) -> Result<(), StoreError> {
         let ended = self.transaction("ending an incarnation", async |connection: &mut PgConnection, _| {
-            for statement in [END, LEASES_LOCK, FREE_LEASES] {
+            for statement in [END, LEASES_LOCK, FREE_LEASES, END_WISHES] {
                 sqlx::query(statement).bind(id.0).execute(&mut *connection).await?;
             }
             Ok(())
         });
-        ended.await?;
-        if let Some(living) = self.living_take(id.0) {
+        let ended = ended.await;
+        if let Some(living) = self.living_take(id.0)
+            && ended.is_ok()
+        {
             // The row says that it ended; a connection that does not close in order ends by itself.
             let _ = within(self.patience, "freeing the evidence of life", living.end()).await;
         }
-        Ok(())
+        ended
     }
 
     async fn incarnations(&self) -> Result<Vec<Incarnation>, StoreError> {
-        self.call("listing incarnations", async |connection: &mut PgConnection| {
-            let rows = sqlx::query(LIST).bind(DAY_MICROS).fetch_all(connection).await?;
-            rows.iter().map(incarnation).collect()
-        })
-        .await
+        self.listed(sqlx::query(RECENT).bind(DAY_MICROS)).await
+    }
+
+    async fn incarnations_living(&self) -> Result<Vec<Incarnation>, StoreError> {
+        self.listed(sqlx::query(LIVING)).await
     }
 
     async fn evidence(&self, id: IncarnationId) -> Result<Evidence, StoreError> {
@@ -98,7 +120,11 @@ impl Incarnations for PostgresStore {
         let free = self.call("looking for evidence of life", async |connection: &mut PgConnection| {
             query.fetch_one(connection).await
         });
-        Ok(if free.await? { Evidence::Free } else { Evidence::Held })
+        Ok(if free.await? {
+            Evidence::Missing
+        } else {
+            Evidence::Connected
+        })
     }
 
     async fn incarnation_mark_dead(&self, id: IncarnationId, counter: i64) -> Result<bool, StoreError> {
@@ -126,13 +152,21 @@ impl Living {
 }
 
 impl PostgresStore {
+    async fn listed(&self, statement: Query<'_, Postgres, PgArguments>) -> Result<Vec<Incarnation>, StoreError> {
+        self.call("listing incarnations", async |connection: &mut PgConnection| {
+            let rows = statement.fetch_all(connection).await?;
+            rows.iter().map(incarnation).collect()
+        })
+        .await
+    }
+
     /// One heartbeat on the connection of before, or, when that was lost, on a new one. A connection that fails
     /// is dropped.
     async fn beat(&self, living: Option<Living>, id: IncarnationId) -> Result<(bool, Living), sqlx::Error> {
         let mut living = match living {
             Some(living) => living,
             None => Living {
-                connection: self.options.connect().await?,
+                connection: self.server.connect().await?,
                 holds: false,
             },
         };
@@ -205,6 +239,9 @@ async fn insert(
         .bind(&new.fingerprint)
         .bind(micros(new.take_over))
         .bind(now.micros())
+        .bind(micros(new.deadline))
+        .bind(storable_optional(new.process.machine.as_ref()))
+        .bind(new.process.started)
         .fetch_one(connection)
         .await?;
     number(&row, "id").map(IncarnationId)

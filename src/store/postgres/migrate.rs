@@ -18,6 +18,12 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (8, include_str!("migrations/0008.sql")),
     (10, include_str!("migrations/0010.sql")),
     (11, include_str!("migrations/0011.sql")),
+    (13, include_str!("migrations/0013.sql")),
+    (15, include_str!("migrations/0015.sql")),
+    (16, include_str!("migrations/0016.sql")),
+    (17, include_str!("migrations/0017.sql")),
+    (18, include_str!("migrations/0018.sql")),
+    (20, include_str!("migrations/0020.sql")),
 ];
 
 const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS redrive; \

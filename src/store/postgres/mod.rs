@@ -7,6 +7,8 @@
 //! for each other in a circle.
 //! A living incarnation has one connection more, which is its evidence of life.
 
+mod broker_facts;
+mod connect;
 mod dead_letters;
 mod deliveries;
 mod endpoints;
@@ -18,21 +20,23 @@ mod policies;
 mod probe;
 mod queues;
 mod records;
+mod retention;
 mod runs;
 mod saves;
 mod session;
+mod stored_letters;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions, PgRow};
-use sqlx::{PgConnection, Row};
+use sqlx::postgres::PgRow;
+use sqlx::{Connection as _, PgConnection, Row};
 use tokio::time::timeout;
 
+use self::connect::Server;
 use self::error::refused_address;
 use self::events::gathered::GatheredPushes;
 use self::events::signals::Notifier;
@@ -41,7 +45,9 @@ pub use self::probe::{Probe, probe};
 use self::session::Sessions;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
-use super::{Store, StoreError};
+use super::{Store, StoreError, rules};
+use crate::ambient;
+use crate::domain::id::StoreId;
 use crate::domain::time::Timestamp;
 
 /// Connections of one process, the evidence of life apart.
@@ -55,21 +61,13 @@ const INCARNATION_LOCK: i32 = 0x7264_7269;
 /// The class of our advisory locks on single things (`rdrs`): see [`Exclusive`].
 const SINGLE_LOCK: i32 = 0x7264_7273;
 
-/// What of each session differs from the server's defaults. The keep-alive lets the server notice within
-/// some 15 s that a host is gone, which frees its evidence of life.
-const SESSION: [(&str, &str); 6] = [
-    ("synchronous_commit", "on"),
-    ("statement_timeout", "30s"),
-    ("lock_timeout", "10s"),
-    ("tcp_keepalives_idle", "5"),
-    ("tcp_keepalives_interval", "3"),
-    ("tcp_keepalives_count", "3"),
-];
+const IDENTITY: &str = "SELECT identity FROM redrive.settings";
+const IDENTITY_MAKE: &str = "UPDATE redrive.settings SET identity = coalesce(identity, $1) RETURNING identity";
 
 /// A connected store.
 pub struct PostgresStore {
     sessions: Arc<Sessions>,
-    options: PgConnectOptions,
+    server: Server,
     /// How long a call may take.
     patience: Duration,
     /// The connection of each living incarnation of this process; taken out while it is used, so that one
@@ -94,8 +92,8 @@ enum Exclusive {
 impl PostgresStore {
     /// Connects, and brings the schema to this program's version.
     ///
-    /// An address, user or database that the server refuses is [`StoreError::Unusable`]; a server that does
-    /// not answer is [`StoreError::Unreachable`].
+    /// An address, user or database that the server refuses, and a pooler in transaction mode, are
+    /// [`StoreError::Unusable`]; a server that does not answer or takes no writes is [`StoreError::Unreachable`].
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::connect_with_patience(url, PATIENCE).await
     }
@@ -108,27 +106,22 @@ impl PostgresStore {
         {
             return Err(refused_address("it has another scheme"));
         }
-        // Nobody is idle in a transaction for longer than a call takes: a session that is was given up, and
-        // others wait for what it has locked.
-        let idle_max = format!("{}ms", patience.as_millis());
-        let options = PgConnectOptions::from_str(url)
-            .map_err(refused_address)?
-            .application_name("redrive")
-            .options(SESSION)
-            .options([("idle_in_transaction_session_timeout", idle_max)]);
-        let pool = PgPoolOptions::new()
-            .max_connections(CONNECTIONS_MAX)
-            .acquire_timeout(patience)
-            .connect_with(options.clone())
-            .await
+        let server = Server::of(url, patience)?;
+        // The pool tries again and again, and would only say that it took too long.
+        let first = timeout(patience, server.connect()).await;
+        let first = first
+            .unwrap_or(Err(sqlx::Error::PoolTimedOut))
             .map_err(error::connecting)?;
+        let pool = server.pool(patience).await.map_err(error::connecting)?;
+        drop(ambient::spawn("first session", first.close()));
+        server.refuse_shared_sessions(&pool).await?;
         migrate::run(&pool).await?;
         let sessions = Arc::new(Sessions::of(pool, patience));
         Ok(Self {
             pushes: GatheredPushes::begin(&sessions),
             notifier: Notifier::begin(&sessions),
             sessions,
-            options,
+            server,
             patience,
             living: Mutex::default(),
             known_types: KnownTypes::default(),
@@ -160,6 +153,15 @@ impl Store for PostgresStore {
         .await
     }
 
+    async fn identity(&self) -> Result<StoreId, StoreError> {
+        let text = self
+            .call("reading the identity", async |connection: &mut PgConnection| {
+                identity(connection).await
+            })
+            .await?;
+        rules::store_id(&text)
+    }
+
     async fn close(&self) {
         let living = std::mem::take(&mut *self.living.lock().unwrap_or_else(PoisonError::into_inner));
         let closing = async {
@@ -178,10 +180,20 @@ impl Store for PostgresStore {
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore")
-            .field("host", &self.options.get_host())
-            .field("database", &self.options.get_database())
+            .field("host", &self.server.options.get_host())
+            .field("database", &self.server.options.get_database())
             .finish_non_exhaustive()
     }
+}
+
+/// Who comes second waits for the row, and finds what the first one made.
+async fn identity(connection: &mut PgConnection) -> Result<String, sqlx::Error> {
+    let found: Option<String> = sqlx::query_scalar(IDENTITY).fetch_one(&mut *connection).await?;
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    let new = rules::new_store_id();
+    sqlx::query_scalar(IDENTITY_MAKE).bind(new).fetch_one(connection).await
 }
 
 async fn now(connection: &mut PgConnection) -> Result<Timestamp, sqlx::Error> {

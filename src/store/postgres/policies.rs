@@ -30,7 +30,7 @@ const WAITING: &str = concat!(
     ", ",
     waiting_columns!(),
     ", e_until IS NOT NULL AND e_until >= redrive.store_now() AS e_probing FROM redrive.delivery_queues LEFT JOIN \
-     (SELECT url AS e_url, epoch AS e_epoch, next_attempt_at AS e_next, probe_queue AS e_queue, \
+     (SELECT url AS e_url, epoch AS e_epoch, attempts AS e_attempts, next_attempt_at AS e_next, probe_queue AS e_queue, \
         probe_message AS e_message, probe_until AS e_until \
         FROM redrive.endpoints WHERE state IN ('unavailable', 'parked')) AS e \
      ON e_url = url AND e_queue = name AND COALESCE(e_message, head_message) = head_message \
@@ -44,11 +44,12 @@ const WAITING: &str = concat!(
 const MOVE: &str = "UPDATE redrive.delivery_queues SET head_next_attempt_at = $5, head_parked = $6, \
     head_phase = $7, head_attempts_allowed = $8 WHERE name = $1 AND head_message = $2 AND head_failures = $3 \
     AND head_last_failed_at = $4 AND decision_id IS NULL";
-/// A decision is the lease holder's where there is one.
+/// A decision is the lease holder's where there is one; and what was put before the head is dealt with first.
 const BURY: &str = "UPDATE redrive.delivery_queues SET head_next_attempt_at = NULL, head_parked = FALSE, \
     head_phase = NULL, head_attempts_allowed = $6, decision_id = $5, decision_message = head_message, \
-    decision_reason = 'exhausted', decision_epoch = epoch WHERE name = $1 AND head_message = $2 \
-    AND head_failures = $3 AND head_last_failed_at = $4 AND decision_id IS NULL \
+    decision_fingerprint = head_fingerprint, decision_reason = 'exhausted', decision_epoch = epoch \
+    WHERE name = $1 AND head_message = $2 AND head_failures = $3 AND head_last_failed_at = $4 \
+    AND decision_id IS NULL AND NOT has_companion \
     AND NOT EXISTS (SELECT 1 FROM redrive.incarnations i WHERE i.id = owner AND i.alive)";
 const QUEUES_LOCK: &str = "SELECT 1 FROM redrive.delivery_queues WHERE name = ANY($1) ORDER BY name FOR UPDATE";
 const ENDPOINTS_LOCK: &str = "SELECT 1 FROM redrive.endpoints \

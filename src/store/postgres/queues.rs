@@ -1,11 +1,12 @@
 //! Delivery-queue records and leases on PostgreSQL.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use sqlx::Postgres;
+use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
+use sqlx::{Connection, Postgres};
 
 use super::{PostgresStore, endpoints, storable, storable_optional};
 use crate::domain::endpoint::Endpoint;
@@ -14,7 +15,7 @@ use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, text};
-use crate::store::rules::lease_refusal;
+use crate::store::rules::{due_in, lease_refusal};
 use crate::store::{
     HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, Queues,
     StoreError,
@@ -22,9 +23,11 @@ use crate::store::{
 
 type Statement<'q> = Query<'q, Postgres, PgArguments>;
 
-/// The asking incarnation is locked against being marked dead, the settings against being changed.
+/// The asking incarnation is locked against being marked dead, the settings against being changed. Its row is locked
+/// so that it can still beat: a heartbeat changes no key, and never waits for somebody who takes leases.
 const ASKER: &str = "SELECT i.id FROM redrive.incarnations i, redrive.settings s WHERE i.id = $1 AND i.alive \
-    AND i.version >= s.minimum_version AND (i.fingerprint IS NULL OR i.fingerprint = s.fingerprint) FOR SHARE";
+    AND i.version >= s.minimum_version AND (i.fingerprint IS NULL OR i.fingerprint = s.fingerprint) \
+    FOR KEY SHARE OF i FOR SHARE OF s";
 const EPOCH: &str = "UPDATE redrive.numbers SET value = GREATEST(value + 1, redrive.store_now() / 1000) \
     WHERE name = 'epoch' RETURNING value";
 const ROWS_MAKE: &str = "INSERT INTO redrive.delivery_queues (name, active_at, created_at) \
@@ -35,17 +38,28 @@ const ROWS_LOCK: &str = concat!(
     queue_columns!(),
     " FROM redrive.delivery_queues WHERE name = ANY($1) ORDER BY name FOR UPDATE"
 );
-const OWNERS: &str = "SELECT id, name, alive FROM redrive.incarnations WHERE id = ANY($1)";
+const ROWS_LOCK_FREE: &str = concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues WHERE name = ANY($1) ORDER BY name FOR UPDATE SKIP LOCKED"
+);
+/// How long rows that others have locked are waited for. Our own statements are done with one by then; what a person
+/// or a foreign program holds must not keep the other rows of a call.
+const LOCK_PATIENCE: &str = "SET LOCAL lock_timeout = '250ms'";
+const LIFE: &str = "SELECT id, name, alive FROM redrive.incarnations WHERE id = ANY($1)";
 const TAKE: &str = concat!(
     "UPDATE redrive.delivery_queues SET owner = $2, epoch = $3, \
-     wanted_by = CASE WHEN $4 THEN NULL ELSE wanted_by END, \
+     wanted_by_incarnation = (SELECT i.id FROM redrive.incarnations i \
+        WHERE i.id = wanted_by_incarnation AND i.alive AND i.id <> $2), \
      closing = CASE WHEN closing = 'closing' THEN 'ended' ELSE closing END WHERE name = ANY($1) RETURNING ",
     queue_columns!()
 );
 const FREE: &str =
     "UPDATE redrive.delivery_queues SET owner = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
-const HELD: &str = "SELECT name, epoch, paused_by IS NOT NULL AS paused, wanted_by FROM redrive.delivery_queues \
-    WHERE owner = $1 ORDER BY name";
+const HELD: &str = "SELECT name, epoch, paused_by IS NOT NULL AS paused, \
+    (SELECT i.id FROM redrive.incarnations i WHERE i.id = q.wanted_by_incarnation AND i.alive AND i.id <> q.owner) \
+        AS wanted_by_incarnation \
+    FROM redrive.delivery_queues q WHERE owner = $1 ORDER BY name";
 const LEARN: &str = "INSERT INTO redrive.delivery_queues AS q (name, execution, url, active_at, created_at) \
     SELECT DISTINCT ON (name COLLATE \"C\") name, execution, url, $4, $4 \
     FROM unnest($1::text[], $2::text[], $3::text[]) AS learned (name, execution, url) ORDER BY name COLLATE \"C\" \
@@ -91,11 +105,15 @@ const PAUSE: &str = concat!(
      paused_at = CASE WHEN $2::text IS NULL THEN NULL ELSE redrive.store_now() END WHERE name = $1 RETURNING ",
     queue_columns!()
 );
-const WANT: &str = "UPDATE redrive.delivery_queues SET wanted_by = $2 WHERE name = $1";
+const WANT: &str = "UPDATE redrive.delivery_queues SET wanted_by_incarnation = $2 WHERE name = $1 \
+    AND wanted_by_incarnation IS DISTINCT FROM $2 \
+    AND NOT EXISTS (SELECT 1 FROM redrive.incarnations i WHERE i.id = wanted_by_incarnation AND i.alive)";
+const UNWANT: &str = "UPDATE redrive.delivery_queues SET wanted_by_incarnation = NULL \
+    WHERE name = $1 AND wanted_by_incarnation = $2";
 const HEAD_RESET: &str = concat!(
     "UPDATE redrive.delivery_queues SET refusals_in_row = 0, ",
     head_cleared!(),
-    " WHERE name = $1 AND head_message IS NOT NULL RETURNING name"
+    " WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL AND head_message IS NOT NULL RETURNING name"
 );
 const HEADS_LOCK: &str = "SELECT name FROM redrive.delivery_queues \
     WHERE redrive.url_key(url) = redrive.url_key($1) AND head_message IS NOT NULL ORDER BY name FOR UPDATE";
@@ -108,7 +126,8 @@ const HEADS_RESET: &str = concat!(
 /// the endpoint changed.
 const HEADS_LOCK_FREE: &str = "SELECT name FROM redrive.delivery_queues \
     WHERE redrive.url_key(url) = redrive.url_key($1) AND head_message IS NOT NULL FOR UPDATE SKIP LOCKED";
-const FORGET: &str = "DELETE FROM redrive.delivery_queues WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
+const FORGET: &str = "DELETE FROM redrive.delivery_queues WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
+    AND NOT has_companion";
 
 /// `$1` and `$2` are name and epoch, `$3` what is marked.
 macro_rules! mark {
@@ -141,7 +160,7 @@ impl Queues for PostgresStore {
         };
         Ok(names
             .iter()
-            .map(|name| taken.get(name).cloned().unwrap_or(LeaseOutcome::Disowned))
+            .map(|name| taken.get(name).cloned().unwrap_or(LeaseOutcome::Locked))
             .collect())
     }
 
@@ -213,14 +232,13 @@ impl Queues for PostgresStore {
         Ok(self.records("pausing a queue", statement).await?.pop())
     }
 
-    async fn queue_want(&self, queue: &QueueName, wanted_by: Option<&str>) -> Result<(), StoreError> {
-        let query = sqlx::query(WANT)
-            .bind(storable(queue.as_str()))
-            .bind(wanted_by.map(storable));
-        self.call("wanting a queue", async |connection: &mut PgConnection| {
-            query.execute(connection).await.map(drop)
-        })
-        .await
+    async fn queue_want(&self, queue: &QueueName, incarnation: IncarnationId) -> Result<(), StoreError> {
+        self.wish("wanting a queue", WANT, (queue, incarnation)).await
+    }
+
+    async fn queue_unwant(&self, queue: &QueueName, incarnation: IncarnationId) -> Result<(), StoreError> {
+        self.wish("wanting a queue no longer", UNWANT, (queue, incarnation))
+            .await
     }
 
     async fn queue_mark(&self, queue: &QueueName, epoch: Epoch, mark: QueueMark) -> Result<bool, StoreError> {
@@ -247,6 +265,21 @@ impl Queues for PostgresStore {
 }
 
 impl PostgresStore {
+    async fn wish(
+        &self,
+        operation: &'static str,
+        statement: &'static str,
+        (queue, incarnation): (&QueueName, IncarnationId),
+    ) -> Result<(), StoreError> {
+        let query = sqlx::query(statement)
+            .bind(storable(queue.as_str()))
+            .bind(incarnation.0);
+        self.call(operation, async |connection: &mut PgConnection| {
+            query.execute(connection).await.map(drop)
+        })
+        .await
+    }
+
     async fn records(&self, operation: &'static str, statement: Statement<'_>) -> Result<Vec<QueueRecord>, StoreError> {
         self.call(operation, async |connection: &mut PgConnection| {
             let rows = statement.fetch_all(connection).await?;
@@ -279,8 +312,8 @@ pub(super) async fn heads_reset(connection: &mut PgConnection, url: &EndpointUrl
 
 async fn reset(connection: &mut PgConnection, scope: &HeadScope) -> Result<Vec<QueueName>, sqlx::Error> {
     let rows = match scope {
-        HeadScope::Queue(queue) => {
-            let query = sqlx::query(HEAD_RESET).bind(storable(queue.as_str()));
+        HeadScope::Queue(queue, epoch) => {
+            let query = sqlx::query(HEAD_RESET).bind(storable(queue.as_str())).bind(epoch.0);
             query.fetch_all(connection).await?
         }
         HeadScope::Url(url) => {
@@ -313,14 +346,14 @@ async fn take(
         .bind(now.micros())
         .execute(&mut *connection)
         .await?;
-    let rows = sqlx::query(ROWS_LOCK).bind(names).fetch_all(&mut *connection).await?;
+    let rows = rows_lock(connection, names).await?;
     let found = rows.iter().map(queue_record).collect::<Result<Vec<_>, _>>()?;
-    let owners = owners(connection, &found).await?;
-    let alive = |owner: IncarnationId| owners.get(&owner).is_some_and(|(_, alive)| *alive);
+    let lives = life(connection, &found).await?;
+    let is_alive = |id: IncarnationId| lives.get(&id).is_some_and(|(_, alive)| *alive);
     let mut outcomes = HashMap::new();
     let mut free = Vec::new();
     for record in &found {
-        match lease_refusal(record, alive, purpose) {
+        match lease_refusal(record, incarnation, is_alive, purpose) {
             Some(refusal) => {
                 outcomes.insert(record.name.as_str().to_owned(), refusal);
             }
@@ -329,12 +362,13 @@ async fn take(
     }
     let former: HashMap<&QueueName, IncarnationId> = found
         .iter()
-        .filter_map(|record| Some((&record.name, record.owner?)))
+        .filter_map(|record| Some((&record.name, record.owner.filter(|owner| !is_alive(*owner))?)))
         .collect();
-    for record in assign(connection, &free, (incarnation, Epoch(epoch)), purpose).await? {
-        let taken_from = former.get(&record.name).and_then(|owner| owners.get(owner));
+    for record in assign(connection, &free, (incarnation, Epoch(epoch))).await? {
+        let taken_from = former.get(&record.name).and_then(|owner| lives.get(owner));
         let lease = Lease {
             epoch: record.epoch,
+            due_in: due_in(&record, now),
             taken_from: taken_from.map(|(name, _)| name.clone()),
             endpoint: None,
             record,
@@ -348,16 +382,47 @@ async fn take(
     Ok(Some(outcomes))
 }
 
-/// Name and life of every owner, read after the rows are locked: an owner never comes back to life.
-async fn owners(
+/// Locks the rows that can be locked; the others are left out when somebody holds them for longer than we do.
+async fn rows_lock(connection: &mut PgConnection, names: &[String]) -> Result<Vec<PgRow>, sqlx::Error> {
+    let free = sqlx::query(ROWS_LOCK_FREE)
+        .bind(names)
+        .fetch_all(&mut *connection)
+        .await?;
+    let asked: HashSet<&String> = names.iter().collect();
+    if free.len() == asked.len() {
+        return Ok(free);
+    }
+    let mut trying = connection.begin().await?;
+    sqlx::raw_sql(LOCK_PATIENCE).execute(&mut *trying).await?;
+    match sqlx::query(ROWS_LOCK).bind(names).fetch_all(&mut *trying).await {
+        Ok(rows) => {
+            trying.commit().await?;
+            Ok(rows)
+        }
+        Err(error) if is_lock_timeout(&error) => {
+            trying.rollback().await?;
+            Ok(free)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.is_some_and(|code| code == "55P03")
+}
+
+/// Name and life of every owner and of all who want to be, read after the rows are locked: nobody comes back to life.
+async fn life(
     connection: &mut PgConnection,
     records: &[QueueRecord],
 ) -> Result<HashMap<IncarnationId, (String, bool)>, sqlx::Error> {
-    let ids: Vec<i64> = records.iter().filter_map(|record| Some(record.owner?.0)).collect();
+    let ids = records.iter().flat_map(|record| [record.owner, record.wanted_by]);
+    let ids: Vec<i64> = ids.flatten().map(|id| id.0).collect();
     if ids.is_empty() {
         return Ok(HashMap::new());
     }
-    let rows = sqlx::query(OWNERS).bind(ids).fetch_all(connection).await?;
+    let rows = sqlx::query(LIFE).bind(ids).fetch_all(connection).await?;
     rows.iter()
         .map(|row| {
             Ok((
@@ -372,13 +437,11 @@ async fn assign(
     connection: &mut PgConnection,
     names: &[String],
     (incarnation, epoch): (IncarnationId, Epoch),
-    purpose: Purpose,
 ) -> Result<Vec<QueueRecord>, sqlx::Error> {
     let rows = sqlx::query(TAKE)
         .bind(names)
         .bind(incarnation.0)
         .bind(epoch.0)
-        .bind(purpose == Purpose::Manage)
         .fetch_all(connection)
         .await?;
     rows.iter().map(queue_record).collect()
@@ -392,7 +455,7 @@ async fn add_endpoints(
         .values_mut()
         .filter_map(|outcome| match outcome {
             LeaseOutcome::Taken(lease) => Some(lease.as_mut()),
-            LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Disowned => None,
+            LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Locked | LeaseOutcome::Disowned => None,
         })
         .collect();
     let urls: Vec<EndpointUrl> = leases.iter().filter_map(|lease| lease.record.url.clone()).collect();
@@ -453,6 +516,6 @@ fn held(row: &PgRow) -> Result<HeldLease, sqlx::Error> {
         queue: parsed(row, "name", QueueName::parse)?,
         epoch: Epoch(integer(row, "epoch")?),
         paused: row.flag("paused")?,
-        wanted_by: row.text("wanted_by")?,
+        wanted_by: row.integer("wanted_by_incarnation")?.map(IncarnationId),
     })
 }

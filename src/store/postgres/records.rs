@@ -11,7 +11,8 @@ use crate::store::columns::{audit_entry, policy_version, rescued_message};
 use crate::store::rules::audit_hash;
 use crate::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, StoreError};
 
-const AUDIT_LAST: &str = "SELECT hash FROM redrive.audit ORDER BY id DESC LIMIT 1";
+/// Of the newest line, though retention removed it.
+const AUDIT_LAST: &str = "SELECT newest_hash FROM redrive.audit_chain";
 const AUDIT_ADD: &str = "INSERT INTO redrive.audit (at, actor, command, target, reason, plan, result, detail, hash) \
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id";
 const AUDIT_LIST: &str = "SELECT id, at, actor, command, target, reason, plan, result, detail, hash \
@@ -121,7 +122,7 @@ impl PostgresStore {
 async fn append(connection: &mut PgConnection, entry: &NewAudit) -> Result<i64, sqlx::Error> {
     exclusively(connection, Exclusive::Audit).await?;
     let now: Timestamp = super::now(connection).await?;
-    let last: Option<String> = sqlx::query_scalar(AUDIT_LAST).fetch_optional(&mut *connection).await?;
+    let last: String = sqlx::query_scalar(AUDIT_LAST).fetch_one(&mut *connection).await?;
     sqlx::query_scalar(AUDIT_ADD)
         .bind(now.micros())
         .bind(&entry.actor)
@@ -131,7 +132,7 @@ async fn append(connection: &mut PgConnection, entry: &NewAudit) -> Result<i64, 
         .bind(&entry.plan)
         .bind(&entry.result)
         .bind(&entry.detail)
-        .bind(audit_hash(last.as_deref().unwrap_or_default(), now, entry))
+        .bind(audit_hash(&last, now, entry))
         .fetch_one(connection)
         .await
 }

@@ -13,24 +13,30 @@ use crate::store::columns::{
 };
 use crate::store::{
     Advance, Frozen, Guarded, ItemMark, ItemQuery, ItemRecord, KeptKind, KeptMessage, KeptQuery, NewItem, NewRun,
-    RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, StoreError,
+    RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, StoreError,
 };
 
 const CREATE: &str = "INSERT INTO redrive.runs (id, command, state, rate, canary, created_at, updated_at) \
     SELECT $1, $2, 'planned', $3, $4, now, now FROM redrive.store_now() AS now";
-const DRAFT_LOCK: &str = "SELECT 1 FROM redrive.runs WHERE id = $1 AND state = 'planned' AND hash = '' FOR UPDATE";
+const DRAFT_LOCK: &str = "SELECT 1 FROM redrive.runs WHERE id = $1 AND state = 'planned' AND hash = '' \
+    AND NOT removing FOR UPDATE";
 const ITEMS_ADD: &str = "INSERT INTO redrive.run_items (run, ordinal, letter, source, target, bytes, state, reason) \
     SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[])";
 const FREEZE: &str = "UPDATE redrive.runs SET total = $2, done = $3, failed = $4, skipped = $5, plan = $6, hash = $7, \
-    updated_at = redrive.store_now() WHERE id = $1 AND state = 'planned' AND hash = ''";
+    updated_at = redrive.store_now() WHERE id = $1 AND state = 'planned' AND hash = '' AND NOT removing";
 const START: &str = "UPDATE redrive.runs SET state = 'running', actor = $3, reason = $4, \
     started_at = redrive.store_now(), updated_at = redrive.store_now() \
-    WHERE id = $1 AND state = 'planned' AND hash = $2 AND hash <> ''";
-const GET: &str = concat!("SELECT ", run_columns!(), " FROM redrive.runs WHERE id = $1");
+    WHERE id = $1 AND state = 'planned' AND hash = $2 AND hash <> '' AND NOT removing";
+const GET: &str = concat!(
+    "SELECT ",
+    run_columns!(),
+    " FROM redrive.runs WHERE id = $1 AND NOT removing"
+);
 const LIST: &str = concat!(
     "SELECT ",
     run_columns!(),
-    " FROM redrive.runs WHERE ($1::text IS NULL OR id < $1) AND ($2 OR state <> 'planned') ORDER BY id DESC LIMIT $3"
+    " FROM redrive.runs WHERE ($1::text IS NULL OR id < $1) AND ($2 OR state <> 'planned') AND NOT removing \
+     ORDER BY id DESC LIMIT $3"
 );
 /// The condition is the one of its index.
 const LIST_OPEN: &str = concat!(
@@ -56,7 +62,7 @@ const FREE: &str = "UPDATE redrive.runs SET owner = NULL WHERE id = $1 AND epoch
 const CHANGE: &str = "UPDATE redrive.runs SET state = $3, note = $4, \
     canary = CASE WHEN state <> 'canary' OR $3 <> 'running' THEN canary END, \
     ended_at = CASE WHEN $3 IN ('done', 'failed', 'cancelled') THEN redrive.store_now() END, \
-    updated_at = redrive.store_now() WHERE id = $1 AND state = ANY($2)";
+    updated_at = redrive.store_now() WHERE id = $1 AND state = ANY($2) AND NOT removing";
 const STAGE: &str = "UPDATE redrive.runs SET canary = $3, note = NULL, updated_at = redrive.store_now() \
     WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL AND state = 'running'";
 const ADVANCE: &str = "UPDATE redrive.runs SET done = $3, failed = $4, skipped = $5, note = $6, updated_at = $7 \
@@ -105,10 +111,6 @@ const KEPT_GET: &str = concat!(
 const KEPT_DROP: &str = "DELETE FROM redrive.kept_messages WHERE kind = $1 AND letter = $2";
 const FORGET: &str = "DELETE FROM redrive.kept_messages k USING unnest($1::text[], $2::text[]) AS f (kind, letter) \
     WHERE k.kind = f.kind AND k.letter = f.letter";
-const TRIM_KEPT: &str = "DELETE FROM redrive.kept_messages WHERE until < $1";
-const TRIM_PLANNED: &str = "DELETE FROM redrive.runs WHERE state = 'planned' AND created_at < $1";
-const TRIM_RUNS: &str = "DELETE FROM redrive.runs WHERE ended_at IS NOT NULL AND (ended_at < $1 OR id NOT IN \
-    (SELECT id FROM redrive.runs WHERE ended_at IS NOT NULL ORDER BY id DESC LIMIT $2))";
 
 #[async_trait]
 impl Runs for PostgresStore {
@@ -337,24 +339,6 @@ impl Runs for PostgresStore {
         let query = sqlx::query(KEPT_DROP).bind(kind.as_str()).bind(storable(letter));
         self.call("forgetting a kept message", async |connection: &mut PgConnection| {
             Ok(query.execute(connection).await?.rows_affected() == 1)
-        })
-        .await
-    }
-
-    async fn runs_trim(&self, bounds: RunBounds) -> Result<u64, StoreError> {
-        self.transaction("trimming runs", async |connection: &mut PgConnection, now| {
-            let statements = [
-                sqlx::query(TRIM_KEPT).bind(now.micros()),
-                sqlx::query(TRIM_PLANNED).bind(now.minus(bounds.planned).micros()),
-                sqlx::query(TRIM_RUNS)
-                    .bind(now.minus(bounds.age).micros())
-                    .bind(stored(bounds.runs)),
-            ];
-            let mut gone = 0;
-            for statement in statements {
-                gone += statement.execute(&mut *connection).await?.rows_affected();
-            }
-            Ok(gone)
         })
         .await
     }

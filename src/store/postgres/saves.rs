@@ -30,7 +30,7 @@ const KEEP: &str = "INSERT INTO redrive.saved_messages (save, place, win, messag
 const END: &str = "UPDATE redrive.saves SET state = 'kept', owner = NULL \
     WHERE id = $1 AND owner = $2 AND state = 'taking'";
 const FORGET_EMPTY: &str = "DELETE FROM redrive.saves WHERE id = $1 AND messages = 0";
-const TAKE: &str = "UPDATE redrive.saves s SET owner = $2 WHERE s.id = $1 AND (s.owner = $2 OR NOT EXISTS \
+const TAKE: &str = "UPDATE redrive.saves s SET owner = $2 WHERE s.id = $1 AND NOT removing AND (s.owner = $2 OR NOT EXISTS \
     (SELECT 1 FROM redrive.incarnations i WHERE i.id = s.owner AND i.alive))";
 const FREE: &str = "UPDATE redrive.saves s SET owner = NULL, state = CASE WHEN state = 'kept' AND NOT EXISTS \
     (SELECT 1 FROM redrive.saved_messages m WHERE m.save = s.id) THEN 'restored' ELSE state END \
@@ -50,8 +50,6 @@ const LAST: &str = concat!(
 );
 const HOLDS: &str = "SELECT 1 FROM redrive.saves WHERE id = $1 AND owner = $2 FOR UPDATE";
 const DROP: &str = "DELETE FROM redrive.saved_messages WHERE save = $1 AND place = ANY($2)";
-const TRIM: &str = "DELETE FROM redrive.saves s WHERE until < redrive.store_now() AND state <> 'taking' AND NOT EXISTS \
-    (SELECT 1 FROM redrive.incarnations i WHERE i.id = s.owner AND i.alive)";
 
 const JANITOR: &str = "UPDATE redrive.janitor j SET owner = $1, sweep = sweep + 1 WHERE (j.owner = $1 OR NOT EXISTS \
     (SELECT 1 FROM redrive.incarnations i WHERE i.id = j.owner AND i.alive)) \
@@ -224,13 +222,6 @@ impl Saves for PostgresStore {
         })
         .await
     }
-
-    async fn saves_trim(&self) -> Result<u64, StoreError> {
-        self.call("trimming saves", async |connection: &mut PgConnection| {
-            Ok(sqlx::query(TRIM).execute(connection).await?.rows_affected())
-        })
-        .await
-    }
 }
 
 #[async_trait]
@@ -359,7 +350,11 @@ impl Lifetimes for PostgresStore {
 
 fn listing(which: &str) -> String {
     format!(
-        concat!("SELECT ", save_columns!(), ", {} FROM redrive.saves s {}"),
+        concat!(
+            "SELECT ",
+            save_columns!(),
+            ", {} FROM (SELECT * FROM redrive.saves WHERE NOT removing) s {}"
+        ),
         LEFT_COUNT, which
     )
 }

@@ -21,6 +21,7 @@ use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
+use super::connect::takes_writes;
 use super::error::failed;
 use super::{CONNECTIONS_MAX, PostgresStore, now};
 use crate::ambient::{self, Clock};
@@ -88,7 +89,7 @@ impl Sessions {
         .await
     }
 
-    /// A session: one that was used a moment ago as it is, any other one when it answers.
+    /// A session: one that was used a moment ago as it is, any other one when its server takes writes.
     async fn session(&self) -> Result<Session<'_>, sqlx::Error> {
         let place = self.places.acquire().await.map_err(|_| sqlx::Error::PoolClosed)?;
         let mut session = Session {
@@ -100,7 +101,7 @@ impl Sessions {
         while let Some(known) = self.take_at_hand() {
             let is_fresh = self.clock.uptime().saturating_sub(known.since) < FRESH;
             session.connection = Some(known.connection);
-            if is_fresh || session.connection()?.ping().await.is_ok() {
+            if is_fresh || matches!(takes_writes(session.connection()?).await, Ok(true)) {
                 return Ok(session);
             }
             session.put_away();
@@ -113,7 +114,7 @@ impl Sessions {
         self.at_hand.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// Where one is gone, the others may be: each is asked before it is used.
+    /// Where one is gone, or its server demoted, the others may be: each is asked before it is used.
     fn doubt(&self) {
         let mut at_hand = self.at_hand.lock().unwrap_or_else(PoisonError::into_inner);
         for known in at_hand.iter_mut() {
@@ -156,16 +157,6 @@ impl PostgresStore {
         self.sessions.call(operation, work).await
     }
 
-    /// [`PostgresStore::call`] with another bound.
-    pub(super) async fn call_within<T>(
-        &self,
-        bound: Duration,
-        operation: &'static str,
-        work: impl AsyncFnOnce(&mut PgConnection) -> Result<T, sqlx::Error>,
-    ) -> Result<T, StoreError> {
-        self.sessions.call_within(bound, operation, work).await
-    }
-
     /// Runs `work` in a transaction, with the store's clock as it stood at the begin, and commits.
     pub(super) async fn transaction<T>(
         &self,
@@ -183,9 +174,12 @@ impl PostgresStore {
     }
 }
 
-/// Whether the session lives on after this refusal: class 57P says that the server ended it.
+/// Whether the session lives on after this refusal: class 57P says that the server ended it, and 25006 that it takes
+/// no writes, where the next one may be with the server that does.
 fn goes_on(refusal: &dyn DatabaseError) -> bool {
-    !refusal.code().is_some_and(|code| code.starts_with("57P"))
+    !refusal
+        .code()
+        .is_some_and(|code| code.starts_with("57P") || code == "25006")
 }
 
 /// Waits for an answer, and no longer than `bound`. What is given up is dropped: it must own its connection, or

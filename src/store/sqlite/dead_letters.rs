@@ -34,7 +34,7 @@ static WRITE_MANY: LazyLock<String> = LazyLock::new(|| write_of(ROWS_AT_ONCE));
 const FINISH: &str = "UPDATE dead_queues SET claimed_by = NULL, claimed_until = NULL, looked_at = $3, \
     looks = looks + 1, problem = $4, messages = COALESCE($5, messages) \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
-const REMOVE_UNSEEN: &str = "DELETE FROM dead_letters WHERE queue = $1 AND home = 'broker' AND generation < $2";
+const REMOVE_UNSEEN: &str = "DELETE FROM dead_letters WHERE queue = $1 AND home <> 'event' AND generation < $2";
 /// The event table's rows stand under the names of their types.
 const REMOVE_UNSEEN_EVENTS: &str = "DELETE FROM dead_letters WHERE home = 'event' AND $1 <> '' AND generation < $2";
 const FREE: &str = "UPDATE dead_queues SET claimed_by = NULL, claimed_until = NULL \
@@ -46,7 +46,7 @@ const QUEUES: &str = concat!(
     " FROM dead_queues ORDER BY name LIMIT 10000"
 );
 const FORGET: &str = "DELETE FROM dead_queues WHERE name = $1 AND (claimed_by IS NULL OR claimed_until <= $2)";
-const FORGET_ROWS: &str = "DELETE FROM dead_letters WHERE queue = $1 AND home = 'broker'";
+const FORGET_ROWS: &str = "DELETE FROM dead_letters WHERE queue = $1 AND home <> 'event'";
 const GET: &str = concat!(
     "SELECT ",
     dead_letter_columns!(),

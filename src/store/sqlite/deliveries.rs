@@ -16,9 +16,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{attempt, attempt_columns, head_cleared, number, stored};
 use crate::store::rules::SuccessBatch;
-use crate::store::{
-    AttemptBounds, AttemptQuery, Changed, Deliveries, Failure, FailureRecorded, StoreError, Success, Tally,
-};
+use crate::store::{AttemptQuery, Changed, Deliveries, Failure, FailureRecorded, StoreError, Success, Tally};
 
 const ATTEMPT_ADD: &str = concat!(
     "INSERT INTO attempts (",
@@ -36,7 +34,8 @@ static ATTEMPTS_ADD: LazyLock<String> = LazyLock::new(|| {
     )
 });
 const HEAD: &str = "UPDATE delivery_queues SET \
-    head_first_failed_at = CASE WHEN head_message = $3 THEN head_first_failed_at ELSE $4 END, head_message = $3, \
+    head_first_failed_at = CASE WHEN head_message = $3 AND COALESCE(head_fingerprint = $17, TRUE) \
+        THEN head_first_failed_at ELSE $4 END, head_message = $3, head_fingerprint = $17, \
     head_last_failed_at = $4, head_failures = $5, head_last_status = $6, head_last_error = $7, \
     head_next_attempt_at = $8, head_parked = $9, head_phase = $10, head_attempts_allowed = $11, \
     refusals_in_row = $12, head_event_type = $13, head_polling_time = $14, head_restart_count = $15, \
@@ -49,23 +48,24 @@ const DELIVERED: &str = "UPDATE delivery_queues SET delivered = delivered + batc
 const HEAD_SETTLED: &str = concat!(
     "UPDATE delivery_queues SET ",
     head_cleared!(),
-    " WHERE name = $1 AND head_message = $2"
+    " WHERE name = $1 AND head_message = $2 AND COALESCE(head_fingerprint = $3, TRUE)"
 );
 const SUCCEEDED: &str = "UPDATE endpoints SET last_success_at = $2 WHERE url IN (SELECT value FROM json_each($1))";
 const FAILING: &str = "SELECT count(*) AS queues, count(*) FILTER (WHERE head_last_failed_at > \
     max(COALESCE($2, 0), COALESCE((SELECT last_success_at FROM endpoints WHERE url = $1), 0))) \
     AS failing FROM delivery_queues WHERE url = $1";
 const DECISION_OPEN: &str = "UPDATE delivery_queues SET decision_id = $3, decision_message = $4, \
-    decision_reason = $5, decision_epoch = $2 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
+    decision_reason = $5, decision_fingerprint = $6, decision_epoch = $2 WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
     AND (decision_id IS NULL OR decision_id = $3)";
 const DECISION_CLOSE: &str = "UPDATE delivery_queues SET decision_id = NULL, decision_message = NULL, \
-    decision_reason = NULL, decision_epoch = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
+    decision_fingerprint = NULL, decision_reason = NULL, decision_epoch = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
     AND decision_id = $3";
 /// Before the decision is cleared, as it names the message.
 const DECIDED_HEAD: &str = concat!(
     "UPDATE delivery_queues SET ",
     head_cleared!(),
-    " WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL AND decision_id = $3 AND head_message = decision_message"
+    " WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL AND decision_id = $3 AND head_message = decision_message \
+     AND COALESCE(head_fingerprint = decision_fingerprint, TRUE)"
 );
 const OF_MESSAGE: &str = concat!(
     "SELECT ",
@@ -91,9 +91,6 @@ const OF_ALL: &str = concat!(
     " FROM attempts WHERE ($2 IS NULL OR message_id = $2) AND ($3 IS NULL OR queue = $3) \
      AND ($4 IS NULL OR url = $4) ORDER BY started_at DESC, id DESC LIMIT $1"
 );
-const TRIM_AGE: &str = "DELETE FROM attempts WHERE started_at < $1";
-const TRIM_ROWS: &str = "DELETE FROM attempts WHERE (started_at, id) <= \
-    (SELECT started_at, id FROM attempts ORDER BY started_at DESC, id DESC LIMIT 1 OFFSET $1)";
 
 #[async_trait]
 impl Deliveries for SqliteStore {
@@ -187,22 +184,6 @@ impl Deliveries for SqliteStore {
             .collect::<Result<_, _>>()
             .map_err(unread(operation))
     }
-
-    async fn attempts_trim(&self, keep: AttemptBounds) -> Result<u64, StoreError> {
-        let oldest = self.clock.now().minus(keep.age).micros();
-        let rows = stored(keep.rows);
-        self.write("trimming the attempt log", move |connection| {
-            Box::pin(async move {
-                let mut removed = 0;
-                for (statement, bound) in [(TRIM_AGE, oldest), (TRIM_ROWS, rows)] {
-                    let gone = sqlx::query(statement).bind(bound).execute(&mut *connection).await?;
-                    removed += gone.rows_affected();
-                }
-                Ok(removed)
-            })
-        })
-        .await
-    }
 }
 
 async fn record_failure(
@@ -271,6 +252,7 @@ async fn head_put(
         .bind(terms.own.polling_time_s.map(i64::from))
         .bind(terms.own.restart_count.map(i64::from))
         .bind(terms.asked.map(|asked| now.plus(asked).micros()))
+        .bind(head.fingerprint.as_ref().map(|print| print.as_bytes().as_slice()))
         .execute(connection)
         .await?;
     Ok(put.rows_affected() == 1)
@@ -287,6 +269,7 @@ async fn open_decision(
         .bind(&decision.id)
         .bind(decision.message.as_str())
         .bind(&decision.reason)
+        .bind(decision.fingerprint.as_ref().map(|print| print.as_bytes().as_slice()))
         .execute(connection)
         .await?;
     Ok(opened.rows_affected() == 1)
@@ -309,10 +292,11 @@ async fn record_successes(
         .bind(now.micros())
         .execute(&mut *connection)
         .await?;
-    for attempt in &batch.settled {
+    for (attempt, fingerprint) in &batch.settled {
         sqlx::query(HEAD_SETTLED)
             .bind(attempt.queue.as_str())
             .bind(attempt.message_id.as_str())
+            .bind(fingerprint.as_bytes().as_slice())
             .execute(&mut *connection)
             .await?;
     }

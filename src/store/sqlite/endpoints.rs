@@ -18,7 +18,8 @@ use crate::store::rules::{endpoint_after, raises};
 use crate::store::{Changed, EndpointQuery, Endpoints, ProbeNext, ProbeOutcome, StoreError};
 
 const GENERATION: &str = "SELECT value FROM numbers WHERE name = 'generation'";
-const GENERATION_RAISE: &str = "UPDATE numbers SET value = value + 1 WHERE name = 'generation'";
+/// See [`next_number`](crate::store::rules::next_number).
+const GENERATION_RAISE: &str = "UPDATE numbers SET value = max(value + 1, $1) WHERE name = 'generation'";
 const NOT_AVAILABLE: &str = concat!(
     "SELECT ",
     endpoint_columns!(),
@@ -31,7 +32,8 @@ const PAGE: &str = concat!(
     ", (SELECT count(*) FROM delivery_queues q WHERE q.url = e.url) AS queues \
      FROM endpoints e WHERE NOT $1 OR state <> 'available' ORDER BY state = 'available', url LIMIT $3 OFFSET $2"
 );
-const MAKE: &str = "INSERT INTO endpoints (url, since) VALUES ($1, $2) ON CONFLICT (url) DO NOTHING";
+const MAKE: &str = "INSERT INTO endpoints (url, epoch, since) SELECT $1, epoch, $2 FROM forgotten_endpoints WHERE true \
+    ON CONFLICT (url) DO NOTHING";
 const PUT: &str = "UPDATE endpoints SET state = $2, epoch = $3, since = $4, attempts = $5, next_attempt_at = $6, \
     last_status = $7, last_error = $8, probe_queue = $9, probe_message = $10, probe_token = NULL, \
     probe_until = NULL WHERE url = $1";
@@ -45,13 +47,14 @@ const CLAIM: &str = concat!(
 const RELEASE: &str = "UPDATE endpoints SET probe_token = NULL, probe_until = NULL \
     WHERE url = $1 AND probe_token = $2";
 const RELEASE_ELSEWHERE: &str = "UPDATE endpoints SET probe_token = NULL, probe_until = NULL, probe_queue = NULL, \
-    probe_message = NULL, attempts = 0, next_attempt_at = $3 WHERE url = $1 AND probe_token = $2";
+    probe_message = NULL, next_attempt_at = $3 WHERE url = $1 AND probe_token = $2";
 
 #[async_trait]
 impl Endpoints for SqliteStore {
     async fn generation_raise(&self) -> Result<(), StoreError> {
-        self.write("raising the generation", |connection| {
-            Box::pin(generation_raise(connection))
+        let now = self.clock.now();
+        self.write("raising the generation", move |connection| {
+            Box::pin(generation_raise(connection, now))
         })
         .await
     }
@@ -154,17 +157,17 @@ pub(super) async fn apply(
     if expected.is_some_and(|expected| expected != before.epoch) {
         return Ok(Changed::Stale(Box::new(before)));
     }
-    let now = endpoint_after(&before, change, attempt, now);
-    put(connection, &now).await?;
+    let after = endpoint_after(&before, change, attempt, now);
+    put(connection, &after).await?;
     if matches!(change, EndpointChange::Open) {
         queues::heads_reset(connection, url).await?;
     }
     if raises(&before, change) {
-        generation_raise(connection).await?;
+        generation_raise(connection, now).await?;
     }
     Ok(Changed::Done {
         before: Box::new(before),
-        now: Box::new(now),
+        now: Box::new(after),
     })
 }
 
@@ -249,12 +252,13 @@ async fn release(
     };
     let released = query.execute(&mut *connection).await?;
     if released.rows_affected() == 1 && next == ProbeNext::AnyQueue {
-        generation_raise(connection).await?;
+        generation_raise(connection, now).await?;
     }
     Ok(())
 }
 
-pub(super) async fn generation_raise(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    sqlx::query(GENERATION_RAISE).execute(connection).await?;
+pub(super) async fn generation_raise(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), sqlx::Error> {
+    let clock_ms = now.micros() / 1_000;
+    sqlx::query(GENERATION_RAISE).bind(clock_ms).execute(connection).await?;
     Ok(())
 }

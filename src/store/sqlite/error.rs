@@ -15,6 +15,7 @@ pub(super) fn unwritten(operation: &'static str) -> impl FnOnce(SqliteError) -> 
         SqliteError::Busy
         | SqliteError::Closed
         | SqliteError::Open(_)
+        | SqliteError::Displaced { .. }
         | SqliteError::RolledBack(_)
         | SqliteError::Commit(_) => StoreError::Unreachable {
             operation,

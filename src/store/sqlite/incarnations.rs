@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::SqliteStore;
 use super::error::unread;
@@ -16,6 +16,14 @@ use crate::domain::time::Timestamp;
 use crate::store::columns::{Columns, incarnation, integer, micros};
 use crate::store::{Beat, Begun, Evidence, Incarnation, Incarnations, NewIncarnation, StoreError};
 
+macro_rules! listed {
+    () => {
+        "SELECT id, name, host, pid, counter, alive, fingerprint, take_over, deadline, machine, \
+         process_started, started_at, beat_at, \
+         (SELECT count(*) FROM delivery_queues q WHERE q.owner = i.id) AS leases"
+    };
+}
+
 /// Longer than the list shows them, dead incarnations are of no use.
 const DAY_MICROS: i64 = 86_400_000_000;
 
@@ -23,8 +31,8 @@ const SETTINGS: &str = "SELECT minimum_version, fingerprint FROM settings";
 const SETTINGS_FINGERPRINT: &str = "UPDATE settings SET fingerprint = $1";
 const QUEUE_COUNT: &str = "SELECT count(*) FROM delivery_queues";
 const INSERT: &str = "INSERT INTO incarnations \
-    (name, host, pid, version, fingerprint, take_over, alive, started_at, beat_at) \
-    VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7) RETURNING id";
+    (name, host, pid, version, fingerprint, take_over, alive, started_at, beat_at, deadline, machine, process_started) \
+    VALUES ($1, $2, $3, $4, $5, $6, 1, $7, $7, $8, $9, $10) RETURNING id";
 const FORGET_OLD: &str = "DELETE FROM incarnations WHERE NOT alive AND ended_at < $1 \
     AND id NOT IN (SELECT owner FROM delivery_queues WHERE owner IS NOT NULL) RETURNING id";
 const BEAT: &str = "UPDATE incarnations SET counter = counter + 1, beat_at = $2 \
@@ -32,10 +40,15 @@ const BEAT: &str = "UPDATE incarnations SET counter = counter + 1, beat_at = $2 
     AND (incarnations.fingerprint IS NULL OR incarnations.fingerprint = s.fingerprint))";
 const END: &str = "UPDATE incarnations SET alive = 0, ended_at = $2 WHERE id = $1 AND alive";
 const FREE_LEASES: &str = "UPDATE delivery_queues SET owner = NULL WHERE owner = $1";
+const END_WISHES: &str = "UPDATE delivery_queues SET wanted_by_incarnation = NULL WHERE wanted_by_incarnation = $1";
 const MARK_DEAD: &str = "UPDATE incarnations SET alive = 0, ended_at = $3 WHERE id = $1 AND alive AND counter = $2";
-const LIST: &str = "SELECT id, name, host, pid, counter, alive, fingerprint, take_over, started_at, beat_at, \
-    (SELECT count(*) FROM delivery_queues q WHERE q.owner = i.id) AS leases \
-    FROM incarnations i WHERE alive OR ended_at > $1 ORDER BY id DESC LIMIT 200";
+/// All of them: a limit may cut only what is over.
+const LIVING: &str = concat!(listed!(), " FROM incarnations i WHERE alive ORDER BY id DESC");
+const RECENT: &str = concat!(
+    listed!(),
+    " FROM incarnations i WHERE alive OR id IN (SELECT id FROM incarnations \
+     WHERE NOT alive AND ended_at > $1 ORDER BY id DESC LIMIT 200) ORDER BY id DESC"
+);
 
 #[async_trait]
 impl Incarnations for SqliteStore {
@@ -68,32 +81,30 @@ impl Incarnations for SqliteStore {
 
     async fn incarnation_end(&self, id: IncarnationId) -> Result<(), StoreError> {
         let now = self.clock.now().micros();
-        self.write("ending an incarnation", move |connection| {
-            Box::pin(async move {
-                sqlx::query(END).bind(id.0).bind(now).execute(&mut *connection).await?;
-                sqlx::query(FREE_LEASES).bind(id.0).execute(connection).await?;
-                Ok(())
+        let ended = self
+            .write("ending an incarnation", move |connection| {
+                Box::pin(async move {
+                    sqlx::query(END).bind(id.0).bind(now).execute(&mut *connection).await?;
+                    sqlx::query(FREE_LEASES).bind(id.0).execute(&mut *connection).await?;
+                    sqlx::query(END_WISHES).bind(id.0).execute(connection).await?;
+                    Ok(())
+                })
             })
-        })
-        .await?;
-        if let Some(lock) = self.living_take(id.0) {
+            .await;
+        if ended.is_ok() {
             remove(&lock_path(self.file.path(), id));
-            drop(lock);
         }
-        Ok(())
+        drop(self.living_take(id.0));
+        ended
     }
 
     async fn incarnations(&self) -> Result<Vec<Incarnation>, StoreError> {
-        let operation = "listing incarnations";
-        let rows = sqlx::query(LIST)
-            .bind(self.clock.now().micros().saturating_sub(DAY_MICROS))
-            .fetch_all(self.readers())
-            .await
-            .map_err(unread(operation))?;
-        rows.iter()
-            .map(incarnation)
-            .collect::<Result<_, _>>()
-            .map_err(unread(operation))
+        let since = self.clock.now().micros().saturating_sub(DAY_MICROS);
+        listed(sqlx::query(RECENT).bind(since).fetch_all(self.readers()).await)
+    }
+
+    async fn incarnations_living(&self) -> Result<Vec<Incarnation>, StoreError> {
+        listed(sqlx::query(LIVING).fetch_all(self.readers()).await)
     }
 
     async fn evidence(&self, id: IncarnationId) -> Result<Evidence, StoreError> {
@@ -115,6 +126,11 @@ impl Incarnations for SqliteStore {
             .await?;
         Ok(marked == 1)
     }
+}
+
+fn listed(rows: Result<Vec<SqliteRow>, sqlx::Error>) -> Result<Vec<Incarnation>, StoreError> {
+    rows.and_then(|rows| rows.iter().map(incarnation).collect())
+        .map_err(unread("listing incarnations"))
 }
 
 /// The lock is taken before the row can be seen, so that no living row is without its evidence.
@@ -142,6 +158,9 @@ async fn begin(
         .bind(&new.fingerprint)
         .bind(micros(new.take_over))
         .bind(now.micros())
+        .bind(micros(new.deadline))
+        .bind(new.process.machine.as_deref())
+        .bind(new.process.started)
         .fetch_one(connection)
         .await?;
     let lock = hold(&lock_path(database, IncarnationId(id)))?;
@@ -195,16 +214,17 @@ fn hold(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Looking takes the lock for a moment, which is safe as nobody else asks for one that is in use.
+/// Looking takes the lock for a moment, which is safe as nobody else asks for one that is in use. A file that is
+/// missing proves nothing: whoever tidies directories takes it from the living, too.
 fn evidence(path: &Path) -> io::Result<Evidence> {
     let file = match OpenOptions::new().write(true).open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Evidence::Free),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Evidence::Missing),
         Err(error) => return Err(error),
     };
     match file.try_lock() {
-        Ok(()) => Ok(Evidence::Free),
-        Err(TryLockError::WouldBlock) => Ok(Evidence::Held),
+        Ok(()) => Ok(Evidence::Dead),
+        Err(TryLockError::WouldBlock) => Ok(Evidence::Alive),
         Err(TryLockError::Error(error)) => Err(error),
     }
 }

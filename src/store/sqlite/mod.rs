@@ -5,6 +5,7 @@
 //!
 //! Left out on purpose: row locks and set-based statements. There is one writer, and no network to cross.
 
+mod broker_facts;
 mod dead_letters;
 mod deliveries;
 mod endpoints;
@@ -15,8 +16,10 @@ mod marks;
 mod policies;
 mod queues;
 mod records;
+mod retention;
 mod runs;
 mod saves;
+mod stored_letters;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -27,12 +30,13 @@ use futures_util::future::BoxFuture;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
 use sqlx::{Row, Sqlite};
 
-use self::error::unwritten;
+use self::error::{unread, unwritten};
 use self::events::Gathering;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
-use super::{Store, StoreError};
+use super::{Store, StoreError, rules};
 use crate::ambient::Clock;
+use crate::domain::id::StoreId;
 use crate::domain::time::Timestamp;
 use crate::sqlite::SqliteFile;
 
@@ -47,7 +51,16 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (8, include_str!("migrations/0008.sql")),
     (10, include_str!("migrations/0010.sql")),
     (11, include_str!("migrations/0011.sql")),
+    (13, include_str!("migrations/0013.sql")),
+    (15, include_str!("migrations/0015.sql")),
+    (16, include_str!("migrations/0016.sql")),
+    (17, include_str!("migrations/0017.sql")),
+    (18, include_str!("migrations/0018.sql")),
+    (20, include_str!("migrations/0020.sql")),
 ];
+
+const IDENTITY: &str = "SELECT identity FROM settings";
+const IDENTITY_MAKE: &str = "UPDATE settings SET identity = $1 WHERE identity IS NULL";
 
 /// A statement whose values are bound row by row.
 type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
@@ -112,10 +125,32 @@ impl Store for SqliteStore {
         Ok(self.clock.now())
     }
 
+    async fn identity(&self) -> Result<StoreId, StoreError> {
+        let found: Option<String> = sqlx::query_scalar(IDENTITY)
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread("reading the identity"))?;
+        let text = match found {
+            Some(text) => text,
+            None => {
+                self.write("making the identity", |connection| Box::pin(made(connection)))
+                    .await?
+            }
+        };
+        rules::store_id(&text)
+    }
+
     /// The file itself stays open: it belongs to whoever opened it.
     async fn close(&self) {
         self.living.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+/// Who comes second finds what the first one made.
+async fn made(connection: &mut SqliteConnection) -> Result<String, sqlx::Error> {
+    let new = rules::new_store_id();
+    sqlx::query(IDENTITY_MAKE).bind(new).execute(&mut *connection).await?;
+    sqlx::query_scalar(IDENTITY).fetch_one(&mut *connection).await
 }
 
 /// As in [`Timestamp`], for a nullable column.

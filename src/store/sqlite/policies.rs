@@ -26,7 +26,7 @@ const WAITING: &str = concat!(
     ", ",
     waiting_columns!(),
     ", e_until IS NOT NULL AND e_until >= $5 AS e_probing FROM delivery_queues LEFT JOIN \
-     (SELECT url AS e_url, epoch AS e_epoch, next_attempt_at AS e_next, probe_queue AS e_queue, \
+     (SELECT url AS e_url, epoch AS e_epoch, attempts AS e_attempts, next_attempt_at AS e_next, probe_queue AS e_queue, \
         probe_message AS e_message, probe_until AS e_until FROM endpoints WHERE state IN ('unavailable', 'parked')) \
      ON e_url = url AND e_queue = name AND COALESCE(e_message, head_message) = head_message \
         AND head_next_attempt_at IS NULL AND NOT head_parked \
@@ -37,11 +37,12 @@ const WAITING: &str = concat!(
 const MOVE: &str = "UPDATE delivery_queues SET head_next_attempt_at = $5, head_parked = $6, head_phase = $7, \
     head_attempts_allowed = $8 WHERE name = $1 AND head_message = $2 AND head_failures = $3 \
     AND head_last_failed_at = $4 AND decision_id IS NULL";
-/// A decision is the lease holder's where there is one.
+/// A decision is the lease holder's where there is one; and what was put before the head is dealt with first.
 const BURY: &str = "UPDATE delivery_queues SET head_next_attempt_at = NULL, head_parked = 0, head_phase = NULL, \
-    head_attempts_allowed = $6, decision_id = $5, decision_message = head_message, decision_reason = 'exhausted', \
-    decision_epoch = epoch WHERE name = $1 AND head_message = $2 AND head_failures = $3 \
-    AND head_last_failed_at = $4 AND decision_id IS NULL \
+    head_attempts_allowed = $6, decision_id = $5, decision_message = head_message, \
+    decision_fingerprint = head_fingerprint, decision_reason = 'exhausted', decision_epoch = epoch \
+    WHERE name = $1 AND head_message = $2 AND head_failures = $3 AND head_last_failed_at = $4 \
+    AND decision_id IS NULL AND NOT has_companion \
     AND NOT EXISTS (SELECT 1 FROM incarnations i WHERE i.id = owner AND i.alive)";
 
 #[async_trait]
@@ -131,7 +132,7 @@ async fn move_all(connection: &mut SqliteConnection, moves: &[HeadMove], now: Ti
         count += u64::from(move_one(connection, one, now).await?);
     }
     if count > 0 {
-        endpoints::generation_raise(connection).await?;
+        endpoints::generation_raise(connection, now).await?;
     }
     Ok(count)
 }

@@ -10,7 +10,7 @@ use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, text};
-use crate::store::rules::lease_refusal;
+use crate::store::rules::{due_in, lease_refusal};
 use crate::store::{
     HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, Queues,
     StoreError,
@@ -21,15 +21,18 @@ const ASKER: &str = "SELECT i.id FROM incarnations i, settings s WHERE i.id = $1
 const EPOCH: &str = "UPDATE numbers SET value = max(value + 1, $1 / 1000) WHERE name = 'epoch' RETURNING value";
 const ROW_MAKE: &str = "INSERT INTO delivery_queues (name, active_at, created_at) VALUES ($1, $2, $2) \
     ON CONFLICT (name) DO NOTHING";
-const OWNER: &str = "SELECT name, alive FROM incarnations WHERE id = $1";
+const LIFE: &str = "SELECT name, alive FROM incarnations WHERE id = $1";
 const TAKE: &str = concat!(
-    "UPDATE delivery_queues SET owner = $2, epoch = $3, wanted_by = CASE WHEN $4 THEN NULL ELSE wanted_by END, \
+    "UPDATE delivery_queues SET owner = $2, epoch = $3, \
+     wanted_by_incarnation = (SELECT i.id FROM incarnations i WHERE i.id = wanted_by_incarnation AND i.alive AND i.id <> $2), \
      closing = CASE WHEN closing = 'closing' THEN 'ended' ELSE closing END WHERE name = $1 RETURNING ",
     queue_columns!()
 );
 const FREE: &str = "UPDATE delivery_queues SET owner = NULL WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
-const HELD: &str = "SELECT name, epoch, paused_by IS NOT NULL AS paused, wanted_by FROM delivery_queues \
-    WHERE owner = $1 ORDER BY name";
+const HELD: &str = "SELECT name, epoch, paused_by IS NOT NULL AS paused, \
+    (SELECT i.id FROM incarnations i WHERE i.id = q.wanted_by_incarnation AND i.alive AND i.id <> q.owner) \
+        AS wanted_by_incarnation \
+    FROM delivery_queues q WHERE owner = $1 ORDER BY name";
 const LEARN: &str = "INSERT INTO delivery_queues AS q (name, execution, url, active_at, created_at) \
     VALUES ($1, $2, $3, $4, $4) ON CONFLICT (name) DO UPDATE SET \
     execution = COALESCE(q.execution, excluded.execution), url = COALESCE(q.url, excluded.url), \
@@ -67,18 +70,23 @@ const PAUSE: &str = concat!(
     "UPDATE delivery_queues SET paused_by = $2, paused_reason = $3, paused_at = $4 WHERE name = $1 RETURNING ",
     queue_columns!()
 );
-const WANT: &str = "UPDATE delivery_queues SET wanted_by = $2 WHERE name = $1";
+const WANT: &str = "UPDATE delivery_queues SET wanted_by_incarnation = $2 WHERE name = $1 \
+    AND wanted_by_incarnation IS NOT $2 \
+    AND NOT EXISTS (SELECT 1 FROM incarnations i WHERE i.id = wanted_by_incarnation AND i.alive)";
+const UNWANT: &str = "UPDATE delivery_queues SET wanted_by_incarnation = NULL \
+    WHERE name = $1 AND wanted_by_incarnation = $2";
 const HEAD_RESET: &str = concat!(
     "UPDATE delivery_queues SET refusals_in_row = 0, ",
     head_cleared!(),
-    " WHERE name = $1 AND head_message IS NOT NULL RETURNING name"
+    " WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL AND head_message IS NOT NULL RETURNING name"
 );
 const HEADS_RESET: &str = concat!(
     "UPDATE delivery_queues SET refusals_in_row = 0, ",
     head_cleared!(),
     " WHERE url = $1 AND head_message IS NOT NULL RETURNING name"
 );
-const FORGET: &str = "DELETE FROM delivery_queues WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
+const FORGET: &str = "DELETE FROM delivery_queues WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL \
+    AND NOT has_companion";
 
 /// `$1` and `$2` are name and epoch, `$3` what is marked.
 macro_rules! mark {
@@ -111,7 +119,7 @@ impl Queues for SqliteStore {
     }
 
     async fn lease_free(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError> {
-        self.guarded("freeing a lease", FREE, (queue, epoch)).await
+        self.guarded("freeing a lease", FREE, (queue, epoch.0)).await
     }
 
     async fn leases_held(&self, incarnation: IncarnationId) -> Result<Vec<HeldLease>, StoreError> {
@@ -186,19 +194,14 @@ impl Queues for SqliteStore {
         .await
     }
 
-    async fn queue_want(&self, queue: &QueueName, wanted_by: Option<&str>) -> Result<(), StoreError> {
-        let (queue, wanted_by) = (queue.clone(), wanted_by.map(str::to_owned));
-        self.write("wanting a queue", move |connection| {
-            Box::pin(async move {
-                sqlx::query(WANT)
-                    .bind(queue.as_str())
-                    .bind(wanted_by)
-                    .execute(connection)
-                    .await?;
-                Ok(())
-            })
-        })
-        .await
+    async fn queue_want(&self, queue: &QueueName, incarnation: IncarnationId) -> Result<(), StoreError> {
+        let wish = (queue, incarnation.0);
+        self.guarded("wanting a queue", WANT, wish).await.map(drop)
+    }
+
+    async fn queue_unwant(&self, queue: &QueueName, incarnation: IncarnationId) -> Result<(), StoreError> {
+        let wish = (queue, incarnation.0);
+        self.guarded("wanting a queue no longer", UNWANT, wish).await.map(drop)
     }
 
     async fn queue_mark(&self, queue: &QueueName, epoch: Epoch, mark: QueueMark) -> Result<bool, StoreError> {
@@ -215,7 +218,7 @@ impl Queues for SqliteStore {
         self.write("resetting heads", move |connection| {
             Box::pin(async move {
                 let statement = match &scope {
-                    HeadScope::Queue(queue) => sqlx::query(HEAD_RESET).bind(queue.as_str()),
+                    HeadScope::Queue(queue, epoch) => sqlx::query(HEAD_RESET).bind(queue.as_str()).bind(epoch.0),
                     HeadScope::Url(url) => sqlx::query(HEADS_RESET).bind(url.as_str()),
                 };
                 let rows = statement.fetch_all(connection).await?;
@@ -226,23 +229,23 @@ impl Queues for SqliteStore {
     }
 
     async fn queue_forget(&self, queue: &QueueName, epoch: Epoch) -> Result<bool, StoreError> {
-        self.guarded("forgetting a queue", FORGET, (queue, epoch)).await
+        self.guarded("forgetting a queue", FORGET, (queue, epoch.0)).await
     }
 }
 
 impl SqliteStore {
-    /// A statement over name and epoch; whether it changed the row.
+    /// A statement over a name and the number that guards it; whether it changed the row.
     async fn guarded(
         &self,
         operation: &'static str,
         statement: &'static str,
-        (queue, epoch): (&QueueName, Epoch),
+        (queue, number): (&QueueName, i64),
     ) -> Result<bool, StoreError> {
         let queue = queue.clone();
         let changed = self
             .write(operation, move |connection| {
                 Box::pin(async move {
-                    let query = sqlx::query(statement).bind(queue.as_str()).bind(epoch.0);
+                    let query = sqlx::query(statement).bind(queue.as_str()).bind(number);
                     Ok(query.execute(connection).await?.rows_affected())
                 })
             })
@@ -299,16 +302,19 @@ async fn take(
         .fetch_one(&mut *connection)
         .await?;
     let record = queue_record(&row)?;
-    let owner = owner(connection, &record).await?;
-    let alive = |_| owner.as_ref().is_some_and(|(_, alive)| *alive);
-    if let Some(refusal) = lease_refusal(&record, alive, purpose) {
+    let owner = life(connection, record.owner).await?;
+    let wisher = life(connection, record.wanted_by).await?;
+    let is_alive = |id| {
+        let known = if record.owner == Some(id) { &owner } else { &wisher };
+        known.as_ref().is_some_and(|(_, alive)| *alive)
+    };
+    if let Some(refusal) = lease_refusal(&record, incarnation, is_alive, purpose) {
         return Ok(refusal);
     }
     let row = sqlx::query(TAKE)
         .bind(queue.as_str())
         .bind(incarnation.0)
         .bind(epoch.0)
-        .bind(purpose == Purpose::Manage)
         .fetch_one(&mut *connection)
         .await?;
     let record = queue_record(&row)?;
@@ -317,19 +323,23 @@ async fn take(
         None => None,
     };
     Ok(LeaseOutcome::Taken(Box::new(Lease {
+        due_in: due_in(&record, now),
         record,
         endpoint,
         epoch,
-        taken_from: owner.map(|(name, _)| name),
+        taken_from: owner.filter(|(_, alive)| !alive).map(|(name, _)| name),
     })))
 }
 
-/// Name and life of the owner.
-async fn owner(connection: &mut SqliteConnection, record: &QueueRecord) -> Result<Option<(String, bool)>, sqlx::Error> {
-    let Some(owner) = record.owner else {
+/// Name and life of an owner, or of one who wants to be.
+async fn life(
+    connection: &mut SqliteConnection,
+    id: Option<IncarnationId>,
+) -> Result<Option<(String, bool)>, sqlx::Error> {
+    let Some(id) = id else {
         return Ok(None);
     };
-    let row = sqlx::query(OWNER).bind(owner.0).fetch_optional(connection).await?;
+    let row = sqlx::query(LIFE).bind(id.0).fetch_optional(connection).await?;
     row.map(|row| Ok((text(&row, "name")?, row.flag("alive")?))).transpose()
 }
 
@@ -378,7 +388,7 @@ fn held(row: &SqliteRow) -> Result<HeldLease, sqlx::Error> {
         queue: parsed(row, "name", QueueName::parse)?,
         epoch: Epoch(integer(row, "epoch")?),
         paused: row.flag("paused")?,
-        wanted_by: row.text("wanted_by")?,
+        wanted_by: row.integer("wanted_by_incarnation")?.map(IncarnationId),
     })
 }
 

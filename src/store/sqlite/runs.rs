@@ -14,25 +14,27 @@ use crate::store::columns::{
     Columns, item_columns, item_record, kept_columns, kept_message, number, run_columns, run_record, stored, text,
 };
 use crate::store::{
-    Advance, Frozen, Guarded, ItemQuery, ItemRecord, KeptKind, KeptMessage, KeptQuery, NewItem, NewRun, RunBounds,
-    RunQuery, RunRecord, RunStop, RunTaken, Runs, SourceTaken, StoreError,
+    Advance, Frozen, Guarded, ItemQuery, ItemRecord, KeptKind, KeptMessage, KeptQuery, NewItem, NewRun, RunQuery,
+    RunRecord, RunStop, RunTaken, Runs, SourceTaken, StoreError,
 };
 
 const CREATE: &str = "INSERT INTO runs (id, command, state, rate, canary, created_at, updated_at) \
     VALUES ($1, $2, 'planned', $3, $4, $5, $5)";
-const IS_DRAFT: &str = "SELECT EXISTS (SELECT 1 FROM runs WHERE id = $1 AND state = 'planned' AND hash = '')";
+const IS_DRAFT: &str = "SELECT EXISTS (SELECT 1 FROM runs WHERE id = $1 AND state = 'planned' AND hash = '' \
+    AND NOT removing)";
 const ITEMS_ADD: &str = "INSERT INTO run_items (run, ordinal, letter, source, target, bytes, state, reason) \
     SELECT $1, value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6 \
     FROM json_each($2)";
 const FREEZE: &str = "UPDATE runs SET total = $2, done = $3, failed = $4, skipped = $5, plan = $6, hash = $7, \
-    updated_at = $8 WHERE id = $1 AND state = 'planned' AND hash = ''";
+    updated_at = $8 WHERE id = $1 AND state = 'planned' AND hash = '' AND NOT removing";
 const START: &str = "UPDATE runs SET state = 'running', actor = $3, reason = $4, started_at = $5, updated_at = $5 \
-    WHERE id = $1 AND state = 'planned' AND hash = $2 AND hash <> ''";
-const GET: &str = concat!("SELECT ", run_columns!(), " FROM runs WHERE id = $1");
+    WHERE id = $1 AND state = 'planned' AND hash = $2 AND hash <> '' AND NOT removing";
+const GET: &str = concat!("SELECT ", run_columns!(), " FROM runs WHERE id = $1 AND NOT removing");
 const LIST: &str = concat!(
     "SELECT ",
     run_columns!(),
-    " FROM runs WHERE ($1 IS NULL OR id < $1) AND ($2 OR state <> 'planned') ORDER BY id DESC LIMIT $3"
+    " FROM runs WHERE ($1 IS NULL OR id < $1) AND ($2 OR state <> 'planned') AND NOT removing \
+     ORDER BY id DESC LIMIT $3"
 );
 /// The condition is the one of its index.
 const LIST_OPEN: &str = concat!(
@@ -58,7 +60,7 @@ const FREE: &str = "UPDATE runs SET owner = NULL WHERE id = $1 AND epoch = $2 AN
 const CHANGE: &str = "UPDATE runs SET state = $3, note = $4, \
     canary = CASE WHEN state <> 'canary' OR $3 <> 'running' THEN canary END, \
     ended_at = CASE WHEN $3 IN ('done', 'failed', 'cancelled') THEN $5 END, updated_at = $5 \
-    WHERE id = $1 AND state IN (SELECT value FROM json_each($2))";
+    WHERE id = $1 AND state IN (SELECT value FROM json_each($2)) AND NOT removing";
 const STAGE: &str = "UPDATE runs SET canary = $3, note = NULL, updated_at = $4 \
     WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL AND state = 'running'";
 const ADVANCE: &str = "UPDATE runs SET done = $3, failed = $4, skipped = $5, note = $6, updated_at = $7 \
@@ -100,12 +102,6 @@ const KEPT_GET: &str = concat!(
 );
 const KEPT_DROP: &str = "DELETE FROM kept_messages \
     WHERE (kind, letter) IN (SELECT value ->> 0, value ->> 1 FROM json_each($1))";
-const TRIM: [&str; 3] = [
-    "DELETE FROM kept_messages WHERE until < $1",
-    "DELETE FROM runs WHERE state = 'planned' AND created_at < $2",
-    "DELETE FROM runs WHERE ended_at IS NOT NULL AND (ended_at < $3 OR id NOT IN \
-     (SELECT id FROM runs WHERE ended_at IS NOT NULL ORDER BY id DESC LIMIT $4))",
-];
 
 #[async_trait]
 impl Runs for SqliteStore {
@@ -376,25 +372,6 @@ impl Runs for SqliteStore {
             Box::pin(async move {
                 let query = sqlx::query(KEPT_DROP).bind(json!([[kind.as_str(), letter]]).to_string());
                 Ok(query.execute(connection).await?.rows_affected())
-            })
-        })
-        .await
-    }
-
-    async fn runs_trim(&self, bounds: RunBounds) -> Result<u64, StoreError> {
-        let now = self.clock.now();
-        self.write("trimming runs", move |connection| {
-            Box::pin(async move {
-                let mut gone = 0;
-                for statement in TRIM {
-                    let query = sqlx::query(statement)
-                        .bind(now.micros())
-                        .bind(now.minus(bounds.planned).micros())
-                        .bind(now.minus(bounds.age).micros())
-                        .bind(stored(bounds.runs));
-                    gone += query.execute(&mut *connection).await?.rows_affected();
-                }
-                Ok(gone)
             })
         })
         .await

@@ -30,7 +30,7 @@ const KEEP: &str = "INSERT INTO saved_messages (save, place, win, message, bytes
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const END: &str = "UPDATE saves SET state = 'kept', owner = NULL WHERE id = $1 AND owner = $2 AND state = 'taking'";
 const FORGET_EMPTY: &str = "DELETE FROM saves WHERE id = $1 AND messages = 0";
-const TAKE: &str = "UPDATE saves SET owner = $2 WHERE id = $1 AND (owner IS NULL OR owner = $2 OR owner NOT IN \
+const TAKE: &str = "UPDATE saves SET owner = $2 WHERE id = $1 AND NOT removing AND (owner IS NULL OR owner = $2 OR owner NOT IN \
     (SELECT id FROM incarnations WHERE alive))";
 const FREE: &str = "UPDATE saves SET owner = NULL, state = CASE WHEN state = 'kept' AND NOT EXISTS \
     (SELECT 1 FROM saved_messages m WHERE m.save = saves.id) THEN 'restored' ELSE state END \
@@ -51,8 +51,6 @@ const LAST: &str = concat!(
 const DROP: &str = "DELETE FROM saved_messages WHERE save = $1 AND place IN (SELECT value FROM json_each($3)) \
     AND EXISTS (SELECT 1 FROM saves WHERE id = $1 AND owner = $2)";
 const HOLDS: &str = "SELECT EXISTS (SELECT 1 FROM saves WHERE id = $1 AND owner = $2)";
-const TRIM: &str = "DELETE FROM saves WHERE until < $1 AND state <> 'taking' AND (owner IS NULL OR owner NOT IN \
-    (SELECT id FROM incarnations WHERE alive))";
 
 const JANITOR: &str = "UPDATE janitor SET owner = $1, sweep = sweep + 1 WHERE (owner IS NULL OR owner = $1 \
     OR owner NOT IN (SELECT id FROM incarnations WHERE alive)) \
@@ -222,17 +220,6 @@ impl Saves for SqliteStore {
         })
         .await
     }
-
-    async fn saves_trim(&self) -> Result<u64, StoreError> {
-        let now = self.clock.now();
-        self.write("trimming saves", move |connection| {
-            Box::pin(async move {
-                let query = sqlx::query(TRIM).bind(now.micros());
-                Ok(query.execute(connection).await?.rows_affected())
-            })
-        })
-        .await
-    }
 }
 
 #[async_trait]
@@ -368,7 +355,11 @@ impl Lifetimes for SqliteStore {
 
 fn listing(which: &str) -> String {
     format!(
-        concat!("SELECT ", save_columns!(), ", {} FROM saves s {}"),
+        concat!(
+            "SELECT ",
+            save_columns!(),
+            ", {} FROM (SELECT * FROM saves WHERE NOT removing) s {}"
+        ),
         LEFT_COUNT, which
     )
 }

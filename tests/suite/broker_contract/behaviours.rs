@@ -7,6 +7,7 @@ use redrive::domain::id::QueueName;
 use redrive::domain::naming::QueueType;
 
 use super::bench::{Bench, SOON, full, is_quiet, next, number, numbered, options, take};
+use crate::support::wait::within;
 
 const EMPTY: Look = Look::Present { ready: 0, consumers: 0 };
 
@@ -192,7 +193,7 @@ pub(crate) async fn waiting_for_a_message_can_be_given_up_and_taken_up_again(ben
     bench.accepted(&queue, &numbered(1)).await;
     // Given up at every point where it can be: no message may be dropped with the future.
     let mut pause = tokio::time::interval(std::time::Duration::from_millis(1));
-    let waiting = tokio::time::timeout(SOON, async {
+    let waiting = within(SOON, async {
         loop {
             tokio::select! {
                 _ = pause.tick() => {}
@@ -223,9 +224,7 @@ pub(crate) async fn an_ack_after_the_queue_is_gone_says_lost(bench: &Bench) {
     let mut attached = bench.attached(&queue, 1).await;
     let delivery = next(&mut attached).await;
     assert_eq!(bench.broker.delete_whole(&queue).await.unwrap(), Deleted::Deleted);
-    let ended = tokio::time::timeout(SOON, attached.next())
-        .await
-        .expect("the end is noticed");
+    let ended = within(SOON, attached.next()).await.expect("the end is noticed");
     assert!(matches!(ended, Next::Lost(_)), "{ended:?}");
     assert_eq!(attached.ack(delivery.tag).await, Acked::Lost);
 }
@@ -242,10 +241,7 @@ pub(crate) async fn deleting_the_queue_ends_the_attachment(bench: &Bench) {
     let queue = bench.created("q").await;
     let mut attached = bench.attached(&queue, 1).await;
     assert_eq!(bench.broker.delete_whole(&queue).await.unwrap(), Deleted::Deleted);
-    match tokio::time::timeout(SOON, attached.next())
-        .await
-        .expect("the end is noticed")
-    {
+    match within(SOON, attached.next()).await.expect("the end is noticed") {
         Next::Lost(lost) => assert_eq!(lost, Lost::Cancelled),
         Next::Message(delivery) => panic!("{delivery:?}"),
     }
@@ -402,7 +398,7 @@ pub(crate) async fn a_nudge_reaches_who_listens(bench: &Bench) {
     bench.broker.listen().await.unwrap();
     let wanted = Signal::Nudged(queue.clone());
     let mut again = tokio::time::interval(std::time::Duration::from_millis(200));
-    let heard = tokio::time::timeout(SOON, async {
+    let heard = within(SOON, async {
         // Lossy by design, so it is said until it is heard.
         loop {
             tokio::select! {

@@ -1,5 +1,6 @@
 //! A prepared broker that belongs to one test, and the few steps that every behaviour takes.
 
+use crate::support::wait::within;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ impl Bench {
 
     /// Waits until a look at `queue` is as wanted.
     pub(crate) async fn wait_look(&self, queue: &QueueName, wanted: impl Fn(Look) -> bool) {
-        let looks = tokio::time::timeout(SOON, async {
+        let looks = within(SOON, async {
             let mut pause = tokio::time::interval(Duration::from_millis(20));
             loop {
                 pause.tick().await;
@@ -173,10 +174,7 @@ pub(crate) fn full() -> Message {
 
 /// The next message of an attachment, which must come.
 pub(crate) async fn next(attached: &mut Box<dyn Attached>) -> Delivery {
-    match tokio::time::timeout(SOON, attached.next())
-        .await
-        .expect("a message comes")
-    {
+    match within(SOON, attached.next()).await.expect("a message comes") {
         Next::Message(delivery) => *delivery,
         Next::Lost(lost) => panic!("attachment lost: {lost:?}"),
     }

@@ -5,6 +5,7 @@ use redrive::domain::id::QueueName;
 use redrive::domain::message::Message;
 
 use super::bench::{Bench, QUIET, SOON, full, numbered};
+use crate::support::wait::within;
 
 const EXCHANGE: &str = "people";
 
@@ -30,7 +31,7 @@ async fn publish(bench: &Bench, key: &str, message: Message) -> Published {
 async fn taken(intake: &mut Box<dyn Intake>, count: usize) -> Vec<Walked> {
     let mut all = Vec::new();
     while all.len() < count {
-        let next = tokio::time::timeout(SOON, intake.next(10)).await;
+        let next = within(SOON, intake.next(10)).await;
         all.extend(next.expect("messages come").expect("the intake lives"));
     }
     all
@@ -109,8 +110,6 @@ pub(crate) async fn an_intake_whose_queue_is_deleted_says_so(bench: &Bench) {
     let wanted = wanted(bench, "q_people", &["*"]);
     let mut intake = bench.broker.intake(&wanted, 4).await.unwrap();
     bench.broker.delete_whole(&wanted.name).await.unwrap();
-    let next = tokio::time::timeout(SOON, intake.next(10))
-        .await
-        .expect("it is noticed");
+    let next = within(SOON, intake.next(10)).await.expect("it is noticed");
     assert!(next.is_err(), "{next:?}");
 }

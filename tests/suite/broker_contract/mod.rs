@@ -9,6 +9,7 @@ pub(crate) mod bench;
 pub(crate) mod intakes;
 pub(crate) mod walks;
 
+use crate::support::wait::within;
 use bench::Bench;
 
 /// Makes one test per behaviour for the driver whose bench `$start` makes.
@@ -93,7 +94,7 @@ type Behaviour = for<'a> fn(&'a Bench) -> std::pin::Pin<Box<dyn Future<Output = 
 /// Makes a bench, runs one behaviour within a bound and takes the bench away.
 async fn run<F: Future<Output = Bench>>(start: impl FnOnce() -> F, behaviour: Behaviour) {
     let bench = start().await;
-    tokio::time::timeout(std::time::Duration::from_mins(1), behaviour(&bench))
+    within(std::time::Duration::from_mins(1), behaviour(&bench))
         .await
         .expect("the behaviour ends within a minute");
     bench.finish().await;

@@ -72,9 +72,10 @@ async fn a_key_that_comes_with_a_change_of_size_is_heard_at_once() {
         pty.resize(columns, 30);
         pty.send(b"?");
         pty.shows("─ Keys ─").await;
+        let written = pty.written();
         pty.resize(columns, 24);
         pty.send(b"\x1b");
-        pty.hides("─ Keys ─").await;
+        pty.hides_after(written, "─ Keys ─").await;
     }
     pty.key("q");
     assert_eq!(pty.ended().await, 0);

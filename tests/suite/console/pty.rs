@@ -167,15 +167,22 @@ impl Pty {
 
     /// The same, of a whole frame: nothing on it is from the one before.
     pub(crate) async fn until_frame(&self, what: &str, wanted: impl Fn(&str) -> bool) {
-        self.until(what, |_| self.frame().is_some_and(|frame| wanted(&frame)))
+        self.until_frame_after(0, what, wanted).await;
+    }
+
+    /// The same, of one that begins once `written` bytes had come: what the terminal made of an older one when it
+    /// changed its size is no frame.
+    async fn until_frame_after(&self, written: usize, what: &str, wanted: impl Fn(&str) -> bool) {
+        self.until(what, |_| self.frame(written).is_some_and(|frame| wanted(&frame)))
             .await;
     }
 
-    /// The text of a whole frame; `None` while one is being written.
-    fn frame(&self) -> Option<String> {
+    /// The text of a whole frame that begins behind `written` bytes; `None` while one is being written.
+    fn frame(&self, written: usize) -> Option<String> {
         let seen = self.seen();
         let last = |mark: &[u8]| seen.bytes.windows(mark.len()).rposition(|part| part == mark);
-        (last(b"\x1b[?2026h") <= last(b"\x1b[?2026l")).then(|| seen.parser.screen().contents())
+        let (begun, over) = (last(b"\x1b[?2026h"), last(b"\x1b[?2026l"));
+        (begun <= over && begun >= Some(written)).then(|| seen.parser.screen().contents())
     }
 
     /// Until this text is on the screen.
@@ -186,6 +193,12 @@ impl Pty {
     /// Until this text is not on the screen, a whole one: each frame at a new size begins with an empty one.
     pub(crate) async fn hides(&self, text: &str) {
         self.until_frame(&format!("no {text}"), |frame| !frame.contains(text))
+            .await;
+    }
+
+    /// Until this text is not on a whole frame that was begun after `written` bytes.
+    pub(crate) async fn hides_after(&self, written: usize, text: &str) {
+        self.until_frame_after(written, &format!("no {text}"), |frame| !frame.contains(text))
             .await;
     }
 

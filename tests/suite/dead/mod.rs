@@ -1,6 +1,8 @@
 //! Dead letters of any RabbitMQ: found, looked at without a trace but the redelivered flag, listed.
 
+mod browsing;
 mod events;
+mod foreign;
 mod shop;
 
 use lapin::types::{AMQPValue, FieldTable};
@@ -181,10 +183,52 @@ async fn a_limited_quorum_queue_is_looked_at_rarely_and_shown_from_copies() {
     assert!(
         problem
             .as_deref()
-            .is_some_and(|problem| problem.contains("3 are allowed")),
+            .is_some_and(|problem| problem.contains("after 3 returns")),
         "{problem:?}"
     );
     assert_eq!(shop.drain("limited.dead").await.len(), 3, "no look dropped one");
+}
+
+/// Letters of a queue that nobody limited come one by one and are looked at as they come. Where the broker limits it by
+/// itself (from 4.0 on), looks stop before they cost one; what is taken out makes room for further ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_quorum_queue_shows_each_letter_that_comes_as_far_as_the_broker_allows_for() {
+    let shop = Shop::open().await;
+    shop.queue("plain.dead", &[("x-queue-type", text("quorum"))]).await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("plain.dead")),
+    ];
+    shop.queue("work", &arguments).await;
+    let version = shop.stage.broker.version().await.expect("a broker tells its version");
+    let limit = redrive::domain::broker_rules::facts(Some(version)).default_limit;
+    let looks = limit.map_or(14, |limit| limit / 2);
+    for came in 1..=looks {
+        shop.fill("work", 1).await;
+        shop.reject_all("work").await;
+        shop.listed("plain.dead", usize::try_from(came).unwrap()).await;
+    }
+    if limit.is_some() {
+        shop.fill("work", 1).await;
+        shop.reject_all("work").await;
+        crate::support::wait::wait_until("the limit is told", BOUND, async || {
+            let queues = shop.list(None, None).await.queues;
+            let problem = view(&queues, "plain.dead")?.problem.clone()?;
+            (problem.contains("after 20 returns") && problem.contains("delivery-limit")).then_some(())
+        })
+        .await;
+        assert_eq!(
+            shop.drain("plain.dead").await.len() as u64,
+            looks + 1,
+            "no look dropped one"
+        );
+        shop.fill("work", 1).await;
+        shop.reject_all("work").await;
+        shop.listed("plain.dead", 1).await;
+    } else {
+        let queues = shop.list(None, None).await.queues;
+        assert_eq!(view(&queues, "plain.dead").unwrap().problem, None);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

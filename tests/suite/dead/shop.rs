@@ -30,7 +30,10 @@ impl Shop {
     }
 
     pub(super) async fn on(ground: Ground) -> Self {
-        let stage = Stage::quiet(ground, |_| {}).await;
+        Self::of(Stage::quiet(ground, |_| {}).await).await
+    }
+
+    pub(super) async fn of(stage: Stage) -> Self {
         let amqp = stage.ground.rabbit().amqp();
         let connection = Connection::connect(&amqp, ConnectionProperties::default())
             .await

@@ -1,7 +1,7 @@
 //! A stage: an engine over one pairing, a receiver, and what was published.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use redrive::domain::id::{ExecutionId, QueueName};
 use redrive::domain::message::Message;
 use redrive::domain::naming::{Naming, QueueType};
 use redrive::domain::policy::RetryPolicy;
+use redrive::domain::retention::Retention;
 use redrive::domain::url::EndpointUrl;
 use redrive::engine::view::{EndpointView, QueueView};
 use redrive::engine::{Access, Answer, Command, Done, Engine, EngineSettings, NewNotification, Query, Receipt};
@@ -24,6 +25,7 @@ use redrive::sqlite::SqliteFile;
 use redrive::store::StoreHandle;
 use redrive::store::postgres::PostgresStore;
 use redrive::store::sqlite::SqliteStore;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -66,6 +68,7 @@ fn settings(vhost: &str) -> EngineSettings {
             queue_type: QueueType::Classic,
         },
         workers: 64,
+        slow_requests: 64,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
@@ -87,6 +90,7 @@ fn settings(vhost: &str) -> EngineSettings {
         take_over: Duration::from_secs(20),
         drain: Duration::from_secs(5),
         discard_keep: Duration::from_hours(7 * 24),
+        retention: Retention::default(),
         rates: HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
     }
@@ -194,6 +198,16 @@ impl Stage {
             Clock::system(),
         );
         self.start();
+    }
+
+    /// Runs statements on the store as somebody with the right to it could; `TABLE.` stands before each table.
+    pub(crate) async fn tamper(&self, statements: &str) {
+        self.ground.place().tamper(statements).await;
+    }
+
+    /// What a query of one number answers from the file of store and embedded broker.
+    pub(crate) async fn count(&self, query: &'static str) -> i64 {
+        self.ground.place().count(query).await
     }
 
     pub(crate) fn url(&self, path: &str) -> EndpointUrl {
@@ -324,6 +338,14 @@ impl Ground {
         }
     }
 
+    /// Where the file is.
+    pub(crate) fn directory(&self) -> &Path {
+        match self {
+            Self::Embedded { directory } | Self::RabbitSqlite { directory, .. } => directory.path(),
+            Self::RabbitPostgres { .. } => panic!("a server has no file"),
+        }
+    }
+
     /// Where everything is, so that another process could be started on it.
     pub(crate) fn place(&self) -> Place {
         let file = |directory: &TempDir| directory.path().join("redrive.db");
@@ -377,6 +399,34 @@ impl Place {
             (None, None) => unreachable!("every ground has a broker"),
         };
         (store, broker)
+    }
+
+    async fn tamper(&self, statements: &str) {
+        if let Some(url) = &self.postgres {
+            let statements = AssertSqlSafe(statements.replace("TABLE.", "redrive."));
+            let mut connection = PgConnection::connect(url).await.unwrap();
+            sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+        } else {
+            let statements = AssertSqlSafe(statements.replace("TABLE.", ""));
+            let mut connection = self.file().await;
+            sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+            connection.close().await.unwrap();
+        }
+    }
+
+    async fn count(&self, query: &'static str) -> i64 {
+        let mut connection = self.file().await;
+        let count = sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        count
+    }
+
+    async fn file(&self) -> SqliteConnection {
+        let path = self.file.as_ref().expect("a file");
+        SqliteConnection::connect(&format!("sqlite://{}", path.display()))
+            .await
+            .unwrap()
     }
 
     pub(crate) fn rabbit_settings(&self, naming: &Naming) -> Option<RabbitSettings> {

@@ -229,3 +229,52 @@ async fn a_subscription_signs_with_its_own_secret_which_nothing_shows() {
     let audit = installation.run(&["audit", "--json"]).await.stdout;
     assert!(!audit.contains(secret) && !daemon.log().contains(secret), "{audit}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_store_notifies_under_new_ids() {
+    let receiver = Receiver::start().await;
+    let mut installation = Installation::embedded();
+    installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
+    // The database is its file, and what of it is still in the log beside it.
+    let copy = |from: &str, to: &str| {
+        for beside in ["", "-wal", "-shm"] {
+            let (from, to) = (format!("{from}{beside}"), format!("{to}{beside}"));
+            let _ = std::fs::remove_file(installation.path(&to));
+            let _ = std::fs::copy(installation.path(&from), installation.path(&to));
+        }
+    };
+    for round in 1..=2 {
+        let mut daemon = installation.daemon().await;
+        if round == 1 {
+            let set = daemon
+                .request("PUT", "/v1/types/t")
+                .header("content-type", "application/json");
+            assert_eq!(set.body("{}").send().await.status, 200);
+            let subscribed = json!({"url": receiver.url("/hook"), "options": {}});
+            let made = daemon.post("/v1/types/t/subscriptions", &subscribed).await;
+            assert_eq!(made.status, 200, "{}", made.text());
+            assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+            copy("store.db", "backup.db");
+            daemon = installation.daemon().await;
+        }
+        let body = json!({"reference": "a", "payload": {"round": round}});
+        daemon.post("/v1/types/t/events", &body).await;
+        wait_until("a delivery", LONG, async || {
+            (receiver.delivered() == round).then_some(())
+        })
+        .await;
+        assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+        // What came after the backup is lost.
+        copy("backup.db", "store.db");
+    }
+    let ids: Vec<String> = receiver
+        .attempts()
+        .iter()
+        .filter_map(|attempt| {
+            let mut headers = attempt.headers.iter();
+            let id = headers.find(|(name, _)| name.eq_ignore_ascii_case("webhook-id"));
+            id.map(|(_, value)| value.clone())
+        })
+        .collect();
+    assert!(ids.len() == 2 && ids[0] != ids[1], "{ids:?}");
+}

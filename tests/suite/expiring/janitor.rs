@@ -14,7 +14,7 @@ use crate::engine::stage::{BOUND, Stage};
 use crate::support::daemon::Installation;
 use crate::support::servers::Vhost;
 use crate::support::statsd::Statsd;
-use crate::support::wait::wait_until;
+use crate::support::wait::{wait_until, within};
 
 pub(super) fn settings(settings: &mut EngineSettings) {
     settings.save_before_expiry = false;
@@ -35,9 +35,7 @@ async fn told(events: &mut broadcast::Receiver<Event>, name: &str) -> (Gone, Opt
             }
         }
     };
-    tokio::time::timeout(BOUND, heard)
-        .await
-        .expect("told of a queue that went")
+    within(BOUND, heard).await.expect("told of a queue that went")
 }
 
 /// Until the janitor has counted the messages of a queue.
@@ -166,7 +164,7 @@ async fn a_queue_that_loses_its_lifetime_is_not_told_to_be_gone() {
     counted(&stage, other.as_str(), 0).await;
     stage.engine.job_remove(&id).await.unwrap();
     let mut gone = Vec::new();
-    let told = tokio::time::timeout(BOUND, async {
+    let told = within(BOUND, async {
         while !gone.contains(&other) {
             if let Ok(Event::QueueGone { queue, .. }) = events.recv().await {
                 gone.push(queue);

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::proxy::Proxy;
 use super::scene::{BOUND, Scene, executions};
+use crate::support::checker::Seen;
 use crate::support::receiver::Behaviour;
 use crate::support::servers::{PrivateRabbit, RabbitAddress};
 use crate::support::wait::wait_until;
@@ -49,6 +50,64 @@ async fn a_broker_that_stops_or_is_killed_and_comes_back_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_stops_or_is_killed_and_comes_back_loses_nothing_of_quorum_queues() {
     check_restarts(Scene::with_quorum_queues).await;
+}
+
+/// Each tenth is refused and becomes a dead letter at once; and the node is killed again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_is_killed_among_dead_letters_repeats_at_most_one_message_of_a_queue_for_each_kill() {
+    const KILLS: usize = 3;
+    let node = PrivateRabbit::start().await;
+    let scene = Scene::on_rabbit(&node.address).await;
+    let is_doomed = |id: &str| id.ends_with('5');
+    scene.receiver.behave_by("*", move |attempt| {
+        let status = if is_doomed(attempt.id()) { 404 } else { 200 };
+        Behaviour::Status(status).after(PAUSE)
+    });
+    let mut daemon = scene.installation.daemon().await;
+    let (all, each) = (executions(10, 10), 60);
+    let faults = async {
+        for kill in 1..=KILLS {
+            scene.delivered(kill * 120).await;
+            node.kill().await;
+            node.start_again().await;
+        }
+    };
+    tokio::join!(scene.publish_all(&all, each), faults);
+    scene.delivered(10 * 54).await;
+    for (execution, path) in &all {
+        let queue = scene.queue(execution, path);
+        wait_until(format!("{execution} to be empty"), BOUND, async || {
+            (scene.ready(&queue).await == 0).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    let listed = scene
+        .installation
+        .run(&["dead", "list", "--limit", "200", "--json"])
+        .await;
+    let letters = listed.expect_code(0).json();
+    let dead = |id: &str| {
+        let letters = letters.as_array().unwrap();
+        letters.iter().filter(|letter| letter["message_id"] == id).count()
+    };
+    let seen = scene.receiver.seen();
+    for (execution, path) in &all {
+        let queue = scene.queue(execution, path);
+        let mut repeats = 0;
+        for number in 1..=each {
+            let id = format!("{execution}-{number}");
+            let times = if is_doomed(&id) {
+                dead(&id)
+            } else {
+                let of_it = |seen: &&Seen| seen.queue == queue.as_str() && seen.id == id && seen.status == Some(200);
+                seen.iter().filter(of_it).count()
+            };
+            assert!(times > 0, "{id} is lost");
+            repeats += times - 1;
+        }
+        assert!(repeats <= KILLS, "{execution}: {repeats} repeats after {KILLS} kills");
+    }
 }
 
 async fn check_closed_connections(scene: Scene, queues: u32) {

@@ -62,4 +62,11 @@ async fn a_broker_with_a_private_certificate_is_used_once_it_is_trusted() {
     scene.installation.run(&publish).await.expect_code(0);
     scene.delivered(2).await;
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    // The reader that decodes nothing trusts the same authority.
+    let published = scene.installation.run(&publish).await.expect_code(0);
+    let queue = scene.queue("run", "/hook");
+    let rescue = ["queue", "rescue", queue.as_str(), "--yes", "--json"];
+    let rescued = scene.installation.run(&rescue).await.expect_code(0).json();
+    assert_eq!(rescued["rescued"], true, "{rescued} after {published:?}");
+    assert_eq!(scene.ready(&queue).await, 0);
 }

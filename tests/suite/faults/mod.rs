@@ -10,11 +10,15 @@
 
 mod brokers;
 mod certificates;
+mod commands;
 mod disowned;
 mod foreign;
+mod healing;
+mod identity;
 mod killed;
 mod poison;
 mod proxy;
+mod readiness;
 mod receivers;
 pub(crate) mod scene;
 mod split;

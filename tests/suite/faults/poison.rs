@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::scene::{BOUND, Scene, executions};
 use crate::rabbitmq::raw;
-use crate::support::wait::wait_until;
+use crate::support::wait::{patient, wait_until, within};
 
 const BAD: &[u8] = b"text/\xff\xfe";
 
@@ -27,7 +27,7 @@ async fn a_queue_with_an_undecodable_head_is_quarantined_and_rescued_and_the_oth
     scene.delivered(99).await;
     let last = scene.receiver.attempts().iter().map(|attempt| attempt.started_at).max();
     let took = last.unwrap().saturating_duration_since(published);
-    assert!(took < Duration::from_secs(5), "the others waited {took:?}");
+    assert!(took < patient(Duration::from_secs(5)), "the others waited {took:?}");
     wait_until("the poisonous queue to be quarantined", BOUND, async || {
         let why = scene.why(&poisonous).await;
         (why["state"] == "quarantined" || why["why"]["code"] == "quarantined").then_some(())
@@ -37,7 +37,7 @@ async fn a_queue_with_an_undecodable_head_is_quarantined_and_rescued_and_the_oth
     let rescued = scene.installation.run(&rescue).await.expect_code(0).json();
     assert_eq!(rescued["rescued"], true, "{rescued}");
     // The command says so itself: nobody has to find it.
-    let goes_on = tokio::time::timeout(Duration::from_secs(20), scene.delivered(100)).await;
+    let goes_on = within(Duration::from_secs(20), scene.delivered(100)).await;
     assert!(goes_on.is_ok(), "the rescued queue rests");
     scene.finish(&mut [&mut daemon], 2).await;
 }

@@ -15,6 +15,7 @@ use redrive::domain::egress::AddressRules;
 use redrive::domain::id::{ExecutionId, NotificationId, QueueName};
 use redrive::domain::naming::{Naming, QueueType};
 use redrive::domain::policy::RetryPolicy;
+use redrive::domain::retention::Retention;
 use redrive::domain::url::EndpointUrl;
 use redrive::engine::{Engine, EngineError, EngineSettings, NewNotification};
 use redrive::sqlite::SqliteFile;
@@ -361,6 +362,7 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
     EngineSettings {
         naming: naming.clone(),
         workers: 1,
+        slow_requests: 1,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
@@ -374,6 +376,7 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         take_over: Duration::from_mins(1),
         drain: Duration::from_secs(1),
         discard_keep: Duration::from_hours(7 * 24),
+        retention: Retention::default(),
         rates: HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
     }

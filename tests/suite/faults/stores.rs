@@ -1,10 +1,19 @@
-//! PostgreSQL goes away and comes back.
+//! PostgreSQL goes away and comes back, or takes no writes for a while.
 
 use std::time::Duration;
+
+use sqlx::{Connection, PgConnection};
 
 use super::scene::{Scene, executions};
 use crate::support::receiver::Behaviour;
 use crate::support::servers::PrivatePostgres;
+use crate::support::wait::at_moment;
+
+async fn administer(postgres: &PrivatePostgres, statements: &'static str) {
+    let mut connection = PgConnection::connect(&postgres.url).await.unwrap();
+    sqlx::raw_sql(statements).execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_stops_or_is_killed_and_comes_back_loses_nothing() {
@@ -29,6 +38,47 @@ async fn a_database_that_stops_or_is_killed_and_comes_back_loses_nothing() {
         postgres.kill().await;
         assert!(scene.receiver.delivered() < 1000, "the kill came too late");
         postgres.start_again().await;
+    };
+    let all = executions(20, 4);
+    tokio::join!(scene.publish_all(&all, 50), faults);
+    scene.finish(&mut [&mut daemon], 2).await;
+}
+
+/// As a failover looks to those who stayed with the old primary: it answers, and refuses what is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_refuses_writes_for_a_while_is_used_again_as_soon_as_it_takes_them() {
+    let postgres = PrivatePostgres::start().await;
+    administer(
+        &postgres,
+        "CREATE ROLE writer LOGIN; GRANT ALL ON DATABASE postgres TO writer",
+    )
+    .await;
+    let mut url = url::Url::parse(&postgres.url).unwrap();
+    url.set_username("writer").unwrap();
+    let scene = Scene::on_postgres(url.as_str()).await;
+    scene
+        .receiver
+        .behave("*", Behaviour::Status(200).after(Duration::from_millis(10)));
+    scene
+        .receiver
+        .behave_by("/hook-3", |attempt| match attempt.earlier % 7 {
+            3 => Behaviour::Status(503),
+            _ => Behaviour::Status(200),
+        });
+    let mut daemon = scene.installation.daemon().await;
+    let faults = async {
+        scene.delivered(200).await;
+        administer(
+            &postgres,
+            "ALTER ROLE writer SET default_transaction_read_only = on; \
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'writer'",
+        )
+        .await;
+        // Meanwhile every session that is made can only read.
+        at_moment(Duration::from_secs(5)).await;
+        assert!(scene.receiver.delivered() < 1000, "the refusals came too late");
+        administer(&postgres, "ALTER ROLE writer RESET default_transaction_read_only").await;
+        scene.delivered(1000).await;
     };
     let all = executions(20, 4);
     tokio::join!(scene.publish_all(&all, 50), faults);

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::scene::{BOUND, Scene, begun, executions};
 use crate::support::receiver::{Attempt, Behaviour};
-use crate::support::wait::wait_until;
+use crate::support::wait::{patient, wait_until};
 
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -27,6 +27,32 @@ async fn queues_of_a_killed_daemon_are_taken_over_by_the_other() {
     };
     let all = executions(20, 4);
     tokio::join!(scene.publish_all(&all, 40), faults);
+    scene.finish(&mut [&mut other], 1).await;
+}
+
+/// The fence of the dead one would be open for half a minute: its process is seen to be gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queues_of_a_daemon_that_is_killed_on_this_machine_are_taken_over_within_seconds() {
+    let mut scene = Scene::servers().await;
+    scene.installation.set("delivery", "timeout_s", 15);
+    scene.installation.set("delivery", "take_over_s", 60);
+    scene.receiver.behave("*", Behaviour::Status(200).after(PAUSE));
+    let mut one = scene.installation.daemon().await;
+    let all = executions(8, 2);
+    let killed = async {
+        scene.delivered(40).await;
+        one.kill().await;
+        Instant::now()
+    };
+    let ((), killed) = tokio::join!(scene.publish_all(&all, 20), killed);
+    let mut other = scene.installation.daemon().await;
+    let began = Instant::now();
+    scene.delivered(160).await;
+    let (of_all, of_the_start) = (killed.elapsed(), began.elapsed());
+    assert!(
+        of_the_start < patient(Duration::from_secs(20)),
+        "{of_all:?} after the kill"
+    );
     scene.finish(&mut [&mut other], 1).await;
 }
 

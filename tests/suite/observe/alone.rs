@@ -8,6 +8,7 @@ use redrive::ambient::Clock;
 use redrive::broker::embedded::Embedded;
 use redrive::domain::naming::{Naming, QueueType};
 use redrive::domain::policy::RetryPolicy;
+use redrive::domain::retention::Retention;
 use redrive::domain::url::EndpointUrl;
 use redrive::engine::{Engine, EngineSettings};
 use redrive::sqlite::SqliteFile;
@@ -75,6 +76,7 @@ async fn engine(installation: &Installation) -> Engine {
     let settings = EngineSettings {
         naming: naming.clone(),
         workers: 8,
+        slow_requests: 8,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
@@ -88,6 +90,7 @@ async fn engine(installation: &Installation) -> Engine {
         take_over: Duration::from_secs(60),
         drain: Duration::from_secs(5),
         discard_keep: Duration::from_hours(7 * 24),
+        retention: Retention::default(),
         rates: HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
     };

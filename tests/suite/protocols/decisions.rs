@@ -21,6 +21,7 @@ async fn an_open_decision(ground: Ground, copy: bool) {
     let decision = Decision {
         id: "decided-before-the-crash".to_owned(),
         message: doomed.id.clone(),
+        fingerprint: None,
         reason: "refused".to_owned(),
         epoch: lease.epoch,
     };

@@ -10,6 +10,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{Stage, sender};
+use crate::support::wait::within;
 
 /// The daemon.
 pub(super) struct Life {
@@ -63,7 +64,7 @@ impl Life {
     /// How it ended, by itself.
     pub(super) async fn result(&mut self) -> Result<(), EngineError> {
         let ended = self.ended.take().expect("asked once");
-        let result = tokio::time::timeout(Duration::from_secs(30), ended).await;
+        let result = within(Duration::from_secs(30), ended).await;
         result.expect("it ends").expect("it does not panic")
     }
 

@@ -4,18 +4,26 @@ use std::time::Duration;
 
 use redrive::broker::Look;
 use redrive::domain::naming::QueueType;
+use redrive::engine::{Answer, Command, Query};
 use serde_json::{Value, json};
 
 use crate::engine::stage::{BOUND, Ground, Stage, notification};
 use crate::support::receiver::Behaviour;
 use crate::support::wait::{stays_absent, wait_until};
 
+/// How long a policy may take to be heeded where the broker tells nobody of it.
+const HEEDED: Duration = Duration::from_secs(15);
+
 async fn policy(stage: &Stage, definition: Option<Value>) {
+    policy_on(stage, "^redrive\\.", definition).await;
+}
+
+async fn policy_on(stage: &Stage, pattern: &str, definition: Option<Value>) {
     let vhost = stage.ground.rabbit();
     let path = format!("/api/policies/{}/meddling", vhost.name);
     match definition {
         Some(definition) => {
-            let body = json!({"pattern": "^redrive\\.", "apply-to": "queues", "definition": definition});
+            let body = json!({"pattern": pattern, "apply-to": "queues", "definition": definition});
             vhost.manage("PUT", &path, Some(&body)).await;
         }
         None => {
@@ -133,5 +141,139 @@ async fn a_queue_with_priorities_is_not_delivered_and_says_why() {
         stage.broker.look(&queue).await.unwrap(),
         Look::Present { ready: 1, .. }
     ));
+    stage.stop().await;
+}
+
+/// Whether the row says that the queue takes no publishes.
+async fn is_refusing(stage: &Stage, execution: &str, path: &str) -> bool {
+    let row = stage.store.queue_get(&stage.queue(execution, path)).await.unwrap();
+    row.is_some_and(|row| row.refusing.is_some())
+}
+
+async fn refused(stage: &Stage, execution: &str, path: &str) -> String {
+    let new = notification(execution, stage.url(path), 99, "refused");
+    let error = stage.engine.publish(new).await.unwrap_err();
+    assert!(error.is_unreachable(), "{error:?}");
+    redrive::engine::error::chain(&error)
+}
+
+/// No worker can have a queue whose URL is parked or disabled, or that a person paused: those are what waits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_that_destroys_is_heeded_for_queues_that_no_worker_can_have() {
+    let mut stage = Stage::on(Ground::rabbit_sqlite().await, |settings| {
+        settings.default_policy.retries_with_no_delay = 0;
+        settings.default_policy.minimum_delay_retries = 0;
+        settings.default_policy.maximum_delay_retries = 0;
+    })
+    .await;
+    stage.receiver.behave("*", Behaviour::Status(503));
+    for execution in ["a", "b"] {
+        stage.publish(execution, "/parked").await;
+    }
+    stage.endpoint_is("/parked", "parked").await;
+    stage.publish("c", "/disabled").await;
+    stage.execute(Command::DisableEndpoint(stage.url("/disabled"))).await;
+    stage.publish("d", "/paused").await;
+    stage.execute(Command::PauseQueue(stage.queue("d", "/paused"))).await;
+    let all = [("a", "/parked"), ("b", "/parked"), ("c", "/disabled"), ("d", "/paused")];
+    policy(&stage, Some(json!({"expires": 3_600_000}))).await;
+    for (execution, path) in all {
+        let what = format!("the queue of {execution} to take no publishes");
+        wait_until(what, HEEDED, async || {
+            is_refusing(&stage, execution, path).await.then_some(())
+        })
+        .await;
+        let why = refused(&stage, execution, path).await;
+        assert!(why.contains("meddling") && why.contains("expires"), "{why}");
+    }
+    let why = refused(&stage, "new", "/parked").await;
+    assert!(why.contains("not made") && why.contains("meddling"), "{why}");
+    let new = stage.queue("new", "/parked");
+    assert_eq!(stage.broker.look(&new).await.unwrap(), Look::Missing);
+    policy(&stage, None).await;
+    for (execution, path) in all {
+        let what = format!("the queue of {execution} to take publishes again");
+        wait_until(what, HEEDED, async || {
+            (!is_refusing(&stage, execution, path).await).then_some(())
+        })
+        .await;
+        stage.publish(execution, path).await;
+    }
+    wait_until("new queues to be made again", HEEDED, async || {
+        let new = notification("new", stage.url("/parked"), 1, "new");
+        stage.engine.publish(new).await.ok().map(drop)
+    })
+    .await;
+    stage.endpoint_is("/parked", "parked").await;
+    stage.stop().await;
+}
+
+/// Nobody is there who would know of policies: the publisher goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_daemon_a_publisher_makes_queues_as_ever() {
+    let mut stage = Stage::quiet(Ground::rabbit_sqlite().await, |_| {}).await;
+    policy(&stage, Some(json!({"expires": 3_600_000}))).await;
+    stage.publish("a", "/ok").await;
+    let queue = stage.queue("a", "/ok");
+    assert!(matches!(
+        stage.broker.look(&queue).await.unwrap(),
+        Look::Present { ready: 1, .. }
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_a_policy_destroys_dead_letters_nothing_is_dead_lettered_and_everybody_is_told() {
+    let mut stage = Stage::on(Ground::rabbit_sqlite().await, |settings| {
+        settings.default_policy.retries_with_no_delay = 0;
+    })
+    .await;
+    policy_on(&stage, "^redrive\\.dead$", Some(json!({"message-ttl": 3_600_000}))).await;
+    let broken = wait_until("doctor to tell it", HEEDED, async || {
+        let Ok(Answer::Doctor(checks)) = stage.engine.query(Query::Doctor).await else {
+            return None;
+        };
+        checks.into_iter().find(|check| check.name == "dead letters")
+    })
+    .await;
+    assert!(format!("{broken:?}").contains("meddling"), "{broken:?}");
+    let queue = stage.queue("a", "/ok");
+    // Not a notification: it is dead-lettered at once.
+    stage.publish("a", "/ok").await;
+    stage.delivered(1).await;
+    wait_until("the policy to be known", HEEDED, async || {
+        let kept = stage.store.broker_policies_kept().await.unwrap()?;
+        kept.document.contains("meddling").then_some(())
+    })
+    .await;
+    let foreign = redrive::domain::message::Message {
+        body: bytes::Bytes::from_static(b"foreign"),
+        ..redrive::domain::message::Message::default()
+    };
+    stage.broker.publish(&queue, &foreign).await.unwrap();
+    stage.broker.nudge(&queue).await;
+    let warned = wait_until("the queue to say why it waits", BOUND, async || {
+        let view = stage.queue_view("a", "/ok").await?;
+        view.warnings
+            .into_iter()
+            .find(|warning| warning.contains("would not last"))
+    })
+    .await;
+    assert!(
+        warned.contains("meddling") && warned.contains("message-ttl"),
+        "{warned}"
+    );
+    let dead = redrive::domain::id::QueueName::parse(&stage.settings.naming.dead_letter_queue()).unwrap();
+    stays_absent(
+        "a dead letter that would not last",
+        Duration::from_secs(2),
+        async || {
+            let look = stage.broker.look(&dead).await.unwrap();
+            (!matches!(look, Look::Present { ready: 0, .. })).then_some(look)
+        },
+    )
+    .await;
+    policy(&stage, None).await;
+    let letters = stage.dead_letters(1).await;
+    assert_eq!(letters[0].body.as_ref(), b"foreign");
     stage.stop().await;
 }

@@ -8,7 +8,7 @@ use crate::support::receiver::{Attempt, Behaviour};
 use crate::support::wait::wait_until;
 
 /// The most requests open at once.
-fn at_once(attempts: &[Attempt]) -> i64 {
+pub(super) fn at_once(attempts: &[Attempt]) -> i64 {
     let mut moments: Vec<(u64, i64)> = attempts
         .iter()
         .flat_map(|attempt| [(attempt.start, 1), (attempt.end.unwrap_or(u64::MAX), -1)])

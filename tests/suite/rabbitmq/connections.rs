@@ -8,12 +8,12 @@ use redrive::domain::id::QueueName;
 use super::bench::{self, call};
 use crate::broker_contract::bench::{Bench, SOON, next, numbered, options, take};
 use crate::support::relay::Relay;
-use crate::support::wait::wait_until;
+use crate::support::wait::{wait_until, within};
 
 /// Closes this bench's connections by name until the listing showed and closed `least`.
 async fn close_all(bench: &Bench, least: u32) {
     let mut closed = 0;
-    let closing = tokio::time::timeout(SOON, async {
+    let closing = within(SOON, async {
         let mut pause = tokio::time::interval(Duration::from_millis(200));
         while closed < least {
             pause.tick().await;
@@ -42,10 +42,7 @@ async fn a_lost_connection_is_noticed_and_everything_works_again() {
     let mut attached = bench.attached(&queue, 1).await;
     let delivery = next(&mut attached).await;
     close_all(&bench, 3).await;
-    match tokio::time::timeout(SOON, attached.next())
-        .await
-        .expect("the end is noticed")
-    {
+    match within(SOON, attached.next()).await.expect("the end is noticed") {
         Next::Lost(Lost::Connection(_)) => {}
         other => panic!("{other:?}"),
     }
@@ -135,7 +132,7 @@ async fn queues_beyond_one_connection_are_spread_over_several() {
         let queue = bench.filled(&format!("q{n}"), 1).await;
         attached.push(bench.attached(&queue, 1).await);
     }
-    let waited = tokio::time::timeout(SOON, async {
+    let waited = within(SOON, async {
         let mut pause = tokio::time::interval(Duration::from_millis(200));
         loop {
             pause.tick().await;

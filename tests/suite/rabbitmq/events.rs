@@ -6,13 +6,14 @@ use serde_json::json;
 
 use super::bench::{self, call};
 use crate::broker_contract::bench::SOON;
+use crate::support::wait::within;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn created_and_deleted_queues_and_policies_are_heard_with_who_did_it() {
     let bench = bench::classic().await;
     let mut signals = bench.broker.signals();
     bench.broker.listen().await.unwrap();
-    let waited = tokio::time::timeout(SOON, async {
+    let waited = within(SOON, async {
         let mut pause = tokio::time::interval(std::time::Duration::from_millis(50));
         while !bench.broker.health().await.events {
             pause.tick().await;
@@ -29,7 +30,7 @@ async fn created_and_deleted_queues_and_policies_are_heard_with_who_did_it() {
         Signal::PolicyChanged,
         Signal::QueueDeleted { queue, by: Some(user) },
     ];
-    let heard = tokio::time::timeout(SOON, async {
+    let heard = within(SOON, async {
         while !expected.is_empty() {
             let signal = signals.recv().await.unwrap();
             expected.retain(|one| *one != signal);

@@ -11,6 +11,7 @@ use tokio::sync::broadcast::Receiver;
 use super::bench;
 use crate::broker_contract::bench::{Bench, SOON, next, numbered, take};
 use crate::support::servers::PrivateRabbit;
+use crate::support::wait::within;
 
 async fn bench_on(node: &PrivateRabbit, confirm_timeout: Duration) -> Bench {
     let naming = bench::settings(QueueType::Classic).naming;
@@ -26,7 +27,7 @@ async fn bench_on(node: &PrivateRabbit, confirm_timeout: Duration) -> Bench {
 }
 
 async fn heard(signals: &mut Receiver<Signal>, wanted: impl Fn(&Signal) -> bool) {
-    let hearing = tokio::time::timeout(Duration::from_mins(1), async {
+    let hearing = within(Duration::from_mins(1), async {
         while !wanted(&signals.recv().await.unwrap()) {}
     });
     hearing.await.expect("the signal comes");
@@ -73,9 +74,7 @@ async fn a_killed_broker_is_noticed_and_keeps_what_was_confirmed_in_order() {
     let mut attached = bench.attached(&queue, 1).await;
     let first = next(&mut attached).await;
     node.kill().await;
-    let ended = tokio::time::timeout(SOON, attached.next())
-        .await
-        .expect("the end is noticed");
+    let ended = within(SOON, attached.next()).await.expect("the end is noticed");
     assert!(matches!(ended, Next::Lost(Lost::Connection(_))), "{ended:?}");
     assert_eq!(attached.ack(first.tag).await, Acked::Lost);
     heard(&mut signals, |signal| matches!(signal, Signal::Down(_))).await;
@@ -116,7 +115,7 @@ async fn a_frozen_broker_holds_no_call_for_ever() {
             redrive::ambient::spawn("test", async move { broker.publish(&queue, &numbered(n)).await })
         })
         .collect();
-    let all = tokio::time::timeout(Duration::from_mins(1), async {
+    let all = within(Duration::from_mins(1), async {
         assert!(bench.broker.look(&queue).await.is_err());
         assert!(
             bench

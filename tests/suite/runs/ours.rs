@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use redrive::domain::id::QueueName;
 use serde_json::json;
 
 use super::scene::assert_run;
 use crate::faults::scene::{BOUND, Scene};
+use crate::support::daemon::Daemon;
 use crate::support::receiver::Behaviour;
 use crate::support::wait::wait_until;
 
@@ -44,11 +46,12 @@ on_both! {
     refused_ones_are_redriven_discarded_and_restored
     refused_ones_are_redriven_before_what_waits_when_asked
     a_head_that_waits_is_skipped_to_the_dead_letters
+    what_was_put_before_a_head_is_browsed_skipped_and_deleted_first
 }
 
 /// The queue of our own dead letters.
-fn graves(scene: &Scene) -> redrive::domain::id::QueueName {
-    redrive::domain::id::QueueName::parse(&scene.naming().dead_letter_queue()).unwrap()
+fn graves(scene: &Scene) -> QueueName {
+    QueueName::parse(&scene.naming().dead_letter_queue()).unwrap()
 }
 
 async fn dead_letters(scene: &Scene, count: u64) {
@@ -123,14 +126,13 @@ async fn a_run_that_watches_itself_stops_when_an_endpoint_of_its_targets_fails(m
     assert_eq!(daemon.stop().await, Some(0));
 }
 
-async fn refused_ones_are_redriven_before_what_waits_when_asked(scene: Scene) {
-    scene.receiver.behave("*", Behaviour::Status(400));
-    let mut daemon = scene.installation.daemon().await;
+/// The first two notifications of a queue became dead letters; nothing is sent from it, and the third one waits.
+async fn two_dead_and_one_waits(scene: &Scene, daemon: &Daemon) -> QueueName {
     let queue = scene.queue("run", "/hook");
     for number in 1..=2 {
         scene.publish("run", "/hook", number).await;
     }
-    dead_letters(&scene, 2).await;
+    dead_letters(scene, 2).await;
     scene
         .installation
         .run(&["queue", "pause", queue.as_str(), "--yes"])
@@ -143,7 +145,11 @@ async fn refused_ones_are_redriven_before_what_waits_when_asked(scene: Scene) {
     })
     .await;
     scene.publish("run", "/hook", 3).await;
-    scene.receiver.behave("*", Behaviour::Status(200));
+    queue
+}
+
+/// The dead letters are put back before what waits.
+async fn redriven_to_the_head(daemon: &Daemon, count: u64) {
     let started = daemon
         .post("/v1/dead/redrive", &json!({"all": true, "head": true}))
         .await;
@@ -154,7 +160,15 @@ async fn refused_ones_are_redriven_before_what_waits_when_asked(scene: Scene) {
         (run["state"] == "done").then_some(run)
     })
     .await;
-    assert_eq!(run["done"], 2, "{run}");
+    assert_eq!(run["done"], count, "{run}");
+}
+
+async fn refused_ones_are_redriven_before_what_waits_when_asked(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let queue = two_dead_and_one_waits(&scene, &daemon).await;
+    scene.receiver.behave("*", Behaviour::Status(200));
+    redriven_to_the_head(&daemon, 2).await;
     scene
         .installation
         .run(&["queue", "resume", queue.as_str(), "--yes"])
@@ -162,7 +176,7 @@ async fn refused_ones_are_redriven_before_what_waits_when_asked(scene: Scene) {
         .expect_code(0);
     scene.delivered(3).await;
     assert_eq!(delivered(&scene), ["run-1", "run-2", "run-3"]);
-    let companion = redrive::domain::id::QueueName::parse(&scene.naming().companion(&queue)).unwrap();
+    let companion = QueueName::parse(&scene.naming().companion(&queue)).unwrap();
     wait_until("no companion", BOUND, async || {
         let listed = scene
             .installation
@@ -208,5 +222,31 @@ async fn a_head_that_waits_is_skipped_to_the_dead_letters(mut scene: Scene) {
     scene.delivered(1).await;
     assert_eq!(delivered(&scene), ["run-2"]);
     assert_eq!(scene.ready(&graves(&scene)).await, 1);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+async fn what_was_put_before_a_head_is_browsed_skipped_and_deleted_first(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let queue = two_dead_and_one_waits(&scene, &daemon).await;
+    redriven_to_the_head(&daemon, 2).await;
+    let run = async |arguments: &[&str]| scene.installation.run(arguments).await.expect_code(0);
+    let waiting = async || {
+        let browsed = run(&["queue", "browse", queue.as_str(), "--json"]).await.json();
+        let of = |one: &serde_json::Value| one["message_id"].as_str().unwrap().to_owned();
+        browsed.as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(waiting().await, ["run-1", "run-2", "run-3"]);
+    run(&["queue", "skip", queue.as_str(), "--to", "dead", "--yes"]).await;
+    assert_eq!(scene.ready(&graves(&scene)).await, 1);
+    assert_eq!(waiting().await, ["run-2", "run-3"]);
+    let companion = QueueName::parse(&scene.naming().companion(&queue)).unwrap();
+    assert_eq!(scene.ready(&companion).await, 1);
+    run(&["queue", "delete", queue.as_str(), "--yes"]).await;
+    let listed = run(&["queues", "--json"]).await.json();
+    let names = [queue.as_str(), companion.as_str()];
+    let stays = |row: &&serde_json::Value| names.iter().any(|name| row["name"] == *name);
+    assert!(!listed.as_array().unwrap().iter().any(|row| stays(&row)), "{listed}");
+    assert_eq!(scene.ready(&companion).await + scene.ready(&queue).await, 0);
     assert_eq!(daemon.stop().await, Some(0));
 }

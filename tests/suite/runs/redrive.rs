@@ -1,10 +1,10 @@
 //! What a person does with dead letters when nothing breaks.
 
-use lapin::options::{BasicPublishOptions, QueueBindOptions};
-use lapin::types::FieldTable;
+use lapin::options::{BasicPublishOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
 use serde_json::Value;
 
-use super::scene::{BOUND, DEAD, ORIGIN, Scene, assert_run, numbers};
+use super::scene::{BOUND, DEAD, ORIGIN, Scene, assert_run, numbers, publish};
 use crate::support::wait::wait_until;
 
 async fn check_redrive_all(scene: Scene, count: u32) {
@@ -48,6 +48,55 @@ async fn all_dead_letters_go_back_to_their_origin_in_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_dead_letters_go_back_with_postgres_and_quorum_queues() {
     check_redrive_all(Scene::postgres().await.with_quorum_queues(), 300).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn equal_messages_that_are_discarded_one_after_the_other_all_come_back() {
+    let scene = Scene::sqlite().await;
+    scene.die(1).await;
+    let (connection, channel) = scene.channel().await;
+    for _ in 0..3 {
+        publish(&channel, DEAD, 7..8).await;
+    }
+    connection.close(200, "done".into()).await.unwrap();
+    for left in [3, 2, 1] {
+        let dead = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
+        let equal = dead.as_array().unwrap().iter().find(|one| one["message_id"] == "m-7");
+        let id = equal.unwrap()["id"].as_str().unwrap().split('.').next().unwrap();
+        scene.run(&["dead", "discard", id, "--yes"]).await.expect_code(0);
+        assert_eq!(scene.ready(DEAD).await, Some(left));
+    }
+    scene.run(&["dead", "restore", "--all", "--yes"]).await.expect_code(0);
+    let mut all = numbers(&scene.take_all(DEAD).await);
+    all.sort_unstable();
+    assert_eq!(all, [0, 7, 7, 7]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_waits_for_room_in_a_queue_that_rejects_what_it_has_no_room_for() {
+    let scene = Scene::sqlite().await;
+    scene.die(3).await;
+    let (connection, channel) = scene.channel().await;
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(1));
+    arguments.insert("x-overflow".into(), AMQPValue::LongString("reject-publish".into()));
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    let declaring = channel.queue_declare("full".into(), durable, arguments);
+    declaring.await.unwrap();
+    let run = scene.run(&["dead", "redrive", "--all", "--to", "full", "--yes", "--json"]);
+    let mut taken = Vec::new();
+    let taking = wait_until("all of them", BOUND, async || {
+        taken.extend(numbers(&scene.take_all("full").await));
+        (taken.len() >= 3).then_some(())
+    });
+    let (run, ()) = tokio::join!(run, taking);
+    assert_run(&run.expect_code(0).json(), "done", 3);
+    assert_eq!(taken, [0, 1, 2]);
+    assert_eq!(scene.ready(DEAD).await, Some(0));
+    connection.close(200, "done".into()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,7 +14,7 @@ use redrive::engine::{Command, Done, EngineSettings};
 
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::faulty_store::{Fault, FaultyStore};
-use crate::support::wait::wait_until;
+use crate::support::wait::{wait_until, within};
 
 /// A daemon that is quiet at first, over a store with faults, and a run that moves three messages; the first queue
 /// is where they are, the second where they go.
@@ -88,7 +88,7 @@ async fn a_stop_does_not_wait_for_a_store_that_is_away_and_the_run_goes_on_later
         (asked.load(Ordering::SeqCst) > 0).then_some(())
     })
     .await;
-    tokio::time::timeout(BOUND, moving.stage.restart(|_| {}))
+    within(BOUND, Box::pin(moving.stage.restart(|_| {})))
         .await
         .expect("it stops");
     moving.ends(&id).await;
@@ -96,7 +96,7 @@ async fn a_stop_does_not_wait_for_a_store_that_is_away_and_the_run_goes_on_later
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_whose_work_panicked_is_found_and_goes_on() {
-    let mut moving = Moving::prepare(|settings| settings.take_over = Duration::from_secs(2)).await;
+    let mut moving = Moving::prepare(|_| {}).await;
     moving.stage.start();
     let mut calls = 0;
     moving.store.plan(move |call| {
@@ -105,5 +105,55 @@ async fn a_run_whose_work_panicked_is_found_and_goes_on() {
         None
     });
     let id = moving.begin().await;
-    tokio::time::timeout(BOUND, moving.ends(&id)).await.expect("it goes on");
+    within(BOUND, moving.ends(&id)).await.expect("it goes on");
+}
+
+/// The lease of its own source is nobody else's: neither the answer that gave it nor the one that freed it was heard.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_does_not_wait_for_a_lease_that_it_has_itself() {
+    let mut made = None;
+    let mut stage = Stage::quiet_over(
+        Ground::embedded(),
+        |_| {},
+        |store| {
+            let faulty = Arc::new(FaultyStore::over(store));
+            made = Some(Arc::clone(&faulty));
+            faulty
+        },
+    )
+    .await;
+    stage.publish_many("a", "/ok", 2).await;
+    // Planning takes the lease, too: faults begin with the run.
+    let (mut begun, mut taken, mut freed) = (false, 0, 0);
+    made.unwrap().plan(move |call| {
+        begun |= call == "run_take";
+        taken += u32::from(begun && call == "leases_take");
+        freed += u32::from(begun && call == "lease_free");
+        match call {
+            "leases_take" if taken == 1 => Some(Fault::Unanswered),
+            "lease_free" if begun && freed <= 2 => Some(Fault::Unheard),
+            _ => None,
+        }
+    });
+    let queue = stage.queue("a", "/ok");
+    let order = stage.engine.skip(queue.clone(), false);
+    let Done::Run(run) = stage.execute(Command::Run(order)).await else {
+        panic!("no run")
+    };
+    let over = within(BOUND, stage.engine.follow_run(&run.record.id, |_| {})).await;
+    let over = over.expect("it ends").unwrap();
+    assert_eq!((over.state(), over.counts().done), (RunState::Done, 1), "{over:?}");
+    let row = stage.store.queue_get(&queue).await.unwrap().unwrap();
+    assert_eq!((row.owner, row.wanted_by), (None, None));
+    wait_until("its incarnation to be over", BOUND, async || {
+        stage
+            .store
+            .incarnations_living()
+            .await
+            .unwrap()
+            .is_empty()
+            .then_some(())
+    })
+    .await;
+    stage.stop().await;
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use redrive::domain::dead_letter::{DeadLetter, DeadLetterId, Found, likeness, read};
+use redrive::domain::dead_letter::{DeadLetter, DeadLetterId, Found, STORE, likeness, read};
 use redrive::domain::id::QueueName;
 use redrive::domain::message::{HeaderValue, Message, encode};
 use redrive::domain::time::Timestamp;
-use redrive::store::{DeadClaim, DeadGroupQuery, DeadLooked, DeadQuery, DeadRow, DeadSort, DeadText};
+use redrive::store::{DeadClaim, DeadGroupQuery, DeadLooked, DeadQuery, DeadRow, DeadSort, DeadText, NewStoredLetter};
 
 use super::fixtures::{HOUR, Place};
 
@@ -91,6 +91,56 @@ fn all() -> DeadQuery {
         limit: 100,
         ..DeadQuery::default()
     }
+}
+
+pub(super) async fn a_letter_that_no_queue_takes_is_kept_once_and_listed_without_its_body(place: &Place) {
+    let store = &place.store;
+    let letter = |number: u32, body: &'static [u8]| {
+        let message = message(number, 404, 1);
+        NewStoredLetter {
+            id: DeadLetterId::new(&likeness(STORE, &message), 1),
+            message: encode(&message).unwrap().into(),
+            body: body.into(),
+        }
+    };
+    let (first, second) = (letter(1, b"first"), letter(2, b"the second"));
+    assert!(store.stored_letter_put(&first).await.unwrap());
+    assert!(store.stored_letter_put(&second).await.unwrap());
+    assert!(
+        !store.stored_letter_put(&letter(1, b"other")).await.unwrap(),
+        "it stays as it is"
+    );
+    assert_eq!(store.stored_letters_count().await.unwrap(), 2);
+    let all = store.stored_letters(None, 10).await.unwrap();
+    let ids: Vec<&DeadLetterId> = all.iter().map(|one| &one.id).collect();
+    assert_eq!(ids, [&first.id, &second.id]);
+    assert_eq!((&all[1].message, all[1].bytes), (&second.message, 10));
+    assert_eq!(
+        store.stored_letters(Some(all[0].place), 10).await.unwrap(),
+        [all[1].clone()]
+    );
+    assert_eq!(store.stored_letters(None, 1).await.unwrap(), [all[0].clone()]);
+    assert_eq!(store.stored_letter(&first.id).await.unwrap(), Some(all[0].clone()));
+    let body = store.stored_letter_body(all[0].place).await.unwrap();
+    assert_eq!(body.as_deref(), Some(&b"first"[..]));
+    assert_eq!(store.stored_letters_drop(&[all[0].place, 99]).await.unwrap(), 1);
+    assert_eq!(store.stored_letter(&first.id).await.unwrap(), None);
+    assert_eq!(store.stored_letter_body(all[0].place).await.unwrap(), None);
+    // Its row in the index goes with the next whole look, like that of any queue.
+    let row = |number: u32| row(STORE, number, 404, 1);
+    looked(place, STORE, &[row(1), row(2)]).await;
+    looked(place, STORE, &[row(2)]).await;
+    assert_eq!(ids_of(place, STORE).await, [row(2).letter.id]);
+    assert!(store.dead_queue_forget(&queue(STORE)).await.unwrap());
+    assert_eq!(ids_of(place, STORE).await, []);
+}
+
+async fn ids_of(place: &Place, name: &str) -> Vec<DeadLetterId> {
+    let query = DeadQuery {
+        queue: Some(queue(name)),
+        ..all()
+    };
+    ids(place, &query).await
 }
 
 pub(super) async fn one_look_at_a_time_and_a_silent_one_is_taken_over(place: &Place) {

@@ -14,6 +14,7 @@ use redrive::store::{
 
 use super::events::{finish, kind, new_event, of, one, push, pushed_all, reference, take};
 use super::fixtures::{HOUR, Place, living};
+use crate::support::wait::within;
 
 const BOUND: Duration = Duration::from_secs(30);
 
@@ -229,7 +230,7 @@ pub(super) async fn a_push_of_another_process_is_heard_of(place: &Place) {
             () = pushing => {}
         }
     };
-    tokio::time::timeout(BOUND, heard).await.expect("a signal");
+    within(BOUND, heard).await.expect("a signal");
     other.close().await;
 }
 

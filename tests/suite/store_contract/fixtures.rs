@@ -6,7 +6,9 @@ use std::time::Duration;
 use redrive::ambient::{self, Clock};
 use redrive::domain::attempt::Attempt;
 use redrive::domain::endpoint::{Endpoint, EndpointChange};
+use redrive::domain::fingerprint::Fingerprint;
 use redrive::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
+use redrive::domain::message::Message;
 use redrive::domain::outcome::OutcomeClass;
 use redrive::domain::policy::Phase;
 use redrive::domain::queue::{Head, QueueRecord};
@@ -16,8 +18,8 @@ use redrive::sqlite::SqliteFile;
 use redrive::store::postgres::PostgresStore;
 use redrive::store::sqlite::SqliteStore;
 use redrive::store::{
-    Begun, Failure, FailureRecorded, HeadTerms, LearnedQueue, Lease, LeaseOutcome, NewIncarnation, Purpose, Store,
-    StoreError, Success,
+    Begun, Failure, FailureRecorded, HeadTerms, LearnedQueue, Lease, LeaseOutcome, NewIncarnation, ProcessMark,
+    Purpose, Store, StoreError, Success,
 };
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 use tempfile::TempDir;
@@ -222,7 +224,12 @@ pub(super) fn daemon(name: &str, fingerprint: Option<&str>) -> NewIncarnation {
         name: name.to_owned(),
         host: "host".to_owned(),
         pid: 7,
+        process: ProcessMark {
+            machine: Some("a boot".to_owned()),
+            started: Some(4_711),
+        },
         take_over: Duration::from_mins(1),
+        deadline: Duration::from_secs(15),
         version: 1_000,
         fingerprint: fingerprint.map(str::to_owned),
         replaces_settings: true,
@@ -293,12 +300,27 @@ pub(super) fn attempt(lease: &Lease, host: &str, id: &str, class: OutcomeClass) 
     }
 }
 
+/// Of the message with this id; another body has another one.
+pub(super) fn fingerprint(id: &str) -> Fingerprint {
+    fingerprint_of(id, "")
+}
+
+/// Of the message with this id and body.
+pub(super) fn fingerprint_of(id: &str, body: &str) -> Fingerprint {
+    Fingerprint::of(&Message {
+        message_id: Some(id.to_owned()),
+        body: body.as_bytes().to_vec().into(),
+        ..Message::default()
+    })
+}
+
 /// A failure that is the message's own: it waits for `delay` on its queue's schedule.
 pub(super) fn failure(lease: &Lease, host: &str, id: &str, delay: Option<Duration>) -> Failure {
     Failure {
         attempt: attempt(lease, host, id, OutcomeClass::Failed),
         head: Head {
             message: message(id),
+            fingerprint: Some(fingerprint(id)),
             failures: 1,
             first_failed_at: Timestamp::EPOCH,
             last_failed_at: Timestamp::EPOCH,
@@ -347,7 +369,8 @@ pub(super) async fn recorded(store: &dyn Store, failure: &Failure) -> Option<End
 pub(super) fn success(lease: &Lease, host: &str, id: &str) -> Success {
     Success {
         attempt: attempt(lease, host, id, OutcomeClass::Delivered),
-        settles_head: true,
+        settles_head: Some(fingerprint(id)),
+        counted: 0,
     }
 }
 

@@ -16,7 +16,32 @@ pub(super) async fn a_living_incarnation_beats_and_is_listed_with_its_leases(pla
     assert_eq!((listed[0].id, listed[0].counter, listed[0].leases), (id, 2, 1));
     assert!(listed[0].alive && listed[0].delivers);
     assert_eq!(listed[0].take_over.as_secs(), 60);
+    assert_eq!(listed[0].deadline.map(|deadline| deadline.as_secs()), Some(15));
+    assert_eq!(listed[0].process, daemon("daemon", None).process);
     assert!(listed[0].beat_at >= listed[0].started_at);
+}
+
+pub(super) async fn a_living_incarnation_is_listed_behind_any_number_that_ended(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    place.tamper(&ended(300)).await.unwrap();
+    let newest = living(store).await;
+    let alive = store.incarnations_living().await.unwrap();
+    assert_eq!(alive.iter().map(|one| one.id).collect::<Vec<_>>(), [newest, id]);
+    let listed = store.incarnations().await.unwrap();
+    assert_eq!(listed.len(), 202, "a limit cuts only what is over");
+    assert_eq!((listed[0].id, listed[201].id), (newest, id));
+}
+
+/// Incarnations that began and ended a moment ago.
+fn ended(count: u32) -> String {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros();
+    let row = format!("('command', 'host', 7, 1000, 60000000, FALSE, {now}, {now}, {now})");
+    let rows = vec![row; count as usize].join(", ");
+    format!(
+        "INSERT INTO TABLE.incarnations (name, host, pid, version, take_over, alive, started_at, beat_at, ended_at) \
+         VALUES {rows}"
+    )
 }
 
 pub(super) async fn one_that_was_marked_dead_is_disowned_at_its_next_heartbeat(place: &Place) {
@@ -40,23 +65,29 @@ pub(super) async fn marking_dead_is_guarded_by_the_counter(place: &Place) {
     assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Alive);
 }
 
-pub(super) async fn evidence_of_life_is_held_while_the_process_lives_and_free_after(place: &Place) {
+pub(super) async fn evidence_says_no_more_than_it_proves(place: &Place) {
+    let (of_the_living, of_the_dead) = if place.store.kind() == "sqlite" {
+        (Evidence::Alive, Evidence::Dead)
+    } else {
+        (Evidence::Connected, Evidence::Missing)
+    };
     let other = place.another().await.unwrap();
     let id = living(&*other).await;
-    assert_eq!(place.store.evidence(id).await.unwrap(), Evidence::Held);
+    assert_eq!(place.store.evidence(id).await.unwrap(), of_the_living);
     assert_eq!(
         other.evidence(id).await.unwrap(),
-        Evidence::Held,
+        of_the_living,
         "its own process sees it too"
     );
     assert_eq!(
         place.store.evidence(id).await.unwrap(),
-        Evidence::Held,
+        of_the_living,
         "looking does not take it"
     );
     other.close().await;
-    assert_eq!(place.store.evidence(id).await.unwrap(), Evidence::Free);
-    assert_eq!(place.store.evidence(IncarnationId(999)).await.unwrap(), Evidence::Free);
+    assert_eq!(place.store.evidence(id).await.unwrap(), of_the_dead);
+    let unknown = place.store.evidence(IncarnationId(999)).await.unwrap();
+    assert_eq!(unknown, Evidence::Missing);
 }
 
 pub(super) async fn an_orderly_end_frees_leases_and_evidence(place: &Place) {
@@ -65,7 +96,7 @@ pub(super) async fn an_orderly_end_frees_leases_and_evidence(place: &Place) {
     taken(store, id, "q").await;
     store.incarnation_end(id).await.unwrap();
     assert_eq!(record(store, "q").await.owner, None);
-    assert_eq!(store.evidence(id).await.unwrap(), Evidence::Free);
+    assert_eq!(store.evidence(id).await.unwrap(), Evidence::Missing);
     let listed = store.incarnations().await.unwrap();
     assert_eq!((listed.len(), listed[0].alive), (1, false));
     assert_eq!(store.heartbeat(id).await.unwrap(), Beat::Disowned);
@@ -154,4 +185,14 @@ pub(super) async fn dead_incarnations_are_forgotten_after_a_day_unless_they_own_
         "the owner was not forgotten"
     );
     assert_eq!(store.incarnations().await.unwrap().len(), 1, "the list shows a day");
+}
+
+pub(super) async fn a_store_has_one_identity_whoever_asks_first(place: &Place) {
+    let store = &*place.store;
+    let (one, other) = tokio::join!(store.identity(), store.identity());
+    let identity = one.unwrap();
+    assert_eq!(identity, other.unwrap());
+    let again = place.another().await.unwrap();
+    assert_eq!(again.identity().await.unwrap(), identity);
+    again.close().await;
 }

@@ -1,10 +1,14 @@
 //! Who may work on a queue.
 
+use std::time::Duration;
+
 use redrive::domain::id::QueueName;
 use redrive::domain::queue::Closing;
 use redrive::store::{HeldLease, LeaseOutcome, NewPause, Purpose, QueueMark};
 
-use super::fixtures::{Place, held_queue, learned, living, queue, record, stale, take, taken, url};
+use super::fixtures::{
+    HOUR, Place, failure, held_queue, learned, living, queue, record, recorded, stale, take, taken, url,
+};
 
 pub(super) async fn a_free_lease_is_taken_with_its_row_and_one_epoch_for_the_call(place: &Place) {
     let store = &*place.store;
@@ -110,13 +114,14 @@ pub(super) async fn delivery_respects_pause_and_wish_and_managing_does_not(place
     };
     let paused = store.queue_pause(&queue("paused"), Some(pause)).await.unwrap().unwrap();
     assert_eq!(paused.pause.as_ref().map(|pause| pause.by.as_str()), Some("ann"));
-    store.queue_want(&queue("wanted"), Some("a purge")).await.unwrap();
+    let purge = living(store).await;
+    store.queue_want(&queue("wanted"), purge).await.unwrap();
     for name in ["paused", "wanted"] {
         let LeaseOutcome::Reserved(found) = take(store, id, Purpose::Deliver, name).await else {
             panic!("{name} is reserved")
         };
         assert_eq!(found.owner, None);
-        let LeaseOutcome::Taken(lease) = take(store, id, Purpose::Manage, name).await else {
+        let LeaseOutcome::Taken(lease) = take(store, purge, Purpose::Manage, name).await else {
             panic!("{name} can be managed")
         };
         assert_eq!(lease.record.wanted_by, None);
@@ -184,15 +189,80 @@ pub(super) async fn the_holder_sees_the_wishes_of_others(place: &Place) {
         reason: None,
     };
     store.queue_pause(&queue("a"), Some(pause)).await.unwrap();
-    store.queue_want(&queue("b"), Some("a run")).await.unwrap();
-    let held = |lease: &redrive::store::Lease, paused, wanted_by: Option<&str>| HeldLease {
+    let (run, ended) = (living(store).await, living(store).await);
+    store.queue_want(&queue("a"), ended).await.unwrap();
+    store.queue_want(&queue("b"), run).await.unwrap();
+    assert!(store.incarnation_mark_dead(ended, 0).await.unwrap());
+    let held = |lease: &redrive::store::Lease, paused, wanted_by| HeldLease {
         queue: lease.record.name.clone(),
         epoch: lease.epoch,
         paused,
-        wanted_by: wanted_by.map(str::to_owned),
+        wanted_by,
     };
-    let expected = [held(&a, true, None), held(&b, false, Some("a run"))];
+    let expected = [held(&a, true, None), held(&b, false, Some(run))];
     assert_eq!(store.leases_held(id).await.unwrap(), expected);
+}
+
+pub(super) async fn a_wish_counts_while_its_incarnation_lives(place: &Place) {
+    let store = &*place.store;
+    let daemon = living(store).await;
+    taken(store, daemon, "killed").await;
+    taken(store, daemon, "ended").await;
+    for (name, is_killed) in [("killed", true), ("ended", false)] {
+        let command = living(store).await;
+        let lease = record(store, name).await;
+        store.queue_want(&queue(name), command).await.unwrap();
+        assert!(store.lease_free(&queue(name), lease.epoch).await.unwrap());
+        assert!(matches!(
+            take(store, daemon, Purpose::Deliver, name).await,
+            LeaseOutcome::Reserved(_)
+        ));
+        if is_killed {
+            assert!(store.incarnation_mark_dead(command, 0).await.unwrap());
+            assert_eq!(
+                record(store, name).await.wanted_by,
+                Some(command),
+                "people see whose it was"
+            );
+        } else {
+            store.incarnation_end(command).await.unwrap();
+            assert_eq!(record(store, name).await.wanted_by, None);
+        }
+        let lease = taken(store, daemon, name).await;
+        assert_eq!(lease.record.wanted_by, None, "the next lease forgets it");
+    }
+}
+
+pub(super) async fn a_wish_waits_for_that_of_another_one_who_lives(place: &Place) {
+    let store = &*place.store;
+    let [first, second] = [living(store).await, living(store).await];
+    taken(store, living(store).await, "q").await;
+    let q = queue("q");
+    store.queue_want(&q, first).await.unwrap();
+    store.queue_want(&q, second).await.unwrap();
+    assert_eq!(record(store, "q").await.wanted_by, Some(first));
+    store.queue_unwant(&q, second).await.unwrap();
+    assert_eq!(record(store, "q").await.wanted_by, Some(first), "it is not its own");
+    store.queue_unwant(&q, first).await.unwrap();
+    assert_eq!(record(store, "q").await.wanted_by, None);
+    store.queue_want(&q, first).await.unwrap();
+    assert!(store.incarnation_mark_dead(first, 0).await.unwrap());
+    store.queue_want(&q, second).await.unwrap();
+    assert_eq!(record(store, "q").await.wanted_by, Some(second));
+}
+
+pub(super) async fn who_manages_a_queue_takes_its_lease_anew_and_who_delivers_does_not(place: &Place) {
+    let store = &*place.store;
+    let id = living(store).await;
+    let before = taken(store, id, "q").await;
+    assert_eq!(take(store, id, Purpose::Deliver, "q").await, LeaseOutcome::Held(id));
+    let LeaseOutcome::Taken(anew) = take(store, id, Purpose::Manage, "q").await else {
+        panic!("an answer that was lost is asked for again")
+    };
+    assert!(anew.epoch > before.epoch);
+    assert_eq!(anew.taken_from, None, "nobody died");
+    assert!(!store.lease_free(&queue("q"), before.epoch).await.unwrap());
+    assert!(store.lease_free(&queue("q"), anew.epoch).await.unwrap());
 }
 
 pub(super) async fn a_hundred_leases_are_taken_in_one_call_and_answered_in_order(place: &Place) {
@@ -210,4 +280,22 @@ pub(super) async fn a_hundred_leases_are_taken_in_one_call_and_answered_in_order
         }
     }
     assert_eq!(store.leases_held(second).await.unwrap().len(), 99);
+}
+
+/// By the clock that wrote the time: nobody compares it with his own.
+pub(super) async fn a_lease_says_how_long_its_head_still_waits(place: &Place) {
+    let store = &*place.store;
+    for (name, delay) in [("later", Some(HOUR)), ("now", Some(Duration::ZERO)), ("never", None)] {
+        let lease = held_queue(store, name, "one").await;
+        recorded(store, &failure(&lease, "one", "m", delay)).await;
+        assert!(store.lease_free(&queue(name), lease.epoch).await.unwrap());
+        let again = taken(store, living(store).await, name).await;
+        let waits = again.due_in.unwrap_or_default();
+        let expected = delay.unwrap_or_default();
+        assert!(
+            waits <= expected && expected.saturating_sub(waits) < Duration::from_mins(1),
+            "{name}: {waits:?}"
+        );
+        assert_eq!(again.due_in.is_some(), name == "later");
+    }
 }

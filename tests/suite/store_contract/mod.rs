@@ -3,6 +3,7 @@
 //! Each test owns its file or its database. A behaviour is written once, against the seam; the list at
 //! the end makes it a test of each driver.
 
+mod broker_facts;
 mod dead_letters;
 mod deliveries;
 mod endpoints;
@@ -17,9 +18,11 @@ mod incarnations;
 mod leases;
 mod policies;
 mod postgres_only;
+mod postgres_sessions;
 mod queues;
 mod races;
 mod records;
+mod retention;
 mod runs;
 mod saves;
 mod sqlite_only;
@@ -52,10 +55,12 @@ macro_rules! contract {
 contract! {
     incarnations:
         a_living_incarnation_beats_and_is_listed_with_its_leases
+        a_living_incarnation_is_listed_behind_any_number_that_ended
         one_that_was_marked_dead_is_disowned_at_its_next_heartbeat
         marking_dead_is_guarded_by_the_counter
-        evidence_of_life_is_held_while_the_process_lives_and_free_after
+        evidence_says_no_more_than_it_proves
         an_orderly_end_frees_leases_and_evidence
+        a_store_has_one_identity_whoever_asks_first
         other_settings_are_refused_while_queues_exist_and_disown_the_old_ones_otherwise
         a_store_that_demands_a_newer_program_refuses_an_older_one
         a_store_of_a_newer_schema_is_refused_with_both_versions
@@ -70,7 +75,11 @@ contract! {
         a_dead_incarnation_gets_no_lease
         a_lease_is_freed_only_under_its_epoch
         the_holder_sees_the_wishes_of_others
-        a_hundred_leases_are_taken_in_one_call_and_answered_in_order;
+        a_wish_counts_while_its_incarnation_lives
+        a_wish_waits_for_that_of_another_one_who_lives
+        who_manages_a_queue_takes_its_lease_anew_and_who_delivers_does_not
+        a_hundred_leases_are_taken_in_one_call_and_answered_in_order
+        a_lease_says_how_long_its_head_still_waits;
     queues:
         learned_queues_have_rows_and_endpoints_and_keep_what_was_known
         pages_go_by_name_in_byte_order_and_by_url
@@ -80,7 +89,7 @@ contract! {
         due_queues_are_those_that_wait_for_somebody
         waiting_heads_come_soonest_first_and_parked_last
         heads_are_reset_for_a_queue_or_a_url_but_decisions_stay
-        a_queue_is_forgotten_only_under_its_lease;
+        a_queue_is_forgotten_only_under_its_lease_and_without_a_companion;
     deliveries:
         a_failure_keeps_its_attempt_its_head_and_the_time_of_the_next_attempt
         a_failure_under_a_lost_lease_keeps_only_its_attempt
@@ -92,6 +101,8 @@ contract! {
         a_success_of_a_forgotten_queue_makes_no_queue
         failing_heads_are_those_after_the_last_success
         a_decision_is_opened_and_closed_under_the_lease
+        a_message_with_the_same_id_and_another_body_has_a_head_and_a_decision_of_its_own
+        a_head_from_before_fingerprints_is_matched_by_its_id
         an_open_decision_is_not_replaced
         attempts_are_found_by_queue_url_and_message_newest_first
         the_attempt_log_is_trimmed_by_age_and_by_rows
@@ -105,6 +116,8 @@ contract! {
         a_change_under_an_old_epoch_is_stale
         an_unknown_endpoint_is_unknown
         every_change_of_state_raises_epoch_and_generation
+        numbers_that_guard_never_go_back_even_with_a_store_that_does
+        a_url_waits_for_any_queue_when_its_probe_has_no_attempts_left
         one_of_many_claims_the_probe
         a_probe_is_claimed_only_when_it_is_due_and_for_its_queue
         a_claim_that_ran_out_is_retaken
@@ -119,6 +132,21 @@ contract! {
         policies_of_different_scopes_stand_beside_each_other
         concurrent_saves_of_a_policy_get_versions_of_their_own
         a_rescued_message_keeps_its_exact_bytes;
+    retention:
+        a_trim_of_the_audit_leaves_its_end_and_the_chain_goes_on
+        what_the_trim_of_the_audit_has_not_anchored_cannot_be_deleted
+        attempts_go_a_page_at_a_time
+        a_run_that_is_removed_counts_as_gone_from_the_first_page_on
+        a_plan_that_is_removed_cannot_be_started_nor_frozen_any_more
+        a_save_that_is_removed_cannot_be_restored_any_more
+        an_endpoint_is_forgotten_only_when_nothing_needs_it
+        an_endpoint_that_comes_back_does_not_get_an_older_epoch
+        older_versions_of_a_policy_go_and_the_one_that_holds_stays
+        an_edit_goes_when_its_dead_letter_is_long_gone
+        rescued_messages_go_after_their_time;
+    broker_facts:
+        the_brokers_policies_are_kept_with_their_age
+        of_two_who_look_at_the_same_time_one_reads_anew;
     runs:
         a_plan_is_frozen_once_and_started_only_with_its_hash
         of_two_concurrent_takers_of_a_run_exactly_one_gets_it
@@ -141,6 +169,7 @@ contract! {
         a_parked_url_goes_on_and_parks_again
         a_dead_letter_is_decided_only_where_nobody_holds_the_queue;
     dead_letters:
+        a_letter_that_no_queue_takes_is_kept_once_and_listed_without_its_body
         one_look_at_a_time_and_a_silent_one_is_taken_over
         what_a_whole_look_does_not_see_is_removed
         a_row_is_read_as_it_was_written

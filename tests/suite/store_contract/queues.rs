@@ -6,8 +6,8 @@ use redrive::domain::queue::{Closing, Decision};
 use redrive::store::{HeadScope, LearnedQueue, NewPause, QueueMark, QueueQuery};
 
 use super::fixtures::{
-    HOUR, Place, closing_failure, endpoint, failure, held_queue, learned, living, message, queue, record, recorded,
-    stale, taken, url,
+    HOUR, Place, closing_failure, endpoint, failure, fingerprint, held_queue, learned, living, message, queue, record,
+    recorded, stale, taken, url,
 };
 
 pub(super) async fn learned_queues_have_rows_and_endpoints_and_keep_what_was_known(place: &Place) {
@@ -156,6 +156,7 @@ pub(super) async fn due_queues_are_those_that_wait_for_somebody(place: &Place) {
             failed.decision = Some(Decision {
                 id: "d".to_owned(),
                 message: message("m"),
+                fingerprint: Some(fingerprint("m")),
                 reason: "exhausted".to_owned(),
                 epoch: lease.epoch,
             });
@@ -222,12 +223,20 @@ pub(super) async fn heads_are_reset_for_a_queue_or_a_url_but_decisions_stay(plac
         failed.decision = Some(Decision {
             id: format!("decision {name}"),
             message: message("m"),
+            fingerprint: Some(fingerprint("m")),
             reason: "refused".to_owned(),
             epoch: lease.epoch,
         });
         recorded(store, &failed).await;
     }
-    let reset = store.heads_reset(&HeadScope::Queue(queue("a"))).await.unwrap();
+    let epoch = record(store, "a").await.epoch;
+    let late = HeadScope::Queue(queue("a"), stale(epoch));
+    assert_eq!(
+        store.heads_reset(&late).await.unwrap(),
+        [],
+        "the lease is somebody else's"
+    );
+    let reset = store.heads_reset(&HeadScope::Queue(queue("a"), epoch)).await.unwrap();
     assert_eq!(reset, [queue("a")]);
     let reset = store.heads_reset(&HeadScope::Url(url("one"))).await.unwrap();
     assert_eq!(reset, [queue("b")], "the others of the URL have no head");
@@ -240,10 +249,17 @@ pub(super) async fn heads_are_reset_for_a_queue_or_a_url_but_decisions_stay(plac
     assert!(record(store, "d").await.head.is_some());
 }
 
-pub(super) async fn a_queue_is_forgotten_only_under_its_lease(place: &Place) {
+pub(super) async fn a_queue_is_forgotten_only_under_its_lease_and_without_a_companion(place: &Place) {
     let store = &*place.store;
     let lease = held_queue(store, "q", "one").await;
     assert!(!store.queue_forget(&queue("q"), stale(lease.epoch)).await.unwrap());
+    let companion = |exists| store.queue_mark(&lease.record.name, lease.epoch, QueueMark::Companion(exists));
+    assert!(companion(true).await.unwrap());
+    assert!(
+        !store.queue_forget(&queue("q"), lease.epoch).await.unwrap(),
+        "its companion is there"
+    );
+    assert!(companion(false).await.unwrap());
     assert!(store.queue_forget(&queue("q"), lease.epoch).await.unwrap());
     assert_eq!(store.queue_get(&queue("q")).await.unwrap(), None);
     endpoint(store, "one").await;

@@ -48,7 +48,9 @@ async fn work(store: &dyn Store, names: Vec<QueueName>) {
             .into_iter()
             .filter_map(|outcome| match outcome {
                 LeaseOutcome::Taken(lease) => Some(*lease),
-                LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Disowned => None,
+                LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Locked | LeaseOutcome::Disowned => {
+                    None
+                }
             })
             .collect();
         let successes: Vec<_> = leases.iter().map(|lease| success(lease, "one", "m")).collect();

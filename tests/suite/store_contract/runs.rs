@@ -7,7 +7,7 @@ use redrive::domain::run::{ItemState, RunCounts, RunState, RunWish, Target};
 use redrive::domain::time::Timestamp;
 use redrive::store::{
     Advance, Frozen, Guarded, ItemMark, ItemQuery, KeptKind, KeptMessage, KeptQuery, NewItem, NewRun, RunBounds,
-    RunQuery, RunRecord, RunStop, RunTaken, SourceTaken, Store,
+    RunQuery, RunRecord, RunStop, RunTaken, SourceTaken, Store, Trim,
 };
 
 use super::fixtures::{Place, living, queue};
@@ -378,12 +378,10 @@ pub(super) async fn kept_messages_are_kept_until_their_time(place: &Place) {
         ..all_kept()
     };
     assert_eq!(store.kept_list(&some).await.unwrap().len(), 1);
-    let bounds = RunBounds {
-        age: Duration::from_hours(1),
-        runs: 10,
-        planned: Duration::from_hours(1),
+    let trim = Trim::Kept {
+        edits: Duration::from_hours(1),
     };
-    assert_eq!(store.runs_trim(bounds).await.unwrap(), 1);
+    assert_eq!(store.trim(&trim, 10).await.unwrap(), 1);
     let letters: Vec<String> = store
         .kept_list(&all_kept())
         .await
@@ -415,7 +413,11 @@ pub(super) async fn the_history_of_runs_is_bounded(place: &Place) {
         runs: 2,
         planned: Duration::ZERO,
     };
-    assert_eq!(store.runs_trim(bounds).await.unwrap(), 2);
+    assert_eq!(
+        store.trim(&Trim::Runs(bounds), 10).await.unwrap(),
+        4,
+        "each with its item"
+    );
     let query = RunQuery {
         planned: true,
         limit: 9,

@@ -4,7 +4,7 @@ use redrive::domain::id::IncarnationId;
 use redrive::domain::time::Timestamp;
 use redrive::store::{
     LifetimeQuery, LifetimeRecord, NewSave, SaveBegun, SaveCause, SaveQuery, SaveState, SaveTaken, SaveWindow,
-    SavedMessage, Store,
+    SavedMessage, Store, Trim,
 };
 
 use super::fixtures::{HOUR, Place, living, queue};
@@ -109,7 +109,7 @@ pub(super) async fn messages_are_kept_in_their_order_until_they_are_put_back(pla
     let record = store.save_get("a").await.unwrap().unwrap();
     assert_eq!((record.bytes, record.reason.as_deref()), (18, Some("why")));
     assert_eq!(record.until.since(record.at), HOUR);
-    assert_eq!(store.saves_trim().await.unwrap(), 0);
+    assert_eq!(store.trim(&Trim::Saves, 10).await.unwrap(), 0);
 }
 
 pub(super) async fn one_takes_the_messages_of_a_queue_at_a_time_and_the_dead_are_told(place: &Place) {

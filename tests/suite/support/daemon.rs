@@ -15,11 +15,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
-use tokio::time::timeout;
 
 use super::http::{Answer, Request};
 use super::servers::{Vhost, scratch_directory};
-use super::wait::wait_until;
+use super::wait::{wait_until, within};
 
 /// Generous: a debug build on a machine that runs all tests at once.
 const READY_BOUND: Duration = Duration::from_mins(1);
@@ -141,7 +140,7 @@ impl Installation {
             let _ = stdin.write_all(input).await;
         };
         let both = async { tokio::join!(write, child.wait_with_output()).1 };
-        let output = timeout(COMMAND_BOUND, both).await;
+        let output = within(COMMAND_BOUND, both).await;
         let output = output.unwrap_or_else(|_| panic!("{arguments:?} did not end within {COMMAND_BOUND:?}"));
         let output = output.expect("its output");
         Outcome {
@@ -347,7 +346,7 @@ impl Daemon {
 
     /// Until it has ended by itself.
     pub async fn wait(&mut self) -> ExitStatus {
-        let ended = timeout(EXIT_BOUND, self.child.wait()).await;
+        let ended = within(EXIT_BOUND, self.child.wait()).await;
         let ended = ended.unwrap_or_else(|_| {
             let threads = self.threads().join("\n");
             panic!(

@@ -10,24 +10,25 @@ use redrive::domain::attempt::Attempt;
 use redrive::domain::dead_letter::{DeadLetter, DeadLetterId};
 use redrive::domain::endpoint::{Endpoint, EndpointChange};
 use redrive::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
-use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName};
+use redrive::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName, StoreId};
 use redrive::domain::queue::{Decision, QueueRecord};
 use redrive::domain::run::{RunCounts, RunState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
 use redrive::store::{
-    Acted, Advance, AttemptBounds, AttemptQuery, AuditEntry, Beat, Begun, Changed, Claim, ClaimOutcome, ClaimSpan,
-    DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow, Deliveries,
-    EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox, EventQuery,
-    EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange, EventsChanged, EventsFound, Evidence,
-    Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded, HandledEvent, HeadMove, HeadScope, HeldLease,
-    Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind, KeptMessage, KeptQuery, LearnedQueue, LeaseOutcome,
-    LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep, NamedLease, NewAudit, NewClaim, NewEventType,
-    NewIncarnation, NewItem, NewPause, NewPolicy, NewRun, NewSave, NewSubscription, OutboxRow, Policies, PolicyChange,
-    PolicyChanged, PolicyScope, PolicyVersion, ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery,
-    Queues, Reaped, Records, RescuedMessage, RunBounds, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun,
-    SaveQuery, SaveRecord, SaveTaken, SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle,
-    Subscription, Success, Tally, TypePut, WaitingHead, WaitingQuery,
+    Acted, Advance, AttemptQuery, AuditChain, AuditEntry, Beat, Begun, BrokerFacts, Changed, Claim, ClaimOutcome,
+    ClaimSpan, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow,
+    Deliveries, EndpointQuery, Endpoints, EventAct, EventBatch, EventClaim, EventClaims, EventCount, EventOutbox,
+    EventQuery, EventSearch, EventSignals, EventTypeRecord, EventTypes, Events, EventsChange, EventsChanged,
+    EventsFound, Evidence, Expired, Failure, FailureRecorded, Finish, Finished, Frozen, Guarded, HandledEvent,
+    HeadMove, HeadScope, HeldLease, Incarnation, Incarnations, ItemQuery, ItemRecord, KeptKind, KeptMessage,
+    KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep,
+    NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun, NewSave,
+    NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
+    ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped, Records, RescuedMessage,
+    RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow,
+    SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoredLetter, StoredLetters, Subscription,
+    Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -118,6 +119,7 @@ passed_on! {
         incarnation_begin(new: NewIncarnation) -> Begun;
         heartbeat(id: IncarnationId) -> Beat;
         incarnation_end(id: IncarnationId) -> ();
+        incarnations_living() -> Vec<Incarnation>;
         incarnations() -> Vec<Incarnation>;
         evidence(id: IncarnationId) -> Evidence;
         incarnation_mark_dead(id: IncarnationId, counter: i64) -> bool;
@@ -132,7 +134,8 @@ passed_on! {
         queues_due(limit: u32) -> Vec<QueueRecord>;
         queues_waiting(limit: u32) -> Vec<QueueRecord>;
         queue_pause(queue: &QueueName, pause: Option<NewPause>) -> Option<QueueRecord>;
-        queue_want(queue: &QueueName, wanted_by: Option<&str>) -> ();
+        queue_want(queue: &QueueName, incarnation: IncarnationId) -> ();
+        queue_unwant(queue: &QueueName, incarnation: IncarnationId) -> ();
         queue_mark(queue: &QueueName, epoch: Epoch, mark: QueueMark) -> bool;
         heads_reset(scope: &HeadScope) -> Vec<QueueName>;
         queue_forget(queue: &QueueName, epoch: Epoch) -> bool;
@@ -145,7 +148,6 @@ passed_on! {
         decision_open(queue: &QueueName, decision: &Decision) -> bool;
         decision_close(queue: &QueueName, epoch: Epoch, decision: &str) -> bool;
         attempts(query: &AttemptQuery) -> Vec<Attempt>;
-        attempts_trim(keep: AttemptBounds) -> u64;
     }
     Endpoints {
         endpoints_generation() -> i64;
@@ -232,7 +234,14 @@ passed_on! {
         kept_get(letter: &str, kind: KeptKind) -> Option<KeptMessage>;
         kept_list(query: &KeptQuery) -> Vec<KeptMessage>;
         kept_drop(letter: &str, kind: KeptKind) -> bool;
-        runs_trim(bounds: RunBounds) -> u64;
+    }
+    StoredLetters {
+        stored_letter_put(letter: &NewStoredLetter) -> bool;
+        stored_letters(after: Option<u64>, limit: u32) -> Vec<StoredLetter>;
+        stored_letter(id: &DeadLetterId) -> Option<StoredLetter>;
+        stored_letter_body(place: u64) -> Option<bytes::Bytes>;
+        stored_letters_count() -> u64;
+        stored_letters_drop(places: &[u64]) -> u64;
     }
     Saves {
         save_begin(new: &NewSave) -> SaveBegun;
@@ -246,7 +255,17 @@ passed_on! {
         saved_messages(save: &str, after: Option<u64>, limit: u32) -> Vec<SavedMessage>;
         saved_last(save: &str) -> Vec<SavedMessage>;
         saved_drop(save: &str, owner: IncarnationId, places: &[u64]) -> bool;
-        saves_trim() -> u64;
+    }
+    Trimming {
+        trim(trim: &Trim, rows: u32) -> u64;
+        audit_chain() -> AuditChain;
+        audit_from(after: i64, limit: u32) -> Vec<AuditEntry>;
+    }
+    BrokerFacts {
+        broker_policies_keep(document: &str) -> ();
+        broker_policies_kept() -> Option<KeptPolicies>;
+        looks_keep(queue: &QueueName, before: Option<&str>, seen: &str) -> bool;
+        looks_kept(queue: &QueueName) -> Option<String>;
     }
     Lifetimes {
         janitor_take(incarnation: IncarnationId) -> Option<i64>;
@@ -290,6 +309,10 @@ impl Store for FaultyStore {
 
     async fn now(&self) -> Result<Timestamp, StoreError> {
         self.inner.now().await
+    }
+
+    async fn identity(&self) -> Result<StoreId, StoreError> {
+        self.answer("identity", self.inner.identity()).await
     }
 
     async fn close(&self) {

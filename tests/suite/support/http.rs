@@ -11,6 +11,8 @@ use base64::Engine as _;
 use serde_json::Value;
 use url::Url;
 
+use super::wait::patient;
+
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// An answer as it came.
@@ -102,9 +104,10 @@ impl Request {
     pub fn send_blocking(&self) -> io::Result<Answer> {
         let address = self.url.socket_addrs(|| None)?;
         let first = address.first().ok_or_else(|| io::Error::other("no address"))?;
-        let mut stream = TcpStream::connect_timeout(first, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        let bound = patient(TIMEOUT);
+        let mut stream = TcpStream::connect_timeout(first, bound)?;
+        stream.set_read_timeout(Some(bound))?;
+        stream.set_write_timeout(Some(bound))?;
         stream.write_all(&self.bytes())?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;

@@ -14,6 +14,7 @@ pub mod checker;
 pub mod daemon;
 pub mod faulty_store;
 pub mod http;
+pub mod pooler;
 pub mod receiver;
 pub mod relay;
 pub mod servers;

@@ -1,5 +1,5 @@
 //! A way to a server that fails as networks do: a TCP relay on a port of its own that can stop passing bytes
-//! without closing anything, forget connections, or let one answer go astray.
+//! without closing anything, reset or forget connections, or let one answer go astray.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,6 +34,8 @@ struct Shared {
 #[derive(Clone, Copy)]
 struct Passing {
     open: bool,
+    /// What is there is reset, and so is whatever comes.
+    resets: bool,
     /// Earlier connections are silent for ever.
     from: usize,
 }
@@ -54,7 +56,11 @@ impl Relay {
         let server = format!("{}:{}", url.host_str().expect("a host"), url.port().expect("a port"));
         let shared = Arc::new(Shared {
             server,
-            passing: watch::Sender::new(Passing { open: true, from: 0 }),
+            passing: watch::Sender::new(Passing {
+                open: true,
+                resets: false,
+                from: 0,
+            }),
             connections: AtomicUsize::new(0),
             trap: Mutex::default(),
             astray: Mutex::default(),
@@ -88,17 +94,29 @@ impl Relay {
         !self.shared.passing.borrow().open
     }
 
+    /// Connections are reset, on both sides, and so is each new one, until the way is healed.
+    pub fn reset(&self) {
+        self.shared.passing.send_modify(|passing| passing.resets = true);
+    }
+
     /// Everything passes again, what was held back first.
     pub fn heal(&self) {
-        self.shared.passing.send_modify(|passing| passing.open = true);
+        self.shared.passing.send_modify(|passing| {
+            passing.open = true;
+            passing.resets = false;
+        });
     }
 
     /// New connections pass. The way has forgotten those of before: they are silent for ever, on both sides.
     pub fn heal_for_new_connections(&self) {
         let from = self.connections();
-        self.shared
-            .passing
-            .send_modify(|passing| *passing = Passing { open: true, from });
+        self.shared.passing.send_modify(|passing| {
+            *passing = Passing {
+                open: true,
+                resets: false,
+                from,
+            }
+        });
     }
 
     /// Connections that were taken up to now.
@@ -134,15 +152,25 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Until both sides have hung up.
+/// Until both sides have hung up, or the way resets them.
 async fn relay(near: TcpStream, far: TcpStream, shared: &Shared, number: usize) {
+    for stream in [&near, &far] {
+        // Where the way does not reset it, it is closed in order before it is dropped.
+        let _ = stream.set_zero_linger();
+    }
     let (from_near, to_near) = near.into_split();
     let (from_far, to_far) = far.into_split();
     // Either side may hang up whenever it likes.
-    let _ = tokio::join!(
-        pump(from_near, to_far, shared, number, true),
-        pump(from_far, to_near, shared, number, false),
-    );
+    let both = async {
+        let _ = tokio::join!(
+            pump(from_near, to_far, shared, number, true),
+            pump(from_far, to_near, shared, number, false),
+        );
+    };
+    tokio::select! {
+        () = both => {}
+        () = shared.resets() => {}
+    }
 }
 
 async fn pump(
@@ -180,6 +208,13 @@ impl Shared {
         let mut passing = self.passing.subscribe();
         // The sender lives as long as this value.
         let _ = passing.wait_for(|passing| passing.open && number >= passing.from).await;
+    }
+
+    /// Until connections are reset.
+    async fn resets(&self) {
+        let mut passing = self.passing.subscribe();
+        // The sender lives as long as this value.
+        let _ = passing.wait_for(|passing| passing.resets).await;
     }
 
     fn trapped(&self, said: &[u8]) -> Option<Trap> {

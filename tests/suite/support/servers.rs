@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
@@ -17,9 +17,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use url::Url;
 
 use super::http::{Answer, Request};
+use super::wait::within;
 
 /// More private servers at once would starve the tests on a small machine.
 static PRIVATE_SERVERS: Semaphore = Semaphore::const_new(2);
+
+/// For a server that does not answer any more to drop what a test had there.
+const DROP_BOUND: Duration = Duration::from_secs(10);
 
 static NAMES: AtomicU64 = AtomicU64::new(0);
 
@@ -196,9 +200,10 @@ impl Drop for Database {
         let statement = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         // A thread with a runtime of its own, since a drop cannot wait for the test's. A server
         // that is gone took its databases along.
+        // One that is frozen does not answer: a test that fails then must end all the same.
         let dropping = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.map(|runtime| runtime.block_on(execute(&server, statement)))
+            runtime.map(|runtime| runtime.block_on(async { within(DROP_BOUND, execute(&server, statement)).await }))
         });
         let _ = dropping.join();
     }
@@ -375,12 +380,12 @@ fn succeed(output: &Output, what: &str) -> String {
 }
 
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use sqlx::{Connection, PgConnection};
 
     use super::{Database, PrivatePostgres, PrivateRabbit, RabbitAddress, Vhost, execute};
-    use crate::support::wait::wait_until;
+    use crate::support::wait::{patient, wait_until};
 
     const BOUND: Duration = Duration::from_secs(30);
 
@@ -415,6 +420,19 @@ mod tests {
         assert!(PgConnection::connect(&postgres.url).await.is_err());
         postgres.start_again().await;
         execute(&url, "INSERT INTO kept VALUES (1)".to_owned()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_test_that_ends_while_its_server_is_frozen_gives_back_what_it_had_there() {
+        let postgres = PrivatePostgres::start().await;
+        let database = Database::create_on(&postgres.url).await;
+        postgres.freeze().await;
+        let begun = Instant::now();
+        drop(database);
+        assert!(begun.elapsed() < patient(BOUND), "{:?}", begun.elapsed());
+        let directory = postgres.directory.path().to_owned();
+        drop(postgres);
+        assert!(!directory.exists());
     }
 
     #[tokio::test]

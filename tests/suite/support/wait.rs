@@ -3,13 +3,30 @@
 use std::fmt::Display;
 use std::future::Future;
 use std::panic::Location;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout_at};
+use tokio::time::error::Elapsed;
+use tokio::time::{sleep, timeout, timeout_at};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 const PERSONS_PACE: Duration = Duration::from_millis(50);
+
+/// `bound` times the factor that `tests/run` sets for a loaded machine. Every bound on what must come is
+/// made by it; what must not come is looked for as long as the test says.
+pub fn patient(bound: Duration) -> Duration {
+    static FACTOR: LazyLock<u32> = LazyLock::new(|| {
+        let factor = std::env::var("REDRIVE_TEST_PATIENCE").ok();
+        factor.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+    });
+    bound * *FACTOR
+}
+
+/// The result of `future`, which must come within `bound`.
+pub async fn within<F: Future>(bound: Duration, future: F) -> Result<F::Output, Elapsed> {
+    timeout(patient(bound), future).await
+}
 
 /// Asks again and again until `look` gives a value; panics with `what` once `bound` is over.
 /// A look that hangs is cut off at the bound too.
@@ -19,7 +36,7 @@ pub fn wait_until<T>(
     bound: Duration,
     mut look: impl AsyncFnMut() -> Option<T>,
 ) -> impl Future<Output = T> {
-    let caller = Location::caller();
+    let (caller, bound) = (Location::caller(), patient(bound));
     async move {
         let begin = Instant::now();
         let end = tokio::time::Instant::now() + bound;

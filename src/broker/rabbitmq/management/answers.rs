@@ -28,6 +28,7 @@ pub(super) fn queue(value: &Value, taken_at: Timestamp) -> Option<ListedQueue> {
             .map(Timestamp::from_seconds),
         state: text(value, "state"),
         arguments: pairs(value.get("arguments")),
+        redelivered: value.get("message_stats").and_then(|stats| count(stats, "redeliver")),
         policy: text(value, "policy").filter(|policy| !policy.is_empty()),
         taken_at,
     })

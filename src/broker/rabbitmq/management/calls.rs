@@ -1,23 +1,48 @@
 //! The calls that the driver makes, one function each.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
 use reqwest::{Method, StatusCode};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::answers;
-use super::{Answer, Management};
+use super::{ANSWER_ALL, Answer, Management, list, not_understood};
 use crate::ambient::Clock;
 use crate::broker::{BrokerError, BrokerPolicy, ExchangeDetail, ListedQueue, PageRequest, QueuePage};
+use crate::domain::broker_rules::facts;
 use crate::domain::id::QueueName;
 
 /// What a listing asks for: cuts bytes, not the broker's work.
-const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,message_bytes,idle_since,head_message_timestamp";
+const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,message_bytes,idle_since,head_message_timestamp,message_stats.redeliver";
 const PAGE_MAX: u32 = 500;
 /// What is asked for of all queues at once: what is known without statistics.
 const COLUMNS_FEW: &str = "name,type,state,arguments,messages_ready,messages_unacknowledged";
 
 /// Queues of a listing that are read in one go.
 const READ_AT_ONCE: usize = 128;
+
+/// How long queues are listed by pages after the one answer about all of them failed.
+const PAGED_FOR: Duration = Duration::from_mins(10);
+/// How often pages are read that do not come to what the broker counts, at most.
+const PASSES: u32 = 3;
+
+/// Why the one answer about all queues did not come.
+enum Whole {
+    /// Smaller ones may come.
+    TooMuch(BrokerError),
+    /// No other way is better.
+    Failed(BrokerError),
+}
+
+/// Of a listing with elements, some have to be queues: else it is about something else.
+fn some_readable(queues: &[ListedQueue], elements: usize) -> Result<(), BrokerError> {
+    if queues.is_empty() && elements > 0 {
+        return Err(not_understood("none of its elements is a queue"));
+    }
+    Ok(())
+}
 
 /// What the overview says.
 #[derive(Clone, Debug, Default)]
@@ -62,28 +87,44 @@ impl Management {
             return Err(self.refusal("list queues", "access to the vhost", &answer).await);
         }
         let number = |field: &str| answer.body.get(field).and_then(Value::as_u64);
-        let items = answer
-            .body
-            .get("items")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        let items = list(answer.body.get("items").unwrap_or(&Value::Null), "queues")?;
         let more = match number("page_count") {
             Some(pages) => u64::from(request.page) < pages,
             None => !items.is_empty(),
         };
+        let queues: Vec<_> = items.iter().filter_map(|item| answers::queue(item, taken_at)).collect();
+        some_readable(&queues, items.len())?;
         Ok(QueuePage {
-            queues: items.iter().filter_map(|item| answers::queue(item, taken_at)).collect(),
+            queues,
             more,
             total: number("filtered_count").or_else(|| number("total_count")),
             took,
         })
     }
 
-    /// All of the vhost's queues with their exact numbers of messages. The broker asks each queue for
-    /// it, which costs less than its statistics do. A page would cost as much as the whole: all queues are
-    /// asked before it is cut out.
+    /// All of the vhost's queues: with their exact numbers of messages in one answer, or page by page with those of
+    /// the statistics, where there are too many for one answer.
     pub(in crate::broker::rabbitmq) async fn queues_all(&self, clock: &Clock) -> Result<QueuePage, BrokerError> {
+        let now = clock.uptime();
+        if self.paged_until().is_none_or(|until| now >= until) {
+            match self.queues_at_once(clock).await {
+                Ok(all) => return Ok(all),
+                Err(Whole::Failed(error)) => return Err(error),
+                Err(Whole::TooMuch(error)) => {
+                    tracing::debug!(error = ?error, "all queues are too many for one answer: listing them by pages");
+                }
+            }
+        }
+        let all = self.queues_by_page(clock).await?;
+        if self.paged_until().is_none_or(|until| now >= until) {
+            self.page_until(clock.uptime() + PAGED_FOR);
+        }
+        Ok(all)
+    }
+
+    /// The broker asks each queue for it, which costs less than its statistics do. A page would cost as much as the
+    /// whole: all queues are asked before it is cut out.
+    async fn queues_at_once(&self, clock: &Clock) -> Result<QueuePage, Whole> {
         let query = [
             ("disable_stats", "true"),
             ("enable_queue_totals", "true"),
@@ -91,13 +132,20 @@ impl Management {
         ];
         let (started, taken_at) = (clock.uptime(), clock.now());
         let path = ["queues", self.vhost()];
-        let (status, bytes) = self.fetch(Method::GET, &path, &query, None).await?;
+        let fetched = self.fetch(Method::GET, &path, &query, None, ANSWER_ALL).await;
+        let (status, bytes) = fetched.map_err(Whole::TooMuch)?;
         let took = clock.uptime().saturating_sub(started);
         if !status.is_success() {
-            let answer = Answer::read(status, &bytes);
-            return Err(self.refusal("list queues", "access to the vhost", &answer).await);
+            let answer = Answer::read(&Method::GET, status, &bytes).map_err(Whole::Failed)?;
+            let refusal = self.refusal("list queues", "access to the vhost", &answer).await;
+            return Err(if status.is_server_error() {
+                Whole::TooMuch(refusal)
+            } else {
+                Whole::Failed(refusal)
+            });
         }
-        let items: Vec<&RawValue> = serde_json::from_slice(&bytes).unwrap_or_default();
+        let items: Vec<&RawValue> =
+            serde_json::from_slice(&bytes).map_err(|error| Whole::Failed(not_understood(&error.to_string())))?;
         let mut queues = Vec::with_capacity(items.len());
         for part in items.chunks(READ_AT_ONCE) {
             let read = |item: &&RawValue| answers::queue(&serde_json::from_str(item.get()).ok()?, taken_at);
@@ -105,12 +153,45 @@ impl Management {
             // All of a large answer at once would hold up whatever else this thread delivers.
             tokio::task::yield_now().await;
         }
+        some_readable(&queues, items.len()).map_err(Whole::Failed)?;
         Ok(QueuePage {
             queues,
             more: false,
             total: u64::try_from(items.len()).ok(),
             took,
         })
+    }
+
+    /// A queue that is deleted between two pages moves another one to the page before: pages that do not tell the same
+    /// number, or do not come to it, are read once more.
+    async fn queues_by_page(&self, clock: &Clock) -> Result<QueuePage, BrokerError> {
+        let mut found: BTreeMap<QueueName, ListedQueue> = BTreeMap::new();
+        let mut all = QueuePage::default();
+        for _ in 0..PASSES {
+            let mut request = PageRequest {
+                page: 1,
+                size: PAGE_MAX,
+                name_contains: None,
+            };
+            found.clear();
+            let mut totals = BTreeSet::new();
+            loop {
+                let page = self.queues_page(&request, clock).await?;
+                all.took += page.took;
+                all.total = page.total.or(all.total);
+                totals.extend(page.total);
+                found.extend(page.queues.into_iter().map(|queue| (queue.name.clone(), queue)));
+                request.page += 1;
+                if !page.more {
+                    break;
+                }
+            }
+            if totals.len() <= 1 && totals.first().is_none_or(|total| found.len() as u64 >= *total) {
+                break;
+            }
+        }
+        all.queues = found.into_values().collect();
+        Ok(all)
     }
 
     /// One queue; `None` when the API does not know it.
@@ -128,7 +209,26 @@ impl Management {
         if !answer.status.is_success() {
             return Err(self.refusal("show queue", "access to the vhost", &answer).await);
         }
-        Ok(answers::queue(&answer.body, taken_at))
+        let found = answers::queue(&answer.body, taken_at);
+        found.map(Some).ok_or_else(|| not_understood("it is no queue"))
+    }
+
+    /// How many messages of a queue are delivered and not settled, as exactly as this version counts them.
+    pub(in crate::broker::rabbitmq) async fn in_hand(
+        &self,
+        queue: &QueueName,
+        clock: &Clock,
+    ) -> Result<Option<u64>, BrokerError> {
+        if !facts(self.version(clock).await).counts_one_exactly {
+            return Ok(self.queue(queue, clock).await?.and_then(|found| found.unacked));
+        }
+        let path = ["queues", self.vhost(), queue.as_str()];
+        let query = [("disable_stats", "true"), ("enable_queue_totals", "true")];
+        let answer = self.send(Method::GET, &path, &query, None).await?;
+        if !answer.status.is_success() {
+            return Ok(None);
+        }
+        Ok(answers::queue(&answer.body, clock.now()).and_then(|found| found.unacked))
     }
 
     /// An exchange and its bindings; `None` when the API does not know it.
@@ -148,16 +248,30 @@ impl Management {
         let bindings = self
             .call("list bindings", "the tag `management`", Method::GET, &path, None)
             .await?;
-        let bindings = bindings.as_array().map(Vec::as_slice).unwrap_or_default();
+        let kind = answer.body.get("type").and_then(Value::as_str);
         Ok(Some(ExchangeDetail {
-            kind: answer
-                .body
-                .get("type")
-                .and_then(Value::as_str)
-                .unwrap_or_default()
+            kind: kind
+                .ok_or_else(|| not_understood("an exchange has no type"))?
                 .to_owned(),
-            bindings: bindings.iter().filter_map(answers::binding).collect(),
+            bindings: list(&bindings, "bindings")?
+                .iter()
+                .filter_map(answers::binding)
+                .collect(),
         }))
+    }
+
+    /// An argument of an exchange, as text.
+    pub(in crate::broker::rabbitmq) async fn exchange_argument(
+        &self,
+        exchange: &str,
+        argument: &str,
+    ) -> Result<Option<String>, BrokerError> {
+        let path = ["exchanges", self.vhost(), exchange];
+        let found = self
+            .call("show exchange", "access to the vhost", Method::GET, &path, None)
+            .await?;
+        let value = found.get("arguments").and_then(|all| all.get(argument));
+        Ok(value.and_then(Value::as_str).map(str::to_owned))
     }
 
     /// Policies and operator policies of the vhost.
@@ -168,8 +282,11 @@ impl Management {
             let listed = self
                 .call("list policies", "the tag `management`", Method::GET, &path, None)
                 .await?;
-            let listed = listed.as_array().map(Vec::as_slice).unwrap_or_default();
-            policies.extend(listed.iter().filter_map(|item| answers::policy(item, operator)));
+            // One that is left out could be the one that destroys what waits.
+            for item in list(&listed, "policies")? {
+                let policy = answers::policy(item, operator);
+                policies.push(policy.ok_or_else(|| not_understood("a policy has no pattern"))?);
+            }
         }
         Ok(policies)
     }
@@ -207,8 +324,12 @@ impl Management {
         let body = self
             .call("overview", "the tag `management`", Method::GET, &["overview"], None)
             .await?;
+        let version = body.get("rabbitmq_version").and_then(Value::as_str).map(str::to_owned);
+        if version.is_none() {
+            return Err(not_understood("the overview has no version"));
+        }
         Ok(Overview {
-            version: body.get("rabbitmq_version").and_then(Value::as_str).map(str::to_owned),
+            version,
             statistics: body.get("disable_stats").and_then(Value::as_bool) != Some(true),
         })
     }
@@ -274,9 +395,8 @@ impl Management {
         let listed = self
             .call("list connections", "the tag `management`", Method::GET, &path, None)
             .await?;
-        let listed = listed.as_array().map(Vec::as_slice).unwrap_or_default();
         let mut closed = 0;
-        for connection in listed {
+        for connection in list(&listed, "connections")? {
             let given = connection
                 .get("user_provided_name")
                 .or_else(|| connection.get("client_properties")?.get("connection_name"));

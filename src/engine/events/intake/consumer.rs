@@ -19,8 +19,6 @@ use crate::telemetry::names;
 
 /// Messages of one transaction.
 const BATCH: usize = 500;
-/// How long a batch is held while the store is away: well before a broker's consumer timeout (30 minutes).
-const HOLD: Duration = Duration::from_mins(10);
 /// Between two looks whether the lease is free, or the store is back.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The longest wait for a broker that refuses.
@@ -191,7 +189,9 @@ impl Consumer {
                         .for_each(|message| message.comes_again = true);
                 }
             }
-            if self.stop.is_cancelled() || self.engine.clock.uptime() > since + HOLD {
+            if self.stop.is_cancelled()
+                || self.engine.clock.uptime() > since + self.engine.longest_hold(&self.queue.name)
+            {
                 return Err(Left::StoreAway);
             }
             tokio::select! {

@@ -90,7 +90,7 @@ impl Events for PostgresStore {
     }
 
     fn event_signals(&self) -> Box<dyn EventSignals> {
-        Box::new(Listening::with(self.options.clone()))
+        Box::new(Listening::with(self.server.options.clone()))
     }
 
     async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError> {

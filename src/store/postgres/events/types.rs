@@ -46,7 +46,7 @@ const SUBSCRIBE: &str = "INSERT INTO redrive.subscriptions (type, url, options, 
 const UNSUBSCRIBE: &str = "DELETE FROM redrive.subscriptions WHERE type = $1 AND id = $2";
 const LEASE_ROW: &str = "INSERT INTO redrive.named_leases (name, owner, epoch) VALUES ($1, NULL, 0) \
     ON CONFLICT (name) DO NOTHING";
-const LEASE: &str = "WITH asker AS (SELECT id FROM redrive.incarnations WHERE id = $2 AND alive FOR SHARE) \
+const LEASE: &str = "WITH asker AS (SELECT id FROM redrive.incarnations WHERE id = $2 AND alive FOR KEY SHARE) \
     UPDATE redrive.named_leases l SET owner = $2, epoch = GREATEST(l.epoch + 1, redrive.store_now() / 1000) \
     FROM asker WHERE l.name = $1 AND (l.owner IS NULL OR NOT EXISTS \
         (SELECT 1 FROM redrive.incarnations i WHERE i.id = l.owner AND i.alive)) RETURNING l.epoch";

@@ -1,0 +1,139 @@
+//! Whether everything of ours stands, and whether we may still do with it what we do, asked every second.
+//!
+//! Rights are tried and not read: the wake queue is declared and bound as it is, which needs *configure* and *write*
+//! on it and *read* on the exchange; one nudge is taken from it, which needs *read* and is handed on as if it had
+//! been delivered; and a message is published that nothing but our own mark routes, which needs *write* on the
+//! exchange. The broker keeps rights per channel for a while, so each check has a channel of its own.
+
+use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::types::{FieldTable, ShortString};
+use lapin::{Channel, ExchangeKind};
+
+use super::RabbitMq;
+use super::admin::on_channel;
+use super::failure::CallError;
+use super::line::Line;
+use super::message;
+use super::prepare::{WAKE, short, wake_arguments};
+use crate::broker::{BrokerError, Published, Signal, Standing};
+use crate::domain::id::{QueueName, StoreId};
+use crate::domain::message::Message;
+
+/// The key of the binding that says that every queue is bound. It goes with the exchange, and with the wake queue.
+const BOUND: &str = "bound";
+
+/// Looks, tries the rights, and makes nothing that is missing.
+pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing, BrokerError> {
+    let line = broker.admin.line().await?;
+    let naming = &broker.settings.naming;
+    let (wake, dead) = (short(&naming.wake_queue())?, short(&naming.dead_letter_queue())?);
+    let mut missing = Vec::new();
+    for exchange in [broker.exchange.clone(), short(&naming.owner_exchange(store))?] {
+        if !stands(broker, &line, Kind::Exchange, &exchange).await? {
+            missing.push(format!("exchange {:?}", exchange.as_str()));
+        }
+    }
+    for queue in [&wake, &dead] {
+        if !stands(broker, &line, Kind::Queue, queue).await? {
+            missing.push(format!("queue {:?}", queue.as_str()));
+        }
+    }
+    if !missing.is_empty() {
+        return Ok(Standing {
+            missing,
+            is_bound: false,
+        });
+    }
+    try_rights(broker, &line, &wake).await?;
+    Ok(Standing {
+        missing,
+        is_bound: is_bound(broker).await?,
+    })
+}
+
+/// Says that every queue is bound.
+pub(super) async fn mark_bound(broker: &RabbitMq) -> Result<(), BrokerError> {
+    let wake = short(&broker.settings.naming.wake_queue())?;
+    let bound = broker.admin.bind_with(&wake, &ShortString::from(BOUND)).await;
+    bound.map_err(|error| broker.admin.error("bind", &error))
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Exchange,
+    Queue,
+}
+
+async fn stands(broker: &RabbitMq, line: &Line, kind: Kind, name: &ShortString) -> Result<bool, BrokerError> {
+    let looked = on_channel(line, async |channel: &Channel| match kind {
+        Kind::Exchange => passive_exchange(line, channel, name).await,
+        Kind::Queue => {
+            let passive = QueueDeclareOptions {
+                passive: true,
+                ..QueueDeclareOptions::default()
+            };
+            let looking = channel.queue_declare(name.clone(), passive, FieldTable::default());
+            line.call(looking).await.map(drop)
+        }
+    });
+    match (looked.await, kind) {
+        (Ok(()), _) => Ok(true),
+        (Err(error), Kind::Exchange) if is_exchange_missing(&error, name.as_str()) => Ok(false),
+        (Err(error), Kind::Queue) if error.says_missing(name.as_str()) => Ok(false),
+        // A queue whose node is away is there, and the rest does not depend on it.
+        (Err(error), Kind::Queue) if error.code() == Some(404) => Ok(true),
+        (Err(error), _) => Err(broker.admin.error("check", &error)),
+    }
+}
+
+pub(super) async fn passive_exchange(line: &Line, channel: &Channel, name: &ShortString) -> Result<(), CallError> {
+    let passive = ExchangeDeclareOptions {
+        passive: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    line.call(channel.exchange_declare(name.clone(), ExchangeKind::Direct, passive, FieldTable::default()))
+        .await
+}
+
+/// Whether the broker says that there is no exchange of this very name.
+pub(super) fn is_exchange_missing(error: &CallError, name: &str) -> bool {
+    error.no_exchange() && error.text().contains(&format!("'{name}'"))
+}
+
+async fn try_rights(broker: &RabbitMq, line: &Line, wake: &ShortString) -> Result<(), BrokerError> {
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    let tried = on_channel(line, async |channel: &Channel| {
+        line.call(channel.queue_declare(wake.clone(), durable, wake_arguments()))
+            .await?;
+        let (exchange, key, options) = (broker.exchange.clone(), WAKE.into(), QueueBindOptions::default());
+        line.call(channel.queue_bind(wake.clone(), exchange, key, options, FieldTable::default()))
+            .await?;
+        line.call(channel.basic_get(wake.clone(), BasicGetOptions { no_ack: true }))
+            .await
+    });
+    let taken = tried.await.map_err(|error| broker.admin.error("check", &error))?;
+    let nudge = taken.map(|taken| message::received(taken.delivery.properties, taken.delivery.data));
+    let queue = nudge.and_then(|nudge| QueueName::parse(std::str::from_utf8(&nudge.body).ok()?).ok());
+    if let Some(queue) = queue {
+        // Nobody listens: the sweep finds it.
+        let _ = broker.signals.send(Signal::Nudged(queue));
+    }
+    Ok(())
+}
+
+/// While an alarm holds, nothing is published, and what was known of the mark stays true.
+async fn is_bound(broker: &RabbitMq) -> Result<bool, BrokerError> {
+    match broker.publisher.publish(BOUND, &Message::default()).await {
+        Ok(Published::Returned) => Ok(false),
+        // What the wake queue refuses has reached it.
+        Ok(Published::Accepted | Published::Refused(_) | Published::NotNow(_)) | Err(BrokerError::Blocked { .. }) => {
+            Ok(true)
+        }
+        // The publisher waits for as long as a confirm may take, and an alarm may have begun meanwhile.
+        Err(BrokerError::Unknown { .. }) if broker.alarm.reason().is_some() => Ok(true),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,120 @@
+//! Whose the broker is: which store's daemons deliver what is on it.
+//!
+//! One exchange says it by its arguments, and a declare of it is the claim: RabbitMQ compares `alternate-exchange`
+//! and refuses another one, so that of two claims at the same moment one is first. The alternate is an exchange with
+//! the store's identity in its name, so that a passive declare, which shows no arguments, tells too. It goes by
+//! itself with the first one: it is auto-deleted, and its only binding is to that.
+
+use std::time::Duration;
+
+use lapin::options::{ExchangeBindOptions, ExchangeDeclareOptions, ExchangeDeleteOptions};
+use lapin::types::{FieldTable, ShortString};
+use lapin::{Channel, ExchangeKind};
+
+use super::RabbitMq;
+use super::admin::{insert, on_channel, text};
+use super::check::{is_exchange_missing, passive_exchange};
+use super::prepare::short;
+use crate::broker::{BrokerError, Owner};
+use crate::domain::id::StoreId;
+
+/// The argument with the identity, for people and for the management API.
+const ARGUMENT: &str = "x-redrive-store";
+/// Between the two exchanges of a claim that is under way.
+const CLAIM: Duration = Duration::from_millis(500);
+
+/// Looks, and writes nothing.
+pub(super) async fn owner(broker: &RabbitMq, store: &StoreId) -> Result<Owner, BrokerError> {
+    for waits in [true, false] {
+        if is_there(broker, &broker.settings.naming.owner_exchange(store)).await? {
+            return Ok(Owner::Ours);
+        }
+        if !is_there(broker, &broker.settings.naming.identity_exchange()).await? {
+            return Ok(Owner::Nobody);
+        }
+        if waits {
+            tokio::time::sleep(CLAIM).await;
+        }
+    }
+    Ok(Owner::Other(named(broker).await))
+}
+
+/// Claims it.
+pub(super) async fn own(broker: &RabbitMq, store: &StoreId) -> Result<Owner, BrokerError> {
+    let naming = &broker.settings.naming;
+    let (identity, named_for) = (
+        short(&naming.identity_exchange())?,
+        short(&naming.owner_exchange(store))?,
+    );
+    let line = broker.admin.line().await?;
+    let internal = ExchangeDeclareOptions {
+        durable: true,
+        internal: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let passing = ExchangeDeclareOptions {
+        auto_delete: true,
+        ..internal
+    };
+    let mut arguments = FieldTable::default();
+    insert(&mut arguments, "alternate-exchange", text(named_for.as_str()));
+    insert(&mut arguments, ARGUMENT, text(store.as_str()));
+    let claimed = on_channel(&line, async |channel: &Channel| {
+        line.call(channel.exchange_declare(identity.clone(), ExchangeKind::Fanout, internal, arguments))
+            .await?;
+        let own = FieldTable::default();
+        line.call(channel.exchange_declare(named_for.clone(), ExchangeKind::Fanout, passing, own))
+            .await?;
+        let (options, key) = (ExchangeBindOptions::default(), ShortString::from(""));
+        line.call(channel.exchange_bind(identity.clone(), named_for.clone(), key, options, FieldTable::default()))
+            .await
+    });
+    match claimed.await {
+        Ok(()) => Ok(Owner::Ours),
+        Err(error) if error.code() == Some(406) => Ok(Owner::Other(named(broker).await)),
+        Err(error) => Err(broker.admin.error("declare the identity", &error)),
+    }
+}
+
+/// Claims it, whosever it was.
+pub(super) async fn adopt(broker: &RabbitMq, store: &StoreId) -> Result<(), BrokerError> {
+    let identity = short(&broker.settings.naming.identity_exchange())?;
+    let line = broker.admin.line().await?;
+    let deleted = on_channel(&line, async |channel: &Channel| {
+        line.call(channel.exchange_delete(identity.clone(), ExchangeDeleteOptions::default()))
+            .await
+    });
+    match deleted.await {
+        Ok(()) => {}
+        Err(error) if is_exchange_missing(&error, identity.as_str()) => {}
+        Err(error) => return Err(broker.admin.error("delete the identity", &error)),
+    }
+    match own(broker, store).await? {
+        Owner::Ours => Ok(()),
+        Owner::Nobody | Owner::Other(_) => Err(BrokerError::Failed {
+            operation: "adopt",
+            detail: "a daemon of another store claimed the broker in the same moment: stop it, and adopt again"
+                .to_owned(),
+        }),
+    }
+}
+
+async fn is_there(broker: &RabbitMq, exchange: &str) -> Result<bool, BrokerError> {
+    let name = short(exchange)?;
+    let line = broker.admin.line().await?;
+    let looked = on_channel(&line, async |channel: &Channel| {
+        passive_exchange(&line, channel, &name).await
+    });
+    match looked.await {
+        Ok(()) => Ok(true),
+        Err(error) if is_exchange_missing(&error, exchange) => Ok(false),
+        Err(error) => Err(broker.admin.error("look for the identity", &error)),
+    }
+}
+
+/// The other store, where the management API tells it.
+async fn named(broker: &RabbitMq) -> Option<String> {
+    let management = broker.management.as_ref()?;
+    let identity = broker.settings.naming.identity_exchange();
+    management.exchange_argument(&identity, ARGUMENT).await.ok().flatten()
+}

@@ -1,0 +1,291 @@
+//! Which queue is next, and in which place it stands (PROTOCOLS.md 16, 35).
+//!
+//! First the endpoint's free slot, then a place. URLs that are known to answer, URLs that nobody has tried and URLs
+//! that are known to hang wait in lines of their own. The dispatcher looks how old the open requests are, and moves
+//! those that hang out of the workers; attempts pay nothing for it.
+
+use std::time::Duration;
+
+use super::{Asked, Dispatcher, micros};
+use crate::domain::endpoint::EndpointState;
+use crate::domain::id::QueueName;
+use crate::domain::url::EndpointUrl;
+use crate::engine::candidates::{Line, Turn};
+use crate::engine::endpoints::{LiveEndpoint, SLOW_AFTER, SLOW_AFTER_UNSEEN, Standing};
+use crate::engine::holdings::{Holding, Place, Probe};
+use crate::engine::worker::{Control, OpenRequest};
+
+/// Between two looks at the workers while nobody waits.
+const LOOK: Duration = Duration::from_millis(250);
+/// Between two looks while somebody waits, or the standing of a URL changed.
+const LOOK_SOON: Duration = Duration::from_millis(20);
+/// Every URL that stands aside is asked again after this long: what this process knows heals by itself.
+const RECALL_ALL: Duration = Duration::from_mins(1);
+
+/// Whose turn it is to be asked: half of them are those that answer.
+const ORDER: [Source; 6] = [
+    Source::Line(Line::Known),
+    Source::Line(Line::First),
+    Source::Line(Line::Known),
+    Source::Unknown,
+    Source::Line(Line::Known),
+    Source::Line(Line::Silent),
+];
+
+/// Where the next queue may come from.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Line(Line),
+    /// Queues whose URL is not known.
+    Unknown,
+}
+
+/// What a look at the workers found.
+struct Move {
+    queue: QueueName,
+    to: Place,
+    /// It proceeds again, and there is no room for it.
+    ends_turn: bool,
+}
+
+impl Dispatcher {
+    /// The next queue that may be asked for; its slot and its place are taken.
+    pub(super) fn next_candidate(&mut self) -> Option<Asked> {
+        loop {
+            let (queue, url, place) = self.first_waiting()?;
+            let asking = Holding::Asking {
+                url,
+                probe: Probe::No,
+                place,
+            };
+            match self.holdings.begin(&queue, asking) {
+                Some(claim) => return Some(Asked { queue, claim }),
+                None => drop(self.again.insert(queue)),
+            }
+        }
+    }
+
+    fn first_waiting(&mut self) -> Option<(QueueName, Option<EndpointUrl>, Place)> {
+        for _ in 0..ORDER.len() {
+            self.order = (self.order + 1) % ORDER.len();
+            match ORDER[self.order] {
+                Source::Unknown if self.admits(Line::First) => {
+                    if let Some(queue) = self.candidates.next_unknown() {
+                        return Some((queue, None, Place::First));
+                    }
+                }
+                Source::Line(line) if self.admits(line) => {
+                    if let Some((queue, url)) = self.next_of(line) {
+                        return Some((queue, Some(url), place_of(line)));
+                    }
+                }
+                Source::Unknown | Source::Line(_) => {}
+            }
+        }
+        None
+    }
+
+    fn next_of(&mut self, line: Line) -> Option<(QueueName, EndpointUrl)> {
+        let mut near = Vec::new();
+        let slow_full = self.slow_is_full();
+        let (engine, holdings) = (&self.engine, &self.holdings);
+        let next = self.candidates.next(line, |url| {
+            let live = engine.endpoints.get(url);
+            let of = line_of(&live);
+            let near_in = live.turn_is_near_in(engine.clock.uptime());
+            let used = holdings.slots(url);
+            if !live.is_available() || used >= slots_of(&live, engine.settings.in_flight_per_endpoint) {
+                Turn::Aside
+            } else if slow_full && used > 0 && holdings.hangs(url) {
+                // One that hangs says what the next one would do.
+                Turn::Aside
+            } else if !near_in.is_zero() {
+                near.push((url.clone(), near_in));
+                Turn::Aside
+            } else if of == line {
+                Turn::Takes
+            } else {
+                Turn::Elsewhere(of)
+            }
+        });
+        let now = self.uptime();
+        for (url, near_in) in near {
+            self.turns.set(url, now.saturating_add(micros(near_in)));
+        }
+        next
+    }
+
+    /// Whether one more from `line` may be begun.
+    pub(super) fn admits(&self, line: Line) -> bool {
+        let first_waits = self.candidates.may_wait_in(Line::First) || self.candidates.unknown_waits();
+        let places = self.holdings.places();
+        self.bounds.admits(line, places, self.slow_bytes, first_waits)
+    }
+
+    pub(super) fn slow_is_full(&self) -> bool {
+        self.bounds.slow_is_full(self.holdings.places(), self.slow_bytes)
+    }
+
+    /// A slot for a worker that holds a queue of `url` and had none; without one it lets go.
+    pub(super) fn grant_slot(&mut self, queue: &QueueName, url: &EndpointUrl) -> bool {
+        self.candidates.learn(queue, url);
+        let live = self.engine.endpoints.get(url);
+        let line = line_of(&live);
+        let granted = live.is_available()
+            && live.turn_is_near_in(self.engine.clock.uptime()).is_zero()
+            && self.holdings.slots(url) < self.slots_of(&live)
+            && (line != Line::Silent || !self.slow_is_full())
+            && self.holdings.give_slot(queue, url);
+        if granted {
+            self.holdings.stand(queue, place_of(line));
+        }
+        granted
+    }
+
+    /// How many workers may be on queues of one URL.
+    pub(super) fn slots_of(&self, live: &LiveEndpoint) -> usize {
+        slots_of(live, self.engine.settings.in_flight_per_endpoint)
+    }
+
+    /// The line of a queue that begins to wait.
+    pub(super) fn line_of(&self, queue: &QueueName) -> Line {
+        let url = self.candidates.url_of(queue);
+        url.map_or(Line::First, |url| line_of(&self.engine.endpoints.get(url)))
+    }
+
+    /// URLs that stood aside, and for which something changed, wait in line again.
+    pub(super) fn recall(&mut self) {
+        let mut changed = self.holdings.eased();
+        let moved = self.engine.endpoints.moved();
+        self.look_soon |= !moved.is_empty();
+        changed.extend(moved);
+        let now = self.uptime();
+        while let Some(url) = self.turns.take_due(now) {
+            changed.insert(url);
+        }
+        if now >= self.recall_all_at {
+            self.recall_all_at = now.saturating_add(micros(RECALL_ALL));
+            changed.extend(self.candidates.aside());
+        }
+        for url in changed {
+            if self.candidates.waits(&url) {
+                let line = line_of(&self.engine.endpoints.get(&url));
+                self.candidates.recall(&url, line);
+            }
+        }
+    }
+
+    /// Looks at the workers: requests that hang leave the workers, those that proceed again come back, and who
+    /// lingers or had a turn makes room when somebody waits.
+    pub(super) fn look_at_workers(&mut self) {
+        let now = self.uptime();
+        let pause = if self.look_soon || self.candidates.len() > 0 {
+            LOOK_SOON
+        } else {
+            LOOK
+        };
+        self.look_at = self.looked_at.saturating_add(micros(pause));
+        if now < self.look_at {
+            return;
+        }
+        (self.looked_at, self.look_soon) = (now, false);
+        self.look_at = now.saturating_add(micros(pause));
+        let moves = self.moves(now);
+        for Move { queue, to, ends_turn } in moves {
+            if ends_turn && let Some(Holding::Working { control, .. }) = self.holdings.get(&queue) {
+                control.end_turn();
+            }
+            self.holdings.stand(&queue, to);
+        }
+        self.engine
+            .slow_full
+            .store(self.slow_is_full(), std::sync::atomic::Ordering::Relaxed);
+    }
+
+    fn moves(&mut self, now: u64) -> Vec<Move> {
+        let waits = |line| self.candidates.may_wait_in(line);
+        let (known, first) = (
+            waits(Line::Known),
+            waits(Line::First) || self.candidates.unknown_waits(),
+        );
+        let no_worker = (known || first) && self.holdings.places().workers() >= self.bounds.workers;
+        let no_known = no_worker || (first && !self.admits(Line::Known));
+        let no_first = no_worker || (first && !self.admits(Line::First));
+        let mut places = self.holdings.places();
+        let mut slow_bytes = 0;
+        let mut moves = Vec::new();
+        for (queue, url, control, place) in self.holdings.working() {
+            let contended = url.is_some_and(|url| self.candidates.waits(url));
+            if contended || (place == Place::Known && no_known) || (place == Place::First && no_first) {
+                control.others_wait();
+            }
+            let live = url.map(|url| self.engine.endpoints.get(url));
+            let standing = live.as_ref().map_or(Standing::Unmet, |live| live.standing());
+            let hanging = hanging(control, standing, now);
+            slow_bytes += hanging.map_or(0, |request| request.bytes);
+            let takes_slow = self.bounds.takes_one_more_slow(places, slow_bytes);
+            let to = match (hanging, place_of(line_of_standing(standing))) {
+                (Some(_), _) if place == Place::Slow || takes_slow => Place::Slow,
+                (Some(_), _) => place,
+                // A probe of a URL that answered before is counted where it began.
+                (None, _) if place == Place::Slow && live.is_some_and(|live| !live.is_available()) => Place::Slow,
+                (None, home) => home,
+            };
+            if to == place {
+                continue;
+            }
+            let ends_turn = place == Place::Slow && no_worker;
+            places.slow = places.slow + usize::from(to == Place::Slow) - usize::from(place == Place::Slow);
+            moves.push(Move {
+                queue: queue.clone(),
+                to,
+                ends_turn,
+            });
+        }
+        self.slow_bytes = slow_bytes;
+        moves
+    }
+}
+
+/// The open request of a worker, when it is so old that it hangs.
+fn hanging(control: &Control, standing: Standing, now: u64) -> Option<OpenRequest> {
+    let patience = match standing {
+        Standing::Answering => SLOW_AFTER,
+        Standing::Unmet | Standing::Remembered | Standing::Silent => SLOW_AFTER_UNSEEN,
+    };
+    let old = |request: &OpenRequest| now.saturating_sub(request.since_us) >= micros(patience);
+    control.open_request().filter(old)
+}
+
+fn line_of(live: &LiveEndpoint) -> Line {
+    line_of_standing(live.standing())
+}
+
+const fn line_of_standing(standing: Standing) -> Line {
+    match standing {
+        Standing::Remembered | Standing::Answering => Line::Known,
+        Standing::Unmet => Line::First,
+        Standing::Silent => Line::Silent,
+    }
+}
+
+/// Where a worker on a URL of this line stands while its request is young.
+pub(super) const fn place_of(line: Line) -> Place {
+    match line {
+        Line::Known => Place::Known,
+        Line::First => Place::First,
+        Line::Silent => Place::Slow,
+    }
+}
+
+/// How many workers may be on queues of one URL.
+fn slots_of(live: &LiveEndpoint, in_flight: usize) -> usize {
+    let unavailable = live
+        .detail()
+        .is_some_and(|detail| detail.state != EndpointState::Available);
+    if unavailable || !live.is_proven() || live.is_paced() {
+        1
+    } else {
+        in_flight.max(1)
+    }
+}

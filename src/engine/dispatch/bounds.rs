@@ -1,0 +1,125 @@
+//! How many of each kind may be worked on at once (PROTOCOLS.md 16, 35).
+//!
+//! Pure. `workers` bounds attempts that can still proceed: a share of them is kept for URLs that nobody has tried,
+//! and at most half is theirs, so that those which answer and those which were never asked do not wait for each
+//! other. A request that hangs leaves the workers and counts among the slow ones. At the bound of these nothing is
+//! begun that is likely to hang: URLs known for it wait. A request that was begun in good faith and turns out slow
+//! leaves the workers even so, up to some times the bound: it would stand in the way of those that proceed.
+
+use crate::engine::candidates::Line;
+use crate::engine::holdings::Places;
+
+/// What one slow request may hold of bodies, on average.
+const SLOW_BYTES_EACH: usize = 256 * 1024;
+/// So many times the bound of slow requests are there at most.
+const SLOW_TIMES_MAX: usize = 4;
+/// One of so many workers is kept for URLs that nobody has tried.
+const KEPT_FOR_FIRST: usize = 8;
+
+/// The bounds of a daemon.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) workers: usize,
+    pub(super) slow_requests: usize,
+}
+
+impl Bounds {
+    /// Whether one more from `line` may be begun, where `first_waits` says whether a first contact waits.
+    pub(super) fn admits(self, line: Line, places: Places, slow_bytes: usize, first_waits: bool) -> bool {
+        let has_worker = places.workers() < self.workers;
+        match line {
+            Line::Known if first_waits => has_worker && places.known < self.workers - self.workers / KEPT_FOR_FIRST,
+            Line::Known => has_worker,
+            Line::First => has_worker && places.first < (self.workers / 2).max(1),
+            Line::Silent => !self.slow_is_full(places, slow_bytes),
+        }
+    }
+
+    /// Whether one more probe may be begun: its URL is in trouble, and others of that kind wait too.
+    pub(super) fn admits_probe(self, places: Places, slow_bytes: usize, probes: usize) -> bool {
+        !self.slow_is_full(places, slow_bytes) && probes < self.slow_requests.div_ceil(2)
+    }
+
+    /// Whether nothing more is begun that is likely to hang.
+    pub(super) const fn slow_is_full(self, places: Places, slow_bytes: usize) -> bool {
+        places.slow >= self.slow_requests || slow_bytes >= self.slow_requests.saturating_mul(SLOW_BYTES_EACH)
+    }
+
+    /// Whether a request that turned out slow may leave the workers.
+    pub(super) const fn takes_one_more_slow(self, places: Places, slow_bytes: usize) -> bool {
+        let requests_max = self.slow_requests.saturating_mul(SLOW_TIMES_MAX);
+        places.slow < requests_max && slow_bytes < requests_max.saturating_mul(SLOW_BYTES_EACH)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        workers: 16,
+        slow_requests: 8,
+    };
+
+    fn places(known: usize, first: usize, slow: usize) -> Places {
+        Places { known, first, slow }
+    }
+
+    #[test]
+    fn those_that_answer_and_first_contacts_leave_each_other_workers() {
+        let cases = [
+            // Known, first, whether a first contact waits: what each line may.
+            ((0, 0, true), (true, true)),
+            ((13, 0, true), (true, true)),
+            ((14, 0, true), (false, true)),
+            ((14, 0, false), (true, true)),
+            ((14, 2, true), (false, false)),
+            ((0, 8, true), (true, false)),
+            ((7, 8, true), (true, false)),
+            ((8, 8, false), (false, false)),
+        ];
+        for ((known, first, first_waits), (known_may, first_may)) in cases {
+            let places = places(known, first, 0);
+            let may = |line| BOUNDS.admits(line, places, 0, first_waits);
+            assert_eq!(
+                (may(Line::Known), may(Line::First)),
+                (known_may, first_may),
+                "{places:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_hangs_takes_nothing_from_those_that_proceed() {
+        let full = places(0, 0, 32);
+        assert!(BOUNDS.admits(Line::Known, full, usize::MAX, true));
+        assert!(BOUNDS.admits(Line::First, full, usize::MAX, true));
+        assert!(!BOUNDS.admits(Line::Silent, full, 0, true));
+        assert!(
+            BOUNDS.admits(Line::Silent, places(16, 0, 7), 0, true),
+            "it needs no worker"
+        );
+    }
+
+    #[test]
+    fn slow_requests_are_counted_in_bytes_too() {
+        let few = places(0, 0, 1);
+        assert!(!BOUNDS.slow_is_full(few, 8 * SLOW_BYTES_EACH - 1));
+        assert!(BOUNDS.slow_is_full(few, 8 * SLOW_BYTES_EACH));
+        assert!(BOUNDS.takes_one_more_slow(few, 8 * SLOW_BYTES_EACH));
+        assert!(!BOUNDS.takes_one_more_slow(few, 32 * SLOW_BYTES_EACH));
+        assert!(BOUNDS.takes_one_more_slow(places(0, 0, 31), 0));
+        assert!(!BOUNDS.takes_one_more_slow(places(0, 0, 32), 0));
+    }
+
+    #[test]
+    fn a_single_worker_takes_whoever_comes() {
+        let one = Bounds {
+            workers: 1,
+            slow_requests: 1,
+        };
+        for line in [Line::Known, Line::First, Line::Silent] {
+            assert!(one.admits(line, Places::default(), 0, true), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Every queue that the store knows, bound again to an exchange that is new, each under a lease: a queue that is being
+//! deleted, or that refuses, must not be bound. What the broker does not have any more is listed.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use tokio::task::JoinHandle;
+
+use crate::ambient;
+use crate::broker::Look;
+use crate::domain::id::{Epoch, QueueName, StoreId};
+use crate::domain::queue::{Closing, QueueRecord};
+use crate::domain::time::Timestamp;
+use crate::engine::expiring::Gone;
+use crate::engine::manage::Manager;
+use crate::engine::{EngineError, Event, Inner};
+use crate::store::{Lease, LeaseOutcome, Purpose, QueueQuery};
+
+/// The result of a line of the audit that tells of no loss.
+pub(in crate::engine) const BOUND: &str = "bound";
+
+/// The lease of the work as a whole.
+const WORK: &str = "bind every queue";
+/// How long a daemon that begins waits for it.
+const BEFORE_DELIVERY: Duration = Duration::from_secs(2);
+/// Between two passes.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Queues whose leases are taken at once.
+const AT_ONCE: usize = 100;
+/// Queues that are bound side by side.
+const BESIDE: usize = 16;
+/// Queues that others hold, and that are waited for side by side.
+const WAITING: usize = 64;
+/// Losses that are kept until they are audited.
+const LOSSES_MAX: usize = 10_000;
+/// Losses that one line of the audit names.
+const NAMED_MAX: usize = 50;
+
+/// A queue of ours that the broker does not have any more.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::engine) struct Loss {
+    queue: QueueName,
+    /// The message at its head, where one failed.
+    head: Option<String>,
+    /// Messages when it was listed last, and when that was.
+    last_known: Option<(u64, Timestamp)>,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+struct Tally {
+    bound: u64,
+    /// Not bound, and why the last one was not.
+    failed: u64,
+    why: String,
+}
+
+impl Tally {
+    fn add(&mut self, outcome: Result<bool, String>) {
+        match outcome {
+            Ok(bound) => self.bound += u64::from(bound),
+            Err(why) => {
+                self.failed += 1;
+                self.why = why;
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Binds every queue where the exchange is new, and does not wait for long: nobody works on them yet.
+    pub(in crate::engine) async fn bind_before_delivery(self: &Arc<Self>, store: &StoreId) {
+        let is_new = matches!(self.broker.check(store).await, Ok(standing) if !standing.is_bound);
+        if is_new && let Some(binding) = self.begin_binding() {
+            // What is left is bound beside delivery.
+            let _ = tokio::time::timeout(BEFORE_DELIVERY, binding).await;
+        }
+    }
+
+    /// Binds every queue in a task of its own, unless one is at it.
+    pub(super) fn begin_binding(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        if self.health.binding.swap(true, Ordering::SeqCst) {
+            return None;
+        }
+        let engine = Arc::clone(self);
+        Some(ambient::spawn("bind every queue", async move {
+            engine.bind_every_queue().await;
+            ambient::spawn("pause of binding", async move {
+                ambient::wait(&engine.health.over, PAUSE).await;
+                engine.health.binding.store(false, Ordering::SeqCst);
+            });
+        }))
+    }
+
+    /// Binds every queue, unless another daemon does it already.
+    async fn bind_every_queue(self: &Arc<Self>) {
+        let began = self.clock.uptime();
+        if matches!(self.store.queues_page(&QueueQuery::first(1)).await, Ok(rows) if rows.is_empty()) {
+            if let Err(error) = self.broker.mark_bound().await {
+                tracing::warn!(error = ?error, "that there is no queue to bind is not said on the broker yet");
+            }
+            return;
+        }
+        match self.bind_as_manager().await {
+            Ok(None) => {}
+            Ok(Some(tally)) if tally.failed > 0 => {
+                tracing::error!(bound = tally.bound, failed = tally.failed, why = ?tally.why, "not every queue is bound to the exchange yet");
+            }
+            Ok(Some(tally)) => {
+                if let Err(error) = self.broker.mark_bound().await {
+                    return tracing::warn!(error = ?error, "that every queue is bound is not said on the broker yet");
+                }
+                let took = self.clock.uptime().saturating_sub(began);
+                tracing::info!(queues = tally.bound, took = ?took, "every queue is bound to the exchange");
+                self.audit_losses(Some(tally.bound)).await;
+                self.sweep_now.notify_one();
+            }
+            Err(error) => tracing::warn!(error = ?error, "binding the queues waits"),
+        }
+    }
+
+    async fn bind_as_manager(self: &Arc<Self>) -> Result<Option<Tally>, EngineError> {
+        let manager = self.begin_managing("bind").await?;
+        let done = self.bind_as(&manager).await;
+        manager.end().await;
+        done
+    }
+
+    async fn bind_as(self: &Arc<Self>, manager: &Manager) -> Result<Option<Tally>, EngineError> {
+        let Some(epoch) = self.store.named_lease_take(WORK, manager.id()).await? else {
+            return Ok(None);
+        };
+        let tally = self.bind_pages(manager).await;
+        self.store.named_lease_free(WORK, epoch).await?;
+        tally.map(Some)
+    }
+
+    async fn bind_pages(self: &Arc<Self>, manager: &Manager) -> Result<Tally, EngineError> {
+        let me = manager.id();
+        let (mut tally, mut others) = (Tally::default(), Vec::new());
+        let mut pages = self.queue_pages(None);
+        while let Some(rows) = pages.next().await? {
+            let names: Vec<QueueName> = rows.into_iter().filter(to_bind).map(|row| row.name).collect();
+            for names in names.chunks(AT_ONCE) {
+                let leases = self.store.leases_take(me, Purpose::Manage, names).await?;
+                let mut taken = Vec::new();
+                for (name, outcome) in names.iter().zip(leases) {
+                    match outcome {
+                        LeaseOutcome::Taken(lease) => taken.push(*lease),
+                        LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Locked => {
+                            others.push(name.clone());
+                        }
+                        LeaseOutcome::Disowned => {
+                            return Err(EngineError::Refused {
+                                why: "this process was taken for dead".to_owned(),
+                            });
+                        }
+                    }
+                }
+                let mut outcomes = stream::iter(taken)
+                    .map(|lease| self.bind_one(lease))
+                    .buffer_unordered(BESIDE);
+                while let Some(outcome) = outcomes.next().await {
+                    tally.add(outcome);
+                }
+            }
+        }
+        let mut outcomes = stream::iter(others)
+            .map(|name| self.bind_held(manager, name))
+            .buffer_unordered(WAITING);
+        while let Some(outcome) = outcomes.next().await {
+            tally.add(outcome);
+        }
+        Ok(tally)
+    }
+
+    /// A queue that somebody works on: asked for, and given back to whoever delivers it.
+    async fn bind_held(self: &Arc<Self>, manager: &Manager, queue: QueueName) -> Result<bool, String> {
+        let outcome = match manager.lease(&queue).await {
+            Ok(lease) => self.bind_one(lease).await,
+            Err(error) => Err(crate::engine::error::chain(&error)),
+        };
+        self.broker.nudge(&queue).await;
+        outcome
+    }
+
+    async fn bind_one(self: &Arc<Self>, lease: Lease) -> Result<bool, String> {
+        let queue = lease.record.name.clone();
+        let outcome = if to_bind(&lease.record) {
+            match self.broker.bind(&queue).await {
+                Ok(Look::Present { .. }) => Ok(true),
+                Ok(Look::Missing) => {
+                    self.forget_gone(&queue, lease.epoch).await;
+                    Ok(false)
+                }
+                Err(error) => Err(error.to_string()),
+            }
+        } else {
+            Ok(false)
+        };
+        if let Err(error) = self.store.lease_free(&queue, lease.epoch).await {
+            tracing::debug!(queue = ?queue, error = ?error, "the lease is freed with its incarnation");
+        }
+        outcome
+    }
+
+    /// The broker has no such queue, and nothing of ours deleted it: its row goes, and what is known of it is kept for
+    /// the audit.
+    pub(in crate::engine) async fn forget_gone(&self, queue: &QueueName, epoch: Epoch) {
+        let row = self.store.queue_get(queue).await.ok().flatten();
+        match self.store.queue_forget(queue, epoch).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => {
+                tracing::warn!(queue = ?queue, error = ?error, "a deleted queue is still in the store");
+                return;
+            }
+        }
+        self.publisher.forget(queue);
+        self.rules.forget(queue);
+        self.settled.forget(queue);
+        // One that was about to be deleted by us is no loss.
+        if let Some(row) = row.filter(|row| row.closing == Closing::Open) {
+            self.note_loss(&row);
+        }
+    }
+
+    fn note_loss(&self, row: &QueueRecord) {
+        let loss = Loss {
+            queue: row.name.clone(),
+            head: row.head.as_ref().map(|head| head.message.as_str().to_owned()),
+            last_known: self.health.last_known(&row.name),
+        };
+        let (messages, seen_at) = match loss.last_known {
+            Some((messages, at)) => (Some(messages), at),
+            None => (None, row.active_at),
+        };
+        tracing::error!(queue = ?loss.queue, messages = ?messages, head = ?loss.head, "a delivery queue is gone from the broker");
+        self.tell(Event::QueueGone {
+            queue: row.name.clone(),
+            how: Gone::Unknown,
+            messages,
+            seen_at,
+        });
+        let mut losses = self
+            .health
+            .losses
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if losses.len() < LOSSES_MAX {
+            losses.push(loss);
+        }
+    }
+
+    /// One line for all that was lost since the last one; with `bound` also for what was bound.
+    pub(super) async fn audit_losses(&self, bound: Option<u64>) {
+        let losses = {
+            let mut losses = self
+                .health
+                .losses
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            std::mem::take(&mut *losses)
+        };
+        let bound = bound.filter(|bound| *bound > 0);
+        if losses.is_empty() && bound.is_none() {
+            return;
+        }
+        let mut detail = bound.map_or_else(String::new, |bound| format!("{bound} queues are bound; "));
+        detail.push_str(&listed(&losses, self.clock.now()));
+        let result = if losses.is_empty() { BOUND } else { "gone" };
+        self.audit_heal("delivery queues", result, detail).await;
+    }
+}
+
+/// Whether publishers should reach it.
+fn to_bind(row: &QueueRecord) -> bool {
+    row.closing == Closing::Open && row.refusing.is_none()
+}
+
+fn listed(losses: &[Loss], now: Timestamp) -> String {
+    if losses.is_empty() {
+        return "none is gone".to_owned();
+    }
+    let known: u64 = losses.iter().filter_map(|loss| Some(loss.last_known?.0)).sum();
+    let mut text = format!(
+        "{} queues are gone, with at least {known} messages as listed last: ",
+        losses.len()
+    );
+    for loss in losses.iter().take(NAMED_MAX) {
+        text.push_str(loss.queue.as_str());
+        if let Some((messages, at)) = loss.last_known {
+            let age = now.since(at).as_secs();
+            let _ = write!(text, " ({messages} messages, {age} s before)");
+        }
+        if let Some(head) = &loss.head {
+            let _ = write!(text, " (head {head})");
+        }
+        text.push_str(", ");
+    }
+    text.truncate(text.len().saturating_sub(2));
+    if losses.len() > NAMED_MAX {
+        let _ = write!(text, ", and {} more", losses.len() - NAMED_MAX);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_of_losses_names_some_and_counts_the_rest() {
+        let at = Timestamp::from_seconds(100);
+        let losses: Vec<Loss> = (0..60)
+            .map(|n| Loss {
+                queue: QueueName::parse(&format!("q{n}")).unwrap(),
+                head: (n == 0).then(|| "m".to_owned()),
+                last_known: (n < 2).then_some((3, at)),
+            })
+            .collect();
+        let text = listed(&losses, at.plus(Duration::from_secs(7)));
+        assert!(
+            text.starts_with(
+                "60 queues are gone, with at least 6 messages as listed last: q0 (3 messages, 7 s before) (head m), q1"
+            ),
+            "{text}"
+        );
+        assert!(text.ends_with("q49, and 10 more"), "{text}");
+        assert_eq!(listed(&[], at), "none is gone");
+    }
+}

@@ -1,0 +1,162 @@
+//! What was made at the start is made again (PROTOCOLS.md 36).
+//!
+//! Whoever meets its absence makes it: making is idempotent. A new exchange has no bindings, and says so, because the
+//! mark that every queue is bound goes with it; whichever daemon takes the lease of that work binds them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::ambient;
+use crate::broker::{BrokerError, CONNECT, Owner, Standing};
+use crate::domain::id::StoreId;
+use crate::engine::error::chain;
+use crate::engine::process::host;
+use crate::engine::{EngineError, Event, Inner};
+use crate::store::NewAudit;
+
+/// How long a command waits for the answer whose the broker is.
+const OWNER: Duration = Duration::from_secs(2);
+
+/// The name of what is audited here.
+pub(in crate::engine) const COMMAND: &str = "heal";
+
+impl Inner {
+    /// Makes again what is gone, and binds what is not bound.
+    pub(super) async fn heal(self: &Arc<Self>, store: &StoreId, found: &Result<Standing, BrokerError>) {
+        let gone = match found {
+            Ok(standing) if !standing.missing.is_empty() => standing.missing.join(", "),
+            Ok(standing) => {
+                if !standing.is_bound {
+                    drop(self.begin_binding());
+                } else if !self.health.binding.load(Ordering::SeqCst) {
+                    self.audit_losses(None).await;
+                }
+                return;
+            }
+            Err(error @ BrokerError::Vhost { .. }) => format!("vhost {:?} ({error})", self.settings.naming.vhost),
+            // A new vhost, which the user may not enter yet.
+            Err(error @ BrokerError::Rights { operation: CONNECT, .. }) => {
+                format!("the right to work on the broker ({error})")
+            }
+            Err(_) => return,
+        };
+        match self.make_again(store).await {
+            Ok(()) => self.was_made_again(&gone).await,
+            Err(error) => {
+                tracing::error!(gone = ?gone, error = ?chain(&error), "something of ours is gone from the broker, and cannot be made again yet");
+            }
+        }
+    }
+
+    async fn make_again(&self, store: &StoreId) -> Result<(), EngineError> {
+        self.broker.prepare().await?;
+        self.own_broker(store).await
+    }
+
+    /// The broker is the store's, or nothing goes on: two stores would each deliver what is on it.
+    pub(in crate::engine) async fn own_broker(&self, store: &StoreId) -> Result<(), EngineError> {
+        match self.broker.own(store).await? {
+            Owner::Ours => Ok(()),
+            Owner::Nobody | Owner::Other(_) if *self.delivering.borrow() => {
+                if self.fence.close() {
+                    tracing::error!("the broker was given to another store: nothing goes on here");
+                }
+                Err(others(None, store))
+            }
+            Owner::Nobody => Err(others(None, store)),
+            Owner::Other(other) => Err(others(other, store)),
+        }
+    }
+
+    /// Refuses a broker that is another store's; for commands, which write nothing there. What cannot be looked at
+    /// is not refused.
+    pub(in crate::engine) async fn compare_owner(&self) -> Result<(), EngineError> {
+        let Ok(store) = self.store_identity().await else {
+            return Ok(());
+        };
+        match self.look_at_owner(store.clone()).await {
+            Ok(Owner::Other(other)) => Err(others(other, &store)),
+            Ok(Owner::Ours | Owner::Nobody) => Ok(()),
+            Err(error) => {
+                tracing::debug!(error = ?error, "whose the broker is cannot be looked at");
+                Ok(())
+            }
+        }
+    }
+
+    /// Not for long: a broker that hangs is told of by what is asked for.
+    async fn look_at_owner(&self, store: StoreId) -> Result<Owner, BrokerError> {
+        let broker = Arc::clone(&self.broker);
+        let looking = ambient::spawn("owner", async move { broker.owner(&store).await });
+        match tokio::time::timeout(OWNER, looking).await {
+            Ok(Ok(owner)) => owner,
+            Ok(Err(_)) | Err(_) => Err(BrokerError::Unreachable {
+                operation: "look for the identity",
+                detail: format!("no answer within {} s", OWNER.as_secs()),
+            }),
+        }
+    }
+
+    /// PROTOCOLS.md 34: a number of the store fell, which only a restored store or a lost tail does. What memory
+    /// learned from it is learned anew.
+    pub(in crate::engine) async fn store_went_back(&self, what: &str) {
+        tracing::error!(
+            what,
+            "the store went back in time: it was restored, or its last commits are lost"
+        );
+        self.publisher.forget_all();
+        self.sweep_now.notify_one();
+        self.endpoints_moved.notify_one();
+        self.tell(Event::Incident(format!("the store went back in time: {what} fell")));
+        let detail = format!("{what} fell: the store was restored, or its last commits are lost");
+        self.audit_heal("store", "went back", detail).await;
+    }
+
+    /// Another store is at the address than the one that this process began with: its work ends here.
+    pub(super) async fn compare_store(&self) {
+        let (Some(known), Ok(now)) = (self.health.store(), self.store.identity().await) else {
+            return;
+        };
+        if known != now {
+            self.health.set_store(now);
+            if self.fence.close() {
+                tracing::error!("another store is at the configured address: beginning anew");
+            }
+        }
+    }
+
+    async fn was_made_again(&self, gone: &str) {
+        tracing::error!(gone = ?gone, "something of ours was gone from the broker and was made again");
+        self.tell(Event::Incident(format!("gone from the broker and made again: {gone}")));
+        self.audit_heal("broker", "made again", format!("was gone: {gone}"))
+            .await;
+        self.health.look_now();
+    }
+
+    pub(super) async fn audit_heal(&self, target: &str, result: &str, detail: String) {
+        let entry = NewAudit {
+            actor: format!("daemon:{}", host()),
+            command: COMMAND.to_owned(),
+            target: target.to_owned(),
+            reason: None,
+            plan: None,
+            result: result.to_owned(),
+            detail,
+        };
+        if let Err(error) = self.store.audit_append(&entry).await {
+            tracing::warn!(error = ?error, entry = ?entry, "an incident is not in the audit");
+        }
+    }
+}
+
+fn others(other: Option<String>, own: &StoreId) -> EngineError {
+    let other = other.map_or_else(|| "another store".to_owned(), |other| format!("the store {other}"));
+    EngineError::OtherOwner {
+        why: format!(
+            "the broker is delivered by the daemons of {other}, and this configuration has the store {}: correct \
+             store.url or broker.url; where that store is gone for good, `redrive store adopt` gives the broker to this one",
+            own.as_str()
+        ),
+    }
+}

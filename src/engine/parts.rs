@@ -1,0 +1,84 @@
+//! A delivery queue as commands see it: its companion, then itself (PROTOCOLS.md 22).
+//!
+//! What was put back before the head of a queue waits in its companion `NAME.head` and is delivered first. Whoever
+//! browses, skips, purges, deletes or moves messages of a queue, under its lease, goes through its parts in this order.
+
+use std::sync::Arc;
+
+use super::ending::{Ending, Held};
+use super::manage::ManagedLease;
+use super::{EngineError, Inner};
+use crate::broker::{Deleted, Look};
+use crate::domain::id::QueueName;
+use crate::domain::queue::QueueRecord;
+use crate::store::QueueMark;
+
+impl Inner {
+    /// The queues on the broker that a delivery queue consists of, in the order of their messages.
+    pub(super) fn parts(&self, row: &QueueRecord) -> Vec<QueueName> {
+        let companion = row
+            .has_companion
+            .then(|| QueueName::parse(&self.settings.naming.companion(&row.name)).ok());
+        companion.flatten().into_iter().chain([row.name.clone()]).collect()
+    }
+
+    /// The messages that wait in all of it; `None` where the broker does not tell.
+    pub(super) async fn depth_of_parts(&self, row: &QueueRecord) -> Option<u64> {
+        let mut depth = 0;
+        for part in self.parts(row) {
+            match self.broker.look(&part).await {
+                Ok(Look::Present { ready, .. }) => depth += ready,
+                Ok(Look::Missing) => {}
+                Err(_) => return None,
+            }
+        }
+        Some(depth)
+    }
+
+    /// Takes as many messages out of it as were planned, from its head on: how many, and why not all. What the store
+    /// knows of its head is about a message that is gone.
+    pub(super) async fn drop_from_parts(
+        &self,
+        lease: &ManagedLease,
+        planned: u64,
+    ) -> Result<(u64, Option<String>), EngineError> {
+        let (mut dropped, mut problem) = (0, None);
+        for part in self.parts(&lease.record) {
+            if dropped >= planned || problem.is_some() {
+                break;
+            }
+            if self.broker.look(&part).await? == Look::Missing {
+                continue;
+            }
+            let (gone, why) = self.drop_messages(lease.me, &part, planned - dropped).await?;
+            dropped += gone;
+            problem = why;
+        }
+        if dropped > 0 && lease.record.head.is_some() {
+            let gone = QueueMark::HeadGone;
+            self.store.queue_mark(&lease.record.name, lease.epoch, gone).await?;
+        }
+        Ok((dropped, problem))
+    }
+
+    /// Deletes it if nothing is left in it and nothing comes (PROTOCOLS.md 8); the companion first.
+    pub(super) async fn end_parts(self: &Arc<Self>, lease: &ManagedLease) -> Result<Ending, EngineError> {
+        let queue = &lease.record.name;
+        for companion in self.parts(&lease.record).iter().filter(|part| *part != queue) {
+            self.broker.unbind(companion).await?;
+            if self.broker.delete_empty(companion).await? == Deleted::InUse {
+                return Ok(Ending::GoesOn);
+            }
+            let gone = QueueMark::Companion(false);
+            if !self.store.queue_mark(queue, lease.epoch, gone).await? {
+                return Ok(Ending::Lost);
+            }
+        }
+        let held = Held {
+            queue: queue.clone(),
+            epoch: lease.epoch,
+            incarnation: lease.me,
+        };
+        Ok(self.end_queue(&held).await)
+    }
+}

@@ -1,0 +1,84 @@
+//! The dead-letter queue is judged like every other: a policy that empties it would lose what was given up as safely
+//! kept (PROTOCOLS.md 33). While one does, nothing more is put into it.
+
+use std::sync::PoisonError;
+
+use super::Rules;
+use crate::domain::broker_rules::judge;
+use crate::domain::id::QueueName;
+use crate::engine::view::Check;
+use crate::engine::{Event, Inner};
+
+impl Rules {
+    /// Why dead letters would not last at present.
+    pub(in crate::engine) fn letters_at_risk(&self) -> Option<String> {
+        self.letters.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// True when that changed.
+    fn letters_are(&self, at_risk: Option<&str>) -> bool {
+        let mut letters = self.letters.write().unwrap_or_else(PoisonError::into_inner);
+        let changed = letters.as_deref() != at_risk;
+        *letters = at_risk.map(str::to_owned);
+        changed
+    }
+}
+
+impl Inner {
+    /// Judges the dead-letter queue by the policies as they were read last; what cannot be asked stays as it was.
+    pub(super) async fn judge_letters(&self) {
+        let Some(queue) = self.letters_queue() else { return };
+        let arguments = match self.broker.queue_detail(&queue).await {
+            Ok(found) => found.map(|found| found.arguments),
+            Err(error) => {
+                tracing::debug!(error = ?error, "the dead-letter queue is judged by policies alone");
+                None
+            }
+        };
+        let judged = judge(
+            queue.as_str(),
+            self.settings.naming.queue_type,
+            arguments.as_deref(),
+            &self.rules.policies(),
+        );
+        if !self.rules.letters_are(judged.destroys.as_deref()) {
+            return;
+        }
+        if let Some(reason) = judged.destroys {
+            tracing::error!(queue = ?queue, reason = ?reason, "nothing more is dead-lettered: a broker policy destroys dead letters");
+            self.tell(Event::QueueRefused { queue, reason });
+        } else {
+            tracing::info!(queue = ?queue, "dead letters are kept again");
+        }
+    }
+
+    fn letters_queue(&self) -> Option<QueueName> {
+        QueueName::parse(&self.settings.naming.dead_letter_queue()).ok()
+    }
+
+    /// Why dead letters wait, as any process can tell it: by the policies that a daemon keeps.
+    pub(in crate::engine) async fn letters_wait(&self) -> Option<String> {
+        let policies = self.rules.kept(&self.store, &self.clock).await.ok()?;
+        let queue = self.letters_queue()?;
+        judge(queue.as_str(), self.settings.naming.queue_type, None, &policies).destroys
+    }
+
+    /// For `doctor`.
+    pub(in crate::engine) async fn letters_check(&self) -> Option<Check> {
+        let queue = self.letters_queue()?;
+        let policies = super::compiled(&self.broker.policies().await.ok()?);
+        let arguments = self
+            .broker
+            .queue_detail(&queue)
+            .await
+            .ok()?
+            .map(|found| found.arguments);
+        let queue_type = self.settings.naming.queue_type;
+        let reason = judge(queue.as_str(), queue_type, arguments.as_deref(), &policies).destroys?;
+        Some(Check::broken(
+            "dead letters",
+            format!("{:?} does not keep them: {reason}", queue.as_str()),
+            "take it off this queue: until then nothing is dead-lettered, and what would be waits in its queue",
+        ))
+    }
+}

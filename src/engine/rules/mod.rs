@@ -1,0 +1,245 @@
+//! The broker's policies and the queues' arguments, as far as they touch order and what waits
+//! (PROTOCOLS.md 23, 33): read every 10 s and when told, matched by ourselves. A daemon has every queue follow from
+//! them, judges the dead-letter queue too, and keeps the set in the store for those who publish.
+
+mod kept;
+mod letters;
+mod settle;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use regex::Regex;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use self::kept::LastKept;
+use super::dispatch::Tell;
+use super::{EngineError, Inner};
+use crate::broker::BrokerPolicy;
+use crate::domain::broker_rules::{Declared, Judgement, Policies, Policy, could_harm, judge};
+use crate::domain::findings::LONG_HOLD;
+use crate::domain::id::QueueName;
+use crate::domain::naming::QueueType;
+
+/// Between two readings of the policies.
+const READ: Duration = Duration::from_secs(10);
+/// And at least, however often the broker tells of a change: it tells it once for each queue.
+const READ_MIN: Duration = Duration::from_millis(250);
+/// Between two tries with queues that somebody holds.
+const SETTLE: Duration = Duration::from_millis(500);
+/// How long a broker that did not answer is not asked for arguments, in microseconds.
+const QUIET_US: u64 = 10_000_000;
+/// Queues whose arguments are remembered, at most.
+const ARGUMENTS_MAX: usize = 200_000;
+
+type Arguments = Arc<Vec<(String, String)>>;
+
+/// What is known of policies and arguments.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    policies: RwLock<(Option<Vec<BrokerPolicy>>, Arc<Policies>)>,
+    /// They never change while a queue lives.
+    arguments: Mutex<HashMap<QueueName, Arguments>>,
+    /// Uptime in microseconds before which the broker is not asked for arguments again: it did not answer.
+    quiet_until: AtomicU64,
+    /// Why dead letters would not last.
+    letters: RwLock<Option<String>>,
+    /// What daemons keep in the store, as it was read last.
+    kept: tokio::sync::Mutex<LastKept>,
+}
+
+impl Rules {
+    /// Takes in the arguments of a listed queue.
+    pub(super) fn learn(&self, queue: &QueueName, arguments: &[(String, String)]) {
+        let mut known = self.arguments.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= ARGUMENTS_MAX {
+            known.clear();
+        }
+        if !known.contains_key(queue) {
+            known.insert(queue.clone(), Arc::new(arguments.to_vec()));
+        }
+    }
+
+    /// The queue is gone; one of its name may come back with other arguments.
+    pub(super) fn forget(&self, queue: &QueueName) {
+        self.arguments
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(queue);
+    }
+
+    fn arguments_of(&self, queue: &QueueName) -> Option<Arguments> {
+        self.arguments
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(queue)
+            .cloned()
+    }
+
+    fn policies(&self) -> Arc<Policies> {
+        Arc::clone(&self.policies.read().unwrap_or_else(PoisonError::into_inner).1)
+    }
+
+    /// Takes in the policies; true when they changed, or were never read before.
+    fn replace(&self, read: Vec<BrokerPolicy>) -> bool {
+        let mut policies = self.policies.write().unwrap_or_else(PoisonError::into_inner);
+        if policies.0.as_ref() == Some(&read) {
+            return false;
+        }
+        let compiled = Arc::new(compiled(&read));
+        *policies = (Some(read), compiled);
+        true
+    }
+}
+
+/// The vhost's policies as the domain matches them.
+pub(super) fn compiled(policies: &[BrokerPolicy]) -> Policies {
+    let compiled = policies.iter().map(|policy| Policy {
+        name: policy.name.clone(),
+        pattern: Regex::new(&policy.pattern).ok(),
+        apply_to: policy.applies_to.clone(),
+        priority: policy.priority,
+        operator: policy.operator,
+        definition: policy.definition.clone(),
+    });
+    Policies::new(compiled.collect())
+}
+
+impl Inner {
+    /// How long messages of a queue that is not a delivery queue may be in hand: half of what a policy gives its
+    /// consumers, of whichever type it is.
+    pub(super) fn longest_hold(&self, queue: &QueueName) -> Duration {
+        let policies = self.rules.policies();
+        let timeout = |queue_type| {
+            let queue = Declared {
+                name: queue.as_str(),
+                queue_type,
+                arguments: &[],
+            };
+            let millis = policies.smallest(&queue, "consumer-timeout")?;
+            Some(Duration::from_millis(u64::try_from(millis).ok()?) / 2)
+        };
+        let timeouts = [QueueType::Classic, QueueType::Quorum].into_iter().filter_map(timeout);
+        timeouts.fold(LONG_HOLD, Duration::min)
+    }
+
+    /// What policies and arguments mean for a queue; asks the broker once for arguments that no listing
+    /// told. What cannot be read is a warning, not a stop.
+    pub(super) async fn judge_queue(&self, queue: &QueueName) -> Judgement {
+        let mut arguments = self.rules.arguments_of(queue);
+        let now = u64::try_from(self.clock.uptime().as_micros()).unwrap_or(u64::MAX);
+        if arguments.is_none() && now >= self.rules.quiet_until.load(Ordering::Relaxed) {
+            match self.broker.queue_detail(queue).await {
+                Ok(Some(detail)) => {
+                    self.rules.learn(queue, &detail.arguments);
+                    arguments = Some(Arc::new(detail.arguments));
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(queue = ?queue, error = ?error, "arguments are not checked");
+                    self.rules
+                        .quiet_until
+                        .store(now.saturating_add(QUIET_US), Ordering::Relaxed);
+                }
+            }
+        }
+        let naming = &self.settings.naming;
+        judge(
+            queue.as_str(),
+            naming.queue_type,
+            arguments.as_ref().map(|a| a.as_slice()),
+            &self.rules.policies(),
+        )
+    }
+
+    /// Reads the policies, and has every queue follow from them.
+    pub(super) async fn watch_rules(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
+        let (mut read_at, mut unsettled) = (None, Unsettled::None);
+        while !generation.is_cancelled() {
+            let now = self.clock.uptime();
+            if read_at.is_none_or(|at| now.saturating_sub(at) >= READ) {
+                if self.read_rules().await {
+                    unsettled = Unsettled::Unknown;
+                }
+                read_at = Some(self.clock.uptime());
+            }
+            unsettled = self.settle_rules(unsettled, &tell, &generation).await;
+            let pause = match &unsettled {
+                Unsettled::None => READ.saturating_sub(self.clock.uptime().saturating_sub(now)),
+                Unsettled::Unknown | Unsettled::Queues(_) => SETTLE,
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.policies_moved.notified() => {
+                    tokio::time::sleep(READ_MIN).await;
+                    read_at = None;
+                }
+                () = generation.cancelled() => {}
+            }
+        }
+    }
+
+    /// True when some queue may have to follow: the policies changed, or some of them could harm, and a queue that
+    /// came since has to be looked at too.
+    pub(super) async fn read_rules(&self) -> bool {
+        let read = match self.broker.policies().await {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::debug!(error = ?error, "broker policies are as last read");
+                return false;
+            }
+        };
+        let document = kept::written(&read);
+        let changed = self.rules.replace(read);
+        self.judge_letters().await;
+        match self.store.broker_policies_keep(&document).await {
+            Ok(()) => self.rules.kept_here(self.clock.uptime()).await,
+            Err(error) => {
+                tracing::debug!(error = ?error, "publishers do not know the broker's policies as they are now");
+            }
+        }
+        changed || could_harm(&self.rules.policies())
+    }
+
+    /// What is still not as it is judged after it was tried.
+    async fn settle_rules(
+        self: &Arc<Self>,
+        unsettled: Unsettled,
+        tell: &mpsc::Sender<Tell>,
+        stop: &CancellationToken,
+    ) -> Unsettled {
+        let tried = async {
+            let queues = match &unsettled {
+                Unsettled::None => Vec::new(),
+                Unsettled::Unknown => self.find_unsettled().await?,
+                Unsettled::Queues(queues) => queues.clone(),
+            };
+            Ok::<_, EngineError>(if queues.is_empty() {
+                queues
+            } else {
+                self.settle(queues, tell, stop).await?
+            })
+        };
+        match tried.await {
+            Ok(left) if left.is_empty() => Unsettled::None,
+            Ok(left) => Unsettled::Queues(left),
+            Err(error) => {
+                tracing::warn!(error = ?error, "a changed broker policy is not applied to every queue yet");
+                Unsettled::Unknown
+            }
+        }
+    }
+}
+
+/// Queues that are not as they are judged.
+#[derive(Debug)]
+enum Unsettled {
+    None,
+    /// Nobody looked yet.
+    Unknown,
+    /// These.
+    Queues(Vec<QueueName>),
+}

@@ -1,0 +1,143 @@
+//! How a session with the server begins, and with which servers none does.
+//!
+//! Promises: what we set for a session is set by the session itself, not by its start, which a pooler may not pass on;
+//! no session stays with a server that takes no writes (a standby, or a primary that was demoted); a pooler that gives
+//! each transaction another session is found out before anything is done through it, as neither locks nor settings
+//! stay with us there.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
+
+use super::error::refused_address;
+use super::{CONNECTIONS_MAX, error};
+use crate::ambient;
+use crate::store::StoreError;
+
+/// What of each session differs from the server's defaults, whatever the role's and the database's are. The keep-alive
+/// lets the server notice within some 15 s that a host is gone, which frees its evidence of life.
+const SESSION: [(&str, &str); 7] = [
+    ("synchronous_commit", "on"),
+    ("default_transaction_isolation", "read committed"),
+    ("statement_timeout", "30s"),
+    ("lock_timeout", "10s"),
+    ("tcp_keepalives_idle", "5"),
+    ("tcp_keepalives_interval", "3"),
+    ("tcp_keepalives_count", "3"),
+];
+/// A server in recovery says `on`, and so does a role that may only read.
+const TAKES_NO_WRITES: &str = "SELECT current_setting('transaction_read_only')";
+/// Which session this is, and what was noted in it.
+const WHICH: &str = "SELECT pg_backend_pid()::text || ' ' || COALESCE(current_setting('redrive.session', true), '')";
+/// How often two sessions are mixed to see whether they stay apart.
+const MIXED: usize = 2;
+
+/// Where the server is, and what our sessions with it are like.
+#[derive(Clone)]
+pub(super) struct Server {
+    pub(super) options: PgConnectOptions,
+    /// The assignments of a session, as one statement.
+    settings: String,
+}
+
+impl Server {
+    pub(super) fn of(url: &str, patience: Duration) -> Result<Self, StoreError> {
+        let options = PgConnectOptions::from_str(url)
+            .map_err(refused_address)?
+            .application_name("redrive")
+            // Poolers refuse a start with a parameter that they do not know.
+            .extra_float_digits(None);
+        // Nobody is idle in a transaction for longer than a call takes: a session that is was given up, and
+        // others wait for what it has locked.
+        let idle_max = format!("{}ms", patience.as_millis());
+        let assignments = SESSION
+            .into_iter()
+            .chain([("idle_in_transaction_session_timeout", idle_max.as_str())])
+            .map(|(name, value)| format!("set_config('{name}', '{value}', false)"));
+        let settings = format!("SELECT {}", assignments.collect::<Vec<_>>().join(", "));
+        Ok(Self { options, settings })
+    }
+
+    /// A session outside of the pool.
+    pub(super) async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
+        let mut connection = self.options.connect().await?;
+        self.begin(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// The sessions of one store. One that rested in the pool is asked before it is used again; the server may have
+    /// been demoted since.
+    pub(super) async fn pool(&self, patience: Duration) -> Result<PgPool, sqlx::Error> {
+        let server = self.clone();
+        PgPoolOptions::new()
+            .max_connections(CONNECTIONS_MAX)
+            .acquire_timeout(patience)
+            .test_before_acquire(false)
+            .after_connect(move |connection, _| {
+                let server = server.clone();
+                Box::pin(async move { server.begin(connection).await })
+            })
+            .before_acquire(|connection, _| Box::pin(takes_writes(connection)))
+            .connect_with(self.options.clone())
+            .await
+    }
+
+    async fn begin(&self, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(AssertSqlSafe(self.settings.clone()))
+            .execute(&mut *connection)
+            .await?;
+        if takes_writes(connection).await? {
+            return Ok(());
+        }
+        Err(sqlx::Error::Protocol(
+            "the server takes no writes: it is a standby or was demoted, or the role may only read".to_owned(),
+        ))
+    }
+
+    /// Refuses what stands between us and the server when a session does not stay ours.
+    pub(super) async fn refuse_shared_sessions(&self, pool: &PgPool) -> Result<(), StoreError> {
+        if stays_ours(pool).await.map_err(error::connecting)? {
+            return Ok(());
+        }
+        Err(refused_address(
+            "it leads to a pooler in transaction mode, where the locks and settings of a session do not stay with it; \
+             give the server's own address, or that of a pool in session mode",
+        ))
+    }
+}
+
+/// Whether the server that this session is with takes writes.
+pub(super) async fn takes_writes(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    Ok(said(connection, TAKES_NO_WRITES).await? == "off")
+}
+
+/// Notes something in one session, and looks for it there while another one comes and goes in between. Where sessions
+/// are shared, either the other one finds the note, or the first one loses it: a session that another client is in the
+/// middle of a transaction with cannot be given to the first one.
+async fn stays_ours(pool: &PgPool) -> Result<bool, sqlx::Error> {
+    let (mut ours, mut other) = (pool.acquire().await?, pool.acquire().await?);
+    let note = format!(
+        "SELECT set_config('redrive.session', '{:016x}', false)",
+        ambient::random()
+    );
+    sqlx::raw_sql(AssertSqlSafe(note)).execute(&mut *ours).await?;
+    let which = said(&mut ours, WHICH).await?;
+    for _ in 0..MIXED {
+        sqlx::raw_sql("BEGIN").execute(&mut *other).await?;
+        let is_apart = said(&mut other, WHICH).await? != which;
+        let stays = is_apart && said(&mut ours, WHICH).await? == which;
+        sqlx::raw_sql("ROLLBACK").execute(&mut *other).await?;
+        // Twice: with two sessions that take turns, every other statement would be in the first one.
+        if !stays || said(&mut ours, WHICH).await? != which || said(&mut ours, WHICH).await? != which {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The one text that a statement answers; without a prepared statement, which a pooler may lose.
+async fn said(connection: &mut PgConnection, statement: &'static str) -> Result<String, sqlx::Error> {
+    sqlx::raw_sql(statement).fetch_one(connection).await?.try_get(0)
+}

@@ -1,0 +1,193 @@
+//! Trimming on PostgreSQL: a page is one transaction; rows that somebody else has locked are left for the next one.
+
+use async_trait::async_trait;
+use sqlx::{PgConnection, Row};
+
+use super::{Exclusive, PostgresStore, exclusively};
+use crate::domain::time::Timestamp;
+use crate::store::columns::{audit_chain, audit_entry, stored};
+use crate::store::rules::old_lines;
+use crate::store::{AttemptBounds, AuditChain, AuditEntry, RunBounds, StoreError, Trim, Trimming};
+
+/// A statement with the value of its `$1`. What marks has no other; what removes gets the rows of the page as `$2`.
+enum Step {
+    Marks(&'static str, i64),
+    Removes(&'static str, i64),
+}
+
+const ATTEMPTS_OLD: &str = "DELETE FROM redrive.attempts WHERE id = ANY (ARRAY(\
+    SELECT id FROM redrive.attempts WHERE started_at < $1 ORDER BY started_at, id LIMIT $2))";
+const ATTEMPTS_MANY: &str = "DELETE FROM redrive.attempts WHERE id = ANY (ARRAY(SELECT id FROM redrive.attempts \
+    WHERE id <= (SELECT max(id) FROM redrive.attempts) - $1 ORDER BY id LIMIT $2))";
+
+/// Never the newest version of what is set; one that unsets goes when it is the only one left, or an older one would
+/// hold again.
+const POLICIES_OLD: &str = "DELETE FROM redrive.policies WHERE ctid = ANY (ARRAY(SELECT p.ctid FROM redrive.policies p \
+    WHERE at < $1 AND (EXISTS (SELECT 1 FROM redrive.policies n \
+        WHERE n.event_type = p.event_type AND n.url_key = p.url_key AND n.version > p.version) \
+     OR document IS NULL AND NOT EXISTS (SELECT 1 FROM redrive.policies o \
+        WHERE o.event_type = p.event_type AND o.url_key = p.url_key AND o.version < p.version)) LIMIT $2))";
+const POLICIES_MANY: &str = "DELETE FROM redrive.policies WHERE ctid = ANY (ARRAY(SELECT p.ctid FROM redrive.policies p \
+    WHERE version <= (SELECT max(version) FROM redrive.policies n \
+        WHERE n.event_type = p.event_type AND n.url_key = p.url_key) - $1 LIMIT $2))";
+const RESCUED: &str = "DELETE FROM redrive.rescued WHERE id = ANY (ARRAY(\
+    SELECT id FROM redrive.rescued WHERE at < $1 ORDER BY at LIMIT $2))";
+
+const RUNS_OLD: &str = "UPDATE redrive.runs SET removing = true WHERE ended_at < $1 AND NOT removing";
+const RUNS_MANY: &str = "UPDATE redrive.runs SET removing = true WHERE ended_at IS NOT NULL AND NOT removing \
+    AND id NOT IN (SELECT id FROM redrive.runs WHERE ended_at IS NOT NULL ORDER BY id DESC LIMIT $1)";
+const PLANS_OLD: &str = "UPDATE redrive.runs SET removing = true \
+    WHERE state = 'planned' AND created_at < $1 AND NOT removing";
+const RUN_ITEMS: &str = "DELETE FROM redrive.run_items WHERE ctid = ANY (ARRAY(SELECT i.ctid FROM redrive.runs r \
+    JOIN redrive.run_items i ON i.run = r.id WHERE r.removing AND $1::bigint = 0 LIMIT $2))";
+const RUNS: &str = "DELETE FROM redrive.runs WHERE id = ANY (ARRAY(SELECT id FROM redrive.runs r WHERE removing AND $1::bigint = 0 \
+    AND NOT EXISTS (SELECT 1 FROM redrive.run_items i WHERE i.run = r.id) LIMIT $2))";
+
+const KEPT: &str = "DELETE FROM redrive.kept_messages WHERE ctid = ANY (ARRAY(\
+    SELECT ctid FROM redrive.kept_messages WHERE until < $1 LIMIT $2))";
+const EDITS: &str = "DELETE FROM redrive.kept_messages WHERE ctid = ANY (ARRAY(SELECT k.ctid FROM redrive.kept_messages k \
+    WHERE kind = 'edited' AND at < $1 \
+    AND NOT EXISTS (SELECT 1 FROM redrive.dead_letters d WHERE d.id = k.letter) LIMIT $2))";
+
+const SAVES_OVER: &str = "UPDATE redrive.saves s SET removing = true WHERE until < $1 AND NOT removing \
+    AND state <> 'taking' AND NOT EXISTS (SELECT 1 FROM redrive.incarnations i WHERE i.id = s.owner AND i.alive)";
+const SAVED: &str = "DELETE FROM redrive.saved_messages WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM redrive.saves s \
+    JOIN redrive.saved_messages m ON m.save = s.id WHERE s.removing AND $1::bigint = 0 LIMIT $2))";
+const SAVES: &str = "DELETE FROM redrive.saves WHERE id = ANY (ARRAY(SELECT id FROM redrive.saves s WHERE removing AND $1::bigint = 0 \
+    AND NOT EXISTS (SELECT 1 FROM redrive.saved_messages m WHERE m.save = s.id) LIMIT $2))";
+
+const ENDPOINTS: &str = "WITH gone AS (DELETE FROM redrive.endpoints WHERE url_key = ANY (ARRAY(\
+        SELECT e.url_key FROM redrive.endpoints e \
+        WHERE state = 'available' AND since < $1 AND COALESCE(last_success_at, 0) < $1 \
+        AND NOT EXISTS (SELECT 1 FROM redrive.delivery_queues q WHERE redrive.url_key(q.url) = e.url_key) \
+        AND NOT EXISTS (SELECT 1 FROM redrive.policies p WHERE p.url_key = e.url_key AND p.document IS NOT NULL \
+            AND NOT EXISTS (SELECT 1 FROM redrive.policies n WHERE n.event_type = p.event_type \
+                AND n.url_key = p.url_key AND n.version > p.version)) \
+        ORDER BY e.url_key LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING epoch), \
+    raised AS (UPDATE redrive.forgotten_endpoints SET epoch = GREATEST(epoch, (SELECT max(epoch) + 1 FROM gone))) \
+    SELECT count(*) FROM gone";
+
+const AUDIT_OLDEST: &str = "SELECT id, at, hash FROM redrive.audit ORDER BY id LIMIT $1";
+const AUDIT_ANCHOR: &str = "UPDATE redrive.audit_chain SET removed = removed + $1, removed_id = $2, removed_hash = $3, \
+    removed_at = $4";
+const AUDIT_REMOVE: &str = "DELETE FROM redrive.audit WHERE id <= $1";
+const AUDIT_CHAIN: &str = "SELECT removed, removed_id, removed_hash, removed_at, newest_id, newest_hash \
+    FROM redrive.audit_chain";
+const AUDIT_FROM: &str = "SELECT id, at, actor, command, target, reason, plan, result, detail, hash \
+    FROM redrive.audit WHERE id > $1 ORDER BY id LIMIT $2";
+
+#[async_trait]
+impl Trimming for PostgresStore {
+    async fn trim(&self, trim: &Trim, rows: u32) -> Result<u64, StoreError> {
+        self.transaction("trimming", async |connection: &mut PgConnection, now| match *trim {
+            Trim::Audit { age } => trim_audit(connection, now, now.minus(age), rows).await,
+            Trim::Endpoints { unused } => trim_endpoints(connection, now.minus(unused), rows).await,
+            Trim::Attempts(_)
+            | Trim::Policies { .. }
+            | Trim::Rescued { .. }
+            | Trim::Runs(_)
+            | Trim::Kept { .. }
+            | Trim::Saves => page(connection, steps(trim, now), u64::from(rows)).await,
+        })
+        .await
+    }
+
+    async fn audit_chain(&self) -> Result<AuditChain, StoreError> {
+        self.call(
+            "reading the ends of the audit",
+            async |connection: &mut PgConnection| {
+                let row = sqlx::query(AUDIT_CHAIN).fetch_one(connection).await?;
+                audit_chain(&row)
+            },
+        )
+        .await
+    }
+
+    async fn audit_from(&self, after: i64, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        let query = sqlx::query(AUDIT_FROM).bind(after).bind(i64::from(limit));
+        self.call("reading the audit", async |connection: &mut PgConnection| {
+            let rows = query.fetch_all(connection).await?;
+            rows.iter().map(audit_entry).collect()
+        })
+        .await
+    }
+}
+
+/// What is marked and removed, in this order. A run and a save go after all that belongs to them.
+fn steps(trim: &Trim, now: Timestamp) -> Vec<Step> {
+    let before = |age| now.minus(age).micros();
+    match *trim {
+        Trim::Attempts(AttemptBounds { age, rows }) => vec![
+            Step::Removes(ATTEMPTS_OLD, before(age)),
+            Step::Removes(ATTEMPTS_MANY, stored(rows)),
+        ],
+        Trim::Policies { age, versions } => vec![
+            Step::Removes(POLICIES_OLD, before(age)),
+            Step::Removes(POLICIES_MANY, stored(versions)),
+        ],
+        Trim::Rescued { age } => vec![Step::Removes(RESCUED, before(age))],
+        Trim::Runs(RunBounds { age, runs, planned }) => vec![
+            Step::Marks(RUNS_OLD, before(age)),
+            Step::Marks(RUNS_MANY, stored(runs)),
+            Step::Marks(PLANS_OLD, before(planned)),
+            Step::Removes(RUN_ITEMS, 0),
+            Step::Removes(RUNS, 0),
+        ],
+        Trim::Kept { edits } => vec![Step::Removes(KEPT, now.micros()), Step::Removes(EDITS, before(edits))],
+        Trim::Saves => vec![
+            Step::Marks(SAVES_OVER, now.micros()),
+            Step::Removes(SAVED, 0),
+            Step::Removes(SAVES, 0),
+        ],
+        // These are more than statements.
+        Trim::Audit { .. } | Trim::Endpoints { .. } => Vec::new(),
+    }
+}
+
+async fn page(connection: &mut PgConnection, steps: Vec<Step>, rows: u64) -> Result<u64, sqlx::Error> {
+    let mut gone = 0;
+    for step in steps {
+        match step {
+            Step::Marks(statement, bound) => {
+                sqlx::query(statement).bind(bound).execute(&mut *connection).await?;
+            }
+            Step::Removes(statement, bound) if gone < rows => {
+                let query = sqlx::query(statement).bind(bound).bind(stored(rows - gone));
+                gone += query.execute(&mut *connection).await?.rows_affected();
+            }
+            Step::Removes(..) => {}
+        }
+    }
+    Ok(gone)
+}
+
+/// What is removed is in the anchor before it goes. Nobody appends meanwhile.
+async fn trim_audit(
+    connection: &mut PgConnection,
+    now: Timestamp,
+    before: Timestamp,
+    rows: u32,
+) -> Result<u64, sqlx::Error> {
+    exclusively(connection, Exclusive::Audit).await?;
+    let lines = sqlx::query(AUDIT_OLDEST)
+        .bind(i64::from(rows))
+        .fetch_all(&mut *connection)
+        .await?;
+    let Some((count, last)) = old_lines(&lines, before)? else {
+        return Ok(0);
+    };
+    let (id, hash): (i64, String) = (last.try_get("id")?, last.try_get("hash")?);
+    let anchor = sqlx::query(AUDIT_ANCHOR).bind(stored(count)).bind(id).bind(hash);
+    anchor.bind(now.micros()).execute(&mut *connection).await?;
+    let gone = sqlx::query(AUDIT_REMOVE).bind(id).execute(connection).await?;
+    Ok(gone.rows_affected())
+}
+
+async fn trim_endpoints(connection: &mut PgConnection, before: Timestamp, rows: u32) -> Result<u64, sqlx::Error> {
+    let gone: i64 = sqlx::query_scalar(ENDPOINTS)
+        .bind(before.micros())
+        .bind(i64::from(rows))
+        .fetch_one(connection)
+        .await?;
+    Ok(u64::try_from(gone).unwrap_or(0))
+}

@@ -1,0 +1,226 @@
+//! Trimming in a SQLite file: a page is one work of the writer, and what takes long to find is found by a reader.
+
+use async_trait::async_trait;
+use serde_json::json;
+use sqlx::Row;
+use sqlx::sqlite::SqliteConnection;
+
+use super::SqliteStore;
+use super::error::unread;
+use crate::domain::time::Timestamp;
+use crate::store::columns::{audit_chain, audit_entry, stored};
+use crate::store::rules::old_lines;
+use crate::store::{AttemptBounds, AuditChain, AuditEntry, RunBounds, StoreError, Trim, Trimming};
+
+/// A statement with the value of its `$1`. What marks has no other; what removes gets the rows of the page as `$2`.
+enum Step {
+    Marks(&'static str, i64),
+    Removes(&'static str, i64),
+}
+
+const ATTEMPTS_OLD: &str = "DELETE FROM attempts WHERE id IN \
+    (SELECT id FROM attempts WHERE started_at < $1 ORDER BY started_at, id LIMIT $2)";
+const ATTEMPTS_MANY: &str = "DELETE FROM attempts WHERE id IN \
+    (SELECT id FROM attempts WHERE id <= (SELECT max(id) FROM attempts) - $1 ORDER BY id LIMIT $2)";
+
+/// Never the newest version of what is set; one that unsets goes when it is the only one left, or an older one would
+/// hold again.
+const POLICIES_OLD: &str = "DELETE FROM policies WHERE rowid IN (SELECT rowid FROM policies AS p WHERE at < $1 AND \
+    (EXISTS (SELECT 1 FROM policies n WHERE n.event_type = p.event_type AND n.url = p.url AND n.version > p.version) \
+     OR document IS NULL AND NOT EXISTS (SELECT 1 FROM policies o \
+        WHERE o.event_type = p.event_type AND o.url = p.url AND o.version < p.version)) LIMIT $2)";
+const POLICIES_MANY: &str = "DELETE FROM policies WHERE rowid IN (SELECT rowid FROM policies AS p WHERE version <= \
+    (SELECT max(version) FROM policies n WHERE n.event_type = p.event_type AND n.url = p.url) - $1 LIMIT $2)";
+const RESCUED: &str = "DELETE FROM rescued WHERE id IN (SELECT id FROM rescued WHERE at < $1 ORDER BY at LIMIT $2)";
+
+const RUNS_OLD: &str = "UPDATE runs SET removing = 1 WHERE ended_at < $1 AND NOT removing";
+const RUNS_MANY: &str = "UPDATE runs SET removing = 1 WHERE ended_at IS NOT NULL AND NOT removing AND id NOT IN \
+    (SELECT id FROM runs WHERE ended_at IS NOT NULL ORDER BY id DESC LIMIT $1)";
+const PLANS_OLD: &str = "UPDATE runs SET removing = 1 WHERE state = 'planned' AND created_at < $1 AND NOT removing";
+const RUN_ITEMS: &str = "DELETE FROM run_items WHERE (run, ordinal) IN (SELECT i.run, i.ordinal FROM runs r \
+    CROSS JOIN run_items i ON i.run = r.id WHERE r.removing AND $1 = 0 LIMIT $2)";
+const RUNS: &str = "DELETE FROM runs WHERE id IN (SELECT id FROM runs r WHERE removing AND $1 = 0 \
+    AND NOT EXISTS (SELECT 1 FROM run_items i WHERE i.run = r.id) LIMIT $2)";
+
+const KEPT: &str =
+    "DELETE FROM kept_messages WHERE rowid IN (SELECT rowid FROM kept_messages WHERE until < $1 LIMIT $2)";
+const EDITS: &str = "DELETE FROM kept_messages WHERE rowid IN (SELECT rowid FROM kept_messages k \
+    WHERE kind = 'edited' AND at < $1 AND NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.id = k.letter) LIMIT $2)";
+
+const SAVES_OVER: &str = "UPDATE saves SET removing = 1 WHERE until < $1 AND NOT removing AND state <> 'taking' \
+    AND (owner IS NULL OR owner NOT IN (SELECT id FROM incarnations WHERE alive))";
+const SAVED: &str = "DELETE FROM saved_messages WHERE (save, place) IN (SELECT m.save, m.place FROM saves s \
+    CROSS JOIN saved_messages m ON m.save = s.id WHERE s.removing AND $1 = 0 LIMIT $2)";
+const SAVES: &str = "DELETE FROM saves WHERE id IN (SELECT id FROM saves s WHERE removing AND $1 = 0 \
+    AND NOT EXISTS (SELECT 1 FROM saved_messages m WHERE m.save = s.id) LIMIT $2)";
+
+/// What makes an endpoint one that nobody needs; asked once by a reader for all, and again by the writer of each.
+macro_rules! unneeded {
+    () => {
+        "state = 'available' AND since < $1 AND COALESCE(last_success_at, 0) < $1 \
+         AND NOT EXISTS (SELECT 1 FROM delivery_queues q WHERE q.url = e.url) \
+         AND NOT EXISTS (SELECT 1 FROM policies p WHERE p.url = e.url AND p.document IS NOT NULL \
+            AND NOT EXISTS (SELECT 1 FROM policies n WHERE n.event_type = p.event_type AND n.url = p.url \
+                AND n.version > p.version))"
+    };
+}
+const ENDPOINTS: &str = concat!("SELECT url FROM endpoints e WHERE ", unneeded!(), " LIMIT $2");
+const ENDPOINTS_EPOCH: &str = concat!(
+    "UPDATE forgotten_endpoints SET epoch = max(epoch, COALESCE((SELECT max(e.epoch) + 1 FROM endpoints e \
+     WHERE e.url IN (SELECT value FROM json_each($2)) AND ",
+    unneeded!(),
+    "), 0))"
+);
+const ENDPOINTS_REMOVE: &str = concat!(
+    "DELETE FROM endpoints AS e WHERE e.url IN (SELECT value FROM json_each($2)) AND ",
+    unneeded!()
+);
+
+const AUDIT_OLDEST: &str = "SELECT id, at, hash FROM audit ORDER BY id LIMIT $1";
+const AUDIT_ANCHOR: &str = "UPDATE audit_chain SET removed = removed + $1, removed_id = $2, removed_hash = $3, \
+    removed_at = $4";
+const AUDIT_REMOVE: &str = "DELETE FROM audit WHERE id <= $1";
+const AUDIT_CHAIN: &str =
+    "SELECT removed, removed_id, removed_hash, removed_at, newest_id, newest_hash FROM audit_chain";
+const AUDIT_FROM: &str = "SELECT id, at, actor, command, target, reason, plan, result, detail, hash \
+    FROM audit WHERE id > $1 ORDER BY id LIMIT $2";
+
+#[async_trait]
+impl Trimming for SqliteStore {
+    async fn trim(&self, trim: &Trim, rows: u32) -> Result<u64, StoreError> {
+        let now = self.clock.now();
+        match *trim {
+            Trim::Audit { age } => self.trim_audit(now.minus(age), rows).await,
+            Trim::Endpoints { unused } => self.trim_endpoints(now.minus(unused), rows).await,
+            Trim::Attempts(_)
+            | Trim::Policies { .. }
+            | Trim::Rescued { .. }
+            | Trim::Runs(_)
+            | Trim::Kept { .. }
+            | Trim::Saves => {
+                let steps = steps(trim, now);
+                self.write("trimming", move |connection| {
+                    Box::pin(async move { page(connection, steps, u64::from(rows)).await })
+                })
+                .await
+            }
+        }
+    }
+
+    async fn audit_chain(&self) -> Result<AuditChain, StoreError> {
+        let operation = "reading the ends of the audit";
+        let row = sqlx::query(AUDIT_CHAIN)
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread(operation))?;
+        audit_chain(&row).map_err(unread(operation))
+    }
+
+    async fn audit_from(&self, after: i64, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
+        let operation = "reading the audit";
+        let rows = sqlx::query(AUDIT_FROM)
+            .bind(after)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await
+            .map_err(unread(operation))?;
+        rows.iter()
+            .map(audit_entry)
+            .collect::<Result<_, _>>()
+            .map_err(unread(operation))
+    }
+}
+
+/// What is marked and removed, in this order. A run and a save go after all that belongs to them.
+fn steps(trim: &Trim, now: Timestamp) -> Vec<Step> {
+    let before = |age| now.minus(age).micros();
+    match *trim {
+        Trim::Attempts(AttemptBounds { age, rows }) => vec![
+            Step::Removes(ATTEMPTS_OLD, before(age)),
+            Step::Removes(ATTEMPTS_MANY, stored(rows)),
+        ],
+        Trim::Policies { age, versions } => vec![
+            Step::Removes(POLICIES_OLD, before(age)),
+            Step::Removes(POLICIES_MANY, stored(versions)),
+        ],
+        Trim::Rescued { age } => vec![Step::Removes(RESCUED, before(age))],
+        Trim::Runs(RunBounds { age, runs, planned }) => vec![
+            Step::Marks(RUNS_OLD, before(age)),
+            Step::Marks(RUNS_MANY, stored(runs)),
+            Step::Marks(PLANS_OLD, before(planned)),
+            Step::Removes(RUN_ITEMS, 0),
+            Step::Removes(RUNS, 0),
+        ],
+        Trim::Kept { edits } => vec![Step::Removes(KEPT, now.micros()), Step::Removes(EDITS, before(edits))],
+        Trim::Saves => vec![
+            Step::Marks(SAVES_OVER, now.micros()),
+            Step::Removes(SAVED, 0),
+            Step::Removes(SAVES, 0),
+        ],
+        // These are more than statements.
+        Trim::Audit { .. } | Trim::Endpoints { .. } => Vec::new(),
+    }
+}
+
+async fn page(connection: &mut SqliteConnection, steps: Vec<Step>, rows: u64) -> Result<u64, sqlx::Error> {
+    let mut gone = 0;
+    for step in steps {
+        match step {
+            Step::Marks(statement, bound) => {
+                sqlx::query(statement).bind(bound).execute(&mut *connection).await?;
+            }
+            Step::Removes(statement, bound) if gone < rows => {
+                let query = sqlx::query(statement).bind(bound).bind(stored(rows - gone));
+                gone += query.execute(&mut *connection).await?.rows_affected();
+            }
+            Step::Removes(..) => {}
+        }
+    }
+    Ok(gone)
+}
+
+impl SqliteStore {
+    /// What is removed is in the anchor before it goes.
+    async fn trim_audit(&self, before: Timestamp, rows: u32) -> Result<u64, StoreError> {
+        let now = self.clock.now();
+        self.write("trimming the audit", move |connection| {
+            Box::pin(async move {
+                let lines = sqlx::query(AUDIT_OLDEST)
+                    .bind(i64::from(rows))
+                    .fetch_all(&mut *connection)
+                    .await?;
+                let Some((count, last)) = old_lines(&lines, before)? else {
+                    return Ok(0);
+                };
+                let (id, hash): (i64, String) = (last.try_get("id")?, last.try_get("hash")?);
+                let anchor = sqlx::query(AUDIT_ANCHOR).bind(stored(count)).bind(id).bind(hash);
+                anchor.bind(now.micros()).execute(&mut *connection).await?;
+                let gone = sqlx::query(AUDIT_REMOVE).bind(id).execute(connection).await?;
+                Ok(gone.rows_affected())
+            })
+        })
+        .await
+    }
+
+    async fn trim_endpoints(&self, before: Timestamp, rows: u32) -> Result<u64, StoreError> {
+        let found: Vec<String> = sqlx::query_scalar(ENDPOINTS)
+            .bind(before.micros())
+            .bind(i64::from(rows))
+            .fetch_all(self.readers())
+            .await
+            .map_err(unread("looking for endpoints that nobody uses"))?;
+        if found.is_empty() {
+            return Ok(0);
+        }
+        let urls = json!(found).to_string();
+        self.write("forgetting endpoints", move |connection| {
+            Box::pin(async move {
+                let epoch = sqlx::query(ENDPOINTS_EPOCH).bind(before.micros()).bind(&urls);
+                epoch.execute(&mut *connection).await?;
+                let gone = sqlx::query(ENDPOINTS_REMOVE).bind(before.micros()).bind(urls);
+                Ok(gone.execute(connection).await?.rows_affected())
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,144 @@
+//! Looks at any queue by its name: refused where they would cost, or take messages out of somebody's hands.
+
+use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicNackOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use redrive::domain::id::QueueName;
+use redrive::engine::{Answer, EngineError, Query};
+
+use super::shop::{BOUND, Shop, text};
+use crate::support::wait::wait_until;
+
+async fn browse(shop: &Shop, queue: &str) -> Result<usize, String> {
+    let queue = QueueName::parse(queue).unwrap();
+    match shop.ask(Query::Browse { queue, limit: 10 }).await {
+        Ok(Answer::Browsed(seen)) => Ok(seen.len()),
+        Err(EngineError::Refused { why }) => Err(why),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn quorum(shop: &Shop, name: &str, limit: Option<i32>) {
+    let mut arguments = vec![("x-queue-type", text("quorum"))];
+    arguments.extend(limit.map(|limit| ("x-delivery-limit", AMQPValue::LongInt(limit))));
+    shop.queue(name, &arguments).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looks_at_a_limited_queue_end_before_the_broker_drops_something() {
+    let shop = Shop::open().await;
+    for (limit, allowed) in [(0, 0), (1, 0), (2, 1), (5, 2)] {
+        let name = format!("work-{limit}");
+        quorum(&shop, &name, Some(limit)).await;
+        shop.fill(&name, 3).await;
+        for _ in 0..allowed {
+            assert_eq!(browse(&shop, &name).await, Ok(3), "limit {limit}");
+        }
+        for _ in 0..limit + 2 {
+            let why = browse(&shop, &name).await.unwrap_err();
+            assert!(
+                why.contains("counts as a delivery") && why.contains("delivery-limit"),
+                "{why}"
+            );
+        }
+        assert_eq!(shop.drain(&name).await.len(), 3, "limit {limit}: no look dropped one");
+    }
+}
+
+/// Message by message: what was looked at often is gone, and what came has its own looks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_arrives_after_the_looks_were_used_up_can_be_seen_once_the_others_are_gone() {
+    let shop = Shop::open().await;
+    quorum(&shop, "work", Some(2)).await;
+    shop.fill("work", 2).await;
+    assert_eq!(browse(&shop, "work").await, Ok(2));
+    browse(&shop, "work").await.unwrap_err();
+    assert_eq!(shop.drain("work").await, ["1", "2"]);
+    shop.fill("work", 1).await;
+    browse(&shop, "work").await.unwrap_err();
+    assert_eq!(
+        shop.drain("work").await,
+        ["1"],
+        "it could have been the second one still"
+    );
+    // Its statistics lag: for a while they say that somebody has some of them in hand.
+    wait_until("nothing to be left", BOUND, async || {
+        (browse(&shop, "work").await == Ok(0)).then_some(())
+    })
+    .await;
+    shop.fill("work", 1).await;
+    assert_eq!(browse(&shop, "work").await, Ok(1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_quorum_queue_is_looked_at_as_often_as_its_broker_allows_for() {
+    let shop = Shop::open().await;
+    quorum(&shop, "plain", None).await;
+    shop.fill("plain", 2).await;
+    let version = shop.stage.broker.version().await.expect("a broker tells its version");
+    let limit = redrive::domain::broker_rules::facts(Some(version)).default_limit;
+    let allowed = limit.map_or(25, |limit| limit / 2);
+    for _ in 0..allowed {
+        assert_eq!(browse(&shop, "plain").await, Ok(2));
+    }
+    for _ in allowed..25 {
+        browse(&shop, "plain").await.unwrap_err();
+    }
+    assert_eq!(shop.drain("plain").await.len(), 2);
+}
+
+/// Somebody returned them as often as they may be: a look would be the last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_returned_too_often_is_not_looked_at() {
+    let shop = Shop::open().await;
+    quorum(&shop, "work", Some(4)).await;
+    shop.fill("work", 1).await;
+    for _ in 0..4 {
+        let got = wait_until("the message", BOUND, async || {
+            let options = BasicGetOptions::default();
+            shop.channel.basic_get("work".into(), options).await.unwrap()
+        })
+        .await;
+        let requeue = BasicNackOptions {
+            requeue: true,
+            ..BasicNackOptions::default()
+        };
+        shop.channel
+            .basic_nack(got.delivery.delivery_tag, requeue)
+            .await
+            .unwrap();
+    }
+    let queue = QueueName::parse("work").unwrap();
+    wait_until("the broker to count redeliveries", BOUND, async || {
+        let listed = shop.stage.broker.queue_detail(&queue).await.unwrap()?;
+        (listed.redelivered == Some(3)).then_some(())
+    })
+    .await;
+    let why = browse(&shop, "work").await.unwrap_err();
+    assert!(why.contains("3 times again"), "{why}");
+    assert_eq!(shop.drain("work").await, ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_with_a_consumer_is_not_looked_at_and_the_consumer_is_named() {
+    let shop = Shop::open().await;
+    shop.queue("work", &[]).await;
+    let options = BasicConsumeOptions::default();
+    let consuming = shop
+        .channel
+        .basic_consume("work".into(), "somebody".into(), options, FieldTable::default());
+    let consumer = consuming.await.unwrap();
+    let why = browse(&shop, "work").await.unwrap_err();
+    assert!(
+        why.contains("1 consumer") && why.contains("stop what consumes it"),
+        "{why}"
+    );
+    shop.channel
+        .basic_cancel("somebody".into(), lapin::options::BasicCancelOptions::default())
+        .await
+        .unwrap();
+    drop(consumer);
+    shop.fill("work", 2).await;
+    for _ in 0..25 {
+        assert_eq!(browse(&shop, "work").await, Ok(2), "a classic queue counts nothing");
+    }
+}

@@ -1,0 +1,192 @@
+//! What was made at the start is taken away while a daemon runs: it makes it again, and says so.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::scene::{BOUND, Scene, executions};
+use crate::support::daemon::Daemon;
+use crate::support::receiver::Behaviour;
+use crate::support::servers::PrivateRabbit;
+use crate::support::wait::{stays_absent, wait_until};
+
+/// The lines that a daemon wrote about what was gone, newest first.
+async fn healed(scene: &Scene) -> Vec<Value> {
+    let audit = scene.installation.run(&["audit", "--limit", "100", "--json"]).await;
+    let lines = audit.expect_code(0).json().as_array().unwrap().clone();
+    lines.into_iter().filter(|line| line["command"] == "heal").collect()
+}
+
+async fn wait_for_heal(scene: &Scene, text: &str) -> Value {
+    wait_until(format!("an audited incident with {text:?}"), BOUND, async || {
+        let lines = healed(scene).await;
+        lines
+            .into_iter()
+            .find(|line| line["detail"].as_str().is_some_and(|detail| detail.contains(text)))
+    })
+    .await
+}
+
+/// Queues that existed before: one is delivered and empty, one waits for its URL, which is not available.
+async fn with_queues(scene: &Scene) -> Daemon {
+    scene.receiver.behave("/dead", Behaviour::Status(503));
+    let daemon = scene.installation.daemon().await;
+    scene.publish_all(&executions(3, 3), 2).await;
+    scene.publish("waits", "/dead", 1).await;
+    scene.delivered(6).await;
+    let waits = scene.queue("waits", "/dead");
+    wait_until("a URL that is not available", BOUND, async || {
+        let why = scene.why(&waits).await;
+        (why["why"]["code"] == "endpoint_unavailable").then_some(())
+    })
+    .await;
+    daemon
+}
+
+/// More of the same executions.
+async fn publish_more(scene: &Scene) {
+    for (execution, path) in executions(3, 3) {
+        for number in 3..=4 {
+            scene.publish(&execution, &path, number).await;
+        }
+    }
+}
+
+async fn goes_on(scene: &Scene, mut daemon: Daemon) {
+    publish_more(scene).await;
+    scene.publish("waits", "/dead", 2).await;
+    scene.receiver.behave("/dead", Behaviour::Status(200));
+    scene.finish(&mut [&mut daemon], 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exchange_that_was_deleted_is_made_again_and_every_queue_is_bound_to_it() {
+    let scene = Scene::servers().await;
+    let daemon = with_queues(&scene).await;
+    let vhost = scene.vhost.as_ref().unwrap();
+    let exchange = scene.naming().exchange();
+    vhost
+        .manage("DELETE", &format!("/api/exchanges/{}/{exchange}", vhost.name), None)
+        .await;
+    let entry = wait_for_heal(&scene, &exchange).await;
+    assert!(entry["actor"].as_str().unwrap().starts_with("daemon:"), "{entry}");
+    wait_for_heal(&scene, "queues are bound; none is gone").await;
+    let doctor = scene.installation.run(&["doctor", "--json"]).await;
+    let checks = doctor.json();
+    let incident = checks
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|check| check["result"] == "broken" && check["name"] == "incident");
+    assert!(incident.is_some(), "{checks}");
+    // The queue of a URL that takes nothing is held by nobody, and takes publishes again all the same.
+    goes_on(&scene, daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vhost_that_was_deleted_is_made_again_with_a_list_of_what_is_gone() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_queues(&scene).await;
+    let vhost = scene.vhost.as_ref().unwrap();
+    let waits = scene.queue("waits", "/dead");
+    vhost
+        .manage("DELETE", &format!("/api/vhosts/{}", vhost.name), None)
+        .await;
+    wait_for_heal(&scene, "vhost").await;
+    let gone = wait_for_heal(&scene, waits.as_str()).await;
+    assert_eq!(gone["result"], "gone", "{gone}");
+    let detail = gone["detail"].as_str().unwrap();
+    assert!(detail.contains("waits-1"), "the head is named: {detail}");
+    daemon.wait_until_ready().await;
+    let before = scene.receiver.delivered();
+    scene.receiver.behave("/dead", Behaviour::Status(200));
+    publish_more(&scene).await;
+    scene.delivered(before + 6).await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vhost_is_not_made_again_where_that_is_not_allowed() {
+    let mut scene = Scene::servers().await;
+    scene.installation.set("broker", "provision", false);
+    let mut daemon = scene.installation.daemon().await;
+    let vhost = scene.vhost.as_ref().unwrap();
+    vhost
+        .manage("DELETE", &format!("/api/vhosts/{}", vhost.name), None)
+        .await;
+    wait_until("the vhost to be named", TOLD * 3, async || {
+        not_ready(&daemon, "broker").await.contains(&vhost.name).then_some(())
+    })
+    .await;
+    stays_absent("the vhost", Duration::from_secs(4), async || {
+        let answer = vhost
+            .node
+            .request("GET", &format!("/api/vhosts/{}", vhost.name))
+            .send()
+            .await;
+        (answer.status < 300).then_some(answer.status)
+    })
+    .await;
+    // Made by hand, with rights: the rest follows by itself.
+    vhost.manage("PUT", &format!("/api/vhosts/{}", vhost.name), None).await;
+    let all = json!({"configure": ".*", "write": ".*", "read": ".*"});
+    let user = url::Url::parse(&vhost.node.amqp).unwrap().username().to_owned();
+    vhost
+        .manage("PUT", &format!("/api/permissions/{}/{user}", vhost.name), Some(&all))
+        .await;
+    daemon.wait_until_ready().await;
+    scene.publish_all(&executions(2, 2), 2).await;
+    scene.finish(&mut [&mut daemon], 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wake_queue_and_dead_letter_queue_are_made_again() {
+    let scene = Scene::servers().await;
+    let daemon = with_queues(&scene).await;
+    let vhost = scene.vhost.as_ref().unwrap();
+    let (wake, dead) = (scene.naming().wake_queue(), scene.naming().dead_letter_queue());
+    for queue in [&wake, &dead] {
+        vhost
+            .manage("DELETE", &format!("/api/queues/{}/{queue}", vhost.name), None)
+            .await;
+    }
+    wait_until("both queues", BOUND, async || {
+        let queues = vhost.queues().await;
+        let is_there = |name: &String| queues.iter().any(|queue| queue["name"] == name.as_str());
+        (is_there(&wake) && is_there(&dead)).then_some(())
+    })
+    .await;
+    wait_for_heal(&scene, "queue").await;
+    goes_on(&scene, daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_comes_back_empty_is_furnished_again() {
+    let node = PrivateRabbit::start().await;
+    let scene = Scene::on_rabbit(&node.address).await;
+    let mut daemon = with_queues(&scene).await;
+    for step in ["stop_app", "reset", "start_app"] {
+        node.address.control(&[step]).await;
+    }
+    let waits = scene.queue("waits", "/dead");
+    wait_for_heal(&scene, waits.as_str()).await;
+    daemon.wait_until_ready().await;
+    let before = scene.receiver.delivered();
+    publish_more(&scene).await;
+    scene.delivered(before + 6).await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+/// How soon `/readyz` tells a fault, with the time that a busy machine needs on top.
+pub(super) const TOLD: Duration = Duration::from_secs(3);
+
+/// What `/readyz` says of a part once it is not ready because of it. Each answer comes at once.
+pub(super) async fn not_ready(daemon: &Daemon, part: &str) -> String {
+    wait_until(format!("{part} to be told as not ready"), TOLD * 3, async || {
+        let answer = daemon.get("/readyz").await;
+        let said = answer.json();
+        (answer.status == 503 && said[part]["ok"] == false)
+            .then(|| said[part]["problem"].as_str().unwrap_or_default().to_owned())
+    })
+    .await
+}

@@ -1,0 +1,238 @@
+//! `/readyz` says within seconds what stops publishing or delivery, and waits for nothing.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use super::healing::not_ready;
+use super::scene::{BOUND, Scene, executions};
+use crate::support::daemon::{Daemon, Installation};
+use crate::support::relay::Relay;
+use crate::support::servers::{Database, Vhost, unique_name};
+use crate::support::wait::wait_until;
+
+/// A daemon on a vhost with a user of its own, which is an administrator.
+struct Private {
+    installation: Installation,
+    vhost: Vhost,
+    user: String,
+}
+
+impl Private {
+    async fn new() -> Self {
+        let (vhost, user) = (Vhost::create().await, unique_name("user"));
+        let mut private = Self {
+            installation: Installation::on_rabbit(&vhost),
+            vhost,
+            user,
+        };
+        private.password("first").await;
+        private.rights(".*").await;
+        for key in ["url", "management_url"] {
+            let node = &private.vhost.node;
+            let mut url = url::Url::parse(if key == "url" { &node.amqp } else { &node.management }).unwrap();
+            url.set_username(&private.user).unwrap();
+            url.set_password(Some("first")).unwrap();
+            private
+                .installation
+                .set("broker", key, url.as_str().trim_end_matches('/'));
+        }
+        private
+    }
+
+    async fn password(&self, password: &str) {
+        let user = json!({"password": password, "tags": "administrator"});
+        self.vhost
+            .manage("PUT", &format!("/api/users/{}", self.user), Some(&user))
+            .await;
+    }
+
+    async fn rights(&self, write: &str) {
+        let rights = json!({"configure": ".*", "write": write, "read": ".*"});
+        let path = format!("/api/permissions/{}/{}", self.vhost.name, self.user);
+        self.vhost.manage("PUT", &path, Some(&rights)).await;
+    }
+
+    async fn limit(&self, connections: i64) {
+        let path = format!("/api/user-limits/{}/max-connections", self.user);
+        self.vhost
+            .manage("PUT", &path, Some(&json!({"value": connections})))
+            .await;
+    }
+
+    async fn close_connections(&self) {
+        let close = ["close_all_user_connections", &self.user, "a test closes them"];
+        self.vhost.node.control(&close).await;
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        let request = self.vhost.node.request("DELETE", &format!("/api/users/{}", self.user));
+        let _ = request.send_blocking();
+    }
+}
+
+async fn ready_again(daemon: &mut Daemon) {
+    daemon.wait_until_ready().await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_that_is_wrong_now_is_told() {
+    let private = Private::new().await;
+    let mut daemon = private.installation.daemon().await;
+    private.password("second").await;
+    private.close_connections().await;
+    let said = not_ready(&daemon, "broker").await;
+    assert!(said.contains("login failed"), "{said}");
+    private.password("first").await;
+    ready_again(&mut daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_limit_that_is_reached_is_told_in_the_brokers_words() {
+    let private = Private::new().await;
+    let mut daemon = private.installation.daemon().await;
+    private.limit(0).await;
+    private.close_connections().await;
+    let said = not_ready(&daemon, "broker").await;
+    assert!(said.contains("user connection limit (0) is reached"), "{said}");
+    assert!(said.contains("set_user_limits"), "{said}");
+    let doctor = private.installation.run(&["doctor", "--json"]).await.json();
+    let broker = doctor
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|check| check["name"] == "broker")
+        .unwrap()
+        .clone();
+    assert!(
+        broker["found"].as_str().unwrap().contains("user connection limit"),
+        "{broker}"
+    );
+    private.limit(-1).await;
+    ready_again(&mut daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_right_that_was_taken_away_is_told() {
+    let private = Private::new().await;
+    let mut daemon = private.installation.daemon().await;
+    private.rights("^nothing$").await;
+    let said = not_ready(&daemon, "broker").await;
+    assert!(said.contains("missing"), "{said}");
+    private.rights(".*").await;
+    ready_again(&mut daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_takes_no_writes_is_told() {
+    let vhost = Vhost::create().await;
+    let database = Database::create().await;
+    let mut daemon = Installation::on_servers(&vhost, &database.url()).daemon().await;
+    let mut connection = PgConnection::connect(&database.url()).await.unwrap();
+    let name = database.url().rsplit_once('/').unwrap().1.to_owned();
+    for read_only in ["on", "off"] {
+        let others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        for statement in [
+            format!("ALTER DATABASE \"{name}\" SET default_transaction_read_only = {read_only}"),
+            others.to_owned(),
+        ] {
+            let statement = AssertSqlSafe(statement);
+            sqlx::query(statement).execute(&mut connection).await.unwrap();
+        }
+        if read_only == "on" {
+            not_ready(&daemon, "store").await;
+        }
+    }
+    connection.close().await.unwrap();
+    ready_again(&mut daemon).await;
+}
+
+async fn publish(daemon: &Daemon, number: u32) -> u16 {
+    let body = json!({"execution_id": format!("run-{number}"), "url": "http://127.0.0.1:9/hook", "body": "b"});
+    daemon.post("/v1/notifications", &body).await.status
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_embedded_file_that_was_deleted_takes_no_publish() {
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
+    assert_eq!(publish(&daemon, 1).await, 202);
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+        std::fs::remove_file(installation.path(name)).unwrap();
+    }
+    // Not one more is confirmed, from the very first on.
+    for number in 2..6 {
+        assert_eq!(publish(&daemon, number).await, 503);
+    }
+    let said = not_ready(&daemon, "store").await;
+    assert!(said.contains("store.db") && said.contains("deleted"), "{said}");
+    daemon.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_file_that_was_deleted_beside_a_broker_is_told() {
+    let vhost = Vhost::create().await;
+    let installation = Installation::on_rabbit(&vhost);
+    let mut daemon = installation.daemon().await;
+    std::fs::remove_file(installation.path("store.db")).unwrap();
+    let said = not_ready(&daemon, "store").await;
+    assert!(said.contains("was deleted while it was open"), "{said}");
+    daemon.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_management_api_that_hangs_is_degraded_and_holds_nothing_up() {
+    let mut scene = Scene::servers().await;
+    let management = scene.vhost.as_ref().unwrap().node.management.clone();
+    let relay = Relay::to(&management).await;
+    scene.installation.set(
+        "broker",
+        "management_url",
+        relay.through(&management).trim_end_matches('/'),
+    );
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish_all(&executions(2, 2), 2).await;
+    scene.delivered(4).await;
+    relay.silence();
+    let slowest = wait_until("management to be told as degraded", BOUND, async || {
+        let begun = Instant::now();
+        let answer = daemon.get("/readyz").await;
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(2), "readyz took {took:?}");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let degraded = answer.json()["degraded"].as_array().unwrap().clone();
+        degraded.iter().any(|one| one["part"] == "management").then_some(took)
+    })
+    .await;
+    assert!(slowest < Duration::from_secs(2));
+    // Known to hang: rows come at once, with numbers that are unknown.
+    let begun = Instant::now();
+    let listed = daemon.get("/v1/queues").await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let items: Vec<Value> = listed.json()["items"].as_array().unwrap().clone();
+    assert_eq!(items.len(), 2, "{items:?}");
+    assert!(items.iter().all(|row| row["ready"].is_null()), "{items:?}");
+    let begun = Instant::now();
+    let dead = daemon.get("/v1/dead").await;
+    assert_eq!(dead.status, 200, "{}", dead.text());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    for (execution, path) in executions(2, 2) {
+        scene.publish(&execution, &path, 3).await;
+    }
+    relay.heal_for_new_connections();
+    wait_until("numbers again", BOUND, async || {
+        let items = daemon.get("/v1/queues").await.json()["items"].as_array()?.clone();
+        items
+            .iter()
+            .filter(|row| row["kind"] == "delivery")
+            .all(|row| row["ready"] == 0)
+            .then_some(())
+    })
+    .await;
+    scene.finish(&mut [&mut daemon], 0).await;
+}

@@ -1,0 +1,268 @@
+//! Rules 34, 37 and 41: a store that went back, clocks that are wrong, a probe whose store is away, and messages that
+//! bring a schedule of their own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use redrive::ambient::Clock;
+use redrive::domain::policy::OnExhausted;
+use redrive::engine::Engine;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::stage::{BOUND, Ground, Stage, notification, sender};
+use crate::support::faulty_store::{Fault, FaultyStore};
+use crate::support::receiver::Behaviour;
+use crate::support::wait::wait_until;
+
+/// What a daemon remembers of a URL is ahead of its store by a few changes.
+const WENT_BACK: &str = "UPDATE TABLE.numbers SET value = value - 7 WHERE name = 'generation'; \
+    UPDATE TABLE.endpoints SET epoch = epoch - 1, state = 'available', next_attempt_at = NULL, attempts = 0, \
+    probe_queue = NULL, probe_message = NULL, probe_token = NULL, probe_until = NULL";
+
+/// The URL was closed and opened, so that its epoch is above what a store that went back says.
+async fn closed_and_open(stage: &mut Stage) {
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    stage.publish("a", "/hook").await;
+    stage.endpoint_is("/hook", "unavailable").await;
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.delivered(1).await;
+    stage.endpoint_is("/hook", "available").await;
+}
+
+async fn an_available_url_fails_after_its_store_went_back(mut stage: Stage) {
+    closed_and_open(&mut stage).await;
+    stage.tamper(WENT_BACK).await;
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    let before = stage.receiver.count();
+    stage.publish("a", "/hook").await;
+    // One retry at once, then one a second: so it was hammered when it was tried more often than that.
+    stage.endpoint_is("/hook", "unavailable").await;
+    let tried = stage.receiver.count() - before;
+    assert!((2..=4).contains(&tried), "{tried} attempts before it closed");
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.delivered(2).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+async fn an_unavailable_url_is_served_after_its_store_opened_it_in_the_past(mut stage: Stage) {
+    closed_and_open(&mut stage).await;
+    stage.receiver.behave("/hook", Behaviour::retry_after(503, "3600"));
+    stage.publish("a", "/hook").await;
+    stage.endpoint_is("/hook", "unavailable").await;
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.tamper(WENT_BACK).await;
+    stage.delivered(2).await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_url_is_not_hammered_when_its_store_went_back() {
+    an_available_url_fails_after_its_store_went_back(Stage::embedded().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_url_is_not_hammered_when_its_store_went_back_on_postgres() {
+    an_available_url_fails_after_its_store_went_back(Stage::rabbit_postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_that_is_open_in_a_store_that_went_back_is_served() {
+    an_unavailable_url_is_served_after_its_store_opened_it_in_the_past(Stage::embedded().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_url_that_is_open_in_a_store_that_went_back_is_served_on_postgres() {
+    an_unavailable_url_is_served_after_its_store_opened_it_in_the_past(Stage::rabbit_postgres().await).await;
+}
+
+/// The receiver answered the probe, and the store cannot be told: the message is not sent again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_2xx_of_a_probe_is_acked_while_the_store_is_away() {
+    let mut made = None;
+    let mut stage = Stage::quiet_over(
+        Ground::embedded(),
+        |_| {},
+        |store| {
+            let faulty = Arc::new(FaultyStore::over(store));
+            made = Some(Arc::clone(&faulty));
+            faulty
+        },
+    )
+    .await;
+    let store = made.unwrap();
+    stage.start();
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    stage.publish("a", "/hook").await;
+    stage.endpoint_is("/hook", "unavailable").await;
+    store.plan(|call| (call == "endpoint_change").then_some(Fault::Unheard));
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.delivered(1).await;
+    // Messages in hand are in their table until they are acked.
+    wait_until("the ack", BOUND, async || {
+        (stage.count("SELECT count(*) FROM broker_message").await == 0).then_some(())
+    })
+    .await;
+    store.plan(|_| None);
+    stage.endpoint_is("/hook", "available").await;
+    stage.publish("a", "/hook").await;
+    stage.delivered(2).await;
+    stage.stop().await;
+    assert_eq!(stage.receiver.delivered(), 2, "nothing was sent twice");
+    stage.assert_kept();
+}
+
+/// One URL closes and is probed, and one queue waits alone: both by the clock of the store.
+async fn delivers_with_a_calendar_that_is_off(by: i64) {
+    let mut stage = Stage::quiet(Ground::rabbit_postgres().await, |settings| {
+        settings.default_policy.retries_with_no_delay = 0;
+    })
+    .await;
+    let (store, broker) = stage.ground.place().open(&stage.settings.naming).await;
+    let engine = Engine::new(
+        store,
+        broker,
+        sender(&stage.settings),
+        stage.settings.clone(),
+        Clock::system_off_by(by),
+    );
+    let stop = CancellationToken::new();
+    let running = tokio::spawn({
+        let (engine, stop) = (engine.clone(), stop.clone());
+        async move { engine.run(stop).await.unwrap() }
+    });
+    stage.receiver.behave_by("/down", |attempt| match attempt.earlier {
+        0..=2 => Behaviour::Status(503),
+        _ => Behaviour::Status(200),
+    });
+    // Its own fault: the other queues of the URL go on.
+    let failures = AtomicU32::new(0);
+    stage.receiver.behave_by("/own", move |attempt| {
+        if attempt.body.starts_with(b"poison") && failures.fetch_add(1, Ordering::SeqCst) < 3 {
+            Behaviour::Status(500)
+        } else {
+            Behaviour::Status(200)
+        }
+    });
+    for (execution, path) in [
+        ("a", "/down"),
+        ("b", "/own"),
+        ("c", "/own"),
+        ("d", "/own"),
+        ("e", "/own"),
+    ] {
+        stage.publish(execution, path).await;
+    }
+    stage.delivered(4).await;
+    let poison = stage.publish("poison", "/own").await;
+    for number in 0..12 {
+        stage.publish(["b", "c", "d", "e"][number % 4], "/own").await;
+    }
+    stage.delivered(5 + 12 + 1).await;
+    // Neither the URL nor the queue was tried before its second was over.
+    let early = |mut times: Vec<Instant>| {
+        times.sort();
+        times
+            .windows(2)
+            .any(|pair| pair[1] - pair[0] < Duration::from_millis(900))
+    };
+    let attempts = stage.receiver.attempts();
+    let times = |wanted: &dyn Fn(&crate::support::receiver::Attempt) -> bool| -> Vec<Instant> {
+        attempts
+            .iter()
+            .filter(|one| wanted(one))
+            .map(|one| one.started_at)
+            .collect()
+    };
+    assert!(!early(times(&|one| one.path == "/down")), "the URL was probed early");
+    assert!(
+        !early(times(&|one| one.id() == poison.id.as_str())),
+        "the queue was tried early"
+    );
+    stop.cancel();
+    running.await.unwrap();
+    engine.close().await;
+    stage.stop().await;
+    stage.assert_kept();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_whose_calendar_is_an_hour_behind_keeps_the_stores_times() {
+    delivers_with_a_calendar_that_is_off(-3_600).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_whose_calendar_is_an_hour_ahead_keeps_the_stores_times() {
+    delivers_with_a_calendar_that_is_off(3_600).await;
+}
+
+/// Rule 41: a message without retries dies alone, and its URL goes on by the policy, with the queue that waits longest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_whose_own_attempts_are_used_up_dies_alone_and_the_url_keeps_its_schedule() {
+    let mut stage = Stage::quiet(Ground::embedded(), |settings| {
+        settings.default_policy.retries_with_no_delay = 0;
+        settings.default_policy.on_exhausted = OnExhausted::DeadLetter;
+    })
+    .await;
+    stage.receiver.behave_by("/hook", |attempt| match attempt.earlier {
+        0..=2 => Behaviour::Status(503),
+        _ => Behaviour::Status(200),
+    });
+    for execution in ["hasty", "hastier"] {
+        let mut hasty = notification(execution, stage.url("/hook"), 1, execution);
+        // Its wish for an hour between attempts is not the URL's.
+        (hasty.polling_time_s, hasty.restart_count) = (Some(3_600), Some(0));
+        stage.engine.publish(hasty).await.unwrap();
+    }
+    stage.start();
+    stage.dead_letters(2).await;
+    stage.publish("patient", "/hook").await;
+    stage.delivered(1).await;
+    let attempts = stage.receiver.attempts();
+    assert_eq!(
+        attempts.len(),
+        4,
+        "one for each that died, a failed probe, and the delivery"
+    );
+    for pair in attempts.windows(2) {
+        let apart = pair[1].started_at - pair[0].started_at;
+        assert!(
+            apart > Duration::from_millis(900),
+            "an override shortened the wait to {apart:?}"
+        );
+    }
+    stage.stop().await;
+}
+
+/// Parked alone: it is not tried while its URL is not available, and the queue that waits longest gives the probes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_whose_own_attempts_are_used_up_parks_its_queue_alone() {
+    let mut stage = Stage::quiet(Ground::embedded(), |settings| {
+        settings.default_policy.retries_with_no_delay = 0;
+    })
+    .await;
+    stage.receiver.behave("/hook", Behaviour::Status(503));
+    let mut hasty = notification("hasty", stage.url("/hook"), 1, "hasty");
+    hasty.restart_count = Some(0);
+    stage.engine.publish(hasty).await.unwrap();
+    stage.start();
+    stage.endpoint_is("/hook", "unavailable").await;
+    stage.publish("patient", "/hook").await;
+    wait_until("three probes", BOUND, async || {
+        (stage.receiver.count() >= 4).then_some(())
+    })
+    .await;
+    let parked = stage.queue_is("hasty", "/hook", "endpoint_unavailable").await;
+    assert!(parked.head.as_ref().is_some_and(|head| head.parked), "{parked:?}");
+    let attempts = stage.receiver.attempts();
+    assert!(
+        attempts[1..].iter().all(|one| one.body.starts_with(b"patient")),
+        "it was tried again"
+    );
+    // With the URL every queue of it goes on.
+    stage.receiver.behave("/hook", Behaviour::Status(200));
+    stage.delivered(2).await;
+    stage.stop().await;
+}

@@ -1,0 +1,234 @@
+//! Sessions with PostgreSQL that must not be used, and locks that others hold.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use redrive::store::postgres::PostgresStore;
+use redrive::store::{Beat, LeaseOutcome, Purpose, Store, StoreError};
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use super::fixtures::{Place, failure, held_queue, learned, living, queue, recorded, take, taken};
+use crate::support::pooler::Pooler;
+use crate::support::servers::PrivatePostgres;
+use crate::support::wait::{patient, wait_until};
+
+/// How long a call may take.
+const PATIENCE: Duration = Duration::from_secs(1);
+const BOUND: Duration = Duration::from_secs(30);
+/// Within this time after its server takes writes again, everything is as before.
+const SOON: Duration = Duration::from_secs(10);
+
+async fn administer(url: &str, statements: &str) {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(statements.to_owned()))
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    connection.close().await.unwrap();
+}
+
+/// As a failover looks from a session that stayed with the old primary: reads go on, writes are refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_session_stays_with_a_server_that_takes_no_writes() {
+    let server = PrivatePostgres::start().await;
+    administer(
+        &server.url,
+        "CREATE ROLE writer LOGIN; GRANT ALL ON DATABASE postgres TO writer",
+    )
+    .await;
+    let mut url = url::Url::parse(&server.url).unwrap();
+    url.set_username("writer").unwrap();
+    let store: Box<dyn Store> = Box::new(
+        PostgresStore::connect_with_patience(url.as_str(), PATIENCE)
+            .await
+            .unwrap(),
+    );
+    let store = &*store;
+    let lease = held_queue(store, "q", "host").await;
+    let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'writer'";
+    administer(
+        &server.url,
+        &format!("ALTER ROLE writer SET default_transaction_read_only = on; {cut}"),
+    )
+    .await;
+    // Whatever is tried meanwhile, by many at once, makes sessions that can only read.
+    for _ in 0..2 {
+        let tried = join_all((0..8).map(|_| store.queues_learn(&[])));
+        drop(tried.await);
+        let refused = store.failure_record(&failure(&lease, "host", "m", None)).await;
+        assert!(matches!(refused, Err(StoreError::Unreachable { .. })), "{refused:?}");
+    }
+    let opened = PostgresStore::connect(url.as_str()).await;
+    let Err(error @ StoreError::Unreachable { .. }) = opened else {
+        panic!("a store that cannot be written is opened: {opened:?}")
+    };
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("takes no writes"), "{source}");
+    administer(&server.url, "ALTER ROLE writer RESET default_transaction_read_only").await;
+    wait_until("every session to take writes", SOON, async || {
+        let writes = (0..16).map(|n| {
+            let name = format!("n-{n}");
+            async move { store.queues_learn(&[learned(&name, "host")]).await }
+        });
+        join_all(writes)
+            .await
+            .into_iter()
+            .all(|done| done.is_ok())
+            .then_some(())
+    })
+    .await;
+    recorded(store, &failure(&lease, "host", "m", None)).await;
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_session_has_our_isolation_whatever_the_databases_is() {
+    let place = Place::postgres().await;
+    let database = place.url().rsplit_once('/').unwrap().1.to_owned();
+    place
+        .tamper(&format!(
+            "ALTER DATABASE {database} SET default_transaction_isolation = 'serializable'"
+        ))
+        .await
+        .unwrap();
+    let (one, other) = (place.another().await.unwrap(), place.another().await.unwrap());
+    let (here, there) = (living(&*one).await, living(&*other).await);
+    // Side by side, serializable transactions that read what the others write fail at ordinary times.
+    let names: Vec<_> = (0..40).map(|n| queue(&format!("q-{n}"))).collect();
+    let takes = names.iter().flat_map(|name| {
+        let name = std::slice::from_ref(name);
+        [
+            one.leases_take(here, Purpose::Deliver, name),
+            other.leases_take(there, Purpose::Deliver, name),
+        ]
+    });
+    for taken in join_all(takes).await {
+        taken.unwrap();
+    }
+    one.close().await;
+    other.close().await;
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_in_transaction_mode_is_refused_with_what_to_do() {
+    let place = Place::postgres().await;
+    let pooler = Pooler::before(place.url()).await;
+    let refused = PostgresStore::connect(&pooler.through(place.url())).await;
+    let Err(error @ StoreError::Unusable { .. }) = refused else {
+        panic!("it should be refused: {refused:?}")
+    };
+    let text = error.to_string();
+    assert!(
+        text.contains("pooler in transaction mode") && text.contains("session mode"),
+        "{text}"
+    );
+    place.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_somebody_else_has_locked_stops_neither_heartbeats_nor_other_leases() {
+    let place = Place::postgres().await;
+    let store = &*place.store;
+    let me = living(store).await;
+    store
+        .queues_learn(&[learned("locked", "host"), learned("free", "host")])
+        .await
+        .unwrap();
+    let mut somebody = PgConnection::connect(place.url()).await.unwrap();
+    let lock = "BEGIN; SELECT 1 FROM redrive.delivery_queues WHERE name = 'locked' FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut somebody).await.unwrap();
+    let both = [queue("locked"), queue("free")];
+    for round in 0..3 {
+        let asked = Instant::now();
+        let (outcomes, beat) = tokio::join!(store.leases_take(me, Purpose::Deliver, &both), store.heartbeat(me));
+        assert_eq!(beat.unwrap(), Beat::Alive);
+        assert!(
+            asked.elapsed() < patient(Duration::from_secs(3)),
+            "{:?}",
+            asked.elapsed()
+        );
+        let outcomes = outcomes.unwrap();
+        let other = match round {
+            0 => matches!(&outcomes[1], LeaseOutcome::Taken(_)),
+            _ => outcomes[1] == LeaseOutcome::Held(me),
+        };
+        assert!(outcomes[0] == LeaseOutcome::Locked && other, "{outcomes:?}");
+    }
+    sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
+    assert!(matches!(
+        take(store, me, Purpose::Deliver, "locked").await,
+        LeaseOutcome::Taken(_)
+    ));
+    somebody.close().await.unwrap();
+    place.end().await;
+}
+
+/// Whoever takes leases waits for the row that numbers come from, and holds the row of the asking incarnation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_heartbeat_waits_for_nobody_who_takes_leases() {
+    let place = Place::postgres().await;
+    let store = &*place.store;
+    let me = living(store).await;
+    let mut somebody = PgConnection::connect(place.url()).await.unwrap();
+    let lock = "BEGIN; SELECT 1 FROM redrive.numbers WHERE name = 'epoch' FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut somebody).await.unwrap();
+    let names = [queue("q")];
+    let taking = store.leases_take(me, Purpose::Deliver, &names);
+    let beating = async {
+        place.somebody_waits().await;
+        let asked = Instant::now();
+        assert_eq!(store.heartbeat(me).await.unwrap(), Beat::Alive);
+        assert!(
+            asked.elapsed() < patient(Duration::from_secs(2)),
+            "{:?}",
+            asked.elapsed()
+        );
+        sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(taking, beating);
+    assert!(matches!(outcome.unwrap()[0], LeaseOutcome::Taken(_)));
+    somebody.close().await.unwrap();
+    place.end().await;
+}
+
+/// An incarnation is not marked dead in the middle of its taking a lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn marking_dead_waits_for_a_lease_that_is_being_taken() {
+    let place = Place::postgres().await;
+    let store = &*place.store;
+    let me = living(store).await;
+    taken(store, me, "mine").await;
+    let mut somebody = PgConnection::connect(place.url()).await.unwrap();
+    let lock = "BEGIN; SELECT 1 FROM redrive.numbers WHERE name = 'epoch' FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut somebody).await.unwrap();
+    let names = [queue("q")];
+    let taking = store.leases_take(me, Purpose::Deliver, &names);
+    let marking = async {
+        place.somebody_waits().await;
+        let mark = store.incarnation_mark_dead(me, 0);
+        let letting_go = async {
+            // The taker, and the one who marks.
+            wait_until("two to wait", BOUND, async || {
+                (waiting(place.url()).await >= 2).then_some(())
+            })
+            .await;
+            sqlx::raw_sql("ROLLBACK").execute(&mut somebody).await.unwrap();
+        };
+        tokio::join!(mark, letting_go).0
+    };
+    let (outcome, marked) = tokio::join!(taking, marking);
+    assert!(matches!(outcome.unwrap()[0], LeaseOutcome::Taken(_)));
+    assert!(marked.unwrap(), "it is dead after it");
+    somebody.close().await.unwrap();
+    place.end().await;
+}
+
+/// How many sessions of the database wait for a lock.
+async fn waiting(url: &str) -> i64 {
+    let mut connection = PgConnection::connect(url).await.unwrap();
+    let count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let waiting = sqlx::query_scalar(count).fetch_one(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    waiting
+}
