@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -17,13 +18,17 @@ use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::naming::hex;
 use crate::domain::outcome::Outcome;
-use crate::domain::queue::QueueKind;
+use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::url::EndpointUrl;
 use crate::store::{Changed, HeadScope, NewAudit, NewPause, QueueMark, RescuedMessage};
 use crate::telemetry::names;
 
 /// Lines of a plan, at most: more are counted.
 const LINES_MAX: usize = 10_000;
+/// How long a pause waits for the owner of its queue.
+const RELEASE_WAIT: Duration = Duration::from_secs(3);
+/// Between two looks whether the owner let go.
+const RELEASE_LOOK: Duration = Duration::from_millis(50);
 
 impl Inner {
     /// What the command would do at present, to be shown.
@@ -344,8 +349,22 @@ impl Inner {
         if resumed {
             self.store.generation_raise().await?;
             self.broker.nudge(queue).await;
+        } else {
+            self.wait_for_release(queue).await;
         }
         Ok(Done::Queue(Box::new(self.queue(queue).await?)))
+    }
+
+    /// A pause is done when nothing more is sent: its owner reads it within a second and lets go after the attempt in
+    /// hand. One that takes longer is said, not waited for.
+    async fn wait_for_release(&self, queue: &QueueName) {
+        let began = self.clock.uptime();
+        while let Ok(Some(QueueRecord { owner: Some(_), .. })) = self.store.queue_get(queue).await {
+            if self.clock.uptime().saturating_sub(began) >= RELEASE_WAIT {
+                return;
+            }
+            tokio::time::sleep(RELEASE_LOOK).await;
+        }
     }
 
     /// Takes messages out up to the planned count; what arrived meanwhile stays.

@@ -9,7 +9,7 @@ use redrive::domain::fingerprint::Fingerprint;
 use redrive::domain::id::NotificationId;
 use redrive::domain::message::{HeaderValue, Message};
 use redrive::domain::queue::{Decision, QueueKind};
-use redrive::engine::{Access, Command, Done, EngineError};
+use redrive::engine::{Access, Answer, Command, Done, EngineError, Query};
 use redrive::store::QueueMark;
 use sqlx::{Connection, SqliteConnection};
 
@@ -97,6 +97,29 @@ async fn an_equal_message_that_is_published_again_is_delivered_although_its_firs
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_equal_message_that_is_published_again_is_delivered_by_the_embedded_broker_too() {
     published_again(Ground::embedded()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_equal_message_that_is_published_again_and_browsed_is_delivered() {
+    let mut stage = Stage::on(Ground::rabbit_postgres().await, |_| {}).await;
+    publish(&stage, "5", "open").await;
+    answered(&stage, 1).await;
+    emptied(&stage).await;
+    let queue = stage.queue("a", "/hook");
+    stage.execute(Command::PauseQueue(queue.clone())).await;
+    publish(&stage, "5", "open").await;
+    // The broker marks it as redelivered.
+    let query = Query::Browse {
+        queue: queue.clone(),
+        limit: 10,
+    };
+    let Answer::Browsed(seen) = stage.engine.query(query).await.unwrap() else {
+        panic!("it is browsed")
+    };
+    assert_eq!(seen.len(), 1);
+    stage.execute(Command::ResumeQueue(queue)).await;
+    answered(&stage, 2).await;
+    stage.stop().await;
 }
 
 /// A crash came between the ack of a dead letter and the end of its decision; behind it is another message with its id.
