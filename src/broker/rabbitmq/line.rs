@@ -245,8 +245,11 @@ impl Line {
     pub(super) async fn close(&self) {
         let closing = self.connection.close(200, "closing".into());
         // A connection that is lost already, or does not answer, is dropped all the same.
-        let _ = tokio::time::timeout(CLOSE, closing).await;
-        self.note(Ended::Lost("closed".to_owned()));
+        match tokio::time::timeout(CLOSE, closing).await {
+            // The broker took all that came before: nothing was lost with it.
+            Ok(Ok(())) => drop(end_with(&self.end, Ended::Lost("closed".to_owned()))),
+            Ok(Err(_)) | Err(_) => self.note(Ended::Lost("closed without an answer".to_owned())),
+        }
     }
 }
 
@@ -255,10 +258,16 @@ fn unexplained() -> Ended {
 }
 
 fn finish(end: &watch::Sender<Option<Ended>>, losses: &AtomicU64, ended: Ended) {
+    if end_with(end, ended) {
+        losses.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether this is its first end.
+fn end_with(end: &watch::Sender<Option<Ended>>, ended: Ended) -> bool {
+    let mut is_first = false;
     end.send_if_modified(|known| {
-        if known.is_none() {
-            losses.fetch_add(1, Ordering::SeqCst);
-        }
+        is_first = known.is_none();
         let better = match known {
             None => true,
             Some(Ended::Lost(_)) => matches!(ended, Ended::Undecodable(_)),
@@ -269,6 +278,7 @@ fn finish(end: &watch::Sender<Option<Ended>>, losses: &AtomicU64, ended: Ended) 
         }
         better
     });
+    is_first
 }
 
 /// Keeps one line of a role open; whoever needs it and finds it ended opens it again.
