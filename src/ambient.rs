@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -125,6 +126,17 @@ pub fn random() -> u64 {
 #[expect(clippy::disallowed_methods, reason = "this is the home of ids")]
 pub fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
+}
+
+/// Computes beside the runtime's other tasks: they go on meanwhile. What the calling task waits for besides waits.
+#[expect(clippy::disallowed_methods, reason = "this is the home of what computes")]
+pub fn beside<T>(work: impl FnOnce() -> T) -> T {
+    let is_shared = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if is_shared {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
+    }
 }
 
 /// Waits for `span`, or until `stop`.

@@ -87,6 +87,7 @@ impl From<EngineError> for Failure {
             EngineError::InvalidPolicy(_)
             | EngineError::Unconfirmed { .. }
             | EngineError::TooLarge { .. }
+            | EngineError::Busy { .. }
             | EngineError::Broker(_)
             | EngineError::Store(_) => Exit::Failed,
         };
@@ -132,6 +133,7 @@ mod tests {
             (EngineError::Expired { queue: text() }, 4),
             (EngineError::Refused { why: text() }, 5),
             (EngineError::TooLarge { why: text() }, 1),
+            (EngineError::Busy { why: text() }, 1),
             (
                 EngineError::Unconfirmed {
                     id: text(),

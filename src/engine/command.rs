@@ -8,11 +8,27 @@ use crate::domain::run::RunWish;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
+use super::EngineError;
 use super::events::EventCommand;
 use super::expiring::{ExpiringOrder, ExpiringOutcome};
 use super::policies::{PolicyAct, PolicyEdit, PolicyView};
 use super::runs::{Edit, EditedLetter, Order, RunView};
 use super::view::{EndpointView, QueueView};
+
+/// Messages or events that one command can name, one by one.
+pub const IDS_MAX: usize = 10_000;
+
+/// # Errors
+/// More ids than one command can name.
+pub(super) fn at_most_ids(count: usize) -> Result<(), EngineError> {
+    if count <= IDS_MAX {
+        return Ok(());
+    }
+    Err(EngineError::Invalid {
+        field: "ids".to_owned(),
+        message: format!("{count} ids are named, and at most {IDS_MAX} are possible: use a filter for more"),
+    })
+}
 
 /// What an operator wants done.
 #[derive(Clone, Debug, PartialEq, Eq)]

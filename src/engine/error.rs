@@ -58,6 +58,12 @@ pub enum EngineError {
         /// The limit, in the broker's words.
         why: String,
     },
+    /// Too much of the same is asked for at once: worth repeating.
+    #[error("too much is asked for at once: {why}; ask again in a moment")]
+    Busy {
+        /// What is used up.
+        why: String,
+    },
     /// The broker.
     #[error("broker failed")]
     Broker(#[from] BrokerError),
@@ -104,6 +110,7 @@ impl EngineError {
             | Self::OtherOwner { .. }
             | Self::Refused { .. }
             | Self::TooLarge { .. }
+            | Self::Busy { .. }
             | Self::Unconfirmed { .. } => false,
         }
     }
@@ -129,6 +136,7 @@ impl EngineError {
             | Self::InvalidPolicy(_)
             | Self::Refused { .. }
             | Self::TooLarge { .. }
+            | Self::Busy { .. }
             | Self::Unconfirmed { .. } => false,
         }
     }

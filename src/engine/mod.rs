@@ -49,6 +49,7 @@ mod row;
 mod rules;
 pub mod runs;
 mod settled;
+mod sieve;
 pub mod snapshot;
 mod store_time;
 mod turns;
@@ -225,6 +226,8 @@ struct Inner {
     delivering: watch::Sender<bool>,
     /// Something happened that a look would show.
     moved: watch::Sender<()>,
+    /// Filters that compute at present.
+    sieves: sieve::Sieves,
     /// Of the last listing of endpoints.
     waiting: WaitingCache,
     /// Some endpoint changed: the dispatcher looks again.
@@ -269,6 +272,7 @@ impl Engine {
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),
+            sieves: sieve::Sieves::default(),
             preflight: preflight::LastPreflight::default(),
             health: health::Health::default(),
             delivering: watch::Sender::new(false),

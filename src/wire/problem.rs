@@ -88,6 +88,10 @@ impl From<&EngineError> for Problem {
             },
             EngineError::Refused { .. } => Self::new(409, detail),
             EngineError::TooLarge { .. } => Self::new(413, detail),
+            EngineError::Busy { .. } => Self {
+                retry_after_s: Some(RETRY_AFTER_S),
+                ..Self::new(429, detail)
+            },
             EngineError::Unconfirmed { id, .. } => Self::unavailable(detail).with_id(id),
             EngineError::OtherOwner { .. } | EngineError::Broker(_) | EngineError::Store(_) => {
                 Self::unavailable(detail)

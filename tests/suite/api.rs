@@ -330,3 +330,56 @@ async fn healthz_answers_and_publishing_says_503_with_the_id_while_the_broker_is
     assert!(answer.header("retry-after").is_some());
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
+
+/// Queues whose endpoints take a regular expression long.
+async fn queues_with_long_endpoints(daemon: &Daemon, count: usize) {
+    let path: String = "abcdefghij".chars().cycle().take(6_000).collect();
+    for number in 0..count {
+        let url = format!("http://127.0.0.1:9/{number}/{path}");
+        let body = json!({"execution_id": format!("long-{number}"), "url": url});
+        assert_eq!(publish(daemon, &body).await.status, 202);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_that_take_too_long_are_refused_and_hold_nobody_else_up() {
+    let installation = patient();
+    let mut daemon = installation.daemon().await;
+    until_it_delivers(&daemon).await;
+    queues_with_long_endpoints(&daemon, 60).await;
+    let worst = "/v1/queues?filter=endpoint%20~%20/([a-j]%7B1,40%7D)%7B1,40%7D[%5E%20-~]/";
+    let alone = problem(&daemon.get(worst).await, 400);
+    assert_eq!(alone["field"], "filter");
+    assert!(alone["detail"].as_str().unwrap().contains("narrow it"), "{alone}");
+
+    let many = futures_util::future::join_all((0..8).map(|_| daemon.get(worst)));
+    let others = async {
+        // Both are answered while filters compute: what computes does not hold the daemon's threads.
+        for number in 0..20 {
+            assert_eq!(daemon.get("/healthz").await.status, 200);
+            let body = json!({"execution_id": format!("beside-{number}"), "url": DEAD_URL});
+            assert_eq!(publish(&daemon, &body).await.status, 202);
+        }
+    };
+    let (answers, ()) = tokio::join!(many, others);
+    for answer in answers {
+        let document = problem(&answer, answer.status);
+        assert!(matches!(answer.status, 400 | 429), "{document}");
+    }
+    let plain = daemon.get("/v1/queues?filter=execution%20~%20beside").await;
+    assert_eq!(plain.json()["items"].as_array().map(Vec::len), Some(20));
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_ids_than_a_command_can_name_are_refused() {
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
+    until_it_delivers(&daemon).await;
+    let ids: Vec<String> = (0..10_001).map(|number| format!("{number:040x}")).collect();
+    let refused = daemon.post("/v1/dead/redrive?dry_run=true", &json!({"ids": ids})).await;
+    let document = problem(&refused, 400);
+    assert_eq!(document["field"], "ids");
+    assert!(document["detail"].as_str().unwrap().contains("use a filter"), "{document}");
+    daemon.stop().await;
+}

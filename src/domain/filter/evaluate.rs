@@ -9,7 +9,7 @@ use super::lexer::Operator;
 use super::{Condition, FieldValue, Fields};
 
 /// A regular expression looks at the beginning of a text, at most this many bytes of it.
-const SCANNED_BYTES_MAX: usize = 64 * 1024;
+const SCANNED_BYTES_MAX: usize = 4 * 1024;
 
 /// What was read. Chains are lists, so that its depth is that of the parentheses.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ use super::lexer::{Lexer, Operator, Token, ValueToken};
 use super::{DEPTH_MAX, EXPRESSION_BYTES_MAX, Field, FieldKind, FilterError, PATTERN_BYTES_MAX};
 
 /// A compiled regular expression takes at most this many bytes.
-const PATTERN_COMPILED_BYTES_MAX: usize = 1 << 20;
+const PATTERN_COMPILED_BYTES_MAX: usize = 256 * 1024;
 /// Text of the user is shown in a message at most this wide.
 const SHOWN_WIDTH_MAX: usize = 40;
 

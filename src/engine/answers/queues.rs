@@ -23,6 +23,7 @@ impl Inner {
                 field: "filter".to_owned(),
                 message: error.to_string(),
             })?;
+        let mut sieve = self.sieve(filter);
         let (world, away) = self.world().await?;
         if let Some(detail) = away {
             return Err(BrokerError::Unreachable {
@@ -33,12 +34,8 @@ impl Inner {
         }
         let seen = self.seen_if_possible(Oldest::Everywhere).await?;
         let mut views = Vec::with_capacity(seen.len());
-        self.join(&world, &seen, |view| {
-            if filter.as_ref().is_none_or(|filter| filter.matches(&view)) {
-                views.push(view);
-            }
-        })
-        .await?;
+        self.join(&world, &seen, |view| views.push(view)).await?;
+        let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
         sort(&mut views, query.sort.as_deref())?;
         let offset = offset_of(query.cursor.as_deref())?;
         let limit = bounded(query.limit) as usize;

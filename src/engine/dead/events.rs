@@ -12,11 +12,11 @@ use crate::ambient;
 use crate::domain::dead_letter::{DeadLetter, DeadLetterId, EVENT_TABLE, Home, of_event};
 use crate::domain::death;
 use crate::domain::event::Event;
-use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
 use crate::engine::runs::{Order, OrderKind, Selection};
+use crate::engine::sieve::Sieve;
 use crate::engine::{EngineError, Inner};
 use crate::store::{DeadClaim, DeadLooked, DeadQuery, DeadQueue, DeadRow, EventQuery, StoreError};
 
@@ -171,14 +171,14 @@ impl Inner {
     pub(super) async fn export_events(
         &self,
         selection: &DeadSelection,
-        filter: Option<&Filter>,
+        sieve: &mut Sieve,
         sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
     ) -> Result<(), EngineError> {
         let mut pages = DeadPages::of(selection.queue.clone(), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
-            for letter in rows.into_iter().filter(|letter| letter.home == Home::Event) {
-                if self.is_selected(&letter, selection, filter)
-                    && let Some(detail) = self.dead_event(letter).await?
+            let rows: Vec<_> = rows.into_iter().filter(|letter| letter.home == Home::Event).collect();
+            for letter in self.sifted(rows, |letter| letter, selection, sieve).await? {
+                if let Some(detail) = self.dead_event(letter).await?
                     && sender.send(Ok(detail)).await.is_err()
                 {
                     return Ok(());

@@ -18,6 +18,7 @@ use crate::domain::filter::{Condition, Filter};
 use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
+use crate::engine::sieve::Sieve;
 use crate::engine::view::Page;
 use crate::engine::{Engine, EngineError, Inner};
 use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue, DeadText};
@@ -36,7 +37,8 @@ impl Inner {
         self: &Arc<Self>,
         query: &DeadListQuery,
     ) -> Result<DeadPage<DeadLetter>, EngineError> {
-        let (filter, sort) = (filter(&query.selection)?, sort(query.sort.as_deref())?);
+        let (mut sieve, sort) = (self.sieve(filter(&query.selection)?), sort(query.sort.as_deref())?);
+        let exactly = sieve.filter().map(exactly).unwrap_or_default();
         let mut after = query.cursor.as_deref().map(cursor).transpose()?;
         let queues = self.dead_looks(query.patience).await?;
         let now = self.clock.now();
@@ -47,10 +49,10 @@ impl Inner {
             let read = DeadQuery {
                 queue: query.selection.queue.clone(),
                 fingerprint: query.selection.group.clone(),
-                exactly: filter.as_ref().map(exactly).unwrap_or_default(),
+                exactly: exactly.clone(),
                 sort,
                 after: after.clone(),
-                limit: if filter.is_some() {
+                limit: if sieve.filter().is_some() {
                     READ
                 } else {
                     query.limit.clamp(1, READ) + 1
@@ -59,11 +61,11 @@ impl Inner {
             let rows = self.store.dead_letters(&read).await?;
             last = rows.len() < read.limit as usize;
             after = rows.last().map(|row| (sort.value(row), row.id.clone()));
-            let matches = |letter: &DeadLetter| {
-                let fields = DeadFields { letter, now };
-                filter.as_ref().is_none_or(|filter| filter.matches(&fields))
-            };
-            items.extend(rows.into_iter().filter(matches));
+            items.extend(
+                sieve
+                    .keep(rows, |filter, letter| filter.matches(&DeadFields { letter, now }))
+                    .await?,
+            );
         }
         let more = items.len() > limit;
         items.truncate(limit);
@@ -82,7 +84,7 @@ impl Inner {
         self: &Arc<Self>,
         query: &DeadListQuery,
     ) -> Result<DeadPage<DeadGroup>, EngineError> {
-        let filter = filter(&query.selection)?;
+        let sieve = self.sieve(filter(&query.selection)?);
         let queues = self.dead_looks(query.patience).await?;
         let now = self.store.now().await?;
         let asked = DeadGroupQuery {
@@ -91,10 +93,10 @@ impl Inner {
             before_since: now.minus(RECENT * 2),
             limit: query.limit.clamp(1, READ),
         };
-        let items = if filter.is_none() && query.selection.group.is_none() {
+        let items = if sieve.filter().is_none() && query.selection.group.is_none() {
             self.store.dead_groups(&asked).await?
         } else {
-            self.filtered_groups(query, filter.as_ref(), &asked, now).await?
+            self.filtered_groups(query, sieve, &asked, now).await?
         };
         Ok(DeadPage {
             page: Page {
@@ -109,19 +111,20 @@ impl Inner {
     async fn filtered_groups(
         &self,
         query: &DeadListQuery,
-        filter: Option<&Filter>,
+        mut sieve: Sieve,
         asked: &DeadGroupQuery,
         now: Timestamp,
     ) -> Result<Vec<DeadGroup>, EngineError> {
         let mut groups: HashMap<String, DeadGroup> = HashMap::new();
         let DeadSelection { queue, group, .. } = &query.selection;
-        let exactly = filter.map(exactly).unwrap_or_default();
+        let exactly = sieve.filter().map(exactly).unwrap_or_default();
         let mut pages = DeadPages::of(queue.clone(), group.clone(), DeadSort::LastFailed).exactly(exactly);
         while let Some(rows) = pages.next(self).await? {
-            for letter in &rows {
-                let fields = DeadFields { letter, now };
-                let is_in = filter.is_none_or(|filter| filter.matches(&fields));
-                if is_in && (groups.len() < GROUPS_MAX || groups.contains_key(&letter.fingerprint)) {
+            for letter in &sieve
+                .keep(rows, |filter, letter| filter.matches(&DeadFields { letter, now }))
+                .await?
+            {
+                if groups.len() < GROUPS_MAX || groups.contains_key(&letter.fingerprint) {
                     join(&mut groups, letter, asked);
                 }
             }
@@ -224,10 +227,10 @@ impl Inner {
     async fn dead_export(
         self: Arc<Self>,
         selection: DeadSelection,
-        filter: Option<Filter>,
+        mut sieve: Sieve,
         sender: mpsc::Sender<Result<DeadDetail, EngineError>>,
     ) {
-        if let Err(error) = self.export_queues(&selection, filter.as_ref(), &sender).await {
+        if let Err(error) = self.export_queues(&selection, &mut sieve, &sender).await {
             // Nobody listens any more, or hears of it.
             let _ = sender.send(Err(error)).await;
         }
@@ -236,14 +239,14 @@ impl Inner {
     async fn export_queues(
         &self,
         selection: &DeadSelection,
-        filter: Option<&Filter>,
+        sieve: &mut Sieve,
         sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
     ) -> Result<(), EngineError> {
         let targets = self.dead_targets().await?;
         let wanted = |target: &&DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
         for target in targets.iter().filter(wanted) {
             if target.consumers > 0 || target.delivery_limit.is_some() {
-                self.export_copies(target, selection, filter, sender).await?;
+                self.export_copies(target, selection, sieve, sender).await?;
                 continue;
             }
             let Some(mut walk) = self.walk_letters(&target.name, target.options()).await? else {
@@ -255,19 +258,19 @@ impl Inner {
                 if walked.is_empty() {
                     break;
                 }
-                for one in walked {
-                    let letter = reader.read(target, &one);
-                    if !self.is_selected(&letter, selection, filter) {
-                        continue;
-                    }
-                    if sender.send(Ok(self.detailed(letter, one.message))).await.is_err() {
+                let read = walked.into_iter().map(|one| (reader.read(target, &one), one.message));
+                let read = self
+                    .sifted(read.collect(), |(letter, _)| letter, selection, sieve)
+                    .await?;
+                for (letter, message) in read {
+                    if sender.send(Ok(self.detailed(letter, message))).await.is_err() {
                         return Ok(walk.close().await?);
                     }
                 }
             }
             walk.close().await?;
         }
-        self.export_events(selection, filter, sender).await
+        self.export_events(selection, sieve, sender).await
     }
 
     /// From the store, where a look would cost.
@@ -275,16 +278,16 @@ impl Inner {
         &self,
         target: &DeadTarget,
         selection: &DeadSelection,
-        filter: Option<&Filter>,
+        sieve: &mut Sieve,
         sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
     ) -> Result<(), EngineError> {
         let mut pages = DeadPages::of(Some(target.name.clone()), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
-            for letter in rows.iter().filter(|letter| self.is_selected(letter, selection, filter)) {
+            for letter in self.sifted(rows, |letter| letter, selection, sieve).await? {
                 let row = self.store.dead_letter(&letter.id).await?;
                 let copy = row.and_then(|row| row.copy).as_deref().and_then(message::decode);
                 if let Some(message) = copy
-                    && sender.send(Ok(self.detailed(letter.clone(), message))).await.is_err()
+                    && sender.send(Ok(self.detailed(letter, message))).await.is_err()
                 {
                     return Ok(());
                 }
@@ -293,16 +296,23 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn is_selected(&self, letter: &DeadLetter, selection: &DeadSelection, filter: Option<&Filter>) -> bool {
-        let fields = DeadFields {
-            letter,
-            now: self.clock.now(),
+    /// Those of the group and the filter.
+    pub(super) async fn sifted<T: Send + Sync>(
+        &self,
+        mut rows: Vec<T>,
+        letter_of: impl Fn(&T) -> &DeadLetter + Sync,
+        selection: &DeadSelection,
+        sieve: &mut Sieve,
+    ) -> Result<Vec<T>, EngineError> {
+        let now = self.clock.now();
+        if let Some(group) = &selection.group {
+            rows.retain(|row| letter_of(row).fingerprint == *group);
+        }
+        let is_in = |filter: &Filter, row: &T| {
+            let letter = letter_of(row);
+            filter.matches(&DeadFields { letter, now })
         };
-        selection
-            .group
-            .as_ref()
-            .is_none_or(|group| *group == letter.fingerprint)
-            && filter.is_none_or(|filter| filter.matches(&fields))
+        sieve.keep(rows, is_in).await
     }
 }
 
@@ -315,9 +325,9 @@ impl Engine {
         &self,
         selection: DeadSelection,
     ) -> Result<mpsc::Receiver<Result<DeadDetail, EngineError>>, EngineError> {
-        let filter = filter(&selection)?;
+        let sieve = self.0.sieve(filter(&selection)?);
         let (sender, receiver) = mpsc::channel(EXPORTED_AHEAD);
-        let exporting = Arc::clone(&self.0).dead_export(selection, filter, sender);
+        let exporting = Arc::clone(&self.0).dead_export(selection, sieve, sender);
         ambient::spawn("export dead letters", exporting);
         Ok(receiver)
     }

@@ -110,17 +110,17 @@ impl Inner {
     }
 
     pub(super) async fn events_list(&self, query: &EventsQuery) -> Result<Page<Event>, EngineError> {
-        let filter = query.filter.as_deref().map(parse).transpose()?;
+        let mut sieve = self.sieve(query.filter.as_deref().map(parse).transpose()?);
         if let Some(name) = &query.event_type
             && self.store.event_type_get(name).await?.is_none()
         {
             return Err(unknown_type(name));
         }
         let now = self.store.now().await?;
-        let mut asked = pushed_down(query, filter.as_ref(), now);
+        let mut asked = pushed_down(query, sieve.filter(), now);
         asked.before = query.cursor.as_deref().map(cursor).transpose()?;
         let limit = usize::try_from(query.limit.clamp(1, 1000)).unwrap_or(1000);
-        asked.limit = if filter.is_none() {
+        asked.limit = if sieve.filter().is_none() {
             query.limit.clamp(1, 1000)
         } else {
             ROWS
@@ -130,11 +130,10 @@ impl Inner {
         let next = loop {
             let found = self.store.events_search(&asked).await?;
             asked.before = found.reached;
-            let matching = found.events.into_iter().filter(|event| {
-                let row = AtMoment { event, now };
-                filter.as_ref().is_none_or(|filter| filter.matches(&row))
-            });
-            items.extend(matching.take(limit - items.len()));
+            let matching = sieve
+                .keep(found.events, |filter, event| filter.matches(&AtMoment { event, now }))
+                .await?;
+            items.extend(matching.into_iter().take(limit - items.len()));
             if items.len() == limit {
                 break items.last().map(|event: &Event| event.id);
             }

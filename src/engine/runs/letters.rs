@@ -1,7 +1,7 @@
 //! The messages that an order selects, batch by batch: dead letters from their queues, discarded ones from the
 //! store, everything of a queue that is moved.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -20,6 +20,7 @@ use crate::domain::run::Target;
 use crate::domain::time::Timestamp;
 use crate::engine::dead::dead_filter;
 use crate::engine::fields::DeadFields;
+use crate::engine::sieve::Sieve;
 use crate::engine::{EngineError, Inner};
 use crate::store::{DeadClaim, KeptKind, KeptMessage, KeptQuery};
 
@@ -87,7 +88,7 @@ pub(super) fn common(letter: &str) -> &str {
 pub(super) struct Letters {
     from: From,
     selection: Selection,
-    filter: Option<Filter>,
+    sieve: Sieve,
     /// Whether nobody else may look at the queues meanwhile.
     claims: bool,
 }
@@ -152,7 +153,7 @@ impl Inner {
         Ok(Letters {
             from,
             selection: order.selection.clone(),
-            filter,
+            sieve: self.sieve(filter),
             claims: matches!(order.kind, OrderKind::Redrive | OrderKind::Discard),
         })
     }
@@ -202,9 +203,7 @@ impl Letters {
                 if walking.is_none() {
                     let Some(queue) = left.pop_front() else { return Ok(None) };
                     if let Some(limited) = engine.limited_target(&queue).await? {
-                        let batch = engine
-                            .indexed_batch(&limited, &self.selection, self.filter.as_ref())
-                            .await?;
+                        let batch = engine.indexed_batch(&limited, &self.selection, &mut self.sieve).await?;
                         return Ok(Some(batch));
                     }
                     *walking = begin(engine, queue, self.claims).await?;
@@ -224,7 +223,7 @@ impl Letters {
                     let queue = current.queue.clone();
                     engine.store.dead_write(&queue, generation, &[], CLAIM).await?;
                 }
-                let batch = choose(current, &walked, &self.selection, self.filter.as_ref(), engine);
+                let batch = choose(current, &walked, &self.selection, &mut self.sieve, engine).await?;
                 return Ok(Some(batch));
             },
         }
@@ -242,26 +241,32 @@ fn named(selection: &Selection) -> Vec<String> {
 }
 
 /// What of these messages is meant.
-fn choose(
+async fn choose(
     current: &mut Walking,
     walked: &[Walked],
     selection: &Selection,
-    filter: Option<&Filter>,
+    sieve: &mut Sieve,
     engine: &Inner,
-) -> Batch {
+) -> Result<Batch, EngineError> {
     let is_ours = |name: &str| engine.settings.naming.is_delivery_queue(name);
     let (mut batch, now) = (Batch::default(), engine.clock.now());
+    let mut letters: Vec<(DeadLetter, &Message)> = Vec::with_capacity(walked.len());
     for one in walked {
-        let Some(letter) = current.read(&one.message, one.position) else {
-            continue;
-        };
-        match chosen(selection, filter, &letter, now) {
-            Chosen::Yes => batch.letters.push(selected(&letter, &one.message, &is_ours)),
+        letters.extend(
+            current
+                .read(&one.message, one.position)
+                .map(|letter| (letter, &one.message)),
+        );
+    }
+    let choices = chosen(selection, sieve, &letters, |(letter, _)| letter, now).await?;
+    for ((letter, message), choice) in letters.iter().zip(choices) {
+        match choice {
+            Chosen::Yes => batch.letters.push(selected(letter, message, &is_ours)),
             Chosen::LeftOut => batch.left_out += 1,
             Chosen::No => {}
         }
     }
-    batch
+    Ok(batch)
 }
 
 async fn begin(engine: &Inner, queue: QueueName, claims: bool) -> Result<Option<Walking>, EngineError> {
@@ -350,15 +355,42 @@ pub(super) enum Chosen {
     LeftOut,
 }
 
-pub(super) fn chosen(selection: &Selection, filter: Option<&Filter>, letter: &DeadLetter, now: Timestamp) -> Chosen {
-    let yes = match selection {
-        Selection::Ids(ids) => ids.iter().any(|id| id == letter.id.as_str()),
-        Selection::Group(fingerprint) => *fingerprint == letter.fingerprint,
-        Selection::All if letter.redriven > 0 => return Chosen::LeftOut,
-        Selection::Queue(_) | Selection::Head(_) | Selection::All => true,
-        Selection::Filter(_) => filter.is_some_and(|filter| filter.matches(&DeadFields { letter, now })),
+impl Chosen {
+    const fn of(is_meant: bool) -> Self {
+        if is_meant { Self::Yes } else { Self::No }
+    }
+}
+
+/// What is meant of these, one choice a row.
+pub(super) async fn chosen<T: Sync>(
+    selection: &Selection,
+    sieve: &mut Sieve,
+    rows: &[T],
+    letter_of: impl Fn(&T) -> &DeadLetter + Sync,
+    now: Timestamp,
+) -> Result<Vec<Chosen>, EngineError> {
+    if let Selection::Filter(_) = selection {
+        let is_in = |filter: &Filter, row: &T| {
+            let letter = letter_of(row);
+            filter.matches(&DeadFields { letter, now })
+        };
+        let marks = sieve.ask(rows, is_in).await?;
+        return Ok(marks.into_iter().map(Chosen::of).collect());
+    }
+    let named: HashSet<&str> = match selection {
+        Selection::Ids(ids) => ids.iter().map(String::as_str).collect(),
+        _ => HashSet::new(),
     };
-    if yes { Chosen::Yes } else { Chosen::No }
+    let choose = |row: &T| {
+        let letter = letter_of(row);
+        match selection {
+            Selection::Ids(_) => Chosen::of(named.contains(letter.id.as_str())),
+            Selection::Group(fingerprint) => Chosen::of(*fingerprint == letter.fingerprint),
+            Selection::All if letter.redriven > 0 => Chosen::LeftOut,
+            Selection::Queue(_) | Selection::Head(_) | Selection::All | Selection::Filter(_) => Chosen::Yes,
+        }
+    };
+    Ok(rows.iter().map(choose).collect())
 }
 
 pub(super) fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(&str) -> bool) -> Letter {

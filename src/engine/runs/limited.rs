@@ -4,11 +4,11 @@
 
 use super::letters::{Batch, Chosen, Letter, chosen, selected};
 use super::order::Selection;
-use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::message::{Message, decode};
 use crate::engine::dead::{DeadPages, DeadSort, DeadTarget};
 use crate::engine::looks::returns_of;
+use crate::engine::sieve::Sieve;
 use crate::engine::{EngineError, Inner};
 
 impl Inner {
@@ -24,7 +24,7 @@ impl Inner {
         &self,
         target: &DeadTarget,
         selection: &Selection,
-        filter: Option<&Filter>,
+        sieve: &mut Sieve,
     ) -> Result<Batch, EngineError> {
         let looks = self.indexed(target).await?;
         let mut room = Room::of(target);
@@ -32,12 +32,13 @@ impl Inner {
         let now = self.clock.now();
         let mut pages = DeadPages::of(Some(target.name.clone()), None, DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
-            for letter in rows {
+            let choices = chosen(selection, sieve, &rows, |letter| letter, now).await?;
+            for (letter, choice) in rows.into_iter().zip(choices) {
                 let row = self.store.dead_letter(&letter.id).await?;
                 let Some(message) = row.and_then(|row| row.copy).as_deref().and_then(decode) else {
                     continue;
                 };
-                match chosen(selection, filter, &letter, now) {
+                match choice {
                     Chosen::Yes => {
                         let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
                         batch

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::letters::{Batch, Letter};
-use super::order::{Order, OrderKind};
+use super::letters::{Batch, Letter, Letters};
+use super::order::{Order, OrderKind, Selection};
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
 use crate::domain::dead_letter::Home;
@@ -15,7 +15,7 @@ use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, RunCounts, Target, eta, routes};
 use crate::domain::time::Timestamp;
-use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan};
+use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan, at_most_ids};
 use crate::engine::{EngineError, Inner};
 use crate::store::{Frozen, NewItem, NewRun};
 
@@ -82,6 +82,19 @@ struct Gathered {
 }
 
 impl Inner {
+    async fn freeze(
+        &self,
+        id: &str,
+        order: &Order,
+        letters: &mut Letters,
+        gathered: &mut Gathered,
+    ) -> Result<(), EngineError> {
+        while let Some(batch) = letters.next(self).await? {
+            self.freeze_batch(id, order, batch, gathered).await?;
+        }
+        Ok(())
+    }
+
     /// What the order would do at present; its items are frozen in the store.
     pub(in crate::engine) async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
         check(order)?;
@@ -96,8 +109,10 @@ impl Inner {
         self.store.run_create(&new).await?;
         let mut gathered = Gathered::default();
         let mut letters = self.letters(order).await?;
-        while let Some(batch) = letters.next(self).await? {
-            self.freeze_batch(&id, order, batch, &mut gathered).await?;
+        let frozen = self.freeze(&id, order, &mut letters, &mut gathered).await;
+        if let Err(error) = frozen {
+            letters.close(self).await?;
+            return Err(error);
         }
         if gathered.ordinal == 0 {
             return Err(nothing(order, gathered.left_out));
@@ -404,6 +419,9 @@ fn check(order: &Order) -> Result<(), EngineError> {
             message: message.to_owned(),
         })
     };
+    if let Selection::Ids(ids) = &order.selection {
+        at_most_ids(ids.len())?;
+    }
     if order.rate == Some(0) {
         return invalid("rate", "rate is 0; possible are 1 and more messages a second");
     }
