@@ -129,7 +129,6 @@ pub fn new_id() -> String {
 }
 
 /// Computes beside the runtime's other tasks: they go on meanwhile. What the calling task waits for besides waits.
-#[expect(clippy::disallowed_methods, reason = "this is the home of what computes")]
 pub fn beside<T>(work: impl FnOnce() -> T) -> T {
     let is_shared = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
     if is_shared {

@@ -380,6 +380,9 @@ async fn more_ids_than_a_command_can_name_are_refused() {
     let refused = daemon.post("/v1/dead/redrive?dry_run=true", &json!({"ids": ids})).await;
     let document = problem(&refused, 400);
     assert_eq!(document["field"], "ids");
-    assert!(document["detail"].as_str().unwrap().contains("use a filter"), "{document}");
+    assert!(
+        document["detail"].as_str().unwrap().contains("use a filter"),
+        "{document}"
+    );
     daemon.stop().await;
 }

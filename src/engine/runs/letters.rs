@@ -377,10 +377,10 @@ pub(super) async fn chosen<T: Sync>(
         let marks = sieve.ask(rows, is_in).await?;
         return Ok(marks.into_iter().map(Chosen::of).collect());
     }
-    let named: HashSet<&str> = match selection {
-        Selection::Ids(ids) => ids.iter().map(String::as_str).collect(),
-        _ => HashSet::new(),
-    };
+    let mut named: HashSet<&str> = HashSet::new();
+    if let Selection::Ids(ids) = selection {
+        named.extend(ids.iter().map(String::as_str));
+    }
     let choose = |row: &T| {
         let letter = letter_of(row);
         match selection {
