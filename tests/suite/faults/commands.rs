@@ -4,21 +4,23 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio_util::sync::CancellationToken;
 
 use super::scene::{BOUND, Scene};
 use crate::support::receiver::Behaviour;
 use crate::support::wait::{wait_until, within};
 
-/// What the commands wait for: the first attempt of each queue.
-const FIRST: Duration = Duration::from_secs(25);
 /// From the last signal on; the fence of each command would be open for as long.
 const GOES_ON: Duration = Duration::from_mins(1);
 
 async fn check(mut scene: Scene) {
-    scene.installation.set("delivery", "timeout_s", 30);
+    scene.installation.set("delivery", "timeout_s", 100);
     scene.installation.set("delivery", "take_over_s", 120);
-    scene.receiver.behave_by("*", |attempt| match attempt.earlier {
-        0 => Behaviour::Status(200).after(FIRST),
+    // What the commands wait for: the first attempt of each queue.
+    let answers = CancellationToken::new();
+    let told = answers.clone();
+    scene.receiver.behave_by("*", move |attempt| match attempt.earlier {
+        0 => Behaviour::Status(200).once(&told),
         _ => Behaviour::Status(200),
     });
     let mut daemon = scene.installation.daemon().await;
@@ -48,6 +50,7 @@ async fn check(mut scene: Scene) {
         kill_process(pid, signal).unwrap();
         child.wait().unwrap();
     }
+    answers.cancel();
     within(GOES_ON, scene.delivered(9))
         .await
         .expect("no queue is kept for the dead");

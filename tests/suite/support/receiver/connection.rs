@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -109,9 +110,17 @@ impl Connection {
     }
 
     async fn answer(&mut self, begun: &Begun, mut behaviour: Behaviour) -> io::Result<Then> {
-        while let Behaviour::After(pause, then) = behaviour {
+        loop {
+            let (until, then): (BoxFuture<'_, ()>, _) = match behaviour {
+                Behaviour::After(pause, then) => (Box::pin(sleep(pause)), then),
+                Behaviour::Once(told, then) => (Box::pin(told.cancelled_owned()), then),
+                other => {
+                    behaviour = other;
+                    break;
+                }
+            };
             tokio::select! {
-                () = sleep(pause) => behaviour = *then,
+                () = until => behaviour = *then,
                 () = hung_up(&self.stream) => return Ok(Then::Close),
             }
         }
@@ -131,7 +140,7 @@ impl Connection {
                 self.answer_without_end(status, &[b'e'; 16 * 1024], Duration::ZERO)
                     .await
             }
-            Behaviour::Never | Behaviour::After(..) => {
+            Behaviour::Never | Behaviour::After(..) | Behaviour::Once(..) => {
                 hung_up(&self.stream).await;
                 Ok(Then::Close)
             }

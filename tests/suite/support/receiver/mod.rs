@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::checker::{self, Seen};
 use connection::{accept, is_closed};
@@ -32,6 +33,8 @@ pub enum Behaviour {
     },
     /// Waits first; a client that hangs up meanwhile ends the attempt unanswered.
     After(Duration, Box<Behaviour>),
+    /// Waits until the test cancels this, as [`Behaviour::After`].
+    Once(CancellationToken, Box<Behaviour>),
     /// Accepts, reads, never answers.
     Never,
     /// Reads the request, then resets the connection.
@@ -65,6 +68,10 @@ impl Behaviour {
 
     pub fn after(self, pause: Duration) -> Self {
         Self::After(pause, Box::new(self))
+    }
+
+    pub fn once(self, told: &CancellationToken) -> Self {
+        Self::Once(told.clone(), Box::new(self))
     }
 }
 
