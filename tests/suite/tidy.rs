@@ -1,5 +1,5 @@
 //! House rules that no lint knows: headers, paths named in the documentation, folders,
-//! ignored tests, sleeping tests, paths of one machine.
+//! ignored tests, sleeping tests, paths of one machine, decisions by a text that is for people.
 
 use std::fs;
 
@@ -61,6 +61,9 @@ fn file_violations(file: &SourceFile, files: &[SourceFile]) -> Vec<String> {
         if names_a_colour(file) {
             reasons.push("names a colour: only themes do".to_owned());
         }
+        if decides_by_kind(file) {
+            reasons.push("decides by the text of kind(): that is for people".to_owned());
+        }
         if sleeps(file) {
             reasons.push("a test sleeps: wait on a state".to_owned());
         }
@@ -88,6 +91,14 @@ fn names_a_colour(file: &SourceFile) -> bool {
 
 fn names_attribute(text: &str, name: &str) -> bool {
     source::tokens(text).windows(3).any(|three| three == ["#", "[", name])
+}
+
+/// What `kind()` of a broker or a store answers is shown to people; whoever decides asks for the fact by its own method.
+fn decides_by_kind(file: &SourceFile) -> bool {
+    let text: String = file.text.split_whitespace().collect();
+    let compared = ["kind()==\"", "kind()!=\"", "kind().eq(\"", "kind().ne(\""];
+    let matched = ["broker.kind(){", "broker().kind(){", "store.kind(){", "store().kind(){"];
+    file.path.starts_with("src/") && compared.iter().chain(&matched).any(|way| text.contains(way))
 }
 
 fn sleeps(file: &SourceFile) -> bool {
@@ -210,6 +221,14 @@ fn each_breach_of_a_house_rule_is_named() {
         "//! A.\nuse ratatui::style::Color;",
         &["names a colour: only themes do"],
     );
+    let by_kind = "decides by the text of kind(): that is for people";
+    for decision in [
+        "if self.broker.kind() == \"rabbitmq\" {}",
+        "if store.kind()\n    != \"sqlite\" {}",
+        "match self.store().kind() { _ => {} }",
+    ] {
+        check("src/a.rs", &format!("//! A.\nfn f() {{ {decision} }}"), &[by_kind]);
+    }
     let machine = concat!("/ho", "me/");
     check(
         "assets/a.toml",
@@ -245,6 +264,8 @@ fn what_the_house_rules_allow_passes() {
         "//! A.\nasync fn f(d: Duration) { tokio::time::sleep(d).await }",
         &[],
     );
+    let shown = "//! A.\nfn f() { if error.kind() == ErrorKind::NotFound { say(broker.kind()) } }";
+    check("src/a.rs", shown, &[]);
     check("tests/suite/support/wait.rs", "//! A.\nuse tokio::time::sleep;", &[]);
     check(
         "src/lib.rs",

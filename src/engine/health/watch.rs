@@ -25,7 +25,7 @@ pub(super) fn begin(engine: &Arc<Inner>) {
     let weak = || Arc::downgrade(engine);
     ambient::spawn("health of the broker", watch_broker(weak()));
     ambient::spawn("health of the store", watch_store(weak()));
-    if engine.broker.kind() == "rabbitmq" {
+    if !engine.broker.is_embedded() {
         ambient::spawn("health of the management api", watch_management(weak()));
     }
 }
