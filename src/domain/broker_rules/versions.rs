@@ -149,6 +149,49 @@ mod tests {
         assert_eq!(facts(version("9.9.9")), TABLE[TABLE.len() - 1]);
     }
 
+    /// A row of the README's table. 3.13 was the last series before 4.0, so a row never reaches into the next major.
+    fn row(facts: &Facts, next: Option<&Facts>) -> String {
+        let Version { major, minor } = facts.from;
+        let versions = match next.map(|next| next.from) {
+            None => format!("{major}.{minor} and later"),
+            Some(next) if next.major == major && next.minor > minor + 1 => {
+                format!("{major}.{minor} to {major}.{}", next.minor - 1)
+            }
+            Some(_) => format!("{major}.{minor}"),
+        };
+        let limit = facts
+            .default_limit
+            .map_or_else(|| "no limit".to_owned(), |limit| format!("{limit} returns"));
+        let below_zero = match facts.below_zero {
+            BelowZero::DropsAtOnce => "the first return drops a message",
+            BelowZero::NoLimit => "no limit",
+        };
+        let counts = if facts.counts_one_exactly {
+            "by the management API"
+        } else {
+            "by a look at the queue only"
+        };
+        format!("| {versions} | {limit} | {below_zero} | {counts} |")
+    }
+
+    #[test]
+    fn the_table_of_the_readme_says_the_same() {
+        let mut lines = include_str!("../../../README.md").lines().map(str::trim);
+        let tested = lines.find(|line| line.starts_with("- **Versions**")).unwrap();
+        for Version { major, minor } in [CHECKED.0, CHECKED.1] {
+            let version = format!("{major}.{minor}");
+            assert!(
+                tested.split([' ', ',']).any(|word| word == version),
+                "{version}: {tested}"
+            );
+        }
+        let table = lines.skip_while(|line| !line.starts_with("|---"));
+        let rows: Vec<_> = table.skip(1).take_while(|line| line.starts_with('|')).collect();
+        let nexts = TABLE.iter().skip(1).map(Some).chain([None]);
+        let expected: Vec<_> = TABLE.iter().zip(nexts).map(|(facts, next)| row(facts, next)).collect();
+        assert_eq!(rows, expected);
+    }
+
     fn limit(queue_type: QueueType, argument: Option<&str>, policy: Option<&str>, on: &str) -> Option<u64> {
         let arguments: Vec<_> = argument
             .map(|limit| ("x-delivery-limit".to_owned(), limit.to_owned()))
