@@ -25,6 +25,7 @@
 //! | 1 | `src/sqlite` | the one writer and the readers of a SQLite file |
 //! | 1 | `src/command.rs` | runs a handler's program |
 //! | 1 | `src/ambient.rs` | time, randomness, tasks |
+//! | 1 | `src/files.rs` | new files, private and whole |
 //! | 1 | `src/config` | as written → resolved |
 //! | 1 | `src/telemetry` | the log and the numbers |
 //! | 2 | `src/engine` | the one API: commands, plans, queries, events; and the daemon's work |
@@ -70,6 +71,7 @@ pub mod delivery;
 pub mod demo;
 pub mod domain;
 pub mod engine;
+pub mod files;
 pub mod jobs;
 pub mod sqlite;
 pub mod store;

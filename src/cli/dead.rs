@@ -1,8 +1,6 @@
 //! Dead letters: sending them back, discarding, restoring, editing.
 
-use std::fs::OpenOptions;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -10,6 +8,7 @@ use bytes::Bytes;
 
 use crate::engine::runs::{Edit, OrderKind};
 use crate::engine::{Command, Done};
+use crate::files;
 use crate::wire::plan::{self, Asked};
 
 use super::Session;
@@ -77,12 +76,7 @@ async fn in_editor(session: &Session<'_>, id: &str) -> Result<Bytes, Failure> {
     }
     let letter = session.engine.dead_letter_as_sent(id).await?;
     let path = std::env::temp_dir().join(format!("redrive-edit-{}", crate::ambient::new_id()));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)?;
-    file.write_all(&letter.edited.body)?;
+    files::write_new(&path, &letter.edited.body)?;
     let status = std::process::Command::new("sh")
         .arg("-c")
         .arg(format!("{editor} \"$1\""))

@@ -1,12 +1,13 @@
 //! Dead letters: list, groups, one, and what is taken along as files.
 
-use std::io::Write;
+use std::io::{BufWriter, IsTerminal as _, Stdout, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::domain::dead_letter::DeadLetter as Letter;
 use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
 use crate::engine::{Answer, Query};
+use crate::files;
 use crate::wire::dead::{DeadLetter, Detail, Group};
 use crate::wire::{input, json};
 
@@ -291,55 +292,84 @@ async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, F
 /// Where an export goes.
 struct Sink {
     form: DeadForm,
-    out: Box<dyn Write>,
-    directory: Option<PathBuf>,
+    out: Out,
+}
+
+enum Out {
+    Standard(BufWriter<Stdout>),
+    File(BufWriter<files::NewFile>),
+    /// A file for each letter.
+    Directory(PathBuf),
 }
 
 impl Sink {
     fn open(export: &DeadExport) -> Result<Self, Failure> {
+        let path = export.output.as_deref().filter(|path| *path != Path::new("-"));
+        let out = match (path, export.format) {
+            (Some(path), DeadForm::Raw) => {
+                files::make_directory(path)?;
+                Out::Directory(path.to_owned())
+            }
+            (Some(path), _) => Out::File(BufWriter::new(files::NewFile::create(path)?)),
+            (None, form) => {
+                let stdout = std::io::stdout();
+                refuse_raw(form, stdout.is_terminal())?;
+                Out::Standard(BufWriter::new(stdout))
+            }
+        };
         let mut sink = Self {
             form: export.format,
-            out: Box::new(std::io::sink()),
-            directory: None,
+            out,
         };
-        match (&export.output, export.format) {
-            (Some(path), DeadForm::Raw) => {
-                std::fs::create_dir_all(path)?;
-                sink.directory = Some(path.clone());
-            }
-            (None, _) => sink.out = Box::new(std::io::BufWriter::new(std::io::stdout())),
-            (Some(path), _) if path == Path::new("-") => {
-                sink.out = Box::new(std::io::BufWriter::new(std::io::stdout()));
-            }
-            (Some(path), _) => {
-                let file = std::fs::File::create_new(path)?;
-                sink.out = Box::new(std::io::BufWriter::new(file));
-            }
-        }
         if export.format == DeadForm::Csv {
-            writeln!(sink.out, "{}", CSV.join(","))?;
+            sink.write(format!("{}\n", CSV.join(",")).as_bytes())?;
         }
         Ok(sink)
     }
 
     fn put(&mut self, detail: &DeadDetail) -> std::io::Result<()> {
-        match (self.form, &self.directory) {
-            (DeadForm::Jsonl, _) => {
-                self.out.write_all(&json::compact(&Detail::from(detail)))?;
-                self.out.write_all(b"\n")
+        match self.form {
+            DeadForm::Jsonl => {
+                self.write(&json::compact(&Detail::from(detail)))?;
+                self.write(b"\n")
             }
-            (DeadForm::Csv, _) => writeln!(self.out, "{}", csv_line(&DeadLetter::from(&detail.letter))),
-            (DeadForm::Raw, None) => self.out.write_all(&detail.message.body),
-            // An id is hex digits and dots.
-            (DeadForm::Raw, Some(directory)) => {
-                std::fs::write(directory.join(detail.letter.id.as_str()), &detail.message.body)
-            }
+            DeadForm::Csv => self.write(format!("{}\n", csv_line(&DeadLetter::from(&detail.letter))).as_bytes()),
+            DeadForm::Raw => match &self.out {
+                // An id is hex digits and dots.
+                Out::Directory(directory) => {
+                    files::write_new(&directory.join(detail.letter.id.as_str()), &detail.message.body)
+                }
+                Out::Standard(_) | Out::File(_) => self.write(&detail.message.body),
+            },
         }
     }
 
-    fn end(&mut self) -> std::io::Result<()> {
-        self.out.flush()
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match &mut self.out {
+            Out::Standard(out) => out.write_all(bytes),
+            Out::File(file) => file.write_all(bytes),
+            Out::Directory(_) => Ok(()),
+        }
     }
+
+    fn end(self) -> std::io::Result<()> {
+        match self.out {
+            Out::Standard(mut out) => out.flush(),
+            Out::File(file) => file.into_inner().map_err(std::io::IntoInnerError::into_error)?.finish(),
+            Out::Directory(_) => Ok(()),
+        }
+    }
+}
+
+/// A publisher chooses these bytes, and a terminal acts on some of them.
+fn refuse_raw(form: DeadForm, terminal: bool) -> Result<(), Failure> {
+    if form == DeadForm::Raw && terminal {
+        return Err(Failure::new(
+            Exit::Usage,
+            "raw bodies are not written to a terminal: give --output DIRECTORY, or redirect the output",
+        ));
+    }
+    Ok(())
 }
 
 const CSV: [&str; 16] = [
@@ -405,6 +435,13 @@ fn csv_field(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn raw_bodies_are_never_written_to_a_terminal() {
+        assert!(refuse_raw(DeadForm::Raw, true).is_err());
+        assert!(refuse_raw(DeadForm::Raw, false).is_ok());
+        assert!(refuse_raw(DeadForm::Jsonl, true).is_ok());
+    }
 
     #[test]
     fn fields_are_quoted_where_they_must_be_and_never_formulas() {

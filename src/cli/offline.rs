@@ -1,6 +1,5 @@
 //! Commands that need neither broker nor store: configuration, queue names, policies, completions, manual.
 
-use std::io::Write;
 use std::path::Path;
 
 use clap::CommandFactory;
@@ -117,12 +116,7 @@ fn init(file: Option<&Path>, dry_run: bool) -> Result<Exit, Failure> {
         print(TEMPLATE.as_bytes())?;
         return Ok(Exit::Done);
     };
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-        .open(file)
-        .and_then(|mut opened| opened.write_all(TEMPLATE.as_bytes()))
+    crate::files::write_new(file, TEMPLATE.as_bytes())
         .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be written: {error}", file.display())))?;
     say(&format!("written: {}", shown(&file.display().to_string())));
     Ok(Exit::Done)

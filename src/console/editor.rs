@@ -3,16 +3,15 @@
 //! The file is readable by nobody else and is removed whatever happens. What the editor adds by itself, a
 //! last line feed, is no change.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use bytes::Bytes;
 
 use super::effect::EditJob;
-use crate::ambient;
+use crate::{ambient, files};
 
 /// What is read back, at most: more is no payload.
 const BODY_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -24,7 +23,7 @@ const EDITOR: &str = "vi";
 pub(super) fn write(job: &EditJob) -> Result<Bytes, String> {
     let path = std::env::temp_dir().join(format!("redrive-{}{}", ambient::new_id(), job.suffix));
     let file = Removed(path);
-    create(&file.0, &job.body).map_err(|error| format!("a private file cannot be made: {error}"))?;
+    files::write_new(&file.0, &job.body).map_err(|error| format!("a private file cannot be made: {error}"))?;
     run(&file.0)?;
     let written = read(&file.0).map_err(|error| format!("what was written cannot be read: {error}"))?;
     Ok(without_added_line_feed(&job.body, written))
@@ -37,11 +36,6 @@ impl Drop for Removed {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
-}
-
-fn create(path: &Path, body: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(body)
 }
 
 /// As the shell would start it, so that `EDITOR="code --wait"` works.
@@ -99,9 +93,12 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let path = std::env::temp_dir().join(format!("redrive-{}", ambient::new_id()));
         let file = Removed(path.clone());
-        create(&file.0, b"secret").unwrap();
+        files::write_new(&file.0, b"secret").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(create(&file.0, b"again").is_err(), "an existing file is never taken");
+        assert!(
+            files::write_new(&file.0, b"again").is_err(),
+            "an existing file is never taken"
+        );
         assert_eq!(read(&file.0).unwrap(), b"secret");
         drop(file);
         assert!(!path.exists());

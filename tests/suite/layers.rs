@@ -14,6 +14,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("broker", &["domain", "ambient", "sqlite", "telemetry"]),
     ("delivery", &["domain", "ambient", "telemetry"]),
     ("command", &["domain", "ambient", "telemetry"]),
+    ("files", &["ambient"]),
     ("config", &["domain"]),
     ("telemetry", &["domain", "config"]),
     (
@@ -36,7 +37,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("jobs", FRONT),
 ];
 
-const FRONT: &[&str] = &["engine", "domain", "config", "ambient", "telemetry", "wire"];
+const FRONT: &[&str] = &["engine", "domain", "config", "files", "ambient", "telemetry", "wire"];
 
 /// The composition roots (the demo is one of its own) and the files of the crate's root name everything.
 const MAY_NAME_ALL: &[&str] = &["app", "demo", "lib", "main"];

@@ -1,12 +1,11 @@
 //! Writes a file that was asked for: a new one, for its owner alone.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 
 use crate::console::effect::{Content, SaveJob};
 use crate::console::export;
 use crate::domain::text::show;
+use crate::files;
 
 /// Columns of a path and of an error that are shown.
 const SHOWN_MAX: usize = 160;
@@ -18,7 +17,7 @@ pub(super) fn write(job: &SaveJob) -> Result<String, String> {
         Content::Text(text) => text.clone(),
         Content::Records(records, form) => export::write(&**records, *form),
     };
-    create(job, text.as_bytes()).map_err(|error| {
+    files::write_new(&job.path, text.as_bytes()).map_err(|error| {
         if error.kind() == io::ErrorKind::AlreadyExists {
             format!("{path} exists already")
         } else {
@@ -26,16 +25,6 @@ pub(super) fn write(job: &SaveJob) -> Result<String, String> {
         }
     })?;
     Ok(path)
-}
-
-fn create(job: &SaveJob, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&job.path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 #[cfg(test)]

@@ -2,9 +2,7 @@
 //!
 //! It has no engine and nothing in flight, so its end waits for nothing.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io;
 use std::thread;
 
 use secrecy::ExposeSecret as _;
@@ -25,6 +23,7 @@ use crate::console::terminal::{self, Terminal};
 use crate::console::theme::{self, Depth, Ground, Sources, Theme};
 use crate::console::view::first_run;
 use crate::domain::text::show;
+use crate::files;
 
 const TITLE: &str = "redrive · first start";
 /// Columns of a path and of an error.
@@ -193,12 +192,9 @@ fn write(files: &[NewFile]) -> Result<(), String> {
 /// For its owner alone, in a directory that is made where it is missing.
 fn create(file: &NewFile) -> io::Result<()> {
     if let Some(directory) = file.path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        files::make_directory(directory)?;
     }
-    let mut options = OpenOptions::new();
-    let mut opened = options.write(true).create_new(true).mode(0o600).open(&file.path)?;
-    opened.write_all(file.text.expose_secret().as_bytes())?;
-    opened.sync_all()
+    files::write_new(&file.path, file.text.expose_secret().as_bytes())
 }
 
 #[cfg(test)]

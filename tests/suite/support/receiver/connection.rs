@@ -111,7 +111,7 @@ impl Connection {
 
     async fn answer(&mut self, begun: &Begun, mut behaviour: Behaviour) -> io::Result<Then> {
         loop {
-            let (until, then): (BoxFuture<'_, ()>, _) = match behaviour {
+            let (until, then): (Pin<Box<dyn Future<Output = ()> + Send>>, _) = match behaviour {
                 Behaviour::After(pause, then) => (Box::pin(sleep(pause)), then),
                 Behaviour::Once(told, then) => (Box::pin(told.cancelled_owned()), then),
                 other => {
