@@ -17,7 +17,7 @@ use crate::domain::url::EndpointUrl;
 pub(super) const NEAR: Duration = Duration::from_millis(250);
 /// A request that is older waits in vain more likely than not: it leaves the workers.
 pub(super) const SLOW_AFTER: Duration = Duration::from_secs(2);
-/// The same, where this process never saw an answer.
+/// The same, where this process never saw an answer: first contacts would wait for each other (`dispatch/bounds.rs`).
 pub(super) const SLOW_AFTER_UNSEEN: Duration = Duration::from_millis(500);
 /// Endpoints kept beyond those in use, at most.
 const IDLE_MAX: usize = 20_000;

@@ -79,6 +79,8 @@ pub async fn run_side(arguments: &[String]) {
     let broker = Embedded::open(file.clone(), naming.clone(), Clock::system())
         .await
         .unwrap();
+    // Else the first publish may come before the engine has made the exchange.
+    broker.prepare().await.unwrap();
     let store: StoreHandle = Arc::new(SqliteStore::open(file, Clock::system()).await.unwrap());
     let settings = ground::engine_settings(naming, 1);
     let sender = SenderSettings {

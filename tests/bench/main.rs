@@ -1,10 +1,11 @@
 //! Measurements of delivery on real servers, as ratios within one run; `tests/bench/run` brings the servers.
 //!
-//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `outage`, `redrive`, `dead`,
-//! `expiring`, `intake`, `events` (or one part of it: `events:drain`, `events:push`, `events:wake`, `events:search`),
-//! `growth` (or `growth:N`, with so many executions), `console`. Each side (receiver, bare loop, engine) is a process of its own, started by this one from its own
-//! program; both sides of a ratio do the same work on the same broker with the same receiver, by turns. What a
-//! number means, and from when to when it is taken, stands in the module of its section.
+//! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `outage` (or one part
+//! of it: `outage:30`, `outage:60`, `outage:90`, percent that hang, `outage:dead`), `redrive`, `dead`, `expiring`,
+//! `intake`, `events` (or one part of it: `events:drain`, `events:push`, `events:wake`, `events:search`), `growth` (or
+//! `growth:N`, with so many executions), `console`. Each side (receiver, bare loop, engine) is a process of its own,
+//! started by this one from its own program; both sides of a ratio do the same work on the same broker with the same
+//! receiver, by turns. What a number means, and from when to when it is taken, stands in the module of its section.
 //!
 //! Prints the rows of the README's table; single rounds go to the standard error stream.
 //! `REDRIVE_BENCH_ROUNDS` sets how often each side runs (5).
@@ -44,12 +45,16 @@ mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 16] = [
+const SECTIONS: [&str; 20] = [
     "throughput",
     "one",
     "latency",
     "isolation",
     "outage",
+    "outage:30",
+    "outage:60",
+    "outage:90",
+    "outage:dead",
     "redrive",
     "dead",
     "expiring",
@@ -96,8 +101,9 @@ fn main() {
         if wanted("isolation") {
             isolation::run().await;
         }
-        if wanted("outage") {
-            outage::run().await;
+        let parts = parts_of("outage", &arguments);
+        if wanted("outage") || !parts.is_empty() {
+            outage::run(&parts).await;
         }
         if wanted("redrive") {
             redrive::run().await;
@@ -111,10 +117,7 @@ fn main() {
         if wanted("intake") {
             intake::run().await;
         }
-        let parts: Vec<String> = arguments
-            .iter()
-            .filter_map(|argument| argument.strip_prefix("events:").map(str::to_owned))
-            .collect();
+        let parts = parts_of("events", &arguments);
         if wanted("events") || !parts.is_empty() {
             events::run(&parts).await;
         }
@@ -125,6 +128,12 @@ fn main() {
             console::run().await;
         }
     });
+}
+
+/// What stands behind the section's name.
+fn parts_of(section: &str, arguments: &[String]) -> Vec<String> {
+    let part = |argument: &String| Some(argument.strip_prefix(section)?.strip_prefix(':')?.to_owned());
+    arguments.iter().filter_map(part).collect()
 }
 
 fn run_side(side: &str, arguments: &[String]) {

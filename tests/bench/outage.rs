@@ -3,10 +3,14 @@
 //!
 //! Compared with runs in which only the healthy ones are published to. At *first contact* nobody has tried any of
 //! them; with *a restart* all of them were served, and those that hang begin to between the end of one daemon and the
-//! start of the next. A run is timed from the start of the daemon to the last request that a healthy URL gets; each
-//! hanging URL's first request is timed too. The two take turns, and ratios are taken within a round.
+//! start of the next. A run is timed from the start of the daemon to the last request that a healthy URL gets, and to
+//! the last first request that any URL gets. The two take turns, and ratios are taken within a round. The goal at
+//! first contact has one request's timeout on top, and ten seconds for the first requests.
 //!
 //! The other row: one living URL beside 20,000 that are unavailable and have a message each.
+//!
+//! `outage:PART` runs one of them: a percentage, or `dead`. `REDRIVE_BENCH_URLS` sets how many URLs there are; of dead
+//! ones there are thirteen times as many.
 
 use std::time::Duration;
 
@@ -19,7 +23,10 @@ use crate::numbers::{Spread, aside, rounds, row};
 use crate::receiver::{Receiver, time_us};
 use crate::support::servers::scratch_directory;
 
+/// URLs with a queue each, unless `REDRIVE_BENCH_URLS` says otherwise.
 const URLS: usize = 1_500;
+/// Percentages of them that hang.
+const SHARES: [usize; 3] = [30, 60, 90];
 /// Messages to each healthy URL that are timed.
 const MESSAGES: usize = 10;
 const BOUND: Duration = Duration::from_mins(4);
@@ -29,6 +36,7 @@ const LIVING: usize = 3_000;
 
 #[derive(Clone, Copy)]
 struct Case {
+    urls: usize,
     hanging: usize,
     restart: bool,
 }
@@ -39,21 +47,29 @@ struct Timed {
     begun_s: f64,
 }
 
-pub async fn run() {
-    for percent in [30, 60, 90] {
+/// `parts`: as given behind the section's name; all of them without one.
+pub async fn run(parts: &[String]) {
+    let wanted = |part: &str| parts.is_empty() || parts.iter().any(|given| given == part);
+    let given = std::env::var("REDRIVE_BENCH_URLS").ok();
+    let given: Option<usize> = given.map(|urls| urls.parse().expect("REDRIVE_BENCH_URLS, a number"));
+    let urls = given.unwrap_or(URLS);
+    for percent in SHARES.into_iter().filter(|percent| wanted(&percent.to_string())) {
         for restart in [false, true] {
             measure(Case {
-                hanging: URLS * percent / 100,
+                urls,
+                hanging: urls * percent / 100,
                 restart,
             })
             .await;
         }
     }
-    dead_beside_one().await;
+    if wanted("dead") {
+        dead_beside_one(given.map_or(DEAD, |urls| urls * DEAD / URLS)).await;
+    }
 }
 
 async fn measure(case: Case) {
-    let Case { hanging, restart } = case;
+    let Case { urls, hanging, restart } = case;
     let when = if restart { "a restart" } else { "first contact" };
     let (mut alone, mut with, mut begun) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds() {
@@ -61,7 +77,7 @@ async fn measure(case: Case) {
             let hang = (round + turn) % 2 == 1;
             let timed = one_round(case, hang).await;
             aside(&format!(
-                "{hanging} of {URLS}, {when}, {}: {:.1} s, the last hanging one begun after {:.1} s",
+                "{hanging} of {urls}, {when}, {}: {:.1} s, the last one begun after {:.1} s",
                 if hang { "with them" } else { "without" },
                 timed.healthy_s,
                 timed.begun_s
@@ -75,62 +91,81 @@ async fn measure(case: Case) {
         }
     }
     let measured = format!(
-        "{}; {:.1} s of {:.1} s; the last that hangs is begun after {:.1} s",
+        "{}; {:.1} s of {:.1} s; the last URL is begun after {:.1} s",
         Spread::of_ratios(&with, &alone),
         Spread::of(&with).median,
         Spread::of(&alone).median,
         Spread::of(&begun).max,
     );
-    let what = format!("{hanging} of {URLS} hang, {when}: the others' time, of a run without them");
-    row(&what, &measured, "1.5");
+    let what = format!("{hanging} of {urls} hang, {when}: the others' time, of a run without them");
+    row(
+        &what,
+        &measured,
+        if restart { "1.5" } else { "1.5 and 15 s; begun in 10 s" },
+    );
 }
 
 async fn one_round(case: Case, hang: bool) -> Timed {
     let (receiver, directory, ground) = (Receiver::start().await, scratch_directory(), Ground::prepare().await);
     let store = directory.path().join("redrive.db").to_str().unwrap().to_owned();
     // Spread over all of them, as they would be.
-    let is_bad = |n: usize| (n * case.hanging) % URLS < case.hanging;
+    let is_bad = |n: usize| (n * case.hanging) % case.urls < case.hanging;
     let url = |n: usize| {
-        let kind = if is_bad(n) { "until" } else { "endpoint" };
+        let kind = if is_bad(n) { "until" } else { "outage" };
         receiver.url(&format!("{kind}/{n}"))
     };
-    let queues: Vec<Queue> = (0..URLS)
+    run_before(&ground, &receiver, &store).await;
+    let queues: Vec<Queue> = (0..case.urls)
         .map(|n| Queue::new(&ground.naming, &format!("run-{n}"), &url(n)))
         .collect();
     ground.create(&queues, &[&store]).await;
     if case.restart {
         let daemon = delivering::start(&ground.naming.vhost, &store, 1).await;
         ground.fill(&queues, 1).await;
-        receiver.wait_for(URLS, BOUND).await;
+        receiver.wait_for(case.urls, BOUND).await;
         daemon.finish().await;
         receiver.reset().await;
     }
     receiver.hang().await;
-    let healthy: Vec<Queue> = (0..URLS).filter(|n| !is_bad(*n)).map(|n| queues[n].clone()).collect();
+    let healthy: Vec<Queue> = (0..case.urls)
+        .filter(|n| !is_bad(*n))
+        .map(|n| queues[n].clone())
+        .collect();
     ground.fill(if hang { &queues } else { &healthy }, MESSAGES).await;
     let began = time_us();
     let daemon = delivering::start(&ground.naming.vhost, &store, 1).await;
     receiver.wait_for(healthy.len() * MESSAGES, BOUND).await;
-    if hang {
-        crate::support::wait::wait_until("all that hang to be begun", BOUND, async || {
-            (receiver.hanging().await.0 == case.hanging).then_some(())
-        })
-        .await;
-    }
-    let (seen, (_, hanging_last_us)) = (receiver.seen().await, receiver.hanging().await);
+    let begun = if hang { case.urls } else { healthy.len() };
+    crate::support::wait::wait_until("all to be begun", BOUND, async || {
+        (receiver.begun().await.0 == begun).then_some(())
+    })
+    .await;
+    let (seen, (_, begun_last_us)) = (receiver.seen().await, receiver.begun().await);
     // Its hanging requests would be waited for; the virtual host goes with it.
     drop(daemon);
     receiver.finish().await;
     let seconds = |until: u64| until.saturating_sub(began) as f64 / 1_000_000.0;
     Timed {
         healthy_s: seconds(seen.last_us),
-        begun_s: seconds(hanging_last_us.max(began)),
+        begun_s: seconds(begun_last_us),
     }
 }
 
-async fn dead_beside_one() {
+/// A daemon of this store was here before: the first one on an exchange binds every queue that its store knows, and
+/// that would be measured too.
+async fn run_before(ground: &Ground, receiver: &Receiver, store: &str) {
+    let queue = [Queue::new(&ground.naming, "before", &receiver.url("endpoint"))];
+    ground.create(&queue, &[store]).await;
+    ground.fill(&queue, 1).await;
+    let daemon = delivering::start(&ground.naming.vhost, store, 1).await;
+    receiver.wait_for(1, BOUND).await;
+    daemon.finish().await;
+    receiver.reset().await;
+}
+
+async fn dead_beside_one(dead_urls: usize) {
     let (mut without, mut with) = (Vec::new(), Vec::new());
-    let dead = Living::prepare(DEAD).await;
+    let dead = Living::prepare(dead_urls).await;
     let alone = Living::prepare(0).await;
     for round in 0..rounds() {
         for turn in 0..2 {
@@ -153,17 +188,18 @@ async fn dead_beside_one() {
         Spread::of(&with).median,
         Spread::of(&without).median
     );
-    let what = format!("{DEAD} dead URLs beside one living one: its time, of a run without them");
+    let what = format!("{dead_urls} dead URLs beside one living one: its time, of a run without them");
     row(&what, &measured, "1.1");
 }
 
 /// One living URL, its dead neighbours, and the daemon that has them all.
 struct Living {
     dead: usize,
+    // Before its virtual host goes.
+    _daemon: crate::process::Side,
     receiver: Receiver,
     ground: Ground,
     queue: Queue,
-    _daemon: crate::process::Side,
     _directory: tempfile::TempDir,
 }
 
@@ -171,6 +207,7 @@ impl Living {
     async fn prepare(dead: usize) -> Self {
         let (receiver, directory, ground) = (Receiver::start().await, scratch_directory(), Ground::prepare().await);
         let store = directory.path().join("redrive.db").to_str().unwrap().to_owned();
+        run_before(&ground, &receiver, &store).await;
         let queue = Queue::new(&ground.naming, "living", &receiver.url("endpoint"));
         // The discard port: nobody listens.
         let mut queues: Vec<Queue> = (0..dead)

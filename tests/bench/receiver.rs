@@ -2,7 +2,7 @@
 //!
 //! It notes when the first and the last request came, and for a body that begins with `t=MICROSECONDS `
 //! (the time of day when it was published) how long that took. `/never/…` is never answered, `/until/…` until it is
-//! told to hang; of both it notes when the last of them had its first request.
+//! told to hang; of `/until/…` and `/outage/…` it notes when the last of them had its first request.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -33,10 +33,10 @@ pub struct Seen {
     pub latencies_us: Vec<u64>,
     /// Whether `/until/…` hangs by now.
     hangs: bool,
-    /// Paths that had a request and no answer.
-    hanging: HashSet<Vec<u8>>,
+    /// Paths of an outage that had a request, answered or not.
+    begun: HashSet<Vec<u8>>,
     /// When the last of them had its first.
-    hanging_last_us: u64,
+    begun_last_us: u64,
 }
 
 impl Receiver {
@@ -78,9 +78,9 @@ impl Receiver {
         self.ask("hang").await;
     }
 
-    /// How many URLs had a request without an answer, and when the last of them had its first (time of day).
-    pub async fn hanging(&self) -> (usize, u64) {
-        let report = self.ask("hanging").await;
+    /// How many URLs of an outage had a request, and when the last of them had its first (time of day).
+    pub async fn begun(&self) -> (usize, u64) {
+        let report = self.ask("begun").await;
         let (count, last) = report.split_once(' ').unwrap();
         (count.parse().unwrap(), last.parse().unwrap())
     }
@@ -146,8 +146,10 @@ async fn serve(mut stream: TcpStream, noted: Noted) {
                 .nth(1)
                 .unwrap_or_default()
                 .to_vec();
+            if path.starts_with(b"/until/") || path.starts_with(b"/outage/") {
+                note_begun(&path, &noted);
+            }
             if path.starts_with(b"/never/") || (path.starts_with(b"/until/") && noted.borrow().hangs) {
-                note_hanging(path, &noted);
                 // Reading goes on, so that the end of the connection is seen.
                 while stream.read_buf(&mut buffer).await.is_ok_and(|read| read > 0) {
                     buffer.clear();
@@ -210,10 +212,11 @@ fn note(body: &[u8], noted: &Noted) {
     }
 }
 
-fn note_hanging(path: Vec<u8>, noted: &Noted) {
+fn note_begun(path: &[u8], noted: &Noted) {
     let mut seen = noted.borrow_mut();
-    if seen.hanging.insert(path) {
-        seen.hanging_last_us = time_us();
+    if !seen.begun.contains(path) {
+        seen.begun.insert(path.to_vec());
+        seen.begun_last_us = time_us();
     }
 }
 
@@ -233,7 +236,7 @@ fn control(what: &[u8], noted: &Noted) -> Vec<u8> {
             seen.hangs = true;
             String::new()
         }
-        b"hanging" => format!("{} {}", seen.hanging.len(), seen.hanging_last_us),
+        b"begun" => format!("{} {}", seen.begun.len(), seen.begun_last_us),
         _ => {
             let latencies: Vec<String> = seen.latencies_us.iter().map(u64::to_string).collect();
             format!(
