@@ -55,6 +55,8 @@ struct Found {
     store: Option<PartState>,
     beats: Beats,
     blocked: Option<PartState>,
+    /// As it was when somebody asked last.
+    delivering: Option<PartState>,
 }
 
 /// The writes of this process's own row, each second.
@@ -148,15 +150,15 @@ impl Inner {
             problem: Some(format!("{what} was not asked yet")),
             since: now,
         };
-        let found = self.health.found();
+        let mut found = self.health.found();
         let delivering = *self.delivering.borrow() && self.fence.is_open();
+        let problem = (!delivering).then(|| "this process does not deliver at present".to_owned());
+        let delivering = PartState::follow(found.delivering.as_ref(), problem, now);
+        found.delivering = Some(delivering.clone());
         Readiness {
             broker: found.broker.clone().unwrap_or_else(|| unknown("the broker")),
             store: self.store_state(&found, now).unwrap_or_else(|| unknown("the store")),
-            delivering: PartState {
-                problem: (!delivering).then(|| "this process does not deliver at present".to_owned()),
-                since: now,
-            },
+            delivering,
             degraded: degraded(&found),
         }
     }

@@ -175,6 +175,52 @@ async fn an_embedded_file_that_was_deleted_takes_no_publish() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_is_told_confirms_nothing_that_it_cannot_keep_and_is_over_when_there_is_room() {
+    let installation = Installation::embedded();
+    // No file of the daemon may grow past this: writes fail as they do on a full disk.
+    let mut daemon = installation.spawn_daemon_after("trap '' XFSZ; ulimit -S -f 8192");
+    daemon.wait_until_ready().await;
+    let since = daemon.get("/readyz").await.json()["delivering"]["since"].clone();
+    let large = "x".repeat(100_000);
+    let publish_large = async |execution: &str| {
+        let body = json!({"execution_id": execution, "url": "http://127.0.0.1:9/hook", "body": large});
+        daemon.post("/v1/notifications", &body).await.status
+    };
+    let mut confirmed = Vec::new();
+    while confirmed.len() < 500 && publish_large(&format!("run-{}", confirmed.len())).await == 202 {
+        confirmed.push(format!("run-{}", confirmed.len()));
+    }
+    assert!(
+        (10..500).contains(&confirmed.len()),
+        "{} were confirmed",
+        confirmed.len()
+    );
+    not_ready(&daemon, "store").await;
+    assert_eq!(publish_large("full").await, 503);
+
+    let room = ["--pid", &daemon.pid().to_string(), "--fsize=unlimited"];
+    let made = std::process::Command::new("prlimit").args(room).status();
+    assert!(made.unwrap().success());
+    wait_until("a publish that is confirmed", BOUND, async || {
+        (publish_large("room").await == 202).then_some(())
+    })
+    .await;
+    confirmed.push("room".to_owned());
+    let listed = daemon.get("/v1/queues?limit=1000").await.json();
+    let waits = |execution: &String| {
+        let queues = listed["items"].as_array().unwrap();
+        queues
+            .iter()
+            .any(|queue| queue["execution_id"] == execution.as_str() && queue["ready"].as_u64() >= Some(1))
+    };
+    assert!(confirmed.iter().all(waits), "{confirmed:?} were confirmed");
+    daemon.wait_until_ready().await;
+    let delivering = &daemon.get("/readyz").await.json()["delivering"];
+    assert_eq!((&delivering["ok"], &delivering["since"]), (&json!(true), &since));
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_file_that_was_deleted_beside_a_broker_is_told() {
     let vhost = Vhost::create().await;
     let installation = Installation::on_rabbit(&vhost);
