@@ -14,8 +14,8 @@ use crate::support::wait::{wait_until, within};
 const GOES_ON: Duration = Duration::from_mins(1);
 
 async fn check(mut scene: Scene) {
-    scene.installation.set("delivery", "timeout_s", 100);
-    scene.installation.set("delivery", "take_over_s", 120);
+    scene.installation.set("delivery", "timeout_s", 90);
+    scene.installation.set("delivery", "take_over_s", 360);
     // What the commands wait for: the first attempt of each queue.
     let answers = CancellationToken::new();
     let told = answers.clone();
