@@ -71,7 +71,6 @@ fn of_delivery(served: Served) -> Served {
         .route("post", "/v1/queues/{name}/purge", queues::purge)
         .route("post", "/v1/queues/{name}/rescue", queues::rescue)
         .route("get", "/v1/endpoints", endpoints::list)
-        .route("get", "/v1/endpoints/test", endpoints::test)
         .route("post", "/v1/endpoints/test", endpoints::test)
         .route("get", "/v1/endpoints/disable", endpoints::disable_plan)
         .route("post", "/v1/endpoints/disable", endpoints::disable)

@@ -428,7 +428,7 @@ pub(super) enum Endpoint {
     Test {
         /// The URL.
         url: String,
-        /// Another method than HEAD.
+        /// GET, OPTIONS or POST instead of HEAD.
         #[arg(long)]
         method: Option<String>,
     },

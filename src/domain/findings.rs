@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::broker_rules::{DELIVERY_LIMIT_MIN, Declared, Policies};
+use super::broker_rules::{DELIVERY_LIMIT_MIN, Declared, Policies, first_default_limit};
 use super::naming::QueueType;
 use super::queue::QueueKind;
 use super::run;
@@ -188,7 +188,12 @@ fn delivery_limit(queue: &Examined<'_>, found: &mut Vec<Finding>) {
     let limit = queue.value("delivery-limit");
     let effect = match limit.as_ref().map(|value| (value.number(), value)) {
         None if delivery => "without a delivery limit a returned message goes to the tail: order is lost".to_owned(),
-        None if !kept => "from RabbitMQ 4.0 on a message is dropped after 20 returns, looks included".to_owned(),
+        None if !kept => match first_default_limit() {
+            Some((from, limit)) => {
+                format!("from RabbitMQ {from} on a message is dropped after {limit} returns, looks included")
+            }
+            None => return,
+        },
         Some((Some(limit), value)) if delivery && limit < DELIVERY_LIMIT_MIN => {
             format!(
                 "after {limit} returns a message leaves the queue ({}): order is lost",

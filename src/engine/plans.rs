@@ -19,12 +19,15 @@ use crate::domain::id::{NotificationId, QueueName};
 use crate::domain::naming::hex;
 use crate::domain::outcome::Outcome;
 use crate::domain::queue::{QueueKind, QueueRecord};
+use crate::domain::text;
 use crate::domain::url::EndpointUrl;
 use crate::store::{Changed, HeadScope, NewAudit, NewPause, QueueMark, RescuedMessage};
 use crate::telemetry::names;
 
 /// Lines of a plan, at most: more are counted.
 const LINES_MAX: usize = 10_000;
+/// What a test of an endpoint may send.
+const TEST_METHODS: [&str; 4] = ["HEAD", "GET", "OPTIONS", "POST"];
 /// How long a pause waits for the owner of its queue.
 const RELEASE_WAIT: Duration = Duration::from_secs(3);
 /// Between two looks whether the owner let go.
@@ -74,9 +77,9 @@ impl Inner {
                 .await?
             }
             Command::TestEndpoint { url, method } => {
-                let method = method.as_deref().unwrap_or("HEAD");
+                let method = test_method(method.as_deref())?;
                 simple(
-                    format!("test {}", url.redacted()),
+                    format!("test {} with {method}", url.redacted()),
                     url.redacted(),
                     format!("one {method} request is sent; no queued message"),
                 )
@@ -187,10 +190,18 @@ impl Inner {
 
     async fn plan_loss(&self, queue: &QueueName, verb: &str, effect: &str) -> Result<Plan, EngineError> {
         let mut plan = self.plan_queue(queue, verb, effect).await?;
-        if let Some(row) = self.store.queue_get(queue).await?
-            && row.has_companion
-        {
-            plan.messages = self.depth_of_parts(&row).await;
+        if let Some(row) = self.store.queue_get(queue).await? {
+            if row.quarantined.is_some() {
+                return Err(EngineError::Refused {
+                    why: format!(
+                        "the head of {:?} kills every client that reads it: `redrive queue rescue` takes it out first",
+                        queue.as_str()
+                    ),
+                });
+            }
+            if row.has_companion {
+                plan.messages = self.depth_of_parts(&row).await;
+            }
         }
         plan.danger = Danger::Destroys;
         plan.lines[0].now = plan.messages.map_or_else(
@@ -474,7 +485,7 @@ impl Inner {
     }
 
     async fn test(&self, url: &EndpointUrl, method: Option<&str>) -> Result<Done, EngineError> {
-        let method = method.unwrap_or("HEAD").to_ascii_uppercase();
+        let method = test_method(method)?;
         let id = NotificationId::parse(&format!("test-{}", crate::ambient::new_id())).map_err(|error| {
             EngineError::Invalid {
                 field: error.field.to_owned(),
@@ -508,6 +519,22 @@ impl Inner {
             duration_ms: u64::try_from(sent.duration.as_millis()).unwrap_or(u64::MAX),
         }))
     }
+}
+
+/// Of a test by a person: what asks, and no method that removes or replaces.
+fn test_method(method: Option<&str>) -> Result<String, EngineError> {
+    let asked = method.unwrap_or(TEST_METHODS[0]);
+    let found = TEST_METHODS.iter().find(|method| method.eq_ignore_ascii_case(asked));
+    found
+        .map(|method| (*method).to_owned())
+        .ok_or_else(|| EngineError::Invalid {
+            field: "method".to_owned(),
+            message: format!(
+                "a test does not send {}: possible are {}",
+                text::show(asked, 40),
+                TEST_METHODS.join(", ")
+            ),
+        })
 }
 
 pub(super) fn simple(title: String, target: String, effect: String) -> Plan {

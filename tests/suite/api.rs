@@ -372,6 +372,34 @@ async fn filters_that_take_too_long_are_refused_and_hold_nobody_else_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_is_tested_by_a_post_with_a_method_that_asks_and_the_audit_names_it() {
+    let installation = Installation::embedded();
+    let mut daemon = installation.daemon().await;
+    until_it_delivers(&daemon).await;
+    problem(&daemon.get(&format!("/v1/endpoints/test?url={DEAD_URL}")).await, 405);
+    let path = |method: &str| format!("/v1/endpoints/test?url={DEAD_URL}&method={method}");
+    let refused = problem(&daemon.post(&path("DELETE"), &json!({})).await, 400);
+    assert_eq!(refused["field"], "method");
+    assert!(
+        refused["detail"].as_str().unwrap().contains("HEAD, GET, OPTIONS, POST"),
+        "{refused}"
+    );
+    let tested = daemon.post(&path("options"), &json!({})).await;
+    assert_eq!((tested.status, &tested.json()["method"]), (200, &json!("OPTIONS")));
+    let audit = daemon.get("/v1/audit").await.json();
+    let rows = audit["items"].as_array().unwrap();
+    let of_test = rows.iter().filter(|row| row["command"] == "endpoint test");
+    assert!(of_test.clone().count() >= 2, "{audit}");
+    assert!(
+        of_test
+            .clone()
+            .all(|row| row["detail"].as_str().unwrap().ends_with("with OPTIONS")),
+        "{audit}"
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn more_ids_than_a_command_can_name_are_refused() {
     let installation = Installation::embedded();
     let mut daemon = installation.daemon().await;

@@ -162,15 +162,6 @@ pub(super) const OPERATIONS: &[Operation] = &[
     },
     Operation {
         query: TEST,
-        failures: &[409],
-        ..get(
-            "/v1/endpoints/test",
-            "Send a HEAD to an endpoint, never a queued message.",
-            "Tested",
-        )
-    },
-    Operation {
-        query: TEST,
         ..post(
             "/v1/endpoints/test",
             "Send a request to an endpoint, never a queued message.",

@@ -6,7 +6,7 @@ mod versions;
 
 pub use looks::{Looks, too_many};
 pub use matching::{Declared, Policies, Policy};
-pub use versions::{BelowZero, CHECKED, Facts, Version, delivery_limit, facts};
+pub use versions::{BelowZero, CHECKED, Facts, Version, delivery_limit, facts, first_default_limit};
 
 use super::naming::QueueType;
 

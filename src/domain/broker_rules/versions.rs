@@ -16,6 +16,12 @@ pub struct Version {
     pub minor: u32,
 }
 
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
 impl Version {
     /// Reads `3.10.8`; what follows the first two numbers is left out.
     #[must_use]
@@ -92,6 +98,12 @@ pub fn facts(version: Option<Version>) -> Facts {
     let Some(version) = version else { return UNKNOWN };
     let reached = TABLE.iter().rev().find(|facts| facts.from <= version);
     *reached.unwrap_or(&TABLE[0])
+}
+
+/// From which version on a message is dropped after how many returns where nothing limits them.
+#[must_use]
+pub fn first_default_limit() -> Option<(Version, u64)> {
+    TABLE.iter().find_map(|facts| Some((facts.from, facts.default_limit?)))
 }
 
 /// How many returns a message of this queue outlives; one more drops it, or makes it a dead letter. `None`: so many

@@ -44,6 +44,10 @@ async fn one_queue_of_fifty_is_quarantined_the_others_go_on_and_rescue_mends_it(
         why.contains("kills every client") && why.contains("queue rescue"),
         "{why}"
     );
+    for command in [Command::PurgeQueue(bad.clone()), Command::DeleteQueue(bad.clone())] {
+        let refused = stage.engine.plan(command).await.unwrap_err().to_string();
+        assert!(refused.contains("`redrive queue rescue`"), "{refused}");
+    }
     let Done::Rescued { id, .. } = stage.execute(Command::RescueQueue(bad.clone())).await else {
         panic!("not rescued")
     };
