@@ -133,9 +133,14 @@ impl Inner {
         let Some(epoch) = self.store.named_lease_take(WORK, manager.id()).await? else {
             return Ok(None);
         };
-        let tally = self.bind_pages(manager).await;
+        // Whoever had the work before may have done it since this was asked for.
+        let store = self.store_identity().await?;
+        let done = match self.broker.check(&store).await {
+            Ok(standing) if standing.is_bound => Ok(None),
+            Ok(_) | Err(_) => self.bind_pages(manager).await.map(Some),
+        };
         self.store.named_lease_free(WORK, epoch).await?;
-        tally.map(Some)
+        done
     }
 
     async fn bind_pages(self: &Arc<Self>, manager: &Manager) -> Result<Tally, EngineError> {
