@@ -202,6 +202,8 @@ pub(super) async fn a_paused_queue_is_let_go_and_resumed(mut stage: Stage) {
     let lines: Vec<String> = audit
         .items
         .iter()
+        // A queue that is made before the new exchange is known to have all of them is bound once more.
+        .filter(|line| line.entry.command != "heal")
         .map(|line| format!("{} {}", line.entry.command, line.entry.result))
         .collect();
     assert_eq!(
