@@ -31,6 +31,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::checker::{History, Publish};
+use crate::support::faulty_store::FaultyStore;
 use crate::support::receiver::Receiver;
 use crate::support::servers::{Database, Vhost, scratch_directory};
 use crate::support::wait::wait_until;
@@ -133,6 +134,21 @@ impl Stage {
     /// Everything is there and ready, and nobody delivers.
     pub(crate) async fn quiet(ground: Ground, change: impl FnOnce(&mut EngineSettings)) -> Self {
         Self::quiet_over(ground, change, |store| store).await
+    }
+
+    /// [`Stage::quiet`], with a store that fails as its test says.
+    pub(crate) async fn quiet_over_faults(
+        ground: Ground,
+        change: impl FnOnce(&mut EngineSettings),
+    ) -> (Self, Arc<FaultyStore>) {
+        let mut made = None;
+        let stage = Self::quiet_over(ground, change, |store| {
+            let faulty = Arc::new(FaultyStore::over(store));
+            made = Some(Arc::clone(&faulty));
+            faulty
+        })
+        .await;
+        (stage, made.unwrap())
     }
 
     /// [`Stage::quiet`], with something between the engine and its store.

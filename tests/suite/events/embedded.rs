@@ -15,7 +15,7 @@ use redrive::engine::{Answer, Command, Query};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage};
-use crate::support::faulty_store::{Fault, FaultyStore};
+use crate::support::faulty_store::Fault;
 use crate::support::wait::{stays_absent, wait_until};
 
 fn imports() -> EventType {
@@ -61,7 +61,6 @@ async fn a_handler_that_panics_is_a_failure_of_its_event_and_lets_go_of_it() {
 /// The page of the outbox comes so late that this process may not go on by then: what is on it is somebody else's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_slept_over_its_page_of_the_outbox_publishes_nothing_of_it() {
-    let mut made = None;
     let webhook = |settings: &mut redrive::engine::EngineSettings| {
         settings.request_timeout = Duration::from_secs(1);
         settings.take_over = Duration::from_secs(6);
@@ -70,12 +69,7 @@ async fn a_process_that_slept_over_its_page_of_the_outbox_publishes_nothing_of_i
             action: HandlerAction::Webhook,
         }];
     };
-    let mut stage = Stage::quiet_over(Ground::embedded(), webhook, |store| {
-        let faulty = Arc::new(FaultyStore::over(store));
-        made = Some(Arc::clone(&faulty));
-        faulty
-    })
-    .await;
+    let (mut stage, store) = Stage::quiet_over_faults(Ground::embedded(), webhook).await;
     for command in [
         EventCommand::SetType {
             event_type: imports(),
@@ -91,7 +85,7 @@ async fn a_process_that_slept_over_its_page_of_the_outbox_publishes_nothing_of_i
     }
     let (finished, page) = (AtomicBool::new(false), Arc::new(AtomicBool::new(false)));
     let given = Arc::clone(&page);
-    made.unwrap().plan(move |call| match call {
+    store.plan(move |call| match call {
         "events_finish" => {
             finished.store(true, Ordering::SeqCst);
             None

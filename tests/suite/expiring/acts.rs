@@ -1,6 +1,5 @@
 //! What a person does with queues that expire.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redrive::broker::{AttachOptions, AttachOutcome, Look, QueuePart};
@@ -11,7 +10,7 @@ use redrive::engine::{Access, Command, Danger, Done, EngineError, EngineSettings
 
 use super::{LONG, act, filled, listed, listed_as, message, messages, publish, saves, submit, these};
 use crate::engine::stage::{BOUND, Ground, Stage};
-use crate::support::faulty_store::{Fault, FaultyStore};
+use crate::support::faulty_store::Fault;
 use crate::support::wait::wait_until;
 
 /// Job queues are leftovers after a second.
@@ -250,21 +249,14 @@ pub(super) async fn what_cannot_be_extended_or_saved_says_why(stage: &mut Stage)
 }
 
 pub(super) async fn a_purge_that_the_store_ends_leaves_a_queue_that_takes_messages() {
-    let mut made = None;
-    let stage = Stage::quiet_over(Ground::embedded(), settings, |store| {
-        let faulty = Arc::new(FaultyStore::over(store));
-        made = Some(Arc::clone(&faulty));
-        faulty
-    })
-    .await;
+    let (stage, store) = Stage::quiet_over_faults(Ground::embedded(), settings).await;
     let (_, queue) = filled(&stage, 2).await;
     let plan = stage
         .engine
         .plan(Command::Expiring(purge(these(&queue))))
         .await
         .unwrap();
-    made.unwrap()
-        .plan(|call| (call == "save_begin").then_some(Fault::Unheard));
+    store.plan(|call| (call == "save_begin").then_some(Fault::Unheard));
     let grant = Access::Operator.grant("tester", None).unwrap();
     let ended = stage.engine.execute(&plan, &grant).await;
     assert!(matches!(&ended, Err(error) if error.is_unreachable()), "{ended:?}");

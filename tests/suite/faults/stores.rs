@@ -15,20 +15,24 @@ async fn administer(postgres: &PrivatePostgres, statements: &'static str) {
     connection.close().await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_stops_or_is_killed_and_comes_back_loses_nothing() {
-    let postgres = PrivatePostgres::start().await;
-    let scene = Scene::on_postgres(&postgres.url).await;
+/// One URL fails now and then, so that there is something to record while the database is away.
+fn fails_now_and_then(scene: &Scene) {
     scene
         .receiver
         .behave("*", Behaviour::Status(200).after(Duration::from_millis(10)));
-    // One URL fails now and then, so that there is something to record while the database is away.
     scene
         .receiver
         .behave_by("/hook-3", |attempt| match attempt.earlier % 7 {
             3 => Behaviour::Status(503),
             _ => Behaviour::Status(200),
         });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_stops_or_is_killed_and_comes_back_loses_nothing() {
+    let postgres = PrivatePostgres::start().await;
+    let scene = Scene::on_postgres(&postgres.url).await;
+    fails_now_and_then(&scene);
     let mut daemon = scene.installation.daemon().await;
     let faults = async {
         scene.delivered(200).await;
@@ -56,15 +60,7 @@ async fn a_database_that_refuses_writes_for_a_while_is_used_again_as_soon_as_it_
     let mut url = url::Url::parse(&postgres.url).unwrap();
     url.set_username("writer").unwrap();
     let scene = Scene::on_postgres(url.as_str()).await;
-    scene
-        .receiver
-        .behave("*", Behaviour::Status(200).after(Duration::from_millis(10)));
-    scene
-        .receiver
-        .behave_by("/hook-3", |attempt| match attempt.earlier % 7 {
-            3 => Behaviour::Status(503),
-            _ => Behaviour::Status(200),
-        });
+    fails_now_and_then(&scene);
     let mut daemon = scene.installation.daemon().await;
     let faults = async {
         scene.delivered(200).await;

@@ -4,26 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use redrive::engine::EngineSettings;
-
 use crate::engine::stage::{Ground, Stage};
-use crate::support::faulty_store::{Fault, FaultyStore};
+use crate::support::faulty_store::Fault;
 use crate::support::receiver::Behaviour;
 use crate::support::wait::{at_moment, wait_until};
 
 /// After a fault everything goes on within this time; no round of housekeeping may be needed for it.
 const SOON: Duration = Duration::from_secs(15);
-
-async fn stage(ground: Ground, change: impl FnOnce(&mut EngineSettings)) -> (Stage, Arc<FaultyStore>) {
-    let mut made = None;
-    let stage = Stage::quiet_over(ground, change, |store| {
-        let faulty = Arc::new(FaultyStore::over(store));
-        made = Some(Arc::clone(&faulty));
-        faulty
-    })
-    .await;
-    (stage, made.unwrap())
-}
 
 async fn delivered_soon(stage: &Stage, count: usize) {
     wait_until(format!("{count} deliveries"), SOON, async || {
@@ -36,7 +23,7 @@ async fn delivered_soon(stage: &Stage, count: usize) {
 /// next request for the lease, which comes in between. One worker and one slot: nothing of them may get lost, and
 /// nothing of the probe when the URL is closed meanwhile.
 async fn late_freeing(ground: Ground, path: &str) {
-    let (mut stage, store) = stage(ground, |settings| {
+    let (mut stage, store) = Stage::quiet_over_faults(ground, |settings| {
         settings.workers = 1;
         settings.in_flight_per_endpoint = 1;
         settings.linger = Duration::from_millis(40);
@@ -98,7 +85,7 @@ async fn a_late_answer_to_the_freeing_of_a_lease_disturbs_no_later_worker_with_t
 /// The list of the leases held is older than the work of a worker that came and went meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_list_of_the_leases_held_disturbs_nobody() {
-    let (mut stage, store) = stage(Ground::rabbit_sqlite().await, |settings| {
+    let (mut stage, store) = Stage::quiet_over_faults(Ground::rabbit_sqlite().await, |settings| {
         settings.workers = 1;
         settings.in_flight_per_endpoint = 1;
         settings.linger = Duration::from_millis(5);
@@ -119,7 +106,7 @@ async fn a_late_list_of_the_leases_held_disturbs_nobody() {
 
 /// For as long as every third answer or so is lost or late, and one of two URLs fails now and then.
 async fn lossy(ground: Ground, seed: u64) {
-    let (mut stage, store) = stage(ground, |settings| {
+    let (mut stage, store) = Stage::quiet_over_faults(ground, |settings| {
         settings.workers = 2;
         settings.in_flight_per_endpoint = 1;
         settings.linger = Duration::from_millis(20);

@@ -1,7 +1,6 @@
 //! Rules 34, 37 and 41: a store that went back, clocks that are wrong, a probe whose store is away, and messages that
 //! bring a schedule of their own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use redrive::engine::Engine;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage, notification, sender};
-use crate::support::faulty_store::{Fault, FaultyStore};
+use crate::support::faulty_store::Fault;
 use crate::support::receiver::Behaviour;
 use crate::support::wait::wait_until;
 
@@ -81,18 +80,7 @@ async fn a_url_that_is_open_in_a_store_that_went_back_is_served_on_postgres() {
 /// The receiver answered the probe, and the store cannot be told: the message is not sent again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_2xx_of_a_probe_is_acked_while_the_store_is_away() {
-    let mut made = None;
-    let mut stage = Stage::quiet_over(
-        Ground::embedded(),
-        |_| {},
-        |store| {
-            let faulty = Arc::new(FaultyStore::over(store));
-            made = Some(Arc::clone(&faulty));
-            faulty
-        },
-    )
-    .await;
-    let store = made.unwrap();
+    let (mut stage, store) = Stage::quiet_over_faults(Ground::embedded(), |_| {}).await;
     stage.start();
     stage.receiver.behave("/hook", Behaviour::Status(503));
     stage.publish("a", "/hook").await;

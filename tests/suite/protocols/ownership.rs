@@ -1,6 +1,5 @@
 //! Rules 1 to 5 and 7: who holds a queue, how its death is known, and how it stops by itself.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redrive::domain::id::QueueName;
@@ -9,7 +8,6 @@ use redrive::engine::{Command, EngineError, Query};
 use super::incarnation_of;
 use super::life::Life;
 use crate::engine::stage::{BOUND, Ground, Stage};
-use crate::support::faulty_store::FaultyStore;
 use crate::support::receiver::{Attempt, Behaviour};
 use crate::support::servers::{Database, PrivatePostgres, Vhost};
 use crate::support::wait::{stays_absent, wait_until};
@@ -306,18 +304,7 @@ async fn a_command_that_is_given_up_while_it_waits_leaves_nothing_behind() {
 /// On SQLite its lock file would be held by a process that lives on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_that_panics_leaves_nothing_behind() {
-    let mut made = None;
-    let mut stage = Stage::quiet_over(
-        Ground::embedded(),
-        |_| {},
-        |store| {
-            let faulty = Arc::new(FaultyStore::over(store));
-            made = Some(Arc::clone(&faulty));
-            faulty
-        },
-    )
-    .await;
-    let faulty = made.unwrap();
+    let (mut stage, faulty) = Stage::quiet_over_faults(Ground::embedded(), |_| {}).await;
     stage.publish("a", "/ok").await;
     let mut calls = 0;
     faulty.plan(move |call| {

@@ -27,13 +27,7 @@ struct Moving {
 
 impl Moving {
     async fn prepare(change: impl FnOnce(&mut EngineSettings)) -> Self {
-        let mut made = None;
-        let stage = Stage::quiet_over(Ground::embedded(), change, |store| {
-            let faulty = Arc::new(FaultyStore::over(store));
-            made = Some(Arc::clone(&faulty));
-            faulty
-        })
-        .await;
+        let (stage, store) = Stage::quiet_over_faults(Ground::embedded(), change).await;
         let id = JobId::parse(&ambient::new_id()).unwrap();
         let lifetime = Lifetime::of(Duration::from_mins(10)).unwrap();
         stage.engine.job_submit(id.clone(), lifetime).await.unwrap();
@@ -41,12 +35,7 @@ impl Moving {
         for _ in 0..3 {
             stage.broker.publish(&from, &Message::default()).await.unwrap();
         }
-        Self {
-            stage,
-            store: made.unwrap(),
-            from,
-            to,
-        }
+        Self { stage, store, from, to }
     }
 
     /// The run's id.
@@ -111,21 +100,11 @@ async fn a_run_whose_work_panicked_is_found_and_goes_on() {
 /// The lease of its own source is nobody else's: neither the answer that gave it nor the one that freed it was heard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_does_not_wait_for_a_lease_that_it_has_itself() {
-    let mut made = None;
-    let mut stage = Stage::quiet_over(
-        Ground::embedded(),
-        |_| {},
-        |store| {
-            let faulty = Arc::new(FaultyStore::over(store));
-            made = Some(Arc::clone(&faulty));
-            faulty
-        },
-    )
-    .await;
+    let (mut stage, store) = Stage::quiet_over_faults(Ground::embedded(), |_| {}).await;
     stage.publish_many("a", "/ok", 2).await;
     // Planning takes the lease, too: faults begin with the run.
     let (mut begun, mut taken, mut freed) = (false, 0, 0);
-    made.unwrap().plan(move |call| {
+    store.plan(move |call| {
         begun |= call == "run_take";
         taken += u32::from(begun && call == "leases_take");
         freed += u32::from(begun && call == "lease_free");
