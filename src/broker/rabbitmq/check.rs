@@ -29,12 +29,12 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
     let (wake, dead) = (short(&naming.wake_queue())?, short(&naming.dead_letter_queue())?);
     let mut missing = Vec::new();
     for exchange in [broker.exchange.clone(), short(&naming.owner_exchange(store))?] {
-        if !stands(broker, &line, Kind::Exchange, &exchange).await? {
+        if !exchange_stands(broker, &line, "check", &exchange).await? {
             missing.push(format!("exchange {:?}", exchange.as_str()));
         }
     }
     for queue in [&wake, &dead] {
-        if !stands(broker, &line, Kind::Queue, queue).await? {
+        if !queue_stands(broker, &line, queue).await? {
             missing.push(format!("queue {:?}", queue.as_str()));
         }
     }
@@ -58,41 +58,44 @@ pub(super) async fn mark_bound(broker: &RabbitMq) -> Result<(), BrokerError> {
     bound.map_err(|error| broker.admin.error("bind", &error))
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Exchange,
-    Queue,
-}
-
-async fn stands(broker: &RabbitMq, line: &Line, kind: Kind, name: &ShortString) -> Result<bool, BrokerError> {
-    let looked = on_channel(line, async |channel: &Channel| match kind {
-        Kind::Exchange => passive_exchange(line, channel, name).await,
-        Kind::Queue => {
-            let passive = QueueDeclareOptions {
-                passive: true,
-                ..QueueDeclareOptions::default()
-            };
-            let looking = channel.queue_declare(name.clone(), passive, FieldTable::default());
-            line.call(looking).await.map(drop)
-        }
-    });
-    match (looked.await, kind) {
-        (Ok(()), _) => Ok(true),
-        (Err(error), Kind::Exchange) if is_exchange_missing(&error, name.as_str()) => Ok(false),
-        (Err(error), Kind::Queue) if error.says_missing(name.as_str()) => Ok(false),
-        // A queue whose node is away is there, and the rest does not depend on it.
-        (Err(error), Kind::Queue) if error.code() == Some(404) => Ok(true),
-        (Err(error), _) => Err(broker.admin.error("check", &error)),
-    }
-}
-
-pub(super) async fn passive_exchange(line: &Line, channel: &Channel, name: &ShortString) -> Result<(), CallError> {
+/// Whether an exchange is there; `operation` is what an error says.
+pub(super) async fn exchange_stands(
+    broker: &RabbitMq,
+    line: &Line,
+    operation: &'static str,
+    name: &ShortString,
+) -> Result<bool, BrokerError> {
     let passive = ExchangeDeclareOptions {
         passive: true,
         ..ExchangeDeclareOptions::default()
     };
-    line.call(channel.exchange_declare(name.clone(), ExchangeKind::Direct, passive, FieldTable::default()))
-        .await
+    let looked = on_channel(line, async |channel: &Channel| {
+        line.call(channel.exchange_declare(name.clone(), ExchangeKind::Direct, passive, FieldTable::default()))
+            .await
+    });
+    match looked.await {
+        Ok(()) => Ok(true),
+        Err(error) if is_exchange_missing(&error, name.as_str()) => Ok(false),
+        Err(error) => Err(broker.admin.error(operation, &error)),
+    }
+}
+
+async fn queue_stands(broker: &RabbitMq, line: &Line, name: &ShortString) -> Result<bool, BrokerError> {
+    let passive = QueueDeclareOptions {
+        passive: true,
+        ..QueueDeclareOptions::default()
+    };
+    let looked = on_channel(line, async |channel: &Channel| {
+        let looking = channel.queue_declare(name.clone(), passive, FieldTable::default());
+        line.call(looking).await.map(drop)
+    });
+    match looked.await {
+        Ok(()) => Ok(true),
+        Err(error) if error.says_missing(name.as_str()) => Ok(false),
+        // A queue whose node is away is there, and the rest does not depend on it.
+        Err(error) if error.code() == Some(404) => Ok(true),
+        Err(error) => Err(broker.admin.error("check", &error)),
+    }
 }
 
 /// Whether the broker says that there is no exchange of this very name.

@@ -13,7 +13,7 @@ use lapin::{Channel, ExchangeKind};
 
 use super::RabbitMq;
 use super::admin::{insert, on_channel, text};
-use super::check::{is_exchange_missing, passive_exchange};
+use super::check::{exchange_stands, is_exchange_missing};
 use super::prepare::short;
 use crate::broker::{BrokerError, Owner};
 use crate::domain::id::StoreId;
@@ -100,16 +100,8 @@ pub(super) async fn adopt(broker: &RabbitMq, store: &StoreId) -> Result<(), Brok
 }
 
 async fn is_there(broker: &RabbitMq, exchange: &str) -> Result<bool, BrokerError> {
-    let name = short(exchange)?;
     let line = broker.admin.line().await?;
-    let looked = on_channel(&line, async |channel: &Channel| {
-        passive_exchange(&line, channel, &name).await
-    });
-    match looked.await {
-        Ok(()) => Ok(true),
-        Err(error) if is_exchange_missing(&error, exchange) => Ok(false),
-        Err(error) => Err(broker.admin.error("look for the identity", &error)),
-    }
+    exchange_stands(broker, &line, "look for the identity", &short(exchange)?).await
 }
 
 /// The other store, where the management API tells it.
