@@ -6,14 +6,8 @@ use sqlx::{PgConnection, Row};
 use super::{Exclusive, PostgresStore, exclusively};
 use crate::domain::time::Timestamp;
 use crate::store::columns::{audit_chain, audit_entry, stored};
-use crate::store::rules::old_lines;
-use crate::store::{AttemptBounds, AuditChain, AuditEntry, RunBounds, StoreError, Trim, Trimming};
-
-/// A statement with the value of its `$1`. What marks has no other; what removes gets the rows of the page as `$2`.
-enum Step {
-    Marks(&'static str, i64),
-    Removes(&'static str, i64),
-}
+use crate::store::rules::{TrimStatements, TrimStep, old_lines, trim_steps};
+use crate::store::{AuditChain, AuditEntry, StoreError, Trim, Trimming};
 
 const ATTEMPTS_OLD: &str = "DELETE FROM redrive.attempts WHERE id = ANY (ARRAY(\
     SELECT id FROM redrive.attempts WHERE started_at < $1 ORDER BY started_at, id LIMIT $2))";
@@ -67,6 +61,24 @@ const ENDPOINTS: &str = "WITH gone AS (DELETE FROM redrive.endpoints WHERE url_k
     raised AS (UPDATE redrive.forgotten_endpoints SET epoch = GREATEST(epoch, (SELECT max(epoch) + 1 FROM gone))) \
     SELECT count(*) FROM gone";
 
+const STATEMENTS: TrimStatements = TrimStatements {
+    attempts_old: ATTEMPTS_OLD,
+    attempts_many: ATTEMPTS_MANY,
+    policies_old: POLICIES_OLD,
+    policies_many: POLICIES_MANY,
+    rescued: RESCUED,
+    runs_old: RUNS_OLD,
+    runs_many: RUNS_MANY,
+    plans_old: PLANS_OLD,
+    run_items: RUN_ITEMS,
+    runs: RUNS,
+    kept: KEPT,
+    edits: EDITS,
+    saves_over: SAVES_OVER,
+    saved: SAVED,
+    saves: SAVES,
+};
+
 const AUDIT_OLDEST: &str = "SELECT id, at, hash FROM redrive.audit ORDER BY id LIMIT $1";
 const AUDIT_ANCHOR: &str = "UPDATE redrive.audit_chain SET removed = removed + $1, removed_id = $2, removed_hash = $3, \
     removed_at = $4";
@@ -87,7 +99,7 @@ impl Trimming for PostgresStore {
             | Trim::Rescued { .. }
             | Trim::Runs(_)
             | Trim::Kept { .. }
-            | Trim::Saves => page(connection, steps(trim, now), u64::from(rows)).await,
+            | Trim::Saves => page(connection, trim_steps(trim, now, &STATEMENTS), u64::from(rows)).await,
         })
         .await
     }
@@ -113,49 +125,18 @@ impl Trimming for PostgresStore {
     }
 }
 
-/// What is marked and removed, in this order. A run and a save go after all that belongs to them.
-fn steps(trim: &Trim, now: Timestamp) -> Vec<Step> {
-    let before = |age| now.minus(age).micros();
-    match *trim {
-        Trim::Attempts(AttemptBounds { age, rows }) => vec![
-            Step::Removes(ATTEMPTS_OLD, before(age)),
-            Step::Removes(ATTEMPTS_MANY, stored(rows)),
-        ],
-        Trim::Policies { age, versions } => vec![
-            Step::Removes(POLICIES_OLD, before(age)),
-            Step::Removes(POLICIES_MANY, stored(versions)),
-        ],
-        Trim::Rescued { age } => vec![Step::Removes(RESCUED, before(age))],
-        Trim::Runs(RunBounds { age, runs, planned }) => vec![
-            Step::Marks(RUNS_OLD, before(age)),
-            Step::Marks(RUNS_MANY, stored(runs)),
-            Step::Marks(PLANS_OLD, before(planned)),
-            Step::Removes(RUN_ITEMS, 0),
-            Step::Removes(RUNS, 0),
-        ],
-        Trim::Kept { edits } => vec![Step::Removes(KEPT, now.micros()), Step::Removes(EDITS, before(edits))],
-        Trim::Saves => vec![
-            Step::Marks(SAVES_OVER, now.micros()),
-            Step::Removes(SAVED, 0),
-            Step::Removes(SAVES, 0),
-        ],
-        // These are more than statements.
-        Trim::Audit { .. } | Trim::Endpoints { .. } => Vec::new(),
-    }
-}
-
-async fn page(connection: &mut PgConnection, steps: Vec<Step>, rows: u64) -> Result<u64, sqlx::Error> {
+async fn page(connection: &mut PgConnection, steps: Vec<TrimStep>, rows: u64) -> Result<u64, sqlx::Error> {
     let mut gone = 0;
     for step in steps {
         match step {
-            Step::Marks(statement, bound) => {
+            TrimStep::Marks(statement, bound) => {
                 sqlx::query(statement).bind(bound).execute(&mut *connection).await?;
             }
-            Step::Removes(statement, bound) if gone < rows => {
+            TrimStep::Removes(statement, bound) if gone < rows => {
                 let query = sqlx::query(statement).bind(bound).bind(stored(rows - gone));
                 gone += query.execute(&mut *connection).await?.rows_affected();
             }
-            Step::Removes(..) => {}
+            TrimStep::Removes(..) => {}
         }
     }
     Ok(gone)
