@@ -57,9 +57,8 @@ pub(super) struct Candidates {
     /// Where each of them waits: with its URL, or among those whose URL is not known.
     waiting: HashMap<QueueName, Option<EndpointUrl>>,
     by_url: HashMap<EndpointUrl, Waiting>,
-    known: Tickets,
-    first: Tickets,
-    silent: Tickets,
+    /// By [`Line`].
+    lines: [Tickets; 3],
     tickets: u64,
     /// Queues whose URL is not known yet.
     unknown: VecDeque<QueueName>,
@@ -150,7 +149,7 @@ impl Candidates {
         line: Line,
         mut turn: impl FnMut(&EndpointUrl) -> Turn,
     ) -> Option<(QueueName, EndpointUrl)> {
-        while let Some((ticket, url)) = self.line(line).pop_front() {
+        while let Some((ticket, url)) = self.lines[line as usize].pop_front() {
             let Some(waiting) = self.by_url.get_mut(&url) else {
                 continue;
             };
@@ -203,11 +202,7 @@ impl Candidates {
 
     /// Whether a URL may be in `line`: what is left over of others is counted too.
     pub(super) fn may_wait_in(&self, line: Line) -> bool {
-        match line {
-            Line::Known => !self.known.is_empty(),
-            Line::First => !self.first.is_empty(),
-            Line::Silent => !self.silent.is_empty(),
-        }
+        !self.lines[line as usize].is_empty()
     }
 
     /// Whether half of those that may wait do.
@@ -220,14 +215,6 @@ impl Candidates {
         self.waiting.len()
     }
 
-    fn line(&mut self, line: Line) -> &mut Tickets {
-        match line {
-            Line::Known => &mut self.known,
-            Line::First => &mut self.first,
-            Line::Silent => &mut self.silent,
-        }
-    }
-
     fn join(&mut self, url: EndpointUrl, line: Line) {
         self.tickets += 1;
         let ticket = self.tickets;
@@ -236,11 +223,7 @@ impl Candidates {
         };
         (waiting.ticket, waiting.aside) = (ticket, false);
         let many = self.by_url.len() * 2 + 64;
-        let tickets = match line {
-            Line::Known => &mut self.known,
-            Line::First => &mut self.first,
-            Line::Silent => &mut self.silent,
-        };
+        let tickets = &mut self.lines[line as usize];
         tickets.push_back((ticket, url));
         if tickets.len() > many {
             let by_url = &self.by_url;
@@ -324,7 +307,8 @@ mod tests {
             assert!(candidates.take(&queue("b1")));
             candidates.add(queue("b1"), Line::Known);
         }
-        assert!(candidates.known.len() < 200, "{}", candidates.known.len());
+        let left = candidates.lines[Line::Known as usize].len();
+        assert!(left < 200, "{left}");
         assert_eq!(order(&mut candidates, |_| true), ["a1", "b1", "a2"]);
     }
 

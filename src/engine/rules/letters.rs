@@ -35,12 +35,7 @@ impl Inner {
                 None
             }
         };
-        let judged = judge(
-            queue.as_str(),
-            self.settings.naming.queue_type,
-            arguments.as_deref(),
-            &self.rules.policies(),
-        );
+        let judged = self.judged(&queue, arguments.as_deref());
         if !self.rules.letters_are(judged.destroys.as_deref()) {
             return;
         }

@@ -146,13 +146,13 @@ impl Inner {
                 }
             }
         }
-        let naming = &self.settings.naming;
-        judge(
-            queue.as_str(),
-            naming.queue_type,
-            arguments.as_ref().map(|a| a.as_slice()),
-            &self.rules.policies(),
-        )
+        self.judged(queue, arguments.as_ref().map(|known| known.as_slice()))
+    }
+
+    /// By the policies as they were read last.
+    fn judged(&self, queue: &QueueName, arguments: Option<&[(String, String)]>) -> Judgement {
+        let queue_type = self.settings.naming.queue_type;
+        judge(queue.as_str(), queue_type, arguments, &self.rules.policies())
     }
 
     /// Reads the policies, and has every queue follow from them.

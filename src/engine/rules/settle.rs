@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::broker::{BrokerError, Look};
-use crate::domain::broker_rules::{Judgement, judge};
+use crate::domain::broker_rules::Judgement;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::engine::dispatch::Tell;
@@ -186,12 +186,7 @@ impl Inner {
         let differs = |judged: &Judgement| judged.destroys != row.refusing || judged.breaks_order != row.refused;
         if row.refusing.is_none() && row.refused.is_none() {
             let arguments = self.rules.arguments_of(&row.name);
-            let judged = judge(
-                row.name.as_str(),
-                self.settings.naming.queue_type,
-                arguments.as_ref().map(|a| a.as_slice()),
-                &self.rules.policies(),
-            );
+            let judged = self.judged(&row.name, arguments.as_ref().map(|known| known.as_slice()));
             return Some(judged).filter(differs);
         }
         let judged = self.judge_queue(&row.name).await;
