@@ -214,11 +214,16 @@ impl Living {
             .map(|n| Queue::new(&ground.naming, &format!("dead-{n}"), &format!("http://127.0.0.1:9/{n}")))
             .collect();
         queues.push(queue.clone());
+        let began = std::time::Instant::now();
+        let told = |what: &str| aside(&format!("{what}, {dead} of them dead: {:.0} s", began.elapsed().as_secs_f64()));
         ground.create(&queues, &[&store]).await;
+        told("queues made");
         queues.pop();
         if !queues.is_empty() {
             close(&store, &queues).await;
+            told("endpoints closed");
             ground.fill(&queues, 1).await;
+            told("queues filled");
         }
         let daemon = delivering::start(&ground.naming.vhost, &store, 1).await;
         let living = Self {
@@ -231,6 +236,7 @@ impl Living {
         };
         // Once before it counts: every queue was listed by then.
         living.seconds().await;
+        told("the living one delivered");
         living
     }
 

@@ -286,7 +286,7 @@ pub fn check_batch(events: &[NewEvent], now: Timestamp) -> Result<(), EventError
 /// A row of the event table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Never used twice.
+    /// Never used twice by a store; one that was restored counts again from there (what goes out has an id of its own).
     pub id: i64,
     /// The type.
     pub event_type: EventType,

@@ -47,14 +47,8 @@ impl Inner {
     fn notification_of(&self, event: &Event, subscription: &Subscription) -> Result<NewOutboxRow, String> {
         let options: serde_json::Value = serde_json::from_str(&subscription.options).unwrap_or_default();
         let options = SubscriptionOptions::from_value(&from_json(&options)).map_err(|error| error.to_string())?;
-        // With the time: a store that was restored counts events and revisions a second time.
-        let now = self.clock.now();
-        let (event_id, subscription_id) = (event.id, subscription.id);
-        let id = format!(
-            "event-{event_id}-{}-{subscription_id}-{:x}",
-            event.revision,
-            now.micros()
-        );
+        let naming = &self.settings.naming;
+        let id = naming.event_notification(event.id, event.revision, subscription.id, event.created_at);
         let execution = format!("{}:{}", event.event_type.as_str(), event.reference.as_str());
         let end = execution.floor_char_boundary(1024);
         let body = event.payload.clone().unwrap_or_default();
@@ -81,10 +75,7 @@ impl Inner {
             subscription: Some(subscription.id.to_string()),
         };
         notification.validate().map_err(|error| error.to_string())?;
-        let queue = self
-            .settings
-            .naming
-            .delivery_queue(&notification.execution, &notification.url);
+        let queue = naming.delivery_queue(&notification.execution, &notification.url);
         let bytes = message::encode(&notification.to_message()).ok_or("the notification is too large")?;
         Ok(NewOutboxRow {
             notification: id,

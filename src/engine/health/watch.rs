@@ -16,8 +16,6 @@ const EVERY: Duration = Duration::from_secs(1);
 const MANAGEMENT_EVERY: Duration = Duration::from_secs(5);
 /// What is not answered by then is told as not answered; the question itself goes on.
 const ANSWER: Duration = Duration::from_millis(1500);
-/// Rounds between two looks whether it is still the same store.
-const COMPARE_ROUNDS: u64 = 5;
 /// Rounds without an answer that is about what was asked, before that is told.
 const ASTRAY_MAX: u32 = 3;
 
@@ -56,12 +54,11 @@ async fn watch_broker(weak: Weak<Inner>) {
 }
 
 async fn watch_store(weak: Weak<Inner>) {
-    for round in 0_u64.. {
+    loop {
         let Some(engine) = weak.upgrade() else { return };
         engine.look_at_store().await;
-        if round.is_multiple_of(COMPARE_ROUNDS) {
-            engine.compare_store().await;
-        }
+        // What takes longer is told by the next look.
+        let _ = tokio::time::timeout(ANSWER, engine.compare_store()).await;
         let over = engine.health.over.clone();
         drop(engine);
         if over.run_until_cancelled(tokio::time::sleep(EVERY)).await.is_none() {

@@ -365,16 +365,17 @@ impl Worker {
             });
             return Err(End::Refused);
         }
-        if judgement.destroys != self.record.refusing {
-            self.mark(QueueMark::Refusing(judgement.destroys.clone())).await?;
-            self.record.refusing.clone_from(&judgement.destroys);
-        }
+        // Unbound before it is marked: what is marked counts as unbound.
         if let Some(reason) = &judgement.destroys {
             tracing::error!(queue = ?self.queue, reason = ?reason, "queue takes no more publishes: a broker policy destroys what waits");
             if let Err(error) = self.engine.broker.unbind(&self.queue).await {
                 tracing::warn!(queue = ?self.queue, error = ?error, "unbinding failed");
                 return Err(End::Trouble(Duration::from_secs(1)));
             }
+        }
+        if judgement.destroys != self.record.refusing {
+            self.mark(QueueMark::Refusing(judgement.destroys.clone())).await?;
+            self.record.refusing.clone_from(&judgement.destroys);
         }
         Ok(())
     }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
 
-use super::scene::{Scene, executions};
+use super::scene::{BOUND, Scene, executions};
 use crate::support::receiver::Behaviour;
 use crate::support::servers::PrivatePostgres;
-use crate::support::wait::at_moment;
+use crate::support::wait::{at_moment, wait_until};
 
 async fn administer(postgres: &PrivatePostgres, statements: &'static str) {
     let mut connection = PgConnection::connect(&postgres.url).await.unwrap();
@@ -45,6 +45,47 @@ async fn a_database_that_stops_or_is_killed_and_comes_back_loses_nothing() {
     };
     let all = executions(20, 4);
     tokio::join!(scene.publish_all(&all, 50), faults);
+    scene.finish(&mut [&mut daemon], 2).await;
+}
+
+/// PROTOCOLS.md 34: what a daemon learned since the backup is not in the store any more, and its own numbers are
+/// higher than the store's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_was_restored_from_a_backup_is_noticed_and_nothing_is_lost_or_sent_again() {
+    let postgres = PrivatePostgres::start().await;
+    let scene = Scene::on_postgres(&postgres.url).await;
+    let mut daemon = scene.installation.daemon().await;
+    let before = executions(5, 2);
+    scene.publish_all(&before, 4).await;
+    scene.delivered(20).await;
+    postgres.stop().await;
+    postgres.back_up().await;
+    postgres.start_again().await;
+    // What the backup does not know: queues, an endpoint that was closed and opened, and heartbeats.
+    let since: Vec<_> = executions(5, 2)
+        .into_iter()
+        .map(|(execution, path)| (format!("later-{execution}"), path))
+        .collect();
+    scene.publish_all(&since, 4).await;
+    let url = scene.url("/hook-1");
+    for command in ["disable", "open"] {
+        let run = ["endpoint", command, url.as_str(), "--yes"];
+        scene.installation.run(&run).await.expect_code(0);
+    }
+    scene.delivered(40).await;
+    postgres.stop().await;
+    postgres.restore().await;
+    postgres.start_again().await;
+    wait_until("an audited restore", BOUND, async || {
+        let audit = scene.installation.run(&["audit", "--limit", "100", "--json"]).await;
+        let lines = audit.expect_code(0).json();
+        let went_back = |line: &serde_json::Value| line["detail"].as_str().is_some_and(|it| it.contains("restored"));
+        lines.as_array().unwrap().iter().any(went_back).then_some(())
+    })
+    .await;
+    for (execution, path) in before.iter().chain(&since) {
+        scene.publish(execution, path, 5).await;
+    }
     scene.finish(&mut [&mut daemon], 2).await;
 }
 

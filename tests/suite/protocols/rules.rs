@@ -11,8 +11,8 @@ use crate::engine::stage::{BOUND, Ground, Stage, notification};
 use crate::support::receiver::Behaviour;
 use crate::support::wait::{stays_absent, wait_until};
 
-/// How long a policy may take to be heeded where the broker tells nobody of it.
-const HEEDED: Duration = Duration::from_secs(15);
+/// How long a policy may take to be heeded by a daemon that the broker tells of it.
+const HEEDED: Duration = Duration::from_secs(3);
 
 async fn policy(stage: &Stage, definition: Option<Value>) {
     policy_on(stage, "^redrive\\.", definition).await;

@@ -159,3 +159,17 @@ pub(super) async fn a_push_that_commits_while_a_finish_waits_on_the_row_supersed
         assert!(matches!(cancel(store, &event).await, Acted::Done(_)));
     }
 }
+
+/// A store that was restored numbers its events again; so a lease of before meets another event of its number.
+pub(super) async fn who_took_an_event_before_a_restore_ends_none_of_after(place: &Place) {
+    let store = &*place.store;
+    push(store, "before", "x").await;
+    let old = take(store, living(store).await, 1).await[0].lease_key().unwrap();
+    place.wipe().await;
+    let store = &*place.another().await.unwrap();
+    push(store, "after", "x").await;
+    let new = take(store, living(store).await, 1).await[0].lease_key().unwrap();
+    assert_eq!((new.id, new.revision), (old.id, old.revision));
+    assert_eq!(finish(store, old, failed(1)).await, Finished::Stale);
+    assert_eq!(finish(store, new, failed(1)).await, Finished::Done);
+}

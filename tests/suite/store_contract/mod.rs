@@ -212,6 +212,7 @@ contract! {
         updated_outside_and_failed_the_newer_one_stands_without_backoff
         removed_outside_and_failed_it_is_not_brought_back
         a_lost_lease_finishes_nothing
+        who_took_an_event_before_a_restore_ends_none_of_after
         a_push_that_commits_while_a_finish_waits_on_the_row_supersedes_it;
     event_search:
         an_error_is_found_by_any_part_of_its_text_in_any_letter_case

@@ -262,6 +262,25 @@ impl PrivatePostgres {
             server,
         }
     }
+
+    /// A backup of a server that is stopped.
+    pub async fn back_up(&self) {
+        self.copy("data", "backup").await;
+    }
+
+    /// What was backed up in place of what is there; the server is stopped.
+    pub async fn restore(&self) {
+        let data = self.server.directory.path().join("postgres/data");
+        std::fs::remove_dir_all(data).expect("the data of a stopped server");
+        self.copy("backup", "data").await;
+    }
+
+    async fn copy(&self, from: &str, to: &str) {
+        let home = self.server.directory.path().join("postgres");
+        let mut command = Command::new("cp");
+        command.arg("-a").args([home.join(from), home.join(to)]);
+        succeed(&run(command).await.expect("cp cannot be started"), "cp");
+    }
 }
 
 impl std::ops::Deref for PrivateRabbit {

@@ -36,8 +36,8 @@ const MOVE: &str = "UPDATE redrive.events SET origin = type, type = $2, keyed = 
     reason = COALESCE(reason, ''), first_failed_at = COALESCE(first_failed_at, $3), last_failed_at = $3, \
     expires_at = COALESCE($3 + $4::bigint, expires_at) WHERE id = $1";
 const HOLD: &str = concat!(
-    "UPDATE redrive.events SET state = 1, lease_revision = revision, lease_token = nextval('redrive.event_token'), \
-        lease_claim = $2, lease_until = $3, claim_count = claim_count + 1, claim_history = $4, \
+    "UPDATE redrive.events SET state = 1, lease_revision = revision, \
+        lease_token = nextval('redrive.event_token') + redrive.store_now(), lease_claim = $2, lease_until = $3, claim_count = claim_count + 1, claim_history = $4, \
         expires_at = GREATEST(expires_at, CASE WHEN expires_at IS NULL THEN NULL ELSE $5::bigint END) \
      WHERE id = $1 RETURNING ",
     event_columns!()

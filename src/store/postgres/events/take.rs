@@ -28,7 +28,7 @@ const TAKE: &str = concat!(
         ORDER BY e.nbf, e.id LIMIT $2 FOR UPDATE OF e SKIP LOCKED), \
      first AS (SELECT picked, row_number() OVER (PARTITION BY one ORDER BY due, picked) AS place FROM pick) \
      UPDATE redrive.events SET state = 1, lease_revision = revision, \
-        lease_token = nextval('redrive.event_token'), lease_owner = $4, \
+        lease_token = nextval('redrive.event_token') + (SELECT now FROM clock), lease_owner = $4, \
         lease_until = (SELECT now FROM clock) + $5 \
      FROM first WHERE id = first.picked AND first.place = 1 RETURNING ",
     event_columns!()

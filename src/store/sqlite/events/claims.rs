@@ -216,7 +216,8 @@ async fn hold(
     now: Timestamp,
 ) -> Result<Event, sqlx::Error> {
     let until = now.plus(new.span.ttl);
-    let token: i64 = sqlx::query_scalar(TOKENS).bind(1).fetch_one(&mut *connection).await?;
+    let query = sqlx::query_scalar(TOKENS).bind(1).bind(now.micros());
+    let token: i64 = query.fetch_one(&mut *connection).await?;
     let row = sqlx::query(HOLD)
         .bind(found.id)
         .bind(&new.id)

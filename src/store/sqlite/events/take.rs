@@ -24,7 +24,9 @@ const DUE: &str = "SELECT e.id, e.reference, e.keyed FROM events AS e \
             AND s.type = e.type AND s.reference = e.reference)) \
     ORDER BY e.nbf, e.id LIMIT $3";
 const NEXT_DUE: &str = "SELECT min(nbf) FROM events WHERE state = 0 AND type = $1";
-pub(super) const TOKENS: &str = "UPDATE event_token SET value = value + $1 RETURNING value";
+/// With the time: a store that was restored counts a second time, and whoever holds a lease of before must not end
+/// one of after.
+pub(super) const TOKENS: &str = "UPDATE event_token SET value = value + $1 RETURNING value + $2";
 /// Those of a JSON document, with the tokens from `$2` on.
 const TAKE: &str = concat!(
     "WITH b AS MATERIALIZED (SELECT value AS event, $2 + key AS token FROM json_each($1)) \
@@ -146,6 +148,7 @@ async fn take(
     let count = i64::try_from(due.len()).unwrap_or(i64::MAX);
     let last: i64 = sqlx::query_scalar(TOKENS)
         .bind(count)
+        .bind(now.micros())
         .fetch_one(&mut *connection)
         .await?;
     let rows = sqlx::query(TAKE)
