@@ -215,7 +215,10 @@ impl Living {
             .collect();
         queues.push(queue.clone());
         let began = std::time::Instant::now();
-        let told = |what: &str| aside(&format!("{what}, {dead} of them dead: {:.0} s", began.elapsed().as_secs_f64()));
+        let told = |what: &str| {
+            let seconds = began.elapsed().as_secs_f64();
+            aside(&format!("{what}, {dead} of them dead: {seconds:.0} s"));
+        };
         ground.create(&queues, &[&store]).await;
         told("queues made");
         queues.pop();
