@@ -68,9 +68,9 @@ async fn a_database_that_was_restored_from_a_backup_is_noticed_and_nothing_is_lo
         .collect();
     scene.publish_all(&since, 4).await;
     let url = scene.url("/hook-1");
-    for command in ["disable", "open"] {
-        let run = ["endpoint", command, url.as_str(), "--yes"];
-        scene.installation.run(&run).await.expect_code(0);
+    let url = url.as_str();
+    for run in [&["endpoint", "disable", url, "--yes"][..], &["redeliver", url, "--yes"]] {
+        scene.installation.run(run).await.expect_code(0);
     }
     scene.delivered(40).await;
     postgres.stop().await;

@@ -90,11 +90,12 @@ async fn a_killed_broker_is_noticed_and_keeps_what_was_confirmed_in_order() {
     node.start_again().await;
     heard(&mut signals, |signal| *signal == Signal::Up).await;
     bench.broker.prepare().await.unwrap();
+    // Binds, as each attach does: a killed broker may have lost what was declared last.
+    let mut again = bench.attached(&queue, 1).await;
     assert_eq!(
         bench.broker.publish(&queue, &numbered(11)).await.unwrap(),
         Published::Accepted
     );
-    let mut again = bench.attached(&queue, 1).await;
     assert_eq!(take(&mut again, 11).await, (1..=11).collect::<Vec<_>>());
     again.close().await;
     bench.finish().await;
