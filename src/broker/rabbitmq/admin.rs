@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lapin::Channel;
-use lapin::options::{QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
+use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{Channel, ExchangeKind};
 
 use super::failure::{CallError, Ended, call_error};
 use super::line::{Dialer, Line, Slot};
@@ -25,10 +25,10 @@ const CREATE_TRIES: u32 = 100;
 /// Between two of them.
 const CREATE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Repeats a step whose answer was about another queue (see [`CallError::is_astray`]), each time on a new
+/// Repeats a step whose answer was about something else (see [`CallError::is_astray`]), each time on a new
 /// connection: what else the old one still brings may be astray too. Only for steps that may be done twice.
 macro_rules! answered {
-    ($admin:expr, $queue:expr, |$line:ident| $step:expr) => {{
+    ($admin:expr, $asked:expr, |$line:ident| $step:expr) => {{
         let mut tries = 0;
         loop {
             let $line = match $admin.line().await {
@@ -37,8 +37,8 @@ macro_rules! answered {
             };
             tries += 1;
             match $step.await {
-                Err(error) if error.is_astray($queue.as_str()) && tries < ASTRAY_TRIES => {
-                    tracing::debug!(queue = ?$queue.as_str(), "an answer went astray: asked again");
+                Err(error) if error.is_astray(&[$asked.as_str(), $admin.exchange.as_str()]) && tries < ASTRAY_TRIES => {
+                    tracing::debug!(asked = ?$asked.as_str(), "an answer went astray: asked again");
                     $line.abandon("answers went astray");
                 }
                 // Somebody else's answer went astray meanwhile, or the connection was lost.
@@ -77,6 +77,24 @@ impl Admin {
 
     pub(super) async fn close(&self) {
         self.slot.close().await;
+    }
+
+    /// Whether an exchange is there.
+    pub(super) async fn exchange_stands(&self, name: &ShortString) -> Result<bool, CallError> {
+        let passive = ExchangeDeclareOptions {
+            passive: true,
+            ..ExchangeDeclareOptions::default()
+        };
+        let looked = answered!(self, name, |line| on_channel(&line, async |channel: &Channel| {
+            let table = FieldTable::default();
+            line.call(channel.exchange_declare(name.clone(), ExchangeKind::Direct, passive, table))
+                .await
+        }));
+        match looked {
+            Ok(()) => Ok(true),
+            Err(error) if error.says_missing_exchange(name.as_str()) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) async fn look(&self, queue: &ShortString) -> Result<Look, BrokerError> {
@@ -249,7 +267,7 @@ impl Admin {
         match deleted.await {
             Ok(_) => Ok(Deleted::Deleted),
             Err(error) if error.code() == Some(406) => Ok(Deleted::InUse),
-            Err(error) if error.is_astray(queue.as_str()) => Err(BrokerError::Unknown {
+            Err(error) if error.is_astray(&[queue.as_str()]) => Err(BrokerError::Unknown {
                 operation: "delete",
                 detail: error.text(),
             }),
@@ -260,7 +278,7 @@ impl Admin {
 
     /// The seam's wording of a failed call.
     pub(super) fn error(&self, operation: &'static str, error: &CallError) -> BrokerError {
-        if error.no_exchange() {
+        if error.says_missing_exchange(self.exchange.as_str()) {
             return BrokerError::NoExchange {
                 exchange: self.exchange.as_str().to_owned(),
             };

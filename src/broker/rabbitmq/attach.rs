@@ -68,7 +68,7 @@ pub(super) async fn attach(dialer: &Dialer, pool: &Arc<Pool>, wanted: &Wanted) -
             }
             Ok(None) => return Ok(AttachOutcome::Missing),
             // The client handed us somebody else's answer: asked again, on a connection that did not.
-            Err(error) if error.is_astray(wanted.queue.as_str()) && astray < ASTRAY_TRIES => {
+            Err(error) if error.is_astray(&[wanted.queue.as_str()]) && astray < ASTRAY_TRIES => {
                 tracing::debug!(queue = ?wanted.queue.as_str(), "an answer went astray: asked again");
                 place.retire();
                 astray += 1;

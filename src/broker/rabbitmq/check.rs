@@ -5,13 +5,12 @@
 //! been delivered; and a message is published that nothing but our own mark routes, which needs *write* on the
 //! exchange. The broker keeps rights per channel for a while, so each check has a channel of its own.
 
-use lapin::options::{BasicGetOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::Channel;
+use lapin::options::{BasicGetOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
-use lapin::{Channel, ExchangeKind};
 
 use super::RabbitMq;
 use super::admin::on_channel;
-use super::failure::CallError;
 use super::line::Line;
 use super::message;
 use super::prepare::{WAKE, short, wake_arguments};
@@ -29,7 +28,12 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
     let (wake, dead) = (short(&naming.wake_queue())?, short(&naming.dead_letter_queue())?);
     let mut missing = Vec::new();
     for exchange in [broker.exchange.clone(), short(&naming.owner_exchange(store))?] {
-        if !exchange_stands(broker, &line, "check", &exchange).await? {
+        if !broker
+            .admin
+            .exchange_stands(&exchange)
+            .await
+            .map_err(|error| broker.admin.error("check", &error))?
+        {
             missing.push(format!("exchange {:?}", exchange.as_str()));
         }
     }
@@ -58,28 +62,6 @@ pub(super) async fn mark_bound(broker: &RabbitMq) -> Result<(), BrokerError> {
     bound.map_err(|error| broker.admin.error("bind", &error))
 }
 
-/// Whether an exchange is there; `operation` is what an error says.
-pub(super) async fn exchange_stands(
-    broker: &RabbitMq,
-    line: &Line,
-    operation: &'static str,
-    name: &ShortString,
-) -> Result<bool, BrokerError> {
-    let passive = ExchangeDeclareOptions {
-        passive: true,
-        ..ExchangeDeclareOptions::default()
-    };
-    let looked = on_channel(line, async |channel: &Channel| {
-        line.call(channel.exchange_declare(name.clone(), ExchangeKind::Direct, passive, FieldTable::default()))
-            .await
-    });
-    match looked.await {
-        Ok(()) => Ok(true),
-        Err(error) if is_exchange_missing(&error, name.as_str()) => Ok(false),
-        Err(error) => Err(broker.admin.error(operation, &error)),
-    }
-}
-
 async fn queue_stands(broker: &RabbitMq, line: &Line, name: &ShortString) -> Result<bool, BrokerError> {
     let passive = QueueDeclareOptions {
         passive: true,
@@ -98,11 +80,6 @@ async fn queue_stands(broker: &RabbitMq, line: &Line, name: &ShortString) -> Res
     }
 }
 
-/// Whether the broker says that there is no exchange of this very name.
-pub(super) fn is_exchange_missing(error: &CallError, name: &str) -> bool {
-    error.no_exchange() && error.text().contains(&format!("'{name}'"))
-}
-
 async fn try_rights(broker: &RabbitMq, line: &Line, wake: &ShortString) -> Result<(), BrokerError> {
     let durable = QueueDeclareOptions {
         durable: true,
@@ -117,7 +94,12 @@ async fn try_rights(broker: &RabbitMq, line: &Line, wake: &ShortString) -> Resul
         line.call(channel.basic_get(wake.clone(), BasicGetOptions { no_ack: true }))
             .await
     });
-    let taken = tried.await.map_err(|error| broker.admin.error("check", &error))?;
+    let taken = match tried.await {
+        Ok(taken) => taken,
+        // It says nothing of these; the next check does.
+        Err(error) if error.is_astray(&[wake.as_str(), broker.exchange.as_str()]) => None,
+        Err(error) => return Err(broker.admin.error("check", &error)),
+    };
     let nudge = taken.map(|taken| message::received(taken.delivery.properties, taken.delivery.data));
     let queue = nudge.and_then(|nudge| QueueName::parse(std::str::from_utf8(&nudge.body).ok()?).ok());
     if let Some(queue) = queue {

@@ -4,11 +4,6 @@
 
 use std::sync::atomic::Ordering;
 
-use lapin::options::ExchangeDeclareOptions;
-use lapin::types::{FieldTable, ShortString};
-use lapin::{Channel, ExchangeKind};
-
-use super::admin::on_channel;
 use super::{RabbitMq, listen};
 use crate::broker::{BrokerError, BrokerHealth};
 use crate::domain::broker_rules::{CHECKED, Version, facts};
@@ -38,23 +33,14 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
 
 /// Whether the exchange of our settings is there.
 async fn exchange(broker: &RabbitMq, health: &mut BrokerHealth) {
-    let Ok(line) = broker.admin.line().await else { return };
-    let name = broker.settings.naming.exchange();
-    let passive = ExchangeDeclareOptions {
-        passive: true,
-        ..ExchangeDeclareOptions::default()
+    let problem = match broker.admin.exchange_stands(&broker.exchange).await {
+        Ok(true) => return,
+        Ok(false) => BrokerError::NoExchange {
+            exchange: broker.exchange.as_str().to_owned(),
+        },
+        Err(error) => broker.admin.error("look for the exchange", &error),
     };
-    let looked = on_channel(&line, async |channel: &Channel| {
-        let name =
-            ShortString::try_new(name.as_str()).map_err(|_| super::failure::CallError::Silent(super::line::CALL))?;
-        line.call(channel.exchange_declare(name, ExchangeKind::Direct, passive, FieldTable::default()))
-            .await
-    });
-    if let Err(error) = looked.await {
-        health
-            .warnings
-            .push(broker.admin.error("look for the exchange", &error).to_string());
-    }
+    health.warnings.push(problem.to_string());
 }
 
 pub(super) async fn management(broker: &RabbitMq, health: &mut BrokerHealth) {

@@ -13,7 +13,7 @@ use lapin::{Channel, ExchangeKind};
 
 use super::RabbitMq;
 use super::admin::{insert, on_channel, text};
-use super::check::{exchange_stands, is_exchange_missing};
+use super::line::Line;
 use super::prepare::short;
 use crate::broker::{BrokerError, Owner};
 use crate::domain::id::StoreId;
@@ -46,7 +46,6 @@ pub(super) async fn own(broker: &RabbitMq, store: &StoreId) -> Result<Owner, Bro
         short(&naming.identity_exchange())?,
         short(&naming.owner_exchange(store))?,
     );
-    let line = broker.admin.line().await?;
     let internal = ExchangeDeclareOptions {
         durable: true,
         internal: true,
@@ -59,17 +58,27 @@ pub(super) async fn own(broker: &RabbitMq, store: &StoreId) -> Result<Owner, Bro
     let mut arguments = FieldTable::default();
     insert(&mut arguments, "alternate-exchange", text(named_for.as_str()));
     insert(&mut arguments, ARGUMENT, text(store.as_str()));
-    let claimed = on_channel(&line, async |channel: &Channel| {
-        line.call(channel.exchange_declare(identity.clone(), ExchangeKind::Fanout, internal, arguments))
-            .await?;
-        let own = FieldTable::default();
-        line.call(channel.exchange_declare(named_for.clone(), ExchangeKind::Fanout, passing, own))
-            .await?;
-        let (options, key) = (ExchangeBindOptions::default(), ShortString::from(""));
-        line.call(channel.exchange_bind(identity.clone(), named_for.clone(), key, options, FieldTable::default()))
-            .await
-    });
-    match claimed.await {
+    let claim = async |line: &Line| {
+        on_channel(line, async |channel: &Channel| {
+            line.call(channel.exchange_declare(identity.clone(), ExchangeKind::Fanout, internal, arguments.clone()))
+                .await?;
+            let own = FieldTable::default();
+            line.call(channel.exchange_declare(named_for.clone(), ExchangeKind::Fanout, passing, own))
+                .await?;
+            let (options, key) = (ExchangeBindOptions::default(), ShortString::from(""));
+            line.call(channel.exchange_bind(identity.clone(), named_for.clone(), key, options, FieldTable::default()))
+                .await
+        })
+        .await
+    };
+    let mut line = broker.admin.line().await?;
+    let mut claimed = claim(&line).await;
+    if matches!(&claimed, Err(error) if error.is_astray(&[identity.as_str(), named_for.as_str()])) {
+        line.abandon("answers went astray");
+        line = broker.admin.line().await?;
+        claimed = claim(&line).await;
+    }
+    match claimed {
         Ok(()) => Ok(Owner::Ours),
         Err(error) if error.code() == Some(406) => Ok(Owner::Other(named(broker).await)),
         Err(error) => Err(broker.admin.error("declare the identity", &error)),
@@ -86,7 +95,7 @@ pub(super) async fn adopt(broker: &RabbitMq, store: &StoreId) -> Result<(), Brok
     });
     match deleted.await {
         Ok(()) => {}
-        Err(error) if is_exchange_missing(&error, identity.as_str()) => {}
+        Err(error) if error.says_missing_exchange(identity.as_str()) => {}
         Err(error) => return Err(broker.admin.error("delete the identity", &error)),
     }
     match own(broker, store).await? {
@@ -100,8 +109,8 @@ pub(super) async fn adopt(broker: &RabbitMq, store: &StoreId) -> Result<(), Brok
 }
 
 async fn is_there(broker: &RabbitMq, exchange: &str) -> Result<bool, BrokerError> {
-    let line = broker.admin.line().await?;
-    exchange_stands(broker, &line, "look for the identity", &short(exchange)?).await
+    let stands = broker.admin.exchange_stands(&short(exchange)?).await;
+    stands.map_err(|error| broker.admin.error("look for the identity", &error))
 }
 
 /// The other store, where the management API tells it.

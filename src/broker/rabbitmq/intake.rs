@@ -129,7 +129,7 @@ async fn exists(line: &Line, exchange: &ShortString) -> Result<bool, CallError> 
     };
     match on_channel(line, looking).await {
         Ok(()) => Ok(true),
-        Err(error) if error.no_exchange() => Ok(false),
+        Err(error) if error.says_missing_exchange(exchange.as_str()) => Ok(false),
         Err(error) => Err(error),
     }
 }

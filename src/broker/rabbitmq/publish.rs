@@ -223,7 +223,7 @@ impl Publisher {
     fn failure(&self, failure: &Failure) -> Result<Published, BrokerError> {
         let (Failure::Sent(error) | Failure::Unsent(error)) = failure;
         let detail = error.text();
-        if error.no_exchange() {
+        if error.says_missing_exchange(self.exchange.as_str()) {
             return Err(BrokerError::NoExchange {
                 exchange: self.exchange.as_str().to_owned(),
             });
