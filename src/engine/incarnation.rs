@@ -11,7 +11,7 @@ use super::dispatch::Tell;
 use super::{EngineError, Inner, process};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
-use crate::store::{Beat, Begun, NewIncarnation};
+use crate::store::{Beat, Begun, NewIncarnation, Numbers, StoreError};
 use crate::telemetry::names;
 
 /// Between two heartbeats.
@@ -71,6 +71,10 @@ impl Inner {
             fingerprint: (part != Part::Manages).then(|| self.settings.naming.fingerprint()),
             replaces_settings: part == Part::Delivers,
         };
+        if part == Part::Delivers {
+            // Before it takes leases, which would raise what fell.
+            self.look_at_numbers().await?;
+        }
         match self.store.incarnation_begin(new).await? {
             Begun::Alive(id) => Ok(id),
             Begun::OtherSettings { found, queues } => Err(EngineError::Refused {
@@ -83,6 +87,15 @@ impl Inner {
                 ),
             }),
         }
+    }
+
+    /// PROTOCOLS.md 34: what of the store only grows, noticed when it does not.
+    async fn look_at_numbers(&self) -> Result<Numbers, StoreError> {
+        let numbers = self.store.numbers().await?;
+        if let Some(what) = self.health.fell(numbers) {
+            self.store_went_back(what).await;
+        }
+        Ok(numbers)
     }
 
     /// The store does not know this incarnation as alive: nothing goes on under it, and the log says so once.
@@ -142,7 +155,7 @@ impl Inner {
         id: IncarnationId,
         tell: &mpsc::Sender<Tell>,
         seen: &mut EndpointsSeen,
-    ) -> Result<(), crate::store::StoreError> {
+    ) -> Result<(), StoreError> {
         let held = self.store.leases_held(id).await?;
         for one in held.iter().filter(|one| one.paused || one.wanted_by.is_some()) {
             let _ = tell.send(Tell::LetGo(one.queue.clone())).await;
@@ -154,10 +167,7 @@ impl Inner {
         }
         let asked = self.clock.uptime();
         self.store_time.heard(asked, self.store.now().await?);
-        let generation = self.store.endpoints_generation().await?;
-        if seen.generation.is_some_and(|seen| generation < seen) {
-            self.store_went_back("the generation of its endpoints").await;
-        }
+        let generation = self.look_at_numbers().await?.generation;
         let (moved, began) = (seen.generation != Some(generation), self.clock.uptime());
         if began < seen.again_after || !moved && began < seen.again_at {
             return Ok(());
@@ -176,7 +186,7 @@ impl Inner {
     }
 
     /// Reads every endpoint that is not available, and those that were taken for it and are not.
-    pub(super) async fn read_endpoints(&self) -> Result<(), crate::store::StoreError> {
+    pub(super) async fn read_endpoints(&self) -> Result<(), StoreError> {
         let question = self.endpoints.question();
         let not_available = self.store.endpoints_not_available().await?;
         for url in self.endpoints.replace(&not_available, question) {

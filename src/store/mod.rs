@@ -240,11 +240,20 @@ pub trait Deliveries: Send + Sync {
     async fn attempts(&self, query: &AttemptQuery) -> Result<Vec<crate::domain::attempt::Attempt>, StoreError>;
 }
 
+/// Numbers of a store that only grow: one that is lower than before is one of a store that went back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// Raised by every change of an endpoint's state.
+    pub generation: i64,
+    /// Of the lease that was taken last.
+    pub epoch: i64,
+}
+
 /// Endpoints and their state (PROTOCOLS.md 13, 14).
 #[async_trait]
 pub trait Endpoints: Send + Sync {
-    /// Raised by every change of any endpoint's state, drawn as a lease's epoch is (PROTOCOLS.md 34).
-    async fn endpoints_generation(&self) -> Result<i64, StoreError>;
+    /// What only grows, as it is now: each is drawn as a lease's epoch is (PROTOCOLS.md 34).
+    async fn numbers(&self) -> Result<Numbers, StoreError>;
 
     /// Raises it: a person changed something that every daemon should look at again.
     async fn generation_raise(&self) -> Result<(), StoreError>;

@@ -21,6 +21,7 @@ use super::Inner;
 use super::view::{Degraded, PartState, Readiness};
 use crate::domain::id::{QueueName, StoreId};
 use crate::domain::time::Timestamp;
+use crate::store::Numbers;
 
 pub(super) use bind::{BOUND, Loss};
 pub(super) use heal::COMMAND;
@@ -43,6 +44,8 @@ pub(super) struct Health {
     look_now: Arc<Notify>,
     /// The identity of the store that this process works with.
     store: Mutex<Option<StoreId>>,
+    /// As last seen, by whichever incarnation: whoever restores a store ends those that looked at it before.
+    numbers: Mutex<Numbers>,
     depths: Mutex<Depths>,
     losses: Mutex<Vec<Loss>>,
 }
@@ -102,6 +105,17 @@ impl Health {
         found.beats.last = Some(state);
     }
 
+    /// Takes in what the store has, and says what of it is lower than what this process saw before.
+    pub(super) fn fell(&self, now: Numbers) -> Option<&'static str> {
+        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *numbers, now);
+        match (now.generation < before.generation, now.epoch < before.epoch) {
+            (true, _) => Some("the generation of its endpoints"),
+            (false, true) => Some("the epoch of its leases"),
+            (false, false) => None,
+        }
+    }
+
     /// Looks at the broker at once: something of ours is not there.
     pub(super) fn look_now(&self) {
         self.look_now.notify_one();
@@ -123,6 +137,8 @@ impl Health {
     }
 
     pub(super) fn set_store(&self, store: StoreId) {
+        // Another store counts for itself.
+        *self.numbers.lock().unwrap_or_else(PoisonError::into_inner) = Numbers::default();
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = Some(store);
     }
 

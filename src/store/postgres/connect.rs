@@ -8,7 +8,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
 
 use super::error::refused_address;
@@ -49,6 +49,11 @@ impl Server {
             .application_name("redrive")
             // Poolers refuse a start with a parameter that they do not know.
             .extra_float_digits(None);
+        let options = if proves_itself(url, &options) {
+            options.ssl_mode(PgSslMode::VerifyFull)
+        } else {
+            options
+        };
         // Nobody is idle in a transaction for longer than a call takes: a session that is was given up, and
         // others wait for what it has locked.
         let idle_max = format!("{}ms", patience.as_millis());
@@ -108,6 +113,22 @@ impl Server {
     }
 }
 
+/// Whether the server has to prove who it is: one on another machine, unless the URL says otherwise.
+fn proves_itself(url: &str, options: &PgConnectOptions) -> bool {
+    let says = url::Url::parse(url).is_ok_and(|url| {
+        let mut keys = url.query_pairs();
+        keys.any(|(key, _)| matches!(&*key, "sslmode" | "ssl-mode"))
+    });
+    let host = options.get_host().trim_matches(['[', ']']);
+    let is_here = options.get_socket().is_some()
+        || host.starts_with('/')
+        || host.eq_ignore_ascii_case("localhost")
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    !says && !is_here
+}
+
 /// Whether the server that this session is with takes writes.
 pub(super) async fn takes_writes(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     Ok(said(connection, TAKES_NO_WRITES).await? == "off")
@@ -140,4 +161,23 @@ async fn stays_ours(pool: &PgPool) -> Result<bool, sqlx::Error> {
 /// The one text that a statement answers; without a prepared statement, which a pooler may lose.
 async fn said(connection: &mut PgConnection, statement: &'static str) -> Result<String, sqlx::Error> {
     sqlx::raw_sql(statement).fetch_one(connection).await?.try_get(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_another_machine_proves_who_it_is_unless_the_url_says_otherwise() {
+        let mode = |url: &str| {
+            let server = Server::of(url, Duration::from_secs(5)).unwrap();
+            matches!(server.options.get_ssl_mode(), PgSslMode::VerifyFull)
+        };
+        assert!(mode("postgres://db.example/redrive") && mode("postgres://10.0.0.1:5433/redrive"));
+        assert!(!mode("postgres://db.example/redrive?sslmode=prefer"));
+        assert!(!mode("postgres://db.example/redrive?sslmode=disable"));
+        for here in ["localhost", "127.0.0.1", "[::1]", "%2Fvar%2Frun%2Fpostgresql"] {
+            assert!(!mode(&format!("postgres://{here}/redrive")), "{here}");
+        }
+    }
 }

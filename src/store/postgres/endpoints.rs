@@ -14,9 +14,10 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{endpoint, endpoint_columns, micros, number, stored};
 use crate::store::rules::{endpoint_after, raises};
-use crate::store::{Changed, EndpointQuery, Endpoints, ProbeNext, ProbeOutcome, StoreError};
+use crate::store::{Changed, EndpointQuery, Endpoints, Numbers, ProbeNext, ProbeOutcome, StoreError};
 
-const GENERATION: &str = "SELECT value FROM redrive.numbers WHERE name = 'generation'";
+const NUMBERS: &str = "SELECT (SELECT value FROM redrive.numbers WHERE name = 'generation'), \
+    (SELECT value FROM redrive.numbers WHERE name = 'epoch')";
 /// See [`next_number`](crate::store::rules::next_number).
 const GENERATION_RAISE: &str = "UPDATE redrive.numbers SET value = GREATEST(value + 1, redrive.store_now() / 1000) \
     WHERE name = 'generation'";
@@ -77,12 +78,13 @@ impl Endpoints for PostgresStore {
         .await
     }
 
-    async fn endpoints_generation(&self) -> Result<i64, StoreError> {
-        self.call(
-            "reading the endpoints' generation",
-            async |connection: &mut PgConnection| sqlx::query_scalar(GENERATION).fetch_one(connection).await,
-        )
-        .await
+    async fn numbers(&self) -> Result<Numbers, StoreError> {
+        let (generation, epoch) = self
+            .call("reading what only grows", async |connection: &mut PgConnection| {
+                sqlx::query_as(NUMBERS).fetch_one(connection).await
+            })
+            .await?;
+        Ok(Numbers { generation, epoch })
     }
 
     async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError> {

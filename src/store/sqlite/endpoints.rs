@@ -15,9 +15,10 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{endpoint, endpoint_columns, micros, number, stored};
 use crate::store::rules::{endpoint_after, raises};
-use crate::store::{Changed, EndpointQuery, Endpoints, ProbeNext, ProbeOutcome, StoreError};
+use crate::store::{Changed, EndpointQuery, Endpoints, Numbers, ProbeNext, ProbeOutcome, StoreError};
 
-const GENERATION: &str = "SELECT value FROM numbers WHERE name = 'generation'";
+const NUMBERS: &str = "SELECT (SELECT value FROM numbers WHERE name = 'generation'), \
+    (SELECT value FROM numbers WHERE name = 'epoch')";
 /// See [`next_number`](crate::store::rules::next_number).
 const GENERATION_RAISE: &str = "UPDATE numbers SET value = max(value + 1, $1) WHERE name = 'generation'";
 const NOT_AVAILABLE: &str = concat!(
@@ -59,11 +60,12 @@ impl Endpoints for SqliteStore {
         .await
     }
 
-    async fn endpoints_generation(&self) -> Result<i64, StoreError> {
-        sqlx::query_scalar(GENERATION)
+    async fn numbers(&self) -> Result<Numbers, StoreError> {
+        let (generation, epoch) = sqlx::query_as(NUMBERS)
             .fetch_one(self.readers())
             .await
-            .map_err(unread("reading the endpoints' generation"))
+            .map_err(unread("reading what only grows"))?;
+        Ok(Numbers { generation, epoch })
     }
 
     async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError> {

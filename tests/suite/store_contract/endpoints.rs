@@ -211,10 +211,10 @@ pub(super) async fn every_change_of_state_raises_epoch_and_generation(place: &Pl
     for (change, raised) in steps {
         let before = (
             endpoint(store, "one").await.epoch.0,
-            store.endpoints_generation().await.unwrap(),
+            store.numbers().await.unwrap().generation,
         );
         let now = changed(store, &change).await;
-        let after = (now.epoch.0, store.endpoints_generation().await.unwrap());
+        let after = (now.epoch.0, store.numbers().await.unwrap().generation);
         assert_eq!((after.0 > before.0, after.1 > before.1), (raised, raised), "{change:?}");
         assert!(raised || after == before, "{change:?}");
     }
@@ -225,7 +225,7 @@ pub(super) async fn numbers_that_guard_never_go_back_even_with_a_store_that_does
     let store = &*place.store;
     let begin = store.now().await.unwrap().micros() / 1_000;
     let seen = closed(store, HOUR).await;
-    let generation = store.endpoints_generation().await.unwrap();
+    let generation = store.numbers().await.unwrap().generation;
     assert!(seen.epoch.0 >= begin && generation >= begin, "both begin at the clock");
     place
         .tamper(
@@ -236,13 +236,13 @@ pub(super) async fn numbers_that_guard_never_go_back_even_with_a_store_that_does
         .unwrap();
     let after = changed(store, &EndpointChange::Park).await;
     assert!(after.epoch >= seen.epoch, "{after:?}");
-    assert!(store.endpoints_generation().await.unwrap() >= generation);
+    assert!(store.numbers().await.unwrap().generation >= generation);
     place
         .tamper("UPDATE TABLE.numbers SET value = 1 WHERE name = 'generation'")
         .await
         .unwrap();
     store.generation_raise().await.unwrap();
-    assert!(store.endpoints_generation().await.unwrap() >= generation);
+    assert!(store.numbers().await.unwrap().generation >= generation);
 }
 
 pub(super) async fn a_url_waits_for_any_queue_when_its_probe_has_no_attempts_left(place: &Place) {
@@ -338,7 +338,7 @@ pub(super) async fn a_released_probe_goes_back_or_elsewhere(place: &Place) {
     let token = claimed(store, "q").await;
     store.probe_release(&url("one"), token, ProbeNext::Same).await.unwrap();
     assert_eq!(endpoint(store, "one").await, closed);
-    let generation = store.endpoints_generation().await.unwrap();
+    let generation = store.numbers().await.unwrap().generation;
     let token = claimed(store, "q").await;
     store
         .probe_release(&url("one"), token, ProbeNext::AnyQueue)
@@ -354,7 +354,7 @@ pub(super) async fn a_released_probe_goes_back_or_elsewhere(place: &Place) {
         "how far its schedule got does not depend on who looks at the queue"
     );
     assert!(
-        store.endpoints_generation().await.unwrap() > generation,
+        store.numbers().await.unwrap().generation > generation,
         "the others hear of it"
     );
     claimed(store, "other").await;

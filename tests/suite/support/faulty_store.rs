@@ -15,6 +15,7 @@ use redrive::domain::queue::{Decision, QueueRecord};
 use redrive::domain::run::{RunCounts, RunState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::url::EndpointUrl;
+use redrive::store::Numbers;
 use redrive::store::{
     Acted, Advance, AttemptQuery, AuditChain, AuditEntry, Beat, Begun, BrokerFacts, Changed, Claim, ClaimOutcome,
     ClaimSpan, DeadClaim, DeadGroup, DeadGroupQuery, DeadLetters, DeadLooked, DeadQuery, DeadQueue, DeadRow,
@@ -150,7 +151,7 @@ passed_on! {
         attempts(query: &AttemptQuery) -> Vec<Attempt>;
     }
     Endpoints {
-        endpoints_generation() -> i64;
+        numbers() -> Numbers;
         generation_raise() -> ();
         endpoints_not_available() -> Vec<Endpoint>;
         endpoint_get(url: &EndpointUrl) -> Option<Endpoint>;
