@@ -24,13 +24,14 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use secrecy::SecretString;
 
 use crate::ambient::Clock;
-use crate::domain::egress::AddressRules;
+use crate::domain::egress::{AddressRefusal, AddressRules};
 use crate::domain::outcome::{FailureKind, Outcome};
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
 
 use super::connector::{Connector, Traffic};
 use super::failure::Failed;
+use super::guard::Guard;
 use super::headers::headers_of;
 use super::resolver::{CheckedResolver, DIALLED_PORT};
 use super::target::{Target, Targets};
@@ -95,7 +96,7 @@ pub struct HttpSender {
     /// Makes a new connection for each request.
     fresh: Client,
     targets: Targets,
-    rules: Arc<AddressRules>,
+    guard: Arc<Guard>,
     timeout: Duration,
     snippet_bytes: usize,
     clock: Clock,
@@ -108,20 +109,26 @@ impl HttpSender {
     /// A configured header that cannot be sent.
     #[expect(clippy::new_ret_no_self, reason = "callers only ever hold the seam")]
     pub fn new(settings: SenderSettings, clock: Clock) -> Result<SenderHandle, SenderError> {
-        let rules = Arc::new(settings.rules);
-        let connector = Connector::new(CheckedResolver::new(Arc::clone(&rules)), tls());
+        let guard = Arc::new(Guard::new(settings.rules, clock.clone()));
+        let connector = Connector::new(CheckedResolver::new(Arc::clone(&guard)), tls());
         Ok(Arc::new(Self {
             pooled: client(connector.clone(), IDLE_PER_HOST_MAX),
             fresh: client(connector, 0),
-            targets: Targets::new(&settings.endpoints, Arc::clone(&rules))?,
-            rules,
+            targets: Targets::new(&settings.endpoints)?,
+            guard,
             timeout: settings.timeout,
             snippet_bytes: settings.response_snippet_bytes,
             clock,
         }))
     }
 
+    /// Names are checked when they are resolved; the connector does not ask the resolver for addresses.
+    fn check_address(&self, url: &EndpointUrl) -> Result<(), AddressRefusal> {
+        url.ip().map_or(Ok(()), |ip| self.guard.check(ip, url.port()))
+    }
+
     fn prepare(&self, request: Request) -> Result<Prepared, Failed> {
+        self.check_address(&request.url).map_err(refused)?;
         let target = self.targets.get(&request.url)?;
         let method = method_of(&request.method)?;
         let secrets = if request.secrets.is_empty() {
@@ -145,6 +152,7 @@ impl HttpSender {
     }
 
     async fn attempt(&self, request: Request, answer: &mut Answer) -> Result<Outcome, Failed> {
+        self.guard.look().await;
         let prepared = self.prepare(request)?;
         let exchange = DIALLED_PORT.scope(prepared.target.port, self.exchange(&prepared, answer));
         match tokio::time::timeout(self.timeout, exchange).await {
@@ -168,9 +176,7 @@ impl HttpSender {
     async fn read(&self, mut response: hyper::Response<Incoming>, answer: &mut Answer) -> Result<Outcome, Failed> {
         if let Some(info) = response.extensions().get::<HttpInfo>() {
             let peer = info.remote_addr();
-            self.rules
-                .check(peer.ip(), peer.port())
-                .map_err(|refusal| Failed::new(FailureKind::AddressRefused, &refusal.to_string()))?;
+            self.guard.check(peer.ip(), peer.port()).map_err(refused)?;
         }
         answer.begun = true;
         answer.retry_after = response.headers().get(RETRY_AFTER).map(|value| {
@@ -194,6 +200,10 @@ impl HttpSender {
         }
         Ok(outcome)
     }
+}
+
+fn refused(refusal: AddressRefusal) -> Failed {
+    Failed::new(FailureKind::AddressRefused, &refusal.to_string())
 }
 
 /// A request that may be sent twice.
@@ -225,6 +235,10 @@ fn is_stale(error: &legacy::Error) -> bool {
 
 #[async_trait]
 impl Sender for HttpSender {
+    fn refusal(&self, url: &EndpointUrl) -> Option<String> {
+        self.check_address(url).err().map(|refusal| refusal.to_string())
+    }
+
     async fn send(&self, request: Request) -> Sent {
         let started_at = self.clock.now();
         let begun = self.clock.uptime();

@@ -7,6 +7,7 @@
 
 mod connector;
 mod failure;
+mod guard;
 mod headers;
 pub mod http;
 mod resolver;
@@ -95,4 +96,7 @@ pub struct Sent {
 pub trait Sender: Send + Sync + std::fmt::Debug {
     /// One attempt. Dropping the future abandons the request; that is the caller's *interrupted*.
     async fn send(&self, request: Request) -> Sent;
+
+    /// Why nothing is ever sent to `url`, as far as it can be said without a look at anything but the URL.
+    fn refusal(&self, url: &EndpointUrl) -> Option<String>;
 }

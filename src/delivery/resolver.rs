@@ -13,7 +13,8 @@ use std::task::{Context, Poll};
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
-use crate::domain::egress::{AddressRefusal, AddressRules};
+use super::guard::Guard;
+use crate::domain::egress::AddressRefusal;
 
 tokio::task_local! {
     /// The port of the request that this task is sending.
@@ -23,7 +24,7 @@ tokio::task_local! {
 /// Resolves through the system.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedResolver {
-    rules: Arc<AddressRules>,
+    guard: Arc<Guard>,
 }
 
 /// Why a name gave no address to connect to.
@@ -33,15 +34,15 @@ pub(super) enum ResolveError {
     Lookup(std::io::Error),
     #[error("the host name has no address")]
     Empty,
-    #[error("the host name leads to an address that is refused: {0}")]
+    #[error("the host name leads to {}", .0.of_name())]
     Refused(AddressRefusal),
     #[error("the host name was resolved outside of a request")]
     Outside,
 }
 
 impl CheckedResolver {
-    pub(super) const fn new(rules: Arc<AddressRules>) -> Self {
-        Self { rules }
+    pub(super) const fn new(guard: Arc<Guard>) -> Self {
+        Self { guard }
     }
 
     async fn addresses(self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
@@ -52,10 +53,13 @@ impl CheckedResolver {
         if found.is_empty() {
             return Err(ResolveError::Empty);
         }
-        found
+        let refused = found
             .iter()
-            .try_for_each(|address| self.rules.check(address.ip(), port))
-            .map_err(ResolveError::Refused)?;
+            .find_map(|address| self.guard.check(address.ip(), port).err());
+        if let Some(refusal) = refused {
+            tracing::debug!(%host, %refusal, "a name leads to an address that is refused");
+            return Err(ResolveError::Refused(refusal));
+        }
         Ok(found)
     }
 }

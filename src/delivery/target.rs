@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hyper::{HeaderMap, Uri};
 use secrecy::ExposeSecret;
 
-use crate::domain::egress::AddressRules;
 use crate::domain::outcome::FailureKind;
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
@@ -38,15 +37,11 @@ pub(super) struct Own {
 pub(super) struct Targets {
     own: HashMap<EndpointUrl, Arc<Own>>,
     nothing_own: Arc<Own>,
-    rules: Arc<AddressRules>,
     known: Mutex<HashMap<EndpointUrl, Arc<Target>>>,
 }
 
 impl Targets {
-    pub(super) fn new(
-        endpoints: &HashMap<EndpointUrl, EndpointSettings>,
-        rules: Arc<AddressRules>,
-    ) -> Result<Self, SenderError> {
+    pub(super) fn new(endpoints: &HashMap<EndpointUrl, EndpointSettings>) -> Result<Self, SenderError> {
         let own = endpoints
             .iter()
             .map(|(url, settings)| Ok((url.clone(), Arc::new(own(url, settings)?))))
@@ -54,13 +49,11 @@ impl Targets {
         Ok(Self {
             own,
             nothing_own: Arc::default(),
-            rules,
             known: Mutex::default(),
         })
     }
 
-    /// The target of `url`, unless its host is an address that is refused. Names are checked when they
-    /// are resolved; the connector does not ask the resolver for addresses, so these are checked here.
+    /// The target of `url`.
     pub(super) fn get(&self, url: &EndpointUrl) -> Result<Arc<Target>, Failed> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(target) = known().get(url) {
@@ -76,11 +69,6 @@ impl Targets {
     }
 
     fn target(&self, url: &EndpointUrl) -> Result<Target, Failed> {
-        if let Some(ip) = url.ip() {
-            self.rules
-                .check(ip, url.port())
-                .map_err(|refusal| Failed::new(FailureKind::AddressRefused, &refusal.to_string()))?;
-        }
         let uri =
             Uri::try_from(url.as_str()).map_err(|error| Failed::new(FailureKind::BadRequest, &error.to_string()))?;
         Ok(Target {

@@ -476,6 +476,44 @@ async fn our_own_socket_is_refused_by_name_too() {
     assert!(receiver.requests().is_empty());
 }
 
+/// The broker's and the database's hosts are configured by name: where the names lead is looked up as requests are
+/// sent, and a URL that leads there in any other way is refused, too.
+#[tokio::test]
+async fn what_one_of_our_own_names_leads_to_now_is_refused() {
+    let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;
+    let port = receiver.address.port();
+    let rules = AddressRules {
+        own_names: vec![
+            ("no-such-host.invalid".to_owned(), port),
+            ("localhost".to_owned(), port),
+        ],
+        ..loopback_allowed()
+    };
+    let sender = sender(SenderSettings { rules, ..settings() });
+    for host in ["127.0.0.1", "localhost", "127.1"] {
+        let sent = sender.send(request(&format!("http://{host}:{port}/"))).await;
+        check_failure(&sent, FailureKind::AddressRefused);
+        assert!(sent.error.unwrap().contains("our own sockets"));
+    }
+    assert!(receiver.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_name_that_leads_inside_is_refused_without_its_address() {
+    let sender = sender(SenderSettings {
+        rules: AddressRules::default(),
+        ..settings()
+    });
+    let sent = sender.send(request("http://localhost:8080/")).await;
+    check_failure(&sent, FailureKind::AddressRefused);
+    let error = sent.error.unwrap();
+    assert!(
+        error.contains("leads to a loopback address") && error.contains("delivery.allow_networks"),
+        "{error}"
+    );
+    assert!(!error.contains("127.0.0.1") && !error.contains("::1"), "{error}");
+}
+
 #[tokio::test]
 async fn a_name_is_resolved_to_allowed_addresses() {
     let mut receiver = Receiver::start(Behaviour::Answer(OK.to_vec())).await;

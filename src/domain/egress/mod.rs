@@ -2,8 +2,8 @@
 //!
 //! Only global unicast addresses are reached without being asked for. Everything else (our own
 //! machine, private networks, metadata services, ranges that carry an IPv4 address inside, what is
-//! reserved) is refused unless a network of `delivery.allow_networks` covers it; our own sockets are
-//! refused always. The caller has to ask for each answer of the resolver, for each literal, and for
+//! reserved) is refused unless a network of `delivery.allow_networks` covers it, and so are the ports of
+//! services of another kind unless one names the port; our own sockets are refused always. The caller has to ask for each answer of the resolver, for each literal, and for
 //! the address actually connected to. Names are not looked at here: an address decides.
 
 use std::fmt;
@@ -11,30 +11,34 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::IpNet;
 
+mod allowed;
 mod ranges;
 
+pub use allowed::AllowedNetwork;
 pub use ranges::AddressRange;
 
 /// Ports of services that do not speak HTTP and can be harmed by what looks like a request: mail,
-/// shells, name service, files, databases, caches, brokers.
+/// shells, name service, files, databases, caches, brokers. Not 9, which discards what comes.
 pub const PORTS_DENIED: &[u16] = &[
-    7, 9, 11, 13, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 79, 87, 95, 109, 110, 111, 113, 115, 119, 123, 135,
-    137, 138, 139, 143, 161, 162, 179, 389, 427, 445, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 563,
-    587, 601, 636, 873, 989, 990, 993, 995, 1433, 1521, 1720, 1723, 1883, 2049, 2375, 2376, 2379, 2380, 3306, 3389,
-    3659, 4045, 4190, 4369, 5060, 5061, 5432, 5671, 5672, 5900, 6000, 6379, 6566, 8883, 9042, 10080, 11211, 25672,
-    27017,
+    7, 11, 13, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 79, 87, 95, 109, 110, 111, 113, 115, 119, 123, 135, 137,
+    138, 139, 143, 161, 162, 179, 389, 427, 445, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 563, 587,
+    601, 636, 873, 989, 990, 993, 995, 1433, 1521, 1720, 1723, 1883, 2049, 2375, 2376, 2379, 2380, 3306, 3389, 3659,
+    4045, 4190, 4369, 5060, 5061, 5432, 5671, 5672, 5900, 6000, 6379, 6566, 8883, 9042, 10080, 11211, 25672, 27017,
 ];
 
 /// What may be connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressRules {
-    /// Networks that are reached although they are not public, and on any port (`delivery.allow_networks`).
-    pub allow: Vec<IpNet>,
-    /// Ports that are not connected to outside of those networks.
+    /// Networks that are reached although they are not public (`delivery.allow_networks`).
+    pub allow: Vec<AllowedNetwork>,
+    /// Ports that are connected to only where one of those networks names them.
     pub ports_denied: Vec<u16>,
     /// Sockets of our own API, broker and database: never connected to. An unspecified address stands
     /// for a socket on every address, whose port is then refused everywhere.
     pub own: Vec<SocketAddr>,
+    /// Hosts and ports of our own broker and database, as they are configured: never connected to, wherever the
+    /// names lead at that time.
+    pub own_names: Vec<(String, u16)>,
 }
 
 impl Default for AddressRules {
@@ -43,6 +47,7 @@ impl Default for AddressRules {
             allow: Vec::new(),
             ports_denied: PORTS_DENIED.to_vec(),
             own: Vec::new(),
+            own_names: Vec::new(),
         }
     }
 }
@@ -82,10 +87,11 @@ impl fmt::Display for AddressRefusal {
             ),
             RefusalReason::PortZero => write!(formatter, "nothing can listen on port 0 of {ip}"),
             RefusalReason::Port => {
+                let network = AllowedNetwork::from(IpNet::from(*ip)).on(*port);
                 write!(
                     formatter,
-                    "port {port} is one of another kind of service; to deliver to it, add {} to delivery.allow_networks",
-                    IpNet::from(*ip)
+                    "port {port} is one of another kind of service; to deliver to it, add {network} to \
+                     delivery.allow_networks"
                 )
             }
             RefusalReason::Range(range) => {
@@ -101,11 +107,31 @@ impl fmt::Display for AddressRefusal {
 
 impl std::error::Error for AddressRefusal {}
 
+impl AddressRefusal {
+    /// The refusal of a name that leads to the address, without the address: whoever gives us URLs and reads our
+    /// errors is not to learn what names inside of our network lead to.
+    #[must_use]
+    pub fn of_name(&self) -> String {
+        match self.reason {
+            RefusalReason::Own => "one of our own sockets, which is never delivered to".to_owned(),
+            RefusalReason::PortZero => "port 0, where nothing can listen".to_owned(),
+            RefusalReason::Port => format!(
+                "port {port}, which is one of another kind of service; to deliver to it, add its network with :{port} \
+                 to delivery.allow_networks",
+                port = self.port
+            ),
+            RefusalReason::Range(range) => {
+                format!("{range}; to deliver to it, add its network to delivery.allow_networks")
+            }
+        }
+    }
+}
+
 impl AddressRules {
     /// Whether this address may be connected to on this port.
     ///
-    /// 1. Our own sockets: never. 2. Port 0: never. 3. In an allowed network: yes.
-    /// 4. On a denied port, or not global unicast: no.
+    /// 1. Our own sockets: never. 2. Port 0: never. 3. In an allowed network that names the port: yes.
+    /// 4. Not global unicast, and in no allowed network: no. 5. On a denied port: no.
     ///
     /// # Errors
     /// The reason of the refusal.
@@ -117,10 +143,12 @@ impl AddressRules {
         if port == 0 {
             return refusal(RefusalReason::PortZero);
         }
-        if self.is_allowed(ip) {
+        if self.allowing(ip).any(|network| network.names(port)) {
             return Ok(());
         }
-        if let Some(range) = AddressRange::of(ip) {
+        if let Some(range) = AddressRange::of(ip)
+            && !self.allowing(ip).any(AllowedNetwork::is_for_any_port)
+        {
             return refusal(RefusalReason::Range(range));
         }
         if self.ports_denied.contains(&port) {
@@ -141,10 +169,9 @@ impl AddressRules {
 
     /// A mapped address is the IPv4 address it maps, for the system too; other ways of carrying one
     /// go over a gateway, so a network of their own has to be named for them.
-    fn is_allowed(&self, ip: IpAddr) -> bool {
-        self.allow
-            .iter()
-            .any(|network| network.contains(&ip) || network.contains(&ip.to_canonical()))
+    fn allowing(&self, ip: IpAddr) -> impl Iterator<Item = &AllowedNetwork> {
+        let covers = move |network: &&AllowedNetwork| network.contains(ip) || network.contains(ip.to_canonical());
+        self.allow.iter().filter(covers)
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use proptest::prelude::*;
 
 use super::super::url::EndpointUrl;
-use super::{AddressRange, AddressRules, RefusalReason};
+use super::{AddressRange, AddressRules, AllowedNetwork, RefusalReason};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -133,21 +133,88 @@ fn an_allowed_network_is_reached_and_its_neighbour_is_not() {
 }
 
 #[test]
-fn ports_of_other_services_are_denied_outside_of_allowed_networks() {
+fn ports_of_other_services_are_denied_unless_they_are_named() {
     for port in [22, 25, 5672] {
         let refusal = AddressRules::default().check(ip("8.8.8.8"), port).unwrap_err();
         assert_eq!(refusal.reason, RefusalReason::Port, "{port}");
+        let mend = format!("8.8.8.8/32:{port}");
         assert!(
             refusal
                 .to_string()
-                .contains("add 8.8.8.8/32 to delivery.allow_networks"),
+                .contains(&format!("add {mend} to delivery.allow_networks")),
             "{refusal}"
         );
-        assert_eq!(allowing(&["8.8.8.0/24"]).check(ip("8.8.8.8"), port), Ok(()), "{port}");
+        assert_eq!(allowing(&[&mend]).check(ip("8.8.8.8"), port), Ok(()), "{port}");
+        let inside = allowing(&["10.0.0.0/8"]).check(ip("10.0.0.5"), port).unwrap_err();
+        assert_eq!(inside.reason, RefusalReason::Port, "{port}");
     }
     assert_eq!(
         allowing(&["0.0.0.0/0"]).check(ip("8.8.8.8"), 0).unwrap_err().reason,
         RefusalReason::PortZero
+    );
+}
+
+#[test]
+fn a_network_with_ports_is_reached_on_these_alone() {
+    let rules = allowing(&["10.0.0.0/8:8080-8090", "127.0.0.1:6379", "[::1]:80", "fd00::/8:443"]);
+    for (text, port) in [
+        ("10.1.2.3", 8080),
+        ("10.1.2.3", 8090),
+        ("127.0.0.1", 6379),
+        ("::ffff:127.0.0.1", 6379),
+        ("::1", 80),
+        ("fd00::5", 443),
+    ] {
+        assert_eq!(rules.check(ip(text), port), Ok(()), "{text} {port}");
+    }
+    for (text, port) in [
+        ("10.1.2.3", 8091),
+        ("127.0.0.1", 80),
+        ("127.0.0.2", 6379),
+        ("::1", 81),
+        ("fd00::5", 80),
+    ] {
+        assert!(rules.check(ip(text), port).is_err(), "{text} {port}");
+    }
+}
+
+#[test]
+fn a_network_is_written_as_it_is_read() {
+    for text in ["10.0.0.0/8", "fd00::/8:443", "10.0.0.5/32:8080-8090", "::1/128:80"] {
+        assert_eq!(text.parse::<AllowedNetwork>().unwrap().to_string(), text);
+    }
+    for (text, whole) in [
+        ("10.1.2.3/8", "10.0.0.0/8"),
+        ("10.0.0.5", "10.0.0.5/32"),
+        ("[::1]:80", "::1/128:80"),
+    ] {
+        assert_eq!(text.parse::<AllowedNetwork>().unwrap().to_string(), whole);
+    }
+    for wrong in [
+        "",
+        "x",
+        "10.0.0.0/33",
+        "10.0.0.0/8:",
+        "10.0.0.0/8:0",
+        "10.0.0.0/8:70000",
+        "10.0.0.0/8:9-8",
+        "[10.0.0.5]:80",
+        "::1:80:",
+        "[::1",
+        "host:80",
+        "/8:80",
+    ] {
+        assert!(wrong.parse::<AllowedNetwork>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn what_a_name_leads_to_is_not_said() {
+    let refusal = AddressRules::default().check(ip("10.20.30.40"), 80).unwrap_err();
+    let said = refusal.of_name();
+    assert!(
+        said.contains("a private address") && said.contains("delivery.allow_networks") && !said.contains("10.20"),
+        "{said}"
     );
 }
 
@@ -177,7 +244,7 @@ fn our_own_sockets_are_never_reached() {
             "{text} {port}"
         );
     }
-    for (text, port) in [("127.0.0.1", 8471), ("10.0.0.6", 5672), ("203.0.113.9", 80)] {
+    for (text, port) in [("127.0.0.1", 8471), ("10.0.0.6", 5673), ("203.0.113.9", 80)] {
         assert_eq!(rules.check(ip(text), port), Ok(()), "{text} {port}");
     }
 }
