@@ -1,17 +1,28 @@
 //! Files that somebody asked for: new ones, for their owner alone, whole or not at all.
 //!
 //! What is written may hold payloads and secrets, and directories may be shared: nothing that exists is
-//! overwritten, and no link is followed at the last name.
+//! overwritten, and no link is followed at the last name. And the other way round: who else could read or write what
+//! is read as this user's own.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _, Write};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::ambient;
+
+/// `open` does not follow a link at the last name.
+const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+/// A secret is read up to this many bytes.
+const SECRET_BYTES_MAX: u64 = 4096;
 
 /// A file that is written beside its place and gets its name when it is whole. Dropped before that, it goes.
 #[derive(Debug)]
@@ -106,9 +117,83 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// A socket that only this user can open. What an earlier process left there is replaced.
+///
+/// # Errors
+/// Something else is there, somebody listens there, or it cannot be made.
+pub fn private_socket(path: &Path) -> io::Result<UnixListener> {
+    match path.symlink_metadata() {
+        Ok(about) if !about.file_type().is_socket() => return Err(exists(path)),
+        Ok(_) if UnixStream::connect(path).is_ok() => {
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                "another process listens there",
+            ));
+        }
+        _ => {}
+    }
+    // Nobody can open it by a name before it is private.
+    let directory = path.with_file_name(format!(".redrive-{}", ambient::new_id()));
+    make_directory(&directory)?;
+    let made = || {
+        let beside = directory.join("socket");
+        let listener = UnixListener::bind(&beside)?;
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&beside, path)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    let listener = made();
+    let _ = fs::remove_dir_all(&directory);
+    listener
+}
+
+/// A secret that this user made for himself; none where it was not made yet.
+///
+/// # Errors
+/// It cannot be read, or others can.
+pub fn own_secret(path: &Path) -> io::Result<Option<String>> {
+    let mut file = match OpenOptions::new().read(true).custom_flags(NO_LINK).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let about = file.metadata()?;
+    if about.uid() != rustix::process::getuid().as_raw() || about.mode() & 0o077 != 0 {
+        let text = "it must belong to this user, and nobody else may read or write it (chmod 600)";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    let mut text = String::new();
+    io::Read::by_ref(&mut file)
+        .take(SECRET_BYTES_MAX)
+        .read_to_string(&mut text)?;
+    Ok(Some(text.trim_end().to_owned()))
+}
+
+/// The same; what is not there is made, of 256 random bits.
+///
+/// # Errors
+/// Those of [`own_secret`], and it cannot be written.
+pub fn made_secret(path: &Path) -> io::Result<String> {
+    if let Some(secret) = own_secret(path)? {
+        return Ok(secret);
+    }
+    if let Some(directory) = path.parent() {
+        make_directory(directory)?;
+    }
+    let mut random = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    match write_new(path, URL_SAFE_NO_PAD.encode(random).as_bytes()) {
+        // Another process of this user was first.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        written => written?,
+    }
+    own_secret(path)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
 
@@ -143,6 +228,21 @@ mod tests {
         assert_eq!(fs::read(at("kept")).unwrap(), b"kept");
         assert!(!at("nowhere").exists());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
+    }
+
+    #[test]
+    fn a_secret_is_made_once_and_is_read_only_while_nobody_else_can() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("redrive/api-token");
+        assert_eq!(own_secret(&path).unwrap(), None);
+        let made = made_secret(&path).unwrap();
+        assert_eq!((made.len(), path.metadata().unwrap().mode() & 0o777), (43, 0o600));
+        assert_eq!(made_secret(&path).unwrap(), made);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(own_secret(&path).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        fs::remove_file(&path).unwrap();
+        symlink("/etc/passwd", &path).unwrap();
+        made_secret(&path).unwrap_err();
     }
 
     #[test]

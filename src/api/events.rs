@@ -86,6 +86,7 @@ pub(super) async fn push(
     body: RawBody,
 ) -> Result<Response, Problem> {
     caller.grant(None)?;
+    caller.may_publish_anywhere()?;
     let engine = shared.engine()?;
     let text = body.bytes.trim_ascii();
     let batch: Option<Vec<Box<RawValue>>> = if text.starts_with(b"[") {
@@ -96,10 +97,12 @@ pub(super) async fn push(
     let Some(batch) = batch else {
         let input: PushInput = serde_json::from_slice(text).map_err(|error| whole(&error))?;
         let event = input.event(&event_type)?;
+        caller.pushes(1, shared.clock.uptime())?;
         let pushed = engine.event_push(event.clone()).await?;
         return Ok(answer(StatusCode::CREATED, &Pushed::of(&event, pushed)));
     };
     let events = elements(&event_type, &batch)?;
+    caller.pushes(events.len(), shared.clock.uptime())?;
     let pushed = engine.events_push(events.clone()).await?;
     let shapes: Vec<Pushed> = events
         .iter()

@@ -7,6 +7,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::request::Parts;
+use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -15,12 +16,15 @@ use crate::wire::input;
 use crate::wire::problem::Problem;
 use crate::wire::publish::whole;
 
-use super::{BODIES_KIB_MAX, Shared};
+use super::Shared;
 
 /// A body has this many bytes, at most: the largest notification in base64, and some.
 pub(super) const BODY_BYTES_MAX: usize = 24 * 1024 * 1024;
-/// A body has to arrive within this time.
-const BODY_TIMEOUT: Duration = Duration::from_mins(1);
+/// A body comes at least this fast, once the grace is over.
+const BODY_BYTES_A_SECOND: usize = 32 * 1024;
+const BODY_GRACE: Duration = Duration::from_secs(10);
+/// How long a body waits for memory.
+const MEMORY_WAIT: Duration = Duration::from_secs(5);
 
 /// The query of the URL; a key that is not known is an error.
 pub(super) struct Params<T>(pub(super) T);
@@ -98,23 +102,45 @@ impl FromRequest<Arc<Shared>> for RawBody {
         if announced.is_some_and(|bytes| bytes > BODY_BYTES_MAX) {
             return Err(too_large());
         }
-        let kib = (announced.unwrap_or(BODY_BYTES_MAX) / 1024 + 1).min(BODIES_KIB_MAX);
-        let read = async {
-            let memory = Arc::clone(&shared.bodies)
-                .acquire_many_owned(u32::try_from(kib).unwrap_or(u32::MAX))
+        let mut body = request.into_body();
+        let (mut read, begun) = (Vec::new(), shared.clock.uptime());
+        let mut memory = reserve(shared, 1).await?;
+        loop {
+            let by = begun + BODY_GRACE + Duration::from_secs((read.len() / BODY_BYTES_A_SECOND) as u64);
+            let left = by.saturating_sub(shared.clock.uptime());
+            let frame = tokio::time::timeout(left, body.frame())
                 .await
-                .map_err(|_| Problem::unavailable("stopping"))?;
-            let bytes = Bytes::from_request(request, &())
-                .await
-                .map_err(|error| match error.status().as_u16() {
-                    413 => too_large(),
-                    status => Problem::new(status, error.body_text()),
-                })?;
-            Ok(Self { bytes, _memory: memory })
-        };
-        tokio::time::timeout(BODY_TIMEOUT, read)
-            .await
-            .unwrap_or_else(|_| Err(Problem::new(408, "the body did not arrive in time")))
+                .map_err(|_| Problem::new(408, "the body comes too slowly"))?;
+            let Some(frame) = frame else { break };
+            let frame = frame.map_err(|error| Problem::new(400, format!("the body broke off: {error}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if read.len() + data.len() > BODY_BYTES_MAX {
+                return Err(too_large());
+            }
+            // What is held grows with what is there, not with what was announced.
+            let missing = (read.len() + data.len())
+                .div_ceil(1024)
+                .saturating_sub(memory.num_permits());
+            if missing > 0 {
+                memory.merge(reserve(shared, missing).await?);
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok(Self {
+            bytes: read.into(),
+            _memory: memory,
+        })
+    }
+}
+
+/// A share of the memory for bodies; those who wait for each other's are sent away after a while.
+async fn reserve(shared: &Shared, kib: usize) -> Result<OwnedSemaphorePermit, Problem> {
+    let many = u32::try_from(kib).unwrap_or(u32::MAX);
+    let reserved = Arc::clone(&shared.bodies).acquire_many_owned(many);
+    match tokio::time::timeout(MEMORY_WAIT, reserved).await {
+        Ok(Ok(permit)) => Ok(permit),
+        Ok(Err(_)) => Err(Problem::unavailable("stopping")),
+        Err(_) => Err(Problem::unavailable("too many bodies are being read: try again")),
     }
 }
 

@@ -1,6 +1,9 @@
-//! What every request passes before its route: host, login, content type.
+//! What every request passes before its route and before its body: host, login, scope, content type.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
@@ -8,100 +11,275 @@ use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::engine::{Access, WriteGrant};
+use crate::ambient::Clock;
+use crate::domain::id::ExecutionId;
+use crate::domain::scope::{Prefix, Scope, Scopes};
+use crate::domain::url::EndpointUrl;
+use crate::engine::{Access, Engine, NewNotification, WriteGrant};
 use crate::telemetry::names::API_REQUESTS;
 use crate::wire::problem::Problem;
 
 use super::Shared;
 use super::host;
+use super::login::Failed;
+use super::masked::masked;
+use super::quota::Account;
 use super::server::Peer;
 
-/// The only route that needs no token.
-const OPEN: &str = "/healthz";
+/// Answered whatever token comes along.
+const ALIVE: &str = "/healthz";
+/// The answer to a wrong token comes this late.
+const WRONG_TOKEN_PAUSE: Duration = Duration::from_millis(200);
 
-/// Who asks, and what they may.
-#[derive(Clone, Debug)]
-pub(super) struct Caller {
-    actor: String,
-    access: Access,
+/// What routes need, and what all of them share.
+pub(super) struct Gate {
+    shared: Arc<Shared>,
+    needs: HashMap<(String, &'static str), Option<Scope>>,
 }
 
-impl Caller {
-    /// The permission to change something.
-    pub(super) fn grant(&self, reason: Option<String>) -> Result<WriteGrant, Problem> {
-        self.access
-            .grant(&self.actor, reason)
-            .ok_or_else(|| Problem::new(403, "this token is read-only: use an operator token"))
+impl Gate {
+    /// `needs`: by method and path; no scope, and nobody has to say who he is.
+    pub(super) const fn new(shared: Arc<Shared>, needs: HashMap<(String, &'static str), Option<Scope>>) -> Self {
+        Self { shared, needs }
     }
 }
 
-pub(super) async fn check(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+/// Who asks, and what he may.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    actor: String,
+    scopes: Scopes,
+    prefix: Option<Prefix>,
+    account: Option<Arc<Account>>,
+    /// What this route needs.
+    needs: Option<Scope>,
+}
+
+impl Caller {
+    fn nobody(needs: Option<Scope>) -> Self {
+        Self {
+            actor: "api".to_owned(),
+            scopes: Scopes::default(),
+            prefix: None,
+            account: None,
+            needs,
+        }
+    }
+
+    /// The permission to change something.
+    pub(super) fn grant(&self, reason: Option<String>) -> Result<WriteGrant, Problem> {
+        let needs = self.needs.unwrap_or(Scope::Admin);
+        let access = if self.scopes.allow(needs) {
+            Access::Operator
+        } else {
+            Access::ReadOnly
+        };
+        access.grant(&self.actor, reason).ok_or_else(|| lacks(needs))
+    }
+
+    /// Whether he may see more than what everybody may.
+    pub(super) fn may_look(&self) -> bool {
+        self.scopes.allow(Scope::Read)
+    }
+
+    /// Refuses a notification that his token may not publish.
+    pub(super) fn may_publish(&self, execution: &ExecutionId, url: &EndpointUrl) -> Result<(), Problem> {
+        match &self.prefix {
+            Some(prefix) if !prefix.covers(execution, url) => Err(beyond(prefix)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what has neither execution nor URL.
+    pub(super) fn may_publish_anywhere(&self) -> Result<(), Problem> {
+        self.prefix.as_ref().map_or(Ok(()), |prefix| Err(beyond(prefix)))
+    }
+
+    /// Counts so many events, or refuses them where the quota of his token is used up.
+    pub(super) fn pushes(&self, count: usize, now: Duration) -> Result<(), Problem> {
+        self.account
+            .as_ref()
+            .map_or(Ok(()), |account| account.publishes(count, now))
+    }
+
+    /// Counts a notification, or refuses it where the quota of his token is used up.
+    pub(super) async fn publishes(&self, engine: &Engine, new: &NewNotification, clock: &Clock) -> Result<(), Problem> {
+        let Some(account) = &self.account else { return Ok(()) };
+        account.publishes(1, clock.uptime())?;
+        let queue = engine.naming().delivery_queue(&new.execution, &new.url);
+        let bytes = u64::try_from(new.body.len()).unwrap_or(u64::MAX);
+        account.notification(engine, &queue, bytes, clock).await
+    }
+}
+
+fn lacks(scope: Scope) -> Problem {
+    Problem::new(
+        403,
+        format!(
+            "this token lacks the scope {:?}: use one that has it (api.tokens)",
+            scope.as_str()
+        ),
+    )
+}
+
+fn beyond(prefix: &Prefix) -> Problem {
+    let what = match prefix {
+        Prefix::Execution(prefix) => format!("for executions that begin with {prefix:?}"),
+        Prefix::Url(url) => format!("to {} and below it", url.redacted()),
+    };
+    Problem::new(403, format!("this token publishes notifications {what} only"))
+}
+
+pub(super) async fn check(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
     let route = request
         .extensions()
         .get::<MatchedPath>()
         .map_or("none", MatchedPath::as_str)
         .to_owned();
-    let response = match admit(&shared, &request) {
+    let response = match admit(&gate, &request, &route) {
         Ok(caller) => {
+            let sees_all = caller.scopes.allow(Scope::Operate);
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let response = next.run(request).await;
+            if sees_all {
+                response
+            } else {
+                masked(&gate.shared.settings.masks, response).await
+            }
         }
-        Err(problem) => problem.into_response(),
+        Err(Refusal::Plain(problem)) => problem.into_response(),
+        Err(Refusal::WrongToken(from)) => wrong_token(&gate.shared, from).await.into_response(),
     };
     let status = response.status().as_str().to_owned();
     metrics::counter!(API_REQUESTS, "route" => route, "status" => status).increment(1);
     response
 }
 
-fn admit(shared: &Shared, request: &Request) -> Result<Caller, Problem> {
-    let Some(peer) = request.extensions().get::<Peer>().copied() else {
-        return Err(Problem::new(500, "the connection is not known"));
-    };
-    host::check(request, &shared.settings, peer)?;
-    let caller = login(shared, request, peer)?;
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if !reads && !is_json(request.headers()) {
-        return Err(Problem::new(
-            415,
-            "state changes need the header Content-Type: application/json",
-        ));
-    }
-    Ok(caller)
+/// Why a request gets no further.
+enum Refusal {
+    Plain(Problem),
+    /// From there.
+    WrongToken(IpAddr),
 }
 
-fn login(shared: &Shared, request: &Request, peer: Peer) -> Result<Caller, Problem> {
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self::Plain(problem)
+    }
+}
+
+async fn wrong_token(shared: &Shared, from: IpAddr) -> Problem {
+    if let Failed::Tell(count) = shared.logins.failed(from, shared.clock.uptime()) {
+        tracing::warn!(address = %from, count, "requests with a wrong token");
+        if let Ok(engine) = shared.engine() {
+            engine.failed_logins(from, count).await;
+        }
+    }
+    tokio::time::sleep(WRONG_TOKEN_PAUSE).await;
+    unknown()
+}
+
+fn admit(gate: &Gate, request: &Request, route: &str) -> Result<Caller, Refusal> {
+    let Some(peer) = request.extensions().get::<Peer>().copied() else {
+        return Err(Problem::new(500, "the connection is not known").into());
+    };
+    host::check(request, &gate.shared.settings, peer)?;
+    let method = request.method();
+    let asked = if *method == Method::HEAD { &Method::GET } else { method };
+    // What is not there is not told apart from what is by those who may not look.
+    let needs = gate
+        .needs
+        .iter()
+        .find(|((method, path), _)| method == asked.as_str() && *path == route)
+        .map_or(Some(Scope::Read), |(_, needs)| *needs);
+    if route == ALIVE {
+        return Ok(Caller::nobody(None));
+    }
+    let caller = login(&gate.shared, request, peer, needs)?;
+    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    if !reads && !is_json(request.headers()) {
+        let why = "state changes need the header Content-Type: application/json";
+        return Err(Problem::new(415, why).into());
+    }
+    match needs {
+        Some(Scope::Operate) if is_dry_run(request) && caller.scopes.allow(Scope::Read) => Ok(caller),
+        Some(scope) if !caller.scopes.allow(scope) => Err(lacks(scope).into()),
+        _ => Ok(caller),
+    }
+}
+
+/// A plan is only looked at.
+fn is_dry_run(request: &Request) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|pair| pair == "dry_run=true")
+}
+
+fn login(shared: &Shared, request: &Request, peer: Peer, needs: Option<Scope>) -> Result<Caller, Refusal> {
+    let all = || Caller {
+        scopes: Scopes::new(vec![Scope::Admin]),
+        ..Caller::nobody(needs)
+    };
+    if peer.is_owner {
+        return Ok(Caller {
+            actor: "api:unix".to_owned(),
+            ..all()
+        });
+    }
     if shared.settings.tokens.is_empty() {
-        return Ok(Caller {
-            actor: "api".to_owned(),
-            access: Access::Operator,
-        });
+        return Ok(all());
     }
-    if request.uri().path() == OPEN {
-        return Ok(Caller {
-            actor: "api".to_owned(),
-            access: Access::ReadOnly,
-        });
-    }
-    let found = bearer(request.headers()).and_then(|secret| shared.settings.find(secret));
-    if let Some(token) = found {
-        return Ok(Caller {
-            actor: format!("api:{}", token.name()),
-            access: token.access(),
-        });
-    }
-    let wait = shared.failed_logins.count(peer.remote, shared.clock.uptime());
-    Err(wait.map_or_else(
-        || {
-            Problem::new(
-                401,
-                "send the header Authorization: Bearer TOKEN with one of api.tokens",
-            )
-        },
-        |wait| Problem {
+    let Some(secret) = bearer(request.headers()) else {
+        return match needs {
+            None => Ok(Caller::nobody(needs)),
+            Some(_) => Err(unknown().into()),
+        };
+    };
+    let from = address(request, &shared.settings.trusted_proxies, peer);
+    let now = shared.clock.uptime();
+    if let Some(wait) = shared.logins.must_wait(from, secret, now) {
+        let problem = Problem::new(429, "too many requests without a valid token");
+        return Err(Refusal::Plain(Problem {
             retry_after_s: Some(u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX)),
-            ..Problem::new(429, "too many requests without a valid token")
-        },
-    ))
+            ..problem
+        }));
+    }
+    let token = shared.settings.find(secret).ok_or(Refusal::WrongToken(from))?;
+    shared.logins.succeeded(from, secret, now);
+    Ok(Caller {
+        actor: format!("api:{}", token.name()),
+        scopes: token.scopes().clone(),
+        prefix: token.prefix().cloned(),
+        account: token.account().cloned(),
+        needs,
+    })
+}
+
+fn unknown() -> Problem {
+    Problem::new(
+        401,
+        "send the header Authorization: Bearer TOKEN with one of api.tokens, or with what `redrive token` prints where \
+         none is configured",
+    )
+}
+
+/// Who asks: the last address of `X-Forwarded-For` that is no trusted proxy, where a trusted one brings it.
+fn address(request: &Request, trusted: &[ipnet::IpNet], peer: Peer) -> IpAddr {
+    let is_trusted = |address: &IpAddr| trusted.iter().any(|network| network.contains(&address.to_canonical()));
+    if !is_trusted(&peer.remote) {
+        return peer.remote;
+    }
+    let forwarded = request.headers().get_all("x-forwarded-for");
+    let named: Vec<IpAddr> = forwarded
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|text| text.trim().parse().ok())
+        .collect();
+    named
+        .into_iter()
+        .rev()
+        .find(|address| !is_trusted(address))
+        .unwrap_or(peer.remote)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

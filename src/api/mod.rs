@@ -3,12 +3,12 @@
 //! Promises: `/healthz` answers from the first moment, everything else says what it waits for; who
 //! asks is known before anything is read; a web page in somebody's browser cannot speak to it (Host,
 //! Origin and content type are checked, no CORS header is ever sent); every wait and every body has
-//! a bound. Left out on purpose: TLS (a proxy's job), HTTP/2, and any rule about messages, which is
-//! the engine's.
+//! a bound. Left out on purpose: HTTP/2, and any rule about messages, which is the engine's.
 //!
-//! The caller binds the listener and owns the stop.
+//! The caller binds the listeners and owns the stop.
 
 mod act;
+mod connections;
 mod dead;
 mod endpoints;
 mod events;
@@ -19,21 +19,25 @@ mod guard;
 mod health;
 mod host;
 mod login;
+mod masked;
 mod notifications;
 mod openapi;
 mod policies;
 mod problem;
 mod queues;
+mod quota;
 mod records;
 mod routes;
 mod runs;
 mod server;
 mod settings;
+mod tls;
 mod types;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tokio::net::TcpListener;
+use futures_util::future::OptionFuture;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -41,8 +45,11 @@ use crate::ambient::Clock;
 use crate::engine::Engine;
 use crate::wire::problem::Problem;
 
+use server::{Bounds, Door};
+
 pub use openapi::document as openapi_document;
 pub use settings::{ApiSettings, ApiToken};
+pub use tls::Tls;
 
 /// Renders the metrics as Prometheus text.
 pub type RenderMetrics = Arc<dyn Fn() -> String + Send + Sync>;
@@ -94,7 +101,7 @@ struct Shared {
     backend: Backend,
     metrics: RenderMetrics,
     clock: Clock,
-    failed_logins: login::FailedLogins,
+    logins: login::Logins,
     bodies: Arc<Semaphore>,
 }
 
@@ -104,10 +111,22 @@ impl Shared {
     }
 }
 
+/// Where the API is served.
+pub struct Doors {
+    /// With tokens.
+    pub listener: TcpListener,
+    /// What it proves who it is with there.
+    pub tls: Option<Tls>,
+    /// For this user alone, without a token.
+    pub unix: Option<UnixListener>,
+    /// Whether the process lives and delivers, for everybody.
+    pub probe: Option<TcpListener>,
+}
+
 /// Serves until `stop` is cancelled; then takes nothing new and waits, within a bound, for what is
 /// in hand.
 pub async fn serve(
-    listener: TcpListener,
+    doors: Doors,
     settings: ApiSettings,
     backend: Backend,
     metrics: RenderMetrics,
@@ -119,8 +138,25 @@ pub async fn serve(
         backend,
         metrics,
         clock,
-        failed_logins: login::FailedLogins::default(),
+        logins: login::Logins::default(),
         bodies: Arc::new(Semaphore::new(BODIES_KIB_MAX)),
     });
-    server::run(listener, routes::router(shared), stop).await;
+    let router = routes::router(Arc::clone(&shared));
+    let bounds = || Bounds {
+        per_address: shared.settings.connections_per_address,
+        unbounded: shared.settings.trusted_proxies.clone(),
+    };
+    let Doors {
+        listener,
+        tls,
+        unix,
+        probe,
+    } = doors;
+    let main = server::run(Door::Tcp { listener, tls }, bounds(), router.clone(), stop.clone());
+    let unix = unix.map(|listener| server::run(Door::Unix(listener), bounds(), router, stop.clone()));
+    let probe = probe.map(|listener| {
+        let router = routes::probes(Arc::clone(&shared), shared.settings.probe_metrics);
+        server::run(Door::Tcp { listener, tls: None }, bounds(), router, stop.clone())
+    });
+    futures_util::join!(main, OptionFuture::from(unix), OptionFuture::from(probe));
 }

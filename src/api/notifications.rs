@@ -28,12 +28,20 @@ pub(super) async fn publish(
 ) -> Result<Response, Problem> {
     caller.grant(None)?;
     let mut new = publish::notification(&body.bytes)?;
+    caller.may_publish(&new.execution, &new.url)?;
     let id = match new.id.take() {
         Some(id) => id,
         None => input::id(&ambient::new_id())?,
     };
     new.id = Some(id.clone());
+    if let Ok(engine) = shared.engine() {
+        caller.publishes(engine, &new, &shared.clock).await?;
+    }
     let published = match shared.engine() {
+        // This process delivers: it would be tried in vain until it parks.
+        Ok(engine) if let Some(why) = engine.url_refusal(&new.url) => {
+            Err(Problem::field("url", format!("url is refused: {why}")))
+        }
         Ok(engine) => engine.publish(new).await.map_err(Problem::from),
         Err(problem) => Err(problem),
     };
@@ -59,6 +67,7 @@ pub(super) async fn end(
 ) -> Result<Response, Problem> {
     caller.grant(None)?;
     let url = input::url(&request.url)?;
+    caller.may_publish(&execution, &url)?;
     let ended = shared.engine()?.end(execution, url).await?;
     let status = match &ended {
         Ended::Marked(_) => StatusCode::ACCEPTED,

@@ -5,33 +5,67 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::handler::Handler;
-use axum::routing::{MethodFilter, on};
+use axum::routing::{MethodFilter, get, on};
+
+use crate::domain::scope::Scope;
 
 use super::extract::BODY_BYTES_MAX;
+use super::guard::Gate;
 use super::{
     Shared, dead, endpoints, events, events_many, expiring, guard, health, notifications, policies, problem, queues,
     records, runs, types,
 };
 
+/// What a route needs; without a token nothing but what is open is answered.
+type Needs = Option<Scope>;
+
+const OPEN: Needs = None;
+const READ: Needs = Some(Scope::Read);
+const PUBLISH: Needs = Some(Scope::Publish);
+const OPERATE: Needs = Some(Scope::Operate);
+const ADMIN: Needs = Some(Scope::Admin);
+
 /// All routes behind their guard.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
-    served()
+    let served = served();
+    let needs = served
+        .list
+        .iter()
+        .map(|(method, path, needs)| ((method.to_uppercase(), *path), *needs));
+    let gate = Arc::new(Gate::new(Arc::clone(&shared), needs.collect()));
+    served
         .router
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&shared), guard::check))
+        .layer(axum::middleware::from_fn_with_state(gate, guard::check))
+        .with_state(shared)
+}
+
+/// What is served to everybody: whether the process lives and delivers and, if so configured, its numbers.
+pub(super) fn probes(shared: Arc<Shared>, metrics: bool) -> Router {
+    let router = Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready_or_not));
+    let router = if metrics {
+        router.route("/metrics", get(health::metrics))
+    } else {
+        router
+    };
+    router
+        .fallback(problem::no_route)
+        .method_not_allowed_fallback(problem::no_method)
         .with_state(shared)
 }
 
 /// Routes, with the list that the description is compared with.
 struct Served {
     router: Router<Arc<Shared>>,
-    list: Vec<(&'static str, &'static str)>,
+    list: Vec<(&'static str, &'static str, Needs)>,
 }
 
 impl Served {
-    fn route<H, T>(mut self, method: &'static str, path: &'static str, handler: H) -> Self
+    fn route<H, T>(mut self, method: &'static str, path: &'static str, needs: Needs, handler: H) -> Self
     where
         H: Handler<T, Arc<Shared>>,
         T: 'static,
@@ -44,7 +78,7 @@ impl Served {
             _ => MethodFilter::POST,
         };
         self.router = self.router.route(path, on(filter, handler));
-        self.list.push((method, path));
+        self.list.push((method, path, needs));
         self
     }
 }
@@ -59,87 +93,93 @@ fn served() -> Served {
 
 fn of_delivery(served: Served) -> Served {
     served
-        .route("post", "/v1/notifications", notifications::publish)
-        .route("post", "/v1/executions/{id}/end", notifications::end)
-        .route("post", "/v1/redeliver", endpoints::redeliver)
-        .route("get", "/v1/queues", queues::list)
-        .route("get", "/v1/queues/{name}", queues::show)
-        .route("delete", "/v1/queues/{name}", queues::delete)
-        .route("get", "/v1/queues/{name}/why", queues::why)
-        .route("post", "/v1/queues/{name}/pause", queues::pause)
-        .route("post", "/v1/queues/{name}/resume", queues::resume)
-        .route("post", "/v1/queues/{name}/purge", queues::purge)
-        .route("post", "/v1/queues/{name}/rescue", queues::rescue)
-        .route("get", "/v1/endpoints", endpoints::list)
-        .route("post", "/v1/endpoints/test", endpoints::test)
-        .route("get", "/v1/endpoints/disable", endpoints::disable_plan)
-        .route("post", "/v1/endpoints/disable", endpoints::disable)
-        .route("get", "/v1/policies", policies::show)
-        .route("put", "/v1/policies", policies::set)
-        .route("delete", "/v1/policies", policies::unset)
-        .route("get", "/v1/policies/history", policies::history)
-        .route("post", "/v1/policies/preview", policies::preview)
-        .route("post", "/v1/policies/restore", policies::restore)
-        .route("get", "/v1/expiring", expiring::list)
-        .route("get", "/v1/expiring/saves", expiring::saves)
-        .route("post", "/v1/expiring/save", expiring::save)
-        .route("post", "/v1/expiring/purge", expiring::purge)
-        .route("post", "/v1/expiring/restore", expiring::restore)
-        .route("post", "/v1/expiring/extend", expiring::extend)
-        .route("get", "/v1/retries", records::retries)
-        .route("get", "/v1/attempts", records::attempts)
-        .route("get", "/v1/audit", records::audit)
-        .route("get", "/v1/dead", dead::list)
-        .route("get", "/v1/dead/groups", dead::groups)
-        .route("get", "/v1/dead/{id}", dead::show)
-        .route("post", "/v1/dead/redrive", runs::redrive)
-        .route("post", "/v1/dead/discard", runs::discard)
-        .route("post", "/v1/dead/restore", runs::restore)
-        .route("patch", "/v1/dead/{id}", runs::edit)
-        .route("post", "/v1/queues/{name}/move", runs::move_queue)
-        .route("post", "/v1/queues/{name}/skip", runs::skip)
-        .route("get", "/v1/runs", runs::list)
-        .route("get", "/v1/runs/{id}", runs::show)
-        .route("post", "/v1/runs/{id}/pause", runs::pause)
-        .route("post", "/v1/runs/{id}/resume", runs::resume)
-        .route("post", "/v1/runs/{id}/cancel", runs::cancel)
+        .route("post", "/v1/notifications", PUBLISH, notifications::publish)
+        .route("post", "/v1/executions/{id}/end", PUBLISH, notifications::end)
+        .route("post", "/v1/redeliver", OPERATE, endpoints::redeliver)
+        .route("get", "/v1/queues", READ, queues::list)
+        .route("get", "/v1/queues/{name}", READ, queues::show)
+        .route("delete", "/v1/queues/{name}", OPERATE, queues::delete)
+        .route("get", "/v1/queues/{name}/why", READ, queues::why)
+        .route("post", "/v1/queues/{name}/pause", OPERATE, queues::pause)
+        .route("post", "/v1/queues/{name}/resume", OPERATE, queues::resume)
+        .route("post", "/v1/queues/{name}/purge", OPERATE, queues::purge)
+        .route("post", "/v1/queues/{name}/rescue", OPERATE, queues::rescue)
+        .route("get", "/v1/endpoints", READ, endpoints::list)
+        .route("post", "/v1/endpoints/test", OPERATE, endpoints::test)
+        .route("get", "/v1/endpoints/disable", READ, endpoints::disable_plan)
+        .route("post", "/v1/endpoints/disable", OPERATE, endpoints::disable)
+        .route("get", "/v1/policies", READ, policies::show)
+        .route("put", "/v1/policies", ADMIN, policies::set)
+        .route("delete", "/v1/policies", ADMIN, policies::unset)
+        .route("get", "/v1/policies/history", READ, policies::history)
+        .route("post", "/v1/policies/preview", READ, policies::preview)
+        .route("post", "/v1/policies/restore", ADMIN, policies::restore)
+        .route("get", "/v1/expiring", READ, expiring::list)
+        .route("get", "/v1/expiring/saves", READ, expiring::saves)
+        .route("post", "/v1/expiring/save", OPERATE, expiring::save)
+        .route("post", "/v1/expiring/purge", OPERATE, expiring::purge)
+        .route("post", "/v1/expiring/restore", OPERATE, expiring::restore)
+        .route("post", "/v1/expiring/extend", OPERATE, expiring::extend)
+        .route("get", "/v1/retries", READ, records::retries)
+        .route("get", "/v1/attempts", READ, records::attempts)
+        .route("get", "/v1/audit", READ, records::audit)
+        .route("get", "/v1/dead", READ, dead::list)
+        .route("get", "/v1/dead/groups", READ, dead::groups)
+        .route("get", "/v1/dead/{id}", READ, dead::show)
+        .route("post", "/v1/dead/redrive", OPERATE, runs::redrive)
+        .route("post", "/v1/dead/discard", OPERATE, runs::discard)
+        .route("post", "/v1/dead/restore", OPERATE, runs::restore)
+        .route("patch", "/v1/dead/{id}", OPERATE, runs::edit)
+        .route("post", "/v1/queues/{name}/move", OPERATE, runs::move_queue)
+        .route("post", "/v1/queues/{name}/skip", OPERATE, runs::skip)
+        .route("get", "/v1/runs", READ, runs::list)
+        .route("get", "/v1/runs/{id}", READ, runs::show)
+        .route("post", "/v1/runs/{id}/pause", OPERATE, runs::pause)
+        .route("post", "/v1/runs/{id}/resume", OPERATE, runs::resume)
+        .route("post", "/v1/runs/{id}/cancel", OPERATE, runs::cancel)
 }
 
 fn of_events(served: Served) -> Served {
     served
-        .route("post", "/v1/types/{type}/events", events::push)
-        .route("get", "/v1/types/{type}/events", events::list)
-        .route("get", "/v1/types/{type}/events/{reference}", events::show)
-        .route("delete", "/v1/types/{type}/events/{reference}", events::remove)
-        .route("post", "/v1/types/{type}/events/{reference}/retry", events::retry)
+        .route("post", "/v1/types/{type}/events", PUBLISH, events::push)
+        .route("get", "/v1/types/{type}/events", READ, events::list)
+        .route("get", "/v1/types/{type}/events/{reference}", READ, events::show)
+        .route("delete", "/v1/types/{type}/events/{reference}", OPERATE, events::remove)
+        .route(
+            "post",
+            "/v1/types/{type}/events/{reference}/retry",
+            OPERATE,
+            events::retry,
+        )
         .route(
             "post",
             "/v1/types/{type}/events/{reference}/reschedule",
+            OPERATE,
             events::reschedule,
         )
-        .route("get", "/v1/events", events::search)
-        .route("get", "/v1/events/counts", events::counts)
-        .route("post", "/v1/events/retry", events_many::retry)
-        .route("post", "/v1/events/reschedule", events_many::reschedule)
-        .route("post", "/v1/events/cancel", events_many::cancel)
-        .route("get", "/v1/types", types::list)
-        .route("get", "/v1/types/{type}", types::show)
-        .route("put", "/v1/types/{type}", types::set)
-        .route("get", "/v1/types/{type}/subscriptions", types::subscriptions)
-        .route("post", "/v1/types/{type}/subscriptions", types::subscribe)
-        .route("delete", "/v1/types/{type}/subscriptions", types::unsubscribe)
-        .route("post", "/v1/types/{type}/claims", types::claim)
-        .route("get", "/v1/types/{type}/claims/{claim}", types::claimed)
-        .route("patch", "/v1/types/{type}/claims/{claim}", types::renew)
-        .route("delete", "/v1/types/{type}/claims/{claim}", types::release)
+        .route("get", "/v1/events", READ, events::search)
+        .route("get", "/v1/events/counts", READ, events::counts)
+        .route("post", "/v1/events/retry", OPERATE, events_many::retry)
+        .route("post", "/v1/events/reschedule", OPERATE, events_many::reschedule)
+        .route("post", "/v1/events/cancel", OPERATE, events_many::cancel)
+        .route("get", "/v1/types", READ, types::list)
+        .route("get", "/v1/types/{type}", READ, types::show)
+        .route("put", "/v1/types/{type}", ADMIN, types::set)
+        .route("get", "/v1/types/{type}/subscriptions", READ, types::subscriptions)
+        .route("post", "/v1/types/{type}/subscriptions", ADMIN, types::subscribe)
+        .route("delete", "/v1/types/{type}/subscriptions", ADMIN, types::unsubscribe)
+        .route("post", "/v1/types/{type}/claims", OPERATE, types::claim)
+        .route("get", "/v1/types/{type}/claims/{claim}", READ, types::claimed)
+        .route("patch", "/v1/types/{type}/claims/{claim}", OPERATE, types::renew)
+        .route("delete", "/v1/types/{type}/claims/{claim}", OPERATE, types::release)
 }
 
 fn about_the_program(served: Served) -> Served {
     served
-        .route("get", "/healthz", health::alive)
-        .route("get", "/readyz", health::ready)
-        .route("get", "/metrics", health::metrics)
-        .route("get", "/openapi.json", health::describe)
+        .route("get", "/healthz", OPEN, health::alive)
+        .route("get", "/readyz", OPEN, health::ready)
+        .route("get", "/metrics", READ, health::metrics)
+        .route("get", "/openapi.json", READ, health::describe)
 }
 
 #[cfg(test)]
@@ -164,7 +204,7 @@ mod tests {
         let served: BTreeSet<(String, String)> = served()
             .list
             .iter()
-            .map(|(method, path)| ((*method).to_owned(), (*path).to_owned()))
+            .map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned()))
             .collect();
         assert_eq!(described, served);
     }

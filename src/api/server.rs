@@ -1,29 +1,41 @@
 //! The server loop: accepts, limits and drains connections.
 //!
-//! Own code rather than `axum::serve`, because only here the time for a request's headers and the
-//! number of connections can be limited.
+//! Own code rather than `axum::serve`, because only here the time for a request's headers, the time in which an
+//! answer is taken, and the number of connections can be limited.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::http::Request;
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use ipnet::IpNet;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
-/// Connections at one time, at most; more wait to be accepted.
+use super::connections::{Busy, Connections, Place};
+use super::tls::Tls;
+
+/// Connections of one listener at one time, at most.
 const CONNECTIONS_MAX: usize = 1024;
-/// A request's headers have to arrive within this time; an idle connection is closed after it.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// A request's headers have to arrive within this time; an idle connection is closed after it. So has the client's
+/// part of a TLS handshake.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A client takes the next part of an answer within this time.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Requests in hand may finish within this time after the stop.
 const DRAIN: Duration = Duration::from_secs(5);
 /// Pause after a failed accept, such as too many open files.
@@ -34,15 +46,36 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Peer {
     pub(super) remote: IpAddr,
     pub(super) local: IpAddr,
+    /// Nobody but this user can open this connection.
+    pub(super) is_owner: bool,
 }
 
-pub(super) async fn run(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Where connections come from.
+pub(super) enum Door {
+    Tcp { listener: TcpListener, tls: Option<Tls> },
+    Unix(UnixListener),
+}
+
+/// How many may come.
+pub(super) struct Bounds {
+    pub(super) per_address: usize,
+    /// Of these, any number.
+    pub(super) unbounded: Vec<IpNet>,
+}
+
+enum Stream {
+    Tcp(TcpStream, Option<Tls>),
+    Unix(UnixStream),
+}
+
+/// Serves one door until `stop` is cancelled.
+pub(super) async fn run(door: Door, bounds: Bounds, router: Router, stop: CancellationToken) {
+    let open = Connections::new(CONNECTIONS_MAX, Some(bounds.per_address));
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &room) => accepted,
+            accepted = accept(&door) => accepted,
             Some(ended) = connections.join_next() => {
                 if let Err(error) = ended {
                     tracing::error!(?error, "a connection of the API ended by a panic");
@@ -51,13 +84,22 @@ pub(super) async fn run(listener: TcpListener, router: Router, stop: Cancellatio
             }
         };
         match accepted {
-            Some((stream, peer, permit)) => {
-                connections.spawn(connection(stream, peer, router.clone(), stop.clone(), permit));
+            Ok((stream, peer)) => {
+                let remote = peer.remote.to_canonical();
+                let is_bounded = !peer.is_owner && !bounds.unbounded.iter().any(|network| network.contains(&remote));
+                if let Some(place) = open.admit(is_bounded.then_some(remote)) {
+                    connections.spawn(connection(stream, peer, router.clone(), stop.clone(), Arc::new(place)));
+                } else {
+                    tracing::debug!(address = %remote, "every connection to the API has a request in hand");
+                }
             }
-            None => tokio::time::sleep(ACCEPT_PAUSE).await,
+            Err(error) => {
+                tracing::warn!(?error, "a connection to the API could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
-    drop(listener);
+    drop(door);
     let drained = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
     if drained.is_err() {
         tracing::warn!(
@@ -67,45 +109,78 @@ pub(super) async fn run(listener: TcpListener, router: Router, stop: Cancellatio
     }
 }
 
-/// May be dropped and called again: nothing is held between its two waits but a permit.
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> Option<(TcpStream, Peer, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(room).acquire_owned().await.ok()?;
-    let accepted = listener
-        .accept()
-        .await
-        .and_then(|(stream, remote)| Ok((stream.local_addr()?.ip(), stream, remote.ip())));
-    match accepted {
-        Ok((local, stream, remote)) => {
+/// May be dropped and called again.
+async fn accept(door: &Door) -> io::Result<(Stream, Peer)> {
+    match door {
+        Door::Tcp { listener, tls } => {
+            let (stream, remote) = listener.accept().await?;
+            let local = stream.local_addr()?.ip();
             let _ = stream.set_nodelay(true);
-            Some((stream, Peer { remote, local }, permit))
+            let peer = Peer {
+                remote: remote.ip(),
+                local,
+                is_owner: false,
+            };
+            Ok((Stream::Tcp(stream, tls.clone()), peer))
         }
-        Err(error) => {
-            tracing::warn!(?error, "a connection to the API could not be accepted");
-            None
+        Door::Unix(listener) => {
+            let (stream, _) = listener.accept().await?;
+            let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            let peer = Peer {
+                remote: here,
+                local: here,
+                is_owner: true,
+            };
+            Ok((Stream::Unix(stream), peer))
         }
     }
 }
 
-async fn connection(
-    stream: TcpStream,
-    peer: Peer,
-    router: Router,
-    stop: CancellationToken,
-    _permit: OwnedSemaphorePermit,
-) {
+async fn connection(stream: Stream, peer: Peer, router: Router, stop: CancellationToken, place: Arc<Place>) {
+    match stream {
+        Stream::Unix(stream) => serve(stream, peer, router, stop, place).await,
+        Stream::Tcp(stream, None) => serve(stream, peer, router, stop, place).await,
+        Stream::Tcp(stream, Some(tls)) => {
+            let shaken = tokio::select! {
+                shaken = tokio::time::timeout(HEADER_TIMEOUT, tls.accept(stream)) => shaken,
+                () = place.close.cancelled() => return,
+                () = stop.cancelled() => return,
+            };
+            match shaken {
+                Ok(Ok(stream)) => serve(stream, peer, router, stop, place).await,
+                Ok(Err(error)) => tracing::debug!(?error, "a TLS handshake with the API failed"),
+                Err(_) => tracing::debug!("a TLS handshake with the API took too long"),
+            }
+        }
+    }
+}
+
+async fn serve<S>(stream: S, peer: Peer, router: Router, stop: CancellationToken, place: Arc<Place>)
+where
+    S: AsyncRead + AsyncWrite + Send + 'static,
+{
     let inner = TowerToHyperService::new(router);
+    let in_hand = Arc::clone(&place);
     let service = service_fn(move |mut request: Request<Incoming>| {
+        let busy = in_hand.begin();
         request.extensions_mut().insert(peer);
         let answer = inner.call(request);
-        async move { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
+        async move {
+            let answer = answer.await.unwrap_or_else(|never| match never {});
+            Ok::<_, Infallible>(answer.map(|body| Answering { body, _busy: busy }))
+        }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE_TIMEOUT));
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .serve_connection(TokioIo::new(Box::pin(stream)), service)
+    );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = place.close.cancelled() => return,
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.as_mut().await
@@ -113,5 +188,31 @@ async fn connection(
     };
     if let Err(error) = ended {
         tracing::debug!(?error, "a connection of the API ended early");
+    }
+}
+
+/// An answer: its request is in hand until the last of it is given away.
+struct Answering {
+    body: Body,
+    _busy: Busy,
+}
+
+impl hyper::body::Body for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

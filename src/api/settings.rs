@@ -1,11 +1,16 @@
 //! Where the API listens and who may use it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
+use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::engine::Access;
+use crate::domain::mask::MaskRules;
+use crate::domain::scope::{Prefix, Quota, Scopes};
+
+use super::quota::Account;
 
 /// The settings of the API.
 #[derive(Clone, Debug)]
@@ -16,6 +21,14 @@ pub struct ApiSettings {
     pub hosts: Vec<String>,
     /// Who may use it; empty: everybody who reaches the loopback address.
     pub tokens: Vec<ApiToken>,
+    /// Connections at once from one address.
+    pub connections_per_address: usize,
+    /// Who may name the address that it asks for.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Whether the numbers are served to everybody at the probe's address.
+    pub probe_metrics: bool,
+    /// What those who may only look do not see.
+    pub masks: MaskRules,
 }
 
 impl ApiSettings {
@@ -67,39 +80,58 @@ impl ApiSettings {
 pub struct ApiToken {
     name: String,
     digest: [u8; 32],
-    access: Access,
+    scopes: Scopes,
+    prefix: Option<Prefix>,
+    account: Option<Arc<Account>>,
 }
 
 impl std::fmt::Debug for ApiToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ApiToken")
             .field("name", &self.name)
-            .field("access", &self.access)
+            .field("scopes", &self.scopes)
             .finish_non_exhaustive()
     }
 }
 
 impl ApiToken {
-    /// The token `secret`, audited as `name`.
+    /// The token `secret`, audited as `name`, that publishes below `prefix` only.
     #[must_use]
-    pub fn new(name: &str, secret: &str, access: Access) -> Self {
+    pub fn new(name: &str, secret: &str, scopes: Scopes, prefix: Option<Prefix>) -> Self {
         Self {
             name: name.to_owned(),
             digest: digest(secret),
-            access,
+            scopes,
+            prefix,
+            account: None,
         }
+    }
+
+    /// The same token, with this quota.
+    #[must_use]
+    pub fn with(mut self, quota: Quota) -> Self {
+        self.account = Account::of(&self.name, quota, self.prefix.clone()).map(Arc::new);
+        self
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    pub(super) const fn access(&self) -> Access {
-        self.access
+    pub(super) const fn scopes(&self) -> &Scopes {
+        &self.scopes
+    }
+
+    pub(super) const fn prefix(&self) -> Option<&Prefix> {
+        self.prefix.as_ref()
+    }
+
+    pub(super) const fn account(&self) -> Option<&Arc<Account>> {
+        self.account.as_ref()
     }
 }
 
-fn digest(secret: &str) -> [u8; 32] {
+pub(super) fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
@@ -112,7 +144,15 @@ mod tests {
             listen: listen.parse().unwrap(),
             hosts: vec!["redrive.example".to_owned()],
             tokens,
+            connections_per_address: 256,
+            trusted_proxies: Vec::new(),
+            probe_metrics: false,
+            masks: MaskRules::usual(),
         }
+    }
+
+    fn token(name: &str, secret: &str) -> ApiToken {
+        ApiToken::new(name, secret, Scopes::default(), None)
     }
 
     #[test]
@@ -121,20 +161,17 @@ mod tests {
         assert!(settings("[::1]:0", Vec::new()).check().is_ok());
         let refused = settings("0.0.0.0:8470", Vec::new()).check().unwrap_err();
         assert!(refused.contains("api.tokens"), "{refused}");
-        let token = ApiToken::new("ops", "secret", Access::Operator);
-        assert!(settings("0.0.0.0:8470", vec![token]).check().is_ok());
+        let tokens = vec![token("ops", "opens-doors")];
+        assert!(settings("0.0.0.0:8470", tokens).check().is_ok());
     }
 
     #[test]
     fn a_token_is_found_by_its_secret_and_shown_without_it() {
-        let tokens = vec![
-            ApiToken::new("ops", "secret", Access::Operator),
-            ApiToken::new("look", "other", Access::ReadOnly),
-        ];
+        let tokens = vec![token("ops", "opens-doors"), token("look", "other")];
         let settings = settings("127.0.0.1:0", tokens);
         assert_eq!(settings.find("other").map(ApiToken::name), Some("look"));
-        assert!(settings.find("secre").is_none());
-        assert!(!format!("{settings:?}").contains("secret"));
+        assert!(settings.find("opens-door").is_none());
+        assert!(!format!("{settings:?}").contains("opens-doors"));
     }
 
     #[test]

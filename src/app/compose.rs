@@ -15,8 +15,10 @@ use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings
 use crate::domain::egress::AddressRules;
 use crate::domain::event::{Backoff, HandlingRules};
 use crate::domain::naming::Naming;
+use crate::domain::scope::{Scope, Scopes};
 use crate::engine::events::{EventSettings, HandlerAction, HandlerSettings, IntakeSettings};
-use crate::engine::{Access, Engine, EngineError, EngineSettings};
+use crate::engine::{Engine, EngineError, EngineSettings};
+use crate::files;
 use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::StoreHandle;
 use crate::store::postgres::PostgresStore;
@@ -59,7 +61,7 @@ pub(super) async fn engine(config: &Config, api: Option<SocketAddr>) -> Result<E
     // One provider in the process; whoever was first is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let clock = Clock::system();
-    let sender = sender(config, api, clock.clone()).await?;
+    let sender = sender(config, api, clock.clone())?;
     let (store, broker) = seams(config, &clock).await?;
     Ok(Engine::new(store, broker, sender, settings(config), clock))
 }
@@ -115,7 +117,7 @@ async fn embedded(file: SqliteFile, naming: Naming, clock: &Clock) -> Result<Bro
     Ok(broker)
 }
 
-async fn sender(config: &Config, api: Option<SocketAddr>, clock: Clock) -> Result<SenderHandle, OpenError> {
+fn sender(config: &Config, api: Option<SocketAddr>, clock: Clock) -> Result<SenderHandle, OpenError> {
     let endpoints = config.endpoints.iter().map(|endpoint| {
         let settings = EndpointSettings {
             secrets: endpoint.secrets.clone(),
@@ -128,7 +130,8 @@ async fn sender(config: &Config, api: Option<SocketAddr>, clock: Clock) -> Resul
         response_snippet_bytes: config.delivery.response_snippet_bytes,
         rules: AddressRules {
             allow: config.delivery.allow_networks.clone(),
-            own: own_sockets(config, api).await,
+            own: own_sockets(config, api),
+            own_names: own_names(config),
             ..AddressRules::default()
         },
         endpoints: endpoints.collect(),
@@ -139,8 +142,14 @@ async fn sender(config: &Config, api: Option<SocketAddr>, clock: Clock) -> Resul
     })
 }
 
-/// The sockets of our own API, broker and database. A name that does not resolve now is not reached now.
-async fn own_sockets(config: &Config, api: Option<SocketAddr>) -> Vec<SocketAddr> {
+/// The sockets of our own API.
+fn own_sockets(config: &Config, api: Option<SocketAddr>) -> Vec<SocketAddr> {
+    let listen = api.unwrap_or(config.api.listen);
+    config.api.probe.into_iter().chain([listen]).collect()
+}
+
+/// The hosts and ports of our own broker and database.
+fn own_names(config: &Config) -> Vec<(String, u16)> {
     let mut urls = Vec::new();
     if let StoreConfig::Postgres { url } = &config.store {
         urls.push((url, 5432));
@@ -153,7 +162,7 @@ async fn own_sockets(config: &Config, api: Option<SocketAddr>) -> Vec<SocketAddr
         urls.push((amqp_url, 5672));
         urls.push((management_url, 80));
     }
-    let mut own = vec![api.unwrap_or(config.api.listen)];
+    let mut own = Vec::new();
     for (url, port_default) in urls {
         let Ok(url) = url::Url::parse(url.expose()) else {
             continue;
@@ -161,8 +170,8 @@ async fn own_sockets(config: &Config, api: Option<SocketAddr>) -> Vec<SocketAddr
         let port_default = if url.scheme() == "amqps" { 5671 } else { port_default };
         let port = url.port_or_known_default().unwrap_or(port_default);
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        if let Ok(addresses) = tokio::net::lookup_host((host, port)).await {
-            own.extend(addresses);
+        if !host.is_empty() {
+            own.push((host.to_owned(), port));
         }
     }
     own
@@ -236,20 +245,45 @@ fn events(config: &Config) -> EventSettings {
     }
 }
 
-/// The API's own part of the configuration; `bound` is where it listens really.
-pub(super) fn api_settings(config: &Config, bound: SocketAddr) -> ApiSettings {
+/// The API's own part of the configuration; `bound` is where it listens really. A token is made where there is none.
+pub(super) fn api_settings(config: &Config, bound: SocketAddr) -> Result<ApiSettings, Failure> {
     use secrecy::ExposeSecret as _;
+    let api = &config.api;
     let token = |(index, token): (usize, &crate::config::ApiToken)| {
-        let access = if token.read_only {
-            Access::ReadOnly
-        } else {
-            Access::Operator
-        };
-        ApiToken::new(&format!("token-{}", index + 1), token.token.expose_secret(), access)
+        let name = format!("token-{}", index + 1);
+        ApiToken::new(
+            &name,
+            token.value.expose_secret(),
+            token.scopes.clone(),
+            token.prefix.clone(),
+        )
+        .with(token.quota)
     };
-    ApiSettings {
-        listen: bound,
-        hosts: config.api.hosts.clone(),
-        tokens: config.api.tokens.iter().enumerate().map(token).collect(),
+    let mut tokens: Vec<ApiToken> = api.tokens.iter().enumerate().map(token).collect();
+    if tokens.is_empty() {
+        tokens.push(made_token(api)?);
     }
+    Ok(ApiSettings {
+        listen: bound,
+        hosts: api.hosts.clone(),
+        tokens,
+        connections_per_address: api.connections_per_address,
+        trusted_proxies: api.trusted_proxies.clone(),
+        probe_metrics: api.probe_metrics,
+        masks: config.console.mask.clone(),
+    })
+}
+
+/// No other user of this machine is ever the operator.
+fn made_token(api: &crate::config::ApiConfig) -> Result<ApiToken, Failure> {
+    let wrong = |why: String| Failure::new(Exit::Configuration, why);
+    let path = api.made_token.as_ref();
+    let path = path.ok_or_else(|| wrong("api.tokens is not set, and there is no home directory for a token".into()))?;
+    let secret = files::made_secret(path).map_err(|error| {
+        let path = path.display();
+        wrong(format!(
+            "{path}, the token of this user, cannot be used: {error}; mend that, or set api.tokens"
+        ))
+    })?;
+    Ok(ApiToken::new("own", &secret, Scopes::new(vec![Scope::Admin]), None))
 }

@@ -5,16 +5,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::{self, Clock};
-use crate::api::{self, ApiSettings, Backend};
+use crate::api::{self, ApiSettings, Backend, Doors, Tls};
 use crate::cli::{self, Exit, Failure};
 use crate::config::Config;
 use crate::engine::Engine;
+use crate::files;
 use crate::telemetry::{Metrics, StatsdTarget};
 
 use super::compose;
@@ -33,22 +34,57 @@ pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
         Failure::new(Exit::Configuration, why)
     })?;
     let bound = listener.local_addr()?;
-    let settings = compose::api_settings(&config, bound);
+    let settings = compose::api_settings(&config, bound)?;
     settings.check().map_err(|why| Failure::new(Exit::Configuration, why))?;
+    let doors = doors(&config, listener).await?;
     for warning in config.warnings() {
         tracing::warn!(?warning, "configuration");
     }
-    cli::notice(&format!("listening on http://{bound}"));
+    let scheme = if doors.tls.is_some() { "https" } else { "http" };
+    cli::notice(&format!("listening on {scheme}://{bound}"));
     let backend = Backend::default();
-    let served = serve_api(listener, settings, &backend, metrics, &stop);
+    let served = serve_api(doors, settings, &backend, metrics, &stop);
     let result = deliver(&config, bound, &backend, &stop).await;
     stop.cancel();
     let _ = served.await;
     result
 }
 
+/// Where the API is served beside `listener`.
+async fn doors(config: &Config, listener: TcpListener) -> Result<Doors, Failure> {
+    let wrong = |why: String| Failure::new(Exit::Configuration, why);
+    let tls = match &config.api.tls {
+        None => None,
+        Some(files) => Some(Tls::open(&files.certificate, &files.key, Clock::system()).map_err(wrong)?),
+    };
+    let unix = match &config.api.unix {
+        None => None,
+        Some(path) => {
+            let why = |error| wrong(format!("api.unix {} cannot be made: {error}", path.display()));
+            Some(
+                files::private_socket(path)
+                    .and_then(UnixListener::from_std)
+                    .map_err(why)?,
+            )
+        }
+    };
+    let probe = match config.api.probe {
+        None => None,
+        Some(address) => {
+            let why = |error| wrong(format!("api.probe {address} cannot be bound: {error}"));
+            Some(TcpListener::bind(address).await.map_err(why)?)
+        }
+    };
+    Ok(Doors {
+        listener,
+        tls,
+        unix,
+        probe,
+    })
+}
+
 pub(super) fn serve_api(
-    listener: TcpListener,
+    doors: Doors,
     settings: ApiSettings,
     backend: &Backend,
     metrics: Metrics,
@@ -58,7 +94,7 @@ pub(super) fn serve_api(
     let (backend, stop) = (backend.clone(), stop.clone());
     ambient::spawn(
         "http api",
-        api::serve(listener, settings, backend, render, Clock::system(), stop),
+        api::serve(doors, settings, backend, render, Clock::system(), stop),
     )
 }
 

@@ -9,10 +9,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::{self, Clock};
-use crate::api::{ApiSettings, Backend};
+use crate::api::{ApiSettings, Backend, Doors};
 use crate::cli::{self, Exit, Failure};
 use crate::console::{Connect, ConsoleSettings};
 use crate::demo::{self, Demo, DemoPlan, ScratchDirectory};
+use crate::domain::mask::MaskRules;
 
 use super::daemon;
 
@@ -103,11 +104,22 @@ impl Api {
         let settings = ApiSettings {
             listen: bound,
             hosts: Vec::new(),
+            // What it shows is made up, and goes with it.
             tokens: Vec::new(),
+            connections_per_address: 256,
+            trusted_proxies: Vec::new(),
+            probe_metrics: false,
+            masks: MaskRules::usual(),
+        };
+        let doors = Doors {
+            listener,
+            tls: None,
+            unix: None,
+            probe: None,
         };
         let backend = Backend::default();
         let metrics = daemon::metrics(None)?;
-        let served = daemon::serve_api(listener, settings, &backend, metrics, stop);
+        let served = daemon::serve_api(doors, settings, &backend, metrics, stop);
         cli::notice(&format!("listening on http://{bound}"));
         Ok(Self { bound, backend, served })
     }

@@ -154,6 +154,8 @@ pub(super) enum Sub {
     Policy(Policy),
     /// Print the delivery queue of an execution and URL, and how any AMQP client publishes to it.
     QueueName(Target),
+    /// Print the token of the HTTP API that a daemon of this user made, where none is configured.
+    Token,
     /// The configuration.
     #[command(subcommand)]
     Config(Config),
@@ -188,7 +190,7 @@ pub(super) struct Target {
 pub(super) struct Publish {
     #[command(flatten)]
     pub(super) target: Target,
-    /// A request header; may be repeated.
+    /// A request header, or @FILE with one on each line (@- is standard input); may be repeated.
     #[arg(long = "header", value_name = "NAME: VALUE")]
     pub(super) headers: Vec<String>,
     /// Seconds between retries, instead of the policy's phases.
@@ -522,7 +524,7 @@ pub(super) enum Dead {
         /// The new content type.
         #[arg(long, value_name = "TYPE")]
         content_type: Option<String>,
-        /// A header to set; without a value it is removed. May be repeated.
+        /// A header to set, or @FILE with one on each line; without a value it is removed. May be repeated.
         #[arg(long = "header", value_name = "NAME: VALUE")]
         headers: Vec<String>,
     },

@@ -1,7 +1,5 @@
 //! Dead letters: sending them back, discarding, restoring, editing.
 
-use std::io::Read as _;
-use std::path::Path;
 use std::process::Stdio;
 
 use bytes::Bytes;
@@ -11,11 +9,11 @@ use crate::engine::{Command, Done};
 use crate::files;
 use crate::wire::plan::{self, Asked};
 
-use super::Session;
 use super::args::Dead;
 use super::exit::{Exit, Failure};
 use super::queues::mismatch;
 use super::runs;
+use super::{Session, given};
 
 pub(super) async fn act(session: &Session<'_>, dead: &Dead) -> Result<Exit, Failure> {
     let (kind, selected) = match dead {
@@ -29,9 +27,12 @@ pub(super) async fn act(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
             headers,
         } => {
             let changes = Edit {
-                body: body_file.as_deref().map(read).transpose()?,
+                body: body_file.as_deref().map(given::body).transpose()?,
                 content_type: content_type.clone(),
-                headers: headers.iter().map(|header| header_of(header)).collect(),
+                headers: given::header_lines(headers)?
+                    .iter()
+                    .map(|line| header_of(line))
+                    .collect(),
             };
             return edit(session, id, changes).await;
         }
@@ -90,17 +91,6 @@ async fn in_editor(session: &Session<'_>, id: &str) -> Result<Bytes, Failure> {
         return Err(Failure::refused("the editor did not end well; nothing was changed"));
     }
     Ok(body?.into())
-}
-
-fn read(path: &Path) -> Result<Bytes, Failure> {
-    if path == Path::new("-") {
-        let mut body = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut body)?;
-        return Ok(body.into());
-    }
-    std::fs::read(path)
-        .map(Into::into)
-        .map_err(|error| Failure::new(Exit::Usage, format!("{}: {error}", path.display())))
 }
 
 /// `NAME: VALUE` sets a header, `NAME` alone removes it.

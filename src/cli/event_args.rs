@@ -1,7 +1,5 @@
 //! What can be typed about events. The comments of this file are the help that people read.
 
-#![expect(clippy::doc_markdown, reason = "the comments are printed as they are")]
-
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -152,7 +150,7 @@ pub(super) enum Subscription {
         /// Where to.
         #[arg(long)]
         url: String,
-        /// Options as JSON: _retry_policy, headers.
+        /// Options as JSON: `_retry_policy`, headers, secret; or @FILE with them (@- is standard input).
         #[arg(long, value_name = "JSON", default_value = "{}")]
         options: String,
     },

@@ -16,8 +16,7 @@ use super::event_args::{Event, Many, Push, Selection, Which};
 use super::exit::{Exit, Failure};
 use super::output::{Column, document, or_dash};
 use super::queues::mismatch;
-use super::services::file_bytes;
-use super::{Session, say};
+use super::{Session, given, say};
 
 const EVENTS: &[Column] = &[
     Column::Number("id"),
@@ -73,7 +72,7 @@ pub(super) async fn ask(session: &Session<'_>, question: EventQuestion) -> Resul
 async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
     let payload = new.payload_file.as_deref();
     let payload = payload
-        .map(|file| file_bytes("--payload-file", file, PAYLOAD_BYTES_MAX))
+        .map(|file| given::bytes("--payload-file", file, PAYLOAD_BYTES_MAX))
         .transpose()?;
     let event = NewEvent {
         event_type: wire::event_type(&new.event_type)?,

@@ -8,11 +8,13 @@ use serde::Serialize;
 
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
+use crate::domain::url::redact_urls;
 use crate::engine::dead::{DeadListQuery, DeadSelection};
 use crate::engine::query::QueuesQuery;
 use crate::engine::{Answer, Query};
 use crate::wire::dead::Group;
 use crate::wire::endpoint::Endpoint;
+use crate::wire::json;
 use crate::wire::queue::Queue;
 use crate::wire::record::Audit;
 use crate::wire::run::Run;
@@ -20,7 +22,7 @@ use crate::wire::run::Run;
 use super::Session;
 use super::console_args::Handover;
 use super::exit::{Exit, Failure};
-use super::output::{document, print, shown};
+use super::output::{print, shown};
 use super::queues::mismatch;
 use super::when;
 
@@ -62,11 +64,13 @@ pub(super) async fn run(session: &Session<'_>, handover: &Handover) -> Result<Ex
         Failure::new(Exit::Usage, why)
     })?;
     let shift = look(session, span).await?;
-    if session.output.is_json() {
-        document(&shift)?;
+    let text = if session.output.is_json() {
+        String::from_utf8_lossy(&json::pretty(&shift)).into_owned() + "\n"
     } else {
-        print(page(&shift, span).as_bytes())?;
-    }
+        page(&shift, span)
+    };
+    // It is made to be passed on.
+    print(redact_urls(&text).as_bytes())?;
     Ok(Exit::Done)
 }
 

@@ -11,8 +11,8 @@ use crate::wire::problem::Problem;
 use super::Session;
 use super::args::{JobCommand, JobConnect, JobPublish, JobSubmit};
 use super::exit::{Exit, Failure};
+use super::given::body;
 use super::output::{Column, number, print, say, shown};
-use super::services::body;
 use super::when::span;
 
 /// Messages about progress and state that are kept for `--json`.

@@ -14,6 +14,7 @@ mod event_args;
 mod events;
 mod exit;
 mod expiring;
+mod given;
 mod handover;
 mod jobs;
 mod offline;
@@ -27,6 +28,7 @@ mod store;
 mod themes;
 mod types;
 mod when;
+mod who;
 
 use clap::Parser;
 
@@ -39,6 +41,7 @@ pub use themes::{ThemeFound, ThemesAsked, print_themes};
 use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub};
 use confirm::Consent;
 use output::{Output, say, shown};
+pub use who::actor;
 
 /// What the program is asked to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +118,14 @@ impl Cli {
             (
                 false,
                 false,
-                Some(Sub::Config(_) | Sub::Theme(_) | Sub::Completions { .. } | Sub::Man | Sub::QueueName(_)),
+                Some(
+                    Sub::Config(_)
+                    | Sub::Theme(_)
+                    | Sub::Completions { .. }
+                    | Sub::Man
+                    | Sub::QueueName(_)
+                    | Sub::Token,
+                ),
             ) => Ok(Mode::Offline),
             (false, false, Some(_)) => Ok(Mode::Command),
         }
@@ -219,9 +229,8 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Fai
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
-        Some(Sub::QueueName(_) | Sub::Config(_) | Sub::Theme(_) | Sub::Completions { .. } | Sub::Man) | None => {
-            Err(Failure::new(Exit::Usage, "this command needs no engine"))
-        }
+        Some(Sub::QueueName(_) | Sub::Token | Sub::Config(_) | Sub::Theme(_) | Sub::Completions { .. } | Sub::Man)
+        | None => Err(Failure::new(Exit::Usage, "this command needs no engine")),
     }
 }
 
@@ -252,17 +261,6 @@ impl Session<'_> {
     }
 }
 
-/// Who this is at which front, for the audit.
-#[must_use]
-pub fn actor(front: &str) -> String {
-    let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok());
-    format!(
-        "{front}:{}",
-        name.filter(|name| !name.is_empty())
-            .unwrap_or_else(|| "unknown".to_owned())
-    )
-}
-
 const fn changes_something(command: &Sub) -> bool {
     match command {
         Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) | Sub::Store(StoreCommand::Adopt) => true,
@@ -291,6 +289,7 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Theme(_)
         | Sub::QueueName(_)
         | Sub::Config(_)
+        | Sub::Token
         | Sub::Completions { .. }
         | Sub::Man => false,
     }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::config::{Environment, SCHEMA, TEMPLATE};
 use crate::domain::naming::{Argument, Naming, delivery_arguments};
+use crate::files;
 use crate::wire::{input, policy};
 
 use super::args::{Cli, Config, Policy, Sub, Target};
@@ -32,6 +33,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             print(&page)?;
             Ok(Exit::Done)
         }
+        Some(Sub::Token) => token(&load(cli, environment)?.api, output),
         Some(Sub::QueueName(target)) => queue_name(&load(cli, environment)?.broker.naming, target, output),
         Some(Sub::Policy(Policy::Preview { of, policy })) if of.is_nothing() => preview(policy, output),
         Some(
@@ -66,6 +68,30 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
 fn load(cli: &Cli, environment: &Environment) -> Result<crate::config::Config, Failure> {
     crate::config::Config::load(&cli.config_choice(), environment)
         .map_err(|error| Failure::of(Exit::Configuration, &error))
+}
+
+fn token(api: &crate::config::ApiConfig, output: Output) -> Result<Exit, Failure> {
+    if !api.tokens.is_empty() {
+        let why = "api.tokens is configured: no token was made, and those are where the configuration has them";
+        return Err(Failure::refused(why));
+    }
+    let unread = |why: String| Failure::new(Exit::Configuration, why);
+    let path = api.made_token.as_ref();
+    let path = path.ok_or_else(|| unread("there is no home directory of this user for a token".to_owned()))?;
+    let secret = files::own_secret(path).map_err(|error| unread(format!("{}: {error}", path.display())))?;
+    let Some(secret) = secret else {
+        let why = format!(
+            "{} is not there: `redrive --daemon` makes it at its first start",
+            path.display()
+        );
+        return Err(Failure::new(Exit::NotFound, why));
+    };
+    if output.is_json() {
+        document(&json!({"token": secret}))?;
+    } else {
+        print(format!("{secret}\n").as_bytes())?;
+    }
+    Ok(Exit::Done)
 }
 
 fn check(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {

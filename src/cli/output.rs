@@ -1,6 +1,7 @@
 //! Standard output for people (aligned columns, no borders) and for programs (one JSON document).
 //!
-//! Every cell passes through `domain::text`: nothing from outside acts on the terminal.
+//! Every cell passes through `domain::text`: nothing from outside acts on the terminal. A table shows no value of a
+//! URL's query, as the audit: whoever needs it asks for the one thing, or for JSON.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
@@ -8,6 +9,7 @@ use std::io::{self, IsTerminal, Write as _};
 use serde::Serialize;
 
 use crate::domain::text;
+use crate::domain::url::redact_urls;
 use crate::wire::json;
 
 use super::args::{Color, Global};
@@ -108,7 +110,11 @@ fn table(columns: &[Column], rows: &[Vec<String>], color: bool) -> String {
     let mut widths: Vec<usize> = columns.iter().map(|column| column.heading().len()).collect();
     let shown: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| row.iter().map(|cell| text::show(cell, CELL_WIDTH_MAX)).collect())
+        .map(|row| {
+            row.iter()
+                .map(|cell| text::show(&redact_urls(cell), CELL_WIDTH_MAX))
+                .collect()
+        })
         .collect();
     for row in &shown {
         for (width, cell) in widths.iter_mut().zip(row) {

@@ -1,25 +1,15 @@
 //! What services do: publish, end. Nobody is asked.
 
-use std::io::Read;
-use std::path::Path;
-
-use bytes::Bytes;
-
-use crate::domain::notification::BODY_BYTES_MAX;
 use crate::engine::NewNotification;
 use crate::wire::input;
 use crate::wire::publish::{EndedShape, Published};
 
 use super::args::{Publish, Target};
 use super::exit::{Exit, Failure};
-use super::{Session, say};
+use super::{Session, given, say};
 
 pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<Exit, Failure> {
-    let mut headers = publish
-        .headers
-        .iter()
-        .map(|text| header(text))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut headers = given::headers(&publish.headers)?;
     let content_type = input::take_content_type(&mut headers);
     let id = match publish.id.as_deref() {
         Some(id) => input::id(id)?,
@@ -31,10 +21,21 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
         url: input::url(&publish.target.url)?,
         headers,
         content_type,
-        body: publish.body_file.as_deref().map(body).transpose()?.unwrap_or_default(),
+        body: publish
+            .body_file
+            .as_deref()
+            .map(given::body)
+            .transpose()?
+            .unwrap_or_default(),
         polling_time_s: publish.polling_time,
         restart_count: publish.restart_count,
     };
+    // Another process delivers, whose configuration may allow it.
+    if let Some(why) = session.engine.url_refusal(&new.url) {
+        say(&format!(
+            "a daemon with this configuration would deliver nothing to it: {why}"
+        ));
+    }
     if session.cli.global.dry_run {
         let queue = session.engine.naming().delivery_queue(&new.execution, &new.url);
         say("not published: this is what would be");
@@ -78,69 +79,4 @@ pub(super) async fn end(session: &Session<'_>, target: &Target) -> Result<Exit, 
     let facts = [("id", shape.id.clone()), ("queue", Some(shape.queue.clone()))];
     session.output.facts(&shape, &facts)?;
     Ok(Exit::Done)
-}
-
-fn header(text: &str) -> Result<(String, String), Failure> {
-    let wrong = || {
-        Failure::new(
-            Exit::Usage,
-            format!("--header {text:?} is not of the form 'NAME: VALUE'"),
-        )
-    };
-    let (name, value) = text.split_once(':').ok_or_else(wrong)?;
-    if name.is_empty() || name.contains(char::is_whitespace) {
-        return Err(wrong());
-    }
-    Ok((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()))
-}
-
-pub(super) fn body(file: &Path) -> Result<Bytes, Failure> {
-    file_bytes("--body-file", file, BODY_BYTES_MAX)
-}
-
-/// Reads one byte more than is possible, so that what is too large is told from what fits.
-pub(super) fn file_bytes(flag: &str, file: &Path, bytes_max: usize) -> Result<Bytes, Failure> {
-    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
-    let mut bytes = Vec::new();
-    let read = if file == Path::new("-") {
-        std::io::stdin().lock().take(limit).read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(file).and_then(|file| file.take(limit).read_to_end(&mut bytes))
-    };
-    read.map_err(|error| {
-        Failure::new(
-            Exit::Usage,
-            format!("{flag} {} cannot be read: {error}", file.display()),
-        )
-    })?;
-    if bytes.len() > bytes_max {
-        let why = format!("{flag} {} has more than {bytes_max} bytes", file.display());
-        return Err(Failure::new(Exit::Usage, why));
-    }
-    Ok(bytes.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_header_is_a_name_and_a_value() {
-        let read = |text| header(text).map_err(|failure| failure.exit());
-        assert_eq!(read("A: b: c"), Ok(("A".to_owned(), "b: c".to_owned())));
-        assert_eq!(read("A:"), Ok(("A".to_owned(), String::new())));
-        for wrong in ["A", ": b", "a b: c"] {
-            assert_eq!(read(wrong), Err(Exit::Usage), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_body_comes_from_a_file_or_is_refused_with_the_reason() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("body");
-        std::fs::write(&file, [0xff, 0]).unwrap();
-        assert_eq!(body(&file).unwrap()[..], [0xff, 0]);
-        let missing = body(&directory.path().join("none")).unwrap_err();
-        assert!(missing.causes()[0].contains("--body-file"));
-    }
 }

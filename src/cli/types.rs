@@ -13,8 +13,7 @@ use super::events::ask;
 use super::exit::{Exit, Failure};
 use super::output::{Column, document, or_dash};
 use super::queues::mismatch;
-use super::services::file_bytes;
-use super::{Session, say};
+use super::{Session, given, say};
 
 const TYPES: &[Column] = &[Column::Text("type"), Column::Text("metadata"), Column::Text("since")];
 const SUBSCRIPTIONS: &[Column] = &[
@@ -64,7 +63,7 @@ pub(super) async fn event_type(session: &Session<'_>, event_type: &EventType) ->
             Ok(Exit::Done)
         }
         EventType::Set { name, metadata } => {
-            let bytes = file_bytes("--metadata", metadata, METADATA_BYTES_MAX)?;
+            let bytes = given::bytes("--metadata", metadata, METADATA_BYTES_MAX)?;
             let command = EventCommand::SetType {
                 event_type: wire::event_type(name)?,
                 document: String::from_utf8_lossy(bytes.trim_ascii()).into_owned(),
@@ -96,7 +95,7 @@ pub(super) async fn subscription(session: &Session<'_>, subscription: &Subscript
             let command = EventCommand::Subscribe {
                 event_type: named(of)?,
                 url: input::url(url)?,
-                options: options.clone(),
+                options: given::text("--options", options)?.into_owned(),
             };
             act(session, command).await
         }

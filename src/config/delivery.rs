@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use secrecy::SecretString;
 
+use crate::domain::egress::AllowedNetwork;
 use crate::domain::naming::QueueType;
 use crate::domain::notification::{header_problem, is_reserved};
 use crate::domain::policy::{PolicyOwner, RetryPolicy};
@@ -57,7 +58,7 @@ pub struct DeliveryConfig {
     /// An empty queue without an end mark is deleted after this idle time.
     pub idle_queue_ttl: Duration,
     /// Networks that are delivered to although they are not public.
-    pub allow_networks: Vec<IpNet>,
+    pub allow_networks: Vec<AllowedNetwork>,
     /// Bytes kept of an answer's body.
     pub response_snippet_bytes: usize,
     /// The most that a `Retry-After` counts for, in seconds.
@@ -94,7 +95,7 @@ pub(super) fn delivery(section: Section<'_>, queue_type: QueueType) -> Result<De
         linger: section.seconds("linger_s", 0.0..=3600.0, Duration::from_secs(5))?,
         in_flight_per_endpoint: section.integer("in_flight_per_endpoint", 1..=10_000, 16)?,
         idle_queue_ttl: section.seconds("idle_queue_ttl_s", 1.0..=365.0 * DAY_S, Duration::from_hours(168))?,
-        allow_networks: networks(section)?,
+        allow_networks: allowed(section)?,
         response_snippet_bytes: section.integer("response_snippet_bytes", 0..=65_536, 2048)?,
         retry_after_cap_s: section.integer("retry_after_cap_s", 0..=2_592_000, 3600)?,
         retry_policy: retry_policy(section)?,
@@ -127,7 +128,16 @@ fn take_over(section: Section<'_>, timeout: Duration) -> Result<Duration, Proble
     Ok(take_over)
 }
 
-fn networks(section: Section<'_>) -> Result<Vec<IpNet>, Problem> {
+/// A list of networks; an address alone is one, too.
+fn allowed(section: Section<'_>) -> Result<Vec<AllowedNetwork>, Problem> {
+    let network = |(node, text): (&Node, &str)| {
+        text.parse()
+            .map_err(|problem| node.problem(format!("is {text:?}, and {problem}")))
+    };
+    section.texts("allow_networks")?.into_iter().map(network).collect()
+}
+
+pub(super) fn networks(section: Section<'_>, key: &str) -> Result<Vec<IpNet>, Problem> {
     let network = |(node, text): (&Node, &str)| {
         text.parse::<IpNet>()
             .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
@@ -138,7 +148,7 @@ fn networks(section: Section<'_>) -> Result<Vec<IpNet>, Problem> {
                 ))
             })
     };
-    section.texts("allow_networks")?.into_iter().map(network).collect()
+    section.texts(key)?.into_iter().map(network).collect()
 }
 
 fn retry_policy(section: Section<'_>) -> Result<RetryPolicy, Problem> {

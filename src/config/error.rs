@@ -40,6 +40,9 @@ pub enum Problem {
     /// The file cannot be read.
     #[error("cannot be read; name an existing file with --config or REDRIVE_CONFIG")]
     Read(#[source] io::Error),
+    /// The file is not this user's alone.
+    #[error("{0}")]
+    Exposed(String),
     /// Nobody knows where the configuration and the data would be.
     #[error("no home directory is known; set HOME, or name a file with --config and a store with REDRIVE_STORE_URL")]
     Home,
@@ -99,7 +102,7 @@ impl Problem {
     pub fn field(&self) -> Option<&str> {
         match self {
             Self::UnknownKey { field, .. } | Self::Value { field, .. } | Self::Secret { field, .. } => Some(field),
-            Self::Read(_) | Self::Home | Self::Syntax { .. } | Self::Profile { .. } => None,
+            Self::Read(_) | Self::Exposed(_) | Self::Home | Self::Syntax { .. } | Self::Profile { .. } => None,
         }
     }
 }

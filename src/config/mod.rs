@@ -11,6 +11,7 @@ mod delivery;
 mod environment;
 mod error;
 mod events;
+mod exposed;
 mod operation;
 mod print;
 mod secret;
@@ -23,7 +24,7 @@ mod tree;
 
 use std::path::{Path, PathBuf};
 
-pub use api::{ApiConfig, ApiToken};
+pub use api::{ApiConfig, ApiTls, ApiToken};
 pub use delivery::{DeliveryConfig, EndpointConfig};
 pub use environment::Environment;
 pub use error::{ConfigError, Problem};
@@ -42,6 +43,8 @@ const SECTIONS: &[&str] = &[
     "store", "broker", "delivery", "endpoint", "api", "events", "consumer", "handler", "janitor", "metrics", "console",
 ];
 const PROFILE: &str = "profile";
+/// A configuration has at most this many bytes.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// What the command line says about the configuration.
 #[derive(Clone, Debug, Default)]
@@ -83,6 +86,8 @@ pub struct Config {
     pub console: ConsoleConfig,
     /// The profile in use.
     pub profile: ProfileConfig,
+    /// What others can read of it.
+    exposed: Vec<String>,
 }
 
 impl Config {
@@ -97,6 +102,14 @@ impl Config {
                 file: file.clone(),
                 problem,
             })?;
+        if let Some(path) = &file {
+            let warning = Node::parse(&text).and_then(|document| exposed::of_file(path, &document));
+            let warning = warning.map_err(|problem| ConfigError {
+                file: file.clone(),
+                problem,
+            })?;
+            config.exposed.extend(warning);
+        }
         config.file = file;
         Ok(config)
     }
@@ -130,13 +143,54 @@ impl Config {
     /// What is possible but not advisable, each with the mend.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let known_key = self.broker.url_hash_key_is_default && matches!(self.broker.kind, BrokerKind::RabbitMq { .. });
-        let key = known_key.then_some(
-            "broker.url_hash_key is not set: queue names hide URLs behind a key that everybody knows; \
-             set it before the first queue exists",
-        );
-        key.into_iter().map(str::to_owned).collect()
+        let mut warnings = Vec::new();
+        if let BrokerKind::RabbitMq {
+            amqp_url,
+            management_url,
+        } = &self.broker.kind
+        {
+            if self.broker.url_hash_key_is_default {
+                warnings.push(
+                    "broker.url_hash_key is not set: queue names hide URLs behind a key that everybody knows; \
+                     set it before the first queue exists"
+                        .to_owned(),
+                );
+            }
+            let plain = [
+                ("broker.url", amqp_url, "amqp", "amqps"),
+                ("broker.management_url", management_url, "http", "https"),
+            ];
+            for (key, url, plain, tls) in plain {
+                if goes_out(url.expose(), plain) {
+                    warnings.push(format!(
+                        "{key} sends its password and all messages in the clear to {}: use {tls}://",
+                        url.shown()
+                    ));
+                }
+            }
+        }
+        if !self.api.listen.ip().is_loopback() && self.api.tls.is_none() {
+            warnings.push(format!(
+                "api.listen is {}, and tokens and messages come there in the clear: set api.tls, or let a proxy with TLS \
+                 on this machine stand before 127.0.0.1",
+                self.api.listen
+            ));
+        }
+        warnings.extend(self.exposed.iter().cloned());
+        warnings
     }
+}
+
+/// Whether this URL leaves the machine with that scheme.
+fn goes_out(url: &str, scheme: &str) -> bool {
+    let Ok(url) = url::Url::parse(url) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    url.scheme() == scheme && !is_this_machine(host)
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let is_loopback = |address: std::net::IpAddr| address.is_loopback();
+    host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
 }
 
 /// A file that was named has to exist; the usual one may be missing.
@@ -155,7 +209,7 @@ fn read(choice: &ConfigChoice, environment: &Environment) -> Result<(Option<Path
     let Some(file) = named.or_else(usual) else {
         return Ok((None, String::new()));
     };
-    match std::fs::read_to_string(&file) {
+    match read_text(&file) {
         Ok(text) => Ok((Some(file), text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => Ok((None, String::new())),
         Err(error) => Err(ConfigError {
@@ -163,6 +217,18 @@ fn read(choice: &ConfigChoice, environment: &Environment) -> Result<(Option<Path
             problem: Problem::Read(error),
         }),
     }
+}
+
+fn read_text(file: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    let mut bounded = std::fs::File::open(file)?.take(FILE_BYTES_MAX + 1);
+    bounded.read_to_string(&mut text)?;
+    if bounded.limit() == 0 {
+        let why = format!("it has more than {FILE_BYTES_MAX} bytes");
+        return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(text)
 }
 
 fn resolve_with(document: &Node, profile: Option<&str>, environment: &Environment) -> Result<Config, Problem> {
@@ -177,11 +243,13 @@ fn resolve_with(document: &Node, profile: Option<&str>, environment: &Environmen
         Section::new(Some(profile), "", &keys, environment)?;
         merged.overlay(profile);
     }
+    let exposed = exposed::of_secrets(&merged)?;
     override_from_variables(&mut merged, environment);
     // The profile's own keys are at the root now, beside the sections.
     let keys: Vec<&str> = known.iter().chain(operation::PROFILE_KEYS).copied().collect();
     let root = Section::new(Some(&merged), "", &keys, environment)?;
-    sections(root, profile, environment.data_home.as_deref())
+    let config = sections(root, profile, environment.data_home.as_deref())?;
+    Ok(Config { exposed, ..config })
 }
 
 fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) -> Result<Config, Problem> {
@@ -193,7 +261,7 @@ fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) 
         file: None,
         delivery: delivery::delivery(delivery, broker.naming.queue_type)?,
         endpoints: delivery::endpoints(root)?,
-        api: api::api(root.section("api", api::API_KEYS)?)?,
+        api: api::api(root.section("api", api::API_KEYS)?, data_home)?,
         events: events::events(root.section("events", events::EVENTS_KEYS)?)?,
         consumers: events::consumers(root)?,
         handlers: events::handlers(root)?,
@@ -201,6 +269,7 @@ fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) 
         metrics: operation::metrics(root.section("metrics", operation::METRICS_KEYS)?)?,
         console: operation::console(root.section("console", operation::CONSOLE_KEYS)?)?,
         profile: operation::profile(profile, root)?,
+        exposed: Vec::new(),
         store,
         retention,
         broker,

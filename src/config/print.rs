@@ -1,6 +1,7 @@
 //! The resolved configuration as TOML, for people: everything that was left out is there, secrets are not.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::domain::mask::MaskRule;
@@ -156,14 +157,46 @@ fn endpoint(page: &mut Page, endpoint: &EndpointConfig) {
 fn api(page: &mut Page, api: &ApiConfig) {
     page.begin("[api]");
     page.text("listen", &api.listen.to_string());
+    page.optional_text("unix", api.unix.as_ref().and_then(|path| path.to_str()));
+    if let Some(tls) = &api.tls {
+        let file = |name: &str, path: &Path| (name.to_owned(), Toml::Text(path.display().to_string()));
+        let files = vec![file("certificate", &tls.certificate), file("key", &tls.key)];
+        page.plain("tls", Toml::Table(files));
+    }
     let tokens = api.tokens.iter().map(|token| {
-        Toml::Table(vec![
-            ("token".to_owned(), Toml::Text(HIDDEN.to_owned())),
-            ("read_only".to_owned(), Toml::Plain(token.read_only.to_string())),
-        ])
+        let scopes = token
+            .scopes
+            .given()
+            .iter()
+            .map(|scope| Toml::Text(scope.as_str().to_owned()));
+        let mut keys = vec![
+            ("value".to_owned(), Toml::Text(HIDDEN.to_owned())),
+            ("scopes".to_owned(), Toml::List(scopes.collect())),
+        ];
+        keys.extend(
+            token
+                .prefix
+                .iter()
+                .map(|prefix| ("prefix".to_owned(), Toml::Text(prefix.as_str().to_owned()))),
+        );
+        let quota = [
+            ("publishes_per_second", token.quota.publishes_per_second.map(u64::from)),
+            ("queues", token.quota.queues.map(u64::from)),
+            ("bytes_waiting", token.quota.bytes_waiting),
+        ];
+        keys.extend(
+            quota
+                .into_iter()
+                .filter_map(|(key, most)| Some((key.to_owned(), Toml::Plain(most?.to_string())))),
+        );
+        Toml::Table(keys)
     });
     page.plain("tokens", Toml::List(tokens.collect()));
     page.texts("hosts", api.hosts.iter().cloned());
+    page.plain("connections_per_address", api.connections_per_address);
+    page.texts("trusted_proxies", api.trusted_proxies.iter().map(ToString::to_string));
+    page.optional_text("probe", api.probe.map(|probe| probe.to_string()).as_deref());
+    page.plain("probe_metrics", api.probe_metrics);
 }
 
 fn events(page: &mut Page, events: &EventsConfig) {

@@ -123,6 +123,15 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// A number in its bounds, if there is one.
+    pub(super) fn integer_or_none<N>(&self, key: &str, bounds: RangeInclusive<N>) -> Result<Option<N>, Problem>
+    where
+        N: TryFrom<i128> + PartialOrd + std::fmt::Display + Copy,
+    {
+        let least = *bounds.start();
+        self.get(key).map(|_| self.integer(key, bounds, least)).transpose()
+    }
+
     /// A number of seconds in its bounds, fractions allowed.
     pub(super) fn seconds(
         &self,

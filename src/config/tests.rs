@@ -8,6 +8,7 @@ use secrecy::ExposeSecret;
 use super::*;
 use crate::domain::naming::QueueType;
 use crate::domain::policy::{BackoffFunction, RetryPolicy};
+use crate::domain::scope::Scope;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -31,7 +32,8 @@ const EXAMPLE: &str = r#"
         max_receives_per_second = 10
         [api]
         listen = "[::]:8470"
-        tokens = ["hunter2", { token = "hunter2r", read_only = true }]
+        tls = { certificate = "/etc/redrive/api.pem", key = "/etc/redrive/api.key" }
+        tokens = ["hunter2-hunter2-hunter2-hunter2", { value = "hunter2r-hunter2r-hunter2r", scopes = ["read"] }]
         [[consumer]]
         name = "hr"
         queue = "q_hr"
@@ -133,9 +135,9 @@ fn the_example_of_the_contract_is_understood() {
             .api
             .tokens
             .iter()
-            .map(|token| token.read_only)
+            .map(|token| token.scopes.allow(Scope::Operate))
             .collect::<Vec<_>>(),
-        [false, true]
+        [true, false]
     );
     assert_eq!(config.consumers[0].vhost, "/");
     let action = HandlerAction::Command {
@@ -293,10 +295,33 @@ fn an_endpoint_a_token_or_an_event_setting_that_is_not_possible_is_told_what_is(
             "[api]\nlisten = \"0.0.0.0:8470\"",
             &["api.listen (line 2)", "set api.tokens"],
         ),
-        ("[api]\ntokens = [\"\"]", &["api.tokens[0]", "at least one"]),
         (
-            "[api]\ntokens = [{ read_only = true }]",
-            &["api.tokens[0].token", "is missing"],
+            "[api]\ntokens = [\"short-of-24-characters\"]",
+            &["api.tokens[0]", "has 22 characters", "at least 24"],
+        ),
+        (
+            "[api]\ntokens = [\"a token with spaces, and long\"]",
+            &["api.tokens[0]", "without spaces"],
+        ),
+        (
+            "[api]\ntokens = [{ scopes = [\"read\"] }]",
+            &["api.tokens[0].value", "is missing", "value, env and file"],
+        ),
+        (
+            "[api]\ntokens = [{ value = \"a-token-of-24-characters\" }]",
+            &["api.tokens[0].scopes", "is missing", "read, publish, operate, admin"],
+        ),
+        (
+            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"write\"] }]",
+            &["api.tokens[0].scopes[0]", "\"write\"", "read, publish"],
+        ),
+        (
+            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], prefix = \"a\" }]",
+            &["api.tokens[0].prefix", "the scope \"publish\" alone"],
+        ),
+        (
+            "[api]\ntls = { certificate = \"a.pem\" }",
+            &["api.tls.key", "is missing"],
         ),
         (
             "[events]\nbackoff_cap_s = 1",
@@ -356,18 +381,19 @@ fn an_intake_a_handler_or_a_number_of_operation_that_is_not_possible_is_told_wha
 fn a_secret_may_be_in_the_environment_or_in_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
-    std::fs::write(&file, "from-a-file\r\n").unwrap();
+    std::fs::write(&file, "from-a-file-of-this-user\r\n").unwrap();
     let text = format!(
-        "[api]\ntokens = [{{ env = \"TOKEN\" }}, {{ file = {file:?} }}, {{ token = {{ env = \"TOKEN\" }}, read_only = true }}]"
+        "[api]\ntokens = [{{ env = \"TOKEN\" }}, {{ file = {file:?} }}, {{ env = \"TOKEN\", scopes = [\"read\"] }}]"
     );
-    let config = Config::resolve(&text, None, &environment(&[("TOKEN", "from-a-variable")])).unwrap();
+    let config = Config::resolve(&text, None, &environment(&[("TOKEN", "from-a-variable-that-is-long")])).unwrap();
     let tokens: Vec<&str> = config
         .api
         .tokens
         .iter()
-        .map(|token| token.token.expose_secret())
+        .map(|token| token.value.expose_secret())
         .collect();
-    assert_eq!(tokens, ["from-a-variable", "from-a-file", "from-a-variable"]);
+    let variable = "from-a-variable-that-is-long";
+    assert_eq!(tokens, [variable, "from-a-file-of-this-user", variable]);
     check(
         &text,
         &[
@@ -395,7 +421,7 @@ fn a_variable_holds_against_the_file_and_is_named_when_it_is_wrong() {
         ("REDRIVE_STORE_URL", "sqlite:/tmp/a.db"),
         ("REDRIVE_BROKER_URL", "amqp://a/%2f"),
         ("REDRIVE_MANAGEMENT_URL", "http://b:1"),
-        ("REDRIVE_API_TOKEN", "t"),
+        ("REDRIVE_API_TOKEN", "the-token-of-the-variable"),
     ];
     let text = "[store]\nurl = \"postgres://db\"\n[api]\ntokens = [\"x\", \"y\"]\nlisten = \"0.0.0.0:1\"";
     let config = Config::resolve(text, None, &environment(&variables)).unwrap();
@@ -433,7 +459,7 @@ fn a_profile_overrides_keys_and_has_its_own() {
         colour = "#ff0000"
         protected = true
         delivery = { workers = 4 }
-        api = { tokens = ["t"] }
+        api = { tokens = ["the-token-of-the-profile"] }
     "##;
     let config = Config::resolve(text, Some("production"), &environment(&[])).unwrap();
     assert_eq!((config.delivery.workers, config.delivery.linger.as_secs()), (4, 1));
@@ -647,4 +673,70 @@ fn every_example_of_the_template_is_possible() {
         (1, 1, 1)
     );
     assert!(config.profile.protected && config.delivery.drain.as_secs() == 20);
+}
+
+#[test]
+fn what_goes_over_the_network_in_the_clear_is_warned_of() {
+    let warned = |text: &str, part: &str| {
+        let warnings = config(text).warnings();
+        warnings.iter().any(|warning| warning.contains(part))
+    };
+    let broker = |url: &str| format!("[broker]\nurl = \"{url}\"\nurl_hash_key = \"a key\"");
+    assert!(warned(&broker("amqp://rabbit.example"), "broker.url sends"));
+    assert!(warned(&broker("amqp://rabbit.example"), "broker.management_url sends"));
+    for quiet in [
+        "amqps://rabbit.example",
+        "amqp://localhost",
+        "amqp://127.0.0.1",
+        "amqp://[::1]",
+    ] {
+        assert_eq!(config(&broker(quiet)).warnings(), Vec::<String>::new(), "{quiet}");
+    }
+    let api = |rest: &str| format!("[api]\ntokens = [\"a-token-of-24-characters\"]\nlisten = \"0.0.0.0:8470\"\n{rest}");
+    assert!(warned(&api(""), "api.tls"));
+    assert!(!warned(&api("tls = { certificate = \"a\", key = \"b\" }"), "api.tls"));
+}
+
+#[test]
+fn files_that_others_read_are_warned_of_and_files_that_others_write_are_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let (file, secret) = (directory.path().join("config.toml"), directory.path().join("token"));
+    let allow = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    std::fs::write(&secret, "a-token-of-24-characters").unwrap();
+    let load = |text: String| {
+        std::fs::write(&file, text).unwrap();
+        let choice = ConfigChoice {
+            file: Some(file.clone()),
+            profile: None,
+        };
+        Config::load(&choice, &environment(&[]))
+    };
+    let in_place = || "[api]\ntokens = [\"a-token-of-24-characters\"]".to_owned();
+    let elsewhere = || format!("[api]\ntokens = [{{ file = {secret:?} }}]");
+    allow(&secret, 0o600);
+    std::fs::write(&file, "").unwrap();
+    for (mode, text, warnings) in [(0o600, in_place(), 0), (0o644, in_place(), 1), (0o644, elsewhere(), 0)] {
+        allow(&file, mode);
+        assert_eq!(load(text).unwrap().warnings().len(), warnings, "{mode:o}");
+    }
+    allow(&secret, 0o644);
+    let warnings = load(elsewhere()).unwrap().warnings();
+    assert!(
+        warnings.iter().any(|warning| warning.contains("api.tokens[0].file")),
+        "{warnings:?}"
+    );
+    allow(&secret, 0o666);
+    let refused = load(elsewhere()).unwrap_err().to_string();
+    assert!(
+        refused.contains("api.tokens[0].file") && refused.contains("chmod go-w"),
+        "{refused}"
+    );
+    allow(&file, 0o666);
+    let refused = load(in_place()).unwrap_err();
+    assert!(refused.problem.to_string().contains("chmod go-w"), "{refused:?}");
+    allow(&file, 0o600);
+    let large = format!("# {}", "x".repeat(1024 * 1024));
+    let refused = load(large).unwrap_err();
+    assert!(matches!(refused.problem, Problem::Read(_)), "{refused:?}");
 }

@@ -284,7 +284,7 @@ fn sender_settings(plan: &DemoPlan, settings: &EngineSettings) -> SenderSettings
         timeout: settings.request_timeout,
         response_snippet_bytes: 2048,
         rules: AddressRules {
-            allow: vec![ipnet::Ipv4Net::new_assert(std::net::Ipv4Addr::LOCALHOST, 8).into()],
+            allow: vec![ipnet::IpNet::new_assert(std::net::Ipv4Addr::LOCALHOST.into(), 8).into()],
             own: plan.own_sockets.clone(),
             ..AddressRules::default()
         },

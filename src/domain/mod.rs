@@ -24,6 +24,7 @@ pub mod queue;
 pub mod retention;
 pub mod routing;
 pub mod run;
+pub mod scope;
 pub mod signature;
 pub mod storable;
 pub mod text;

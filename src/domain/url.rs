@@ -6,6 +6,7 @@
 //! would silently clean away (tabs, line ends, outer spaces) is refused instead. Whether the host
 //! may be connected to is the matter of `egress`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -173,16 +174,45 @@ impl EndpointUrl {
     /// The URL for a log: each value in the query is replaced, because they are often credentials.
     #[must_use]
     pub fn redacted(&self) -> String {
-        let Some((before, query)) = self.text.split_once('?') else {
-            return self.text.to_string();
-        };
-        let hidden = query.split('&').map(|pair| match pair.split_once('=') {
-            Some((name, _)) => format!("{name}=***"),
-            None if pair.is_empty() => String::new(),
-            None => "***".to_owned(),
-        });
-        format!("{before}?{}", hidden.collect::<Vec<_>>().join("&"))
+        redact_query(&self.text)
     }
+}
+
+/// A URL, or the end of one, with each value in its query replaced.
+#[must_use]
+pub fn redact_query(url: &str) -> String {
+    let Some((before, query)) = url.split_once('?') else {
+        return url.to_owned();
+    };
+    let hidden = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) => format!("{name}=***"),
+        None if pair.is_empty() => String::new(),
+        None => "***".to_owned(),
+    });
+    format!("{before}?{}", hidden.collect::<Vec<_>>().join("&"))
+}
+
+/// A text with the URLs in it [redacted](EndpointUrl::redacted), wherever they stand.
+#[must_use]
+pub fn redact_urls(text: &str) -> Cow<'_, str> {
+    const MARK: &str = "://";
+    if !text.contains('?') || !text.contains(MARK) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(MARK) {
+        let (before, url) = rest.split_at(at);
+        let end = url
+            .find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '`'))
+            .unwrap_or(url.len());
+        let (url, behind) = url.split_at(end);
+        shown.push_str(before);
+        shown.push_str(&redact_query(url));
+        rest = behind;
+    }
+    shown.push_str(rest);
+    Cow::Owned(shown)
 }
 
 /// The redacted form, so that a log of a structure leaks nothing.
@@ -231,7 +261,7 @@ fn from_parser(error: url::ParseError) -> UrlError {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{EndpointUrl, Scheme, URL_BYTES_MAX, UrlError};
+    use super::{EndpointUrl, Scheme, URL_BYTES_MAX, UrlError, redact_urls};
 
     #[track_caller]
     fn check(text: &str, serialised: &str) {
@@ -357,6 +387,17 @@ mod tests {
         assert_eq!(url.redacted(), "http://a/b?token=***&***&&x=***");
         assert_eq!(format!("{url:?}"), r#""http://a/b?token=***&***&&x=***""#);
         assert_eq!(EndpointUrl::parse("http://a/b").unwrap().redacted(), "http://a/b");
+    }
+
+    #[test]
+    fn urls_are_redacted_wherever_they_stand_in_a_text() {
+        assert_eq!(
+            redact_urls("POST \"https://a/?t=1\" failed (see http://b?c), why? x=1"),
+            "POST \"https://a/?t=***\" failed (see http://b?*** why? x=1",
+        );
+        for other in ["why? x=1", "http://a/b", ""] {
+            assert_eq!(redact_urls(other), other);
+        }
     }
 
     proptest! {

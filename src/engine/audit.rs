@@ -4,9 +4,11 @@
 //! It shows changes by whoever has the database's own tools and does not rewrite every line after the changed one, the
 //! end of what was removed and the newest line alike. Lines that are appended or trimmed meanwhile do no harm.
 
-use super::{EngineError, Inner};
+use std::net::IpAddr;
+
+use super::{Engine, EngineError, Inner};
 use crate::domain::time::Timestamp;
-use crate::store::{AuditChain, AuditEntry};
+use crate::store::{AuditChain, AuditEntry, NewAudit};
 
 /// Lines that are read at once.
 const PAGE: u32 = 1_000;
@@ -33,6 +35,25 @@ pub struct BrokenLink {
     pub line: i64,
     /// What is wrong.
     pub problem: String,
+}
+
+impl Engine {
+    /// Writes down that requests from `address` had a token that is none. What calls this bounds how often.
+    pub async fn failed_logins(&self, address: IpAddr, count: u64) {
+        let requests = if count == 1 { "request" } else { "requests" };
+        let entry = NewAudit {
+            actor: "api".to_owned(),
+            command: "login".to_owned(),
+            target: address.to_string(),
+            reason: None,
+            plan: None,
+            result: "refused".to_owned(),
+            detail: format!("{count} {requests} with a wrong token"),
+        };
+        if let Err(error) = self.0.store.audit_append(&entry).await {
+            tracing::warn!(error = ?error, "failed logins are not in the audit");
+        }
+    }
 }
 
 /// How far the check has come.

@@ -53,6 +53,7 @@ mod sieve;
 pub mod snapshot;
 mod store_time;
 mod turns;
+pub mod usage;
 pub mod view;
 mod why;
 mod worker;
@@ -311,6 +312,12 @@ impl Engine {
     /// Publishes a notification; answers only after the broker's confirm.
     pub async fn publish(&self, new: NewNotification) -> Result<Receipt, EngineError> {
         self.0.publish_notification(new).await
+    }
+
+    /// Why this process would never send anything to `url`, as far as the URL alone says it.
+    #[must_use]
+    pub fn url_refusal(&self, url: &EndpointUrl) -> Option<String> {
+        self.0.sender.refusal(url)
     }
 
     /// Publishes an end mark; nothing to end is success.

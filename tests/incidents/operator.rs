@@ -7,6 +7,7 @@ use crate::support::daemon::Installation;
 use crate::support::wait::{at_moment, wait_until};
 
 use super::KEYS_MAX;
+use super::outside::who;
 
 const SIZE: (u16, u16) = (120, 40);
 /// Between two letters that a hand types: what comes faster is taken for pasted text.
@@ -28,6 +29,11 @@ impl Operator {
         let pty = Pty::start(&installation.program(arguments), SIZE);
         pty.shows("● live").await;
         Self { pty, keys: Vec::new() }
+    }
+
+    /// Who this is to the audit and to others: `ana@db-7 pts/3`.
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", who(), self.pty.name())
     }
 
     /// Presses one key.

@@ -4,14 +4,13 @@
 
 use super::Operator;
 use super::operator::ENTER;
-use super::outside::{audited, delivered, holds, numbered};
+use super::outside::{audited, delivered, holds, numbered, who};
 use crate::faults::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_does_not_move_says_who_paused_it_and_why_and_goes_on() {
     let mut scene = Scene::servers().await;
     scene.installation.set("console", "refresh_s", 1);
-    scene.installation.set_environment("USER", "ben");
     let mut daemon = scene.installation.daemon().await;
     scene.publish("order-7", "/hook", 1).await;
     scene.delivered(1).await;
@@ -31,7 +30,6 @@ async fn a_queue_that_does_not_move_says_who_paused_it_and_why_and_goes_on() {
         }
     }
     scene.delivered(34).await;
-    scene.installation.set_environment("USER", "ana");
 
     let mut operator = Operator::at(&scene.installation, &[]).await;
     operator
@@ -48,7 +46,7 @@ async fn a_queue_that_does_not_move_says_who_paused_it_and_why_and_goes_on() {
     operator
         .sees(&[
             queue.as_str(),
-            "paused by cli:ben: INC-4711 load test",
+            &format!("paused by cli:{}: INC-4711 load test", who()),
             "3 ready",
             "U resume",
         ])
@@ -61,8 +59,8 @@ async fn a_queue_that_does_not_move_says_who_paused_it_and_why_and_goes_on() {
     scene.delivered(37).await;
     assert_eq!(delivered(&scene, "order-7", "/hook"), numbered("order-7", 1..=4));
     holds(scene.vhost.as_ref().unwrap(), queue.as_str(), 0).await;
-    let who: Vec<_> = audited(&scene.installation, &[], "queue resume").await;
-    assert_eq!(who[0][0], "console:ana");
+    let resumed = audited(&scene.installation, &[], "queue resume").await;
+    assert_eq!(resumed[0][0], format!("console:{}", operator.name()));
     operator.leave().await;
     scene.finish(&mut [&mut daemon], 0).await;
 }

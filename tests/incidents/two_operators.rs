@@ -5,16 +5,11 @@
 
 use super::Operator;
 use super::operator::ENTER;
-use super::outside::{BOUND, audited, holds, messages};
+use super::outside::{BOUND, audited, holds, messages, who};
 use crate::runs::scene::{DEAD, ORIGIN, Scene};
 use crate::support::wait::wait_until;
 
 const BUG: u32 = 600;
-
-async fn sits_down(scene: &mut Scene, who: &str) -> Operator {
-    scene.installation.set_environment("USER", who);
-    Operator::at(&scene.installation, &[]).await
-}
 
 /// She sends everything back, twenty a second.
 async fn redrives(operator: &mut Operator) {
@@ -37,13 +32,16 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
     scene.installation.set("console", "refresh_s", 1);
     scene.die(BUG).await;
     let mut daemon = scene.installation.daemon().await;
-    let mut ana = sits_down(&mut scene, "ana").await;
-    let mut ben = sits_down(&mut scene, "ben").await;
-    ana.sees(&["ben is here too"]).await;
-    ben.sees(&["ana is here too"]).await;
+    // What somebody calls himself is not who he is.
+    scene.installation.set_environment("USER", "alice (CTO)");
+    let mut ana = Operator::at(&scene.installation, &[]).await;
+    let mut ben = Operator::at(&scene.installation, &[]).await;
+    let (by_ana, by_ben) = (format!("console:{}", ana.name()), format!("console:{}", ben.name()));
+    ana.sees(&[&format!("{} is here too", ben.name())]).await;
+    ben.sees(&[&format!("{} is here too", ana.name())]).await;
     redrives(&mut ana).await;
 
-    ben.sees(&["dead redrive", "of 600", "by console:ana", "7 shows them"])
+    ben.sees(&["dead redrive", "of 600", &format!("by {by_ana}"), "7 shows them"])
         .await;
     wait_until("her run to have the queue", BOUND, async || {
         (messages(&scene.vhost, ORIGIN).await > Some(0)).then_some(())
@@ -52,10 +50,10 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
     ben.press("5");
     ben.sees(&["rejected", "R redrives the whole group"]).await;
     ben.press("R");
-    ben.sees(&["a dead redrive of console:ana is running", "pause or cancel it"])
+    ben.sees(&[&format!("a dead redrive of {by_ana} is running"), "pause or cancel it"])
         .await;
     ben.press("7");
-    ben.sees(&["running", "20/s", "at most 20 a second; by console:ana"])
+    ben.sees(&["running", "20/s", &format!("at most 20 a second; by {by_ana}")])
         .await;
     ben.asks("X").await;
     ben.sees(&["cancel", "the selected row"]).await;
@@ -63,7 +61,7 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
     ben.sees(&["cancelled"]).await;
     ana.sees_no("dead redrive").await;
     ana.press("7");
-    ana.sees(&["cancelled", "by console:ana"]).await;
+    ana.sees(&["cancelled", &format!("by {by_ana}")]).await;
 
     let run = wait_until("a run that nobody works on", BOUND, async || {
         let run = scene.newest_run().await;
@@ -75,12 +73,12 @@ async fn of_two_operators_each_sees_what_the_other_does_and_one_stops_the_others
     holds(&scene.vhost, DEAD, u64::from(BUG) - done).await;
     assert_eq!(messages(&scene.vhost, ORIGIN).await, Some(done));
     let cancelled = audited(&scene.installation, &[], "run cancel").await;
-    assert_eq!(cancelled[0][0], "console:ben");
+    assert_eq!(cancelled[0][0], by_ben);
     assert!(
         audited(&scene.installation, &[], "dead redrive")
             .await
             .iter()
-            .all(|[who, ..]| who == "console:ana"),
+            .all(|[who, ..]| *who == by_ana),
         "only she redrove"
     );
     ana.leave().await;
@@ -96,16 +94,17 @@ async fn a_plan_tells_of_a_run_of_somebody_else_that_waits_for_an_answer() {
     let mut scene = Scene::postgres().await;
     scene.installation.set("console", "refresh_s", 1);
     scene.die(50).await;
-    scene.installation.set_environment("USER", "ana");
     let asks = ["dead", "redrive", "--all", "--canary", "10", "--yes"];
     scene.run(&asks).await.expect_code(3);
-    let mut ben = sits_down(&mut scene, "ben").await;
-    ben.sees(&["dead redrive", "10 of 50", "canary", "by cli:ana"]).await;
+    let by_ana = format!("cli:{}", who());
+    let mut ben = Operator::at(&scene.installation, &[]).await;
+    ben.sees(&["dead redrive", "10 of 50", "canary", &format!("by {by_ana}")])
+        .await;
     ben.press("5");
     ben.sees(&["rejected", "R redrives the whole group"]).await;
     ben.asks("R").await;
     ben.sees(&[
-        "a dead redrive of cli:ana waits for an answer, 10 of 50 done",
+        &format!("a dead redrive of {by_ana} waits for an answer, 10 of 50 done"),
         "orders.dead",
     ])
     .await;

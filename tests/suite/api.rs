@@ -137,52 +137,6 @@ async fn another_host_or_a_web_page_is_turned_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_tokens_only_healthz_is_open_and_a_read_only_token_changes_nothing() {
-    let mut installation = patient();
-    let tokens = json!(["operator-token", {"token": "reader-token", "read_only": true}]);
-    installation.set("api", "tokens", tokens);
-    let mut daemon = installation.spawn_daemon();
-    wait_until("an open healthz", Duration::from_mins(1), async || {
-        daemon
-            .request("GET", "/healthz")
-            .try_send()
-            .await
-            .is_ok_and(|answer| answer.status == 200)
-            .then_some(())
-    })
-    .await;
-    for path in ["/v1/queues", "/readyz", "/metrics", "/openapi.json", "/v1/nothing"] {
-        let answer = daemon.get(path).await;
-        problem(&answer, 401);
-        assert!(
-            answer
-                .header("www-authenticate")
-                .is_some_and(|value| value.starts_with("Bearer")),
-            "{path}"
-        );
-    }
-    daemon.token = Some("reader-token".to_owned());
-    until_it_delivers(&daemon).await;
-    let body = json!({"execution_id": "e", "url": DEAD_URL});
-    problem(&publish(&daemon, &body).await, 403);
-    problem(
-        &daemon.post("/v1/executions/e/end", &json!({"url": DEAD_URL})).await,
-        403,
-    );
-    problem(&daemon.post("/v1/redeliver", &json!({"url": DEAD_URL})).await, 403);
-    daemon.token = Some("operator-token".to_owned());
-    assert_eq!(publish(&daemon, &body).await.status, 202);
-    daemon.token = Some("wrong".to_owned());
-    let mut statuses = Vec::new();
-    for _ in 0..40 {
-        statuses.push(daemon.get("/v1/queues").await.status);
-    }
-    assert!(statuses.contains(&401) && statuses.last() == Some(&429), "{statuses:?}");
-    daemon.token = Some("operator-token".to_owned());
-    assert_eq!(daemon.get("/v1/queues").await.status, 200);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     let installation = Installation::embedded();
     let daemon = installation.daemon().await;

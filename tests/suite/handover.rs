@@ -43,6 +43,38 @@ async fn a_handover_tells_what_was_done_by_whom_and_what_still_waits() {
     at.run(&["handover", "--since", "yesterday"]).await.expect_code(2);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handover_and_a_list_show_no_value_of_a_query_and_know_who_it_was() {
+    const SECRET: &str = "S3CRET";
+    let mut at = prepared().await;
+    let url = format!("http://example.com/hook?key={SECRET}");
+    at.set_environment("USER", "alice (CTO)");
+    at.run(&["publish", "--execution", "run-1", "--url", &url])
+        .await
+        .expect_code(0);
+    at.run(&["endpoint", "disable", &url, "--yes"]).await.expect_code(0);
+    for shown in [
+        &["handover"][..],
+        &["handover", "--json"],
+        &["queues"],
+        &["endpoints"],
+        &["audit"],
+    ] {
+        let page = at.run(shown).await.expect_code(0).stdout;
+        assert!(
+            page.contains("example.com/hook?key=***") && !page.contains(SECRET),
+            "{shown:?}: {page}"
+        );
+        assert!(!page.contains("alice"), "{shown:?}: {page}");
+    }
+    let endpoint = at
+        .run(&["endpoint", "show", &url, "--json"])
+        .await
+        .expect_code(0)
+        .json();
+    assert_eq!(endpoint["url"], url.as_str(), "a program gets it whole");
+}
+
 /// The exit code, and what it printed: the errors where there is no document.
 fn theme(home: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let ran = Command::new(env!("CARGO_BIN_EXE_redrive"))

@@ -20,6 +20,7 @@
     reason = "what a module offers to the others of this binary is `pub`"
 )]
 
+mod access;
 mod api;
 mod broker_contract;
 mod cli;

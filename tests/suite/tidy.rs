@@ -8,7 +8,7 @@ use crate::source::{self, SourceFile};
 /// Beside dot-files and what the compiler makes.
 const FOLDERS: &[&str] = &["src", "themes", "tests", "assets", "target"];
 
-const REQUIRED: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE"];
+const REQUIRED: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md"];
 
 /// The wait helper polls, and the receiver answers late on purpose; nothing else sleeps.
 const MAY_SLEEP: &[&str] = &[
@@ -20,6 +20,43 @@ const MAY_SLEEP: &[&str] = &[
 fn the_repository_keeps_the_house_rules() {
     let found = violations(&source::repository_files());
     assert!(found.is_empty(), "not tidy:\n  {}", found.join("\n  "));
+}
+
+/// `module::test`, or `module::…` for several of a module.
+#[test]
+fn every_test_that_the_threats_name_exists() {
+    let files = source::repository_files();
+    let page = files.iter().find(|file| file.path == "SECURITY.md").unwrap();
+    let named: Vec<&str> = page
+        .text
+        .split('`')
+        .filter(|text| text.contains("::") && !text.contains(' '))
+        .collect();
+    assert!(named.len() > 20, "{named:?}");
+    for name in named {
+        let steps: Vec<&str> = name.split("::").collect();
+        let is_there = match steps.as_slice() {
+            [.., module, "…"] => {
+                let module = if *module == "tests" {
+                    steps[steps.len() - 3]
+                } else {
+                    module
+                };
+                let (file, folder) = (format!("/{module}.rs"), format!("/{module}/"));
+                files
+                    .iter()
+                    .any(|one| one.path.ends_with(&file) || one.path.contains(&folder))
+            }
+            [.., test] => {
+                let function = format!("fn {test}(");
+                files
+                    .iter()
+                    .any(|one| is_rust(&one.path) && one.text.contains(&function))
+            }
+            [] => false,
+        };
+        assert!(is_there, "SECURITY.md names {name}, which is not there");
+    }
 }
 
 #[test]
@@ -188,6 +225,7 @@ fn check(path: &str, text: &str, expected: &[&str]) {
         SourceFile::new("README.md", "See `src/lib.rs` and `.ci/run`."),
         SourceFile::new("CHANGELOG.md", ""),
         SourceFile::new("LICENSE", ""),
+        SourceFile::new("SECURITY.md", ""),
         SourceFile::new(".ci/run", ""),
         SourceFile::new("src/lib.rs", "//! The program.\n//!\n//!     store/   the record\n"),
         SourceFile::new("src/store/mod.rs", "//! The record.\n"),
@@ -254,7 +292,7 @@ fn each_breach_of_a_house_rule_is_named() {
 #[test]
 fn a_missing_root_file_is_named() {
     let found = violations(&[SourceFile::new("README.md", ""), SourceFile::new("LICENSE", "")]);
-    assert_eq!(found, ["CHANGELOG.md: is missing"]);
+    assert_eq!(found, ["CHANGELOG.md: is missing", "SECURITY.md: is missing"]);
 }
 
 #[test]

@@ -108,6 +108,7 @@ impl Answers {
                     format!("{field} {problem}")
                 }
                 Problem::Read(_)
+                | Problem::Exposed(_)
                 | Problem::Home
                 | Problem::Syntax { .. }
                 | Problem::UnknownKey { .. }

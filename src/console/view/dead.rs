@@ -21,6 +21,7 @@ use super::words::{self, ago, count, plural, size, until};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
+use crate::domain::url::redact_urls;
 use crate::engine::dead::DeadGroup;
 
 /// Paints the groups, or the letters of the open one.
@@ -111,7 +112,10 @@ impl Listed for DeadLetter {
             .error
             .as_deref()
             .map(|error| format!(": {}", show(error, OUTSIDE_MAX)));
-        let url = self.url.as_deref().map(|url| format!(" at {}", show(url, OUTSIDE_MAX)));
+        let url = self
+            .url
+            .as_deref()
+            .map(|url| format!(" at {}", show(&redact_urls(url), OUTSIDE_MAX)));
         Cow::Owned(format!(
             "{}{}{}",
             show(&self.reason, OUTSIDE_MAX),

@@ -86,7 +86,7 @@ pub(super) fn scope(scope: &PolicyScope) -> String {
     match (&scope.event_type, &scope.url) {
         (None, None) => "the configuration (default)".to_owned(),
         (Some(name), None) => format!("event type {name}"),
-        (None, Some(url)) => words::url(url).to_owned(),
+        (None, Some(url)) => words::url(url).into_owned(),
         (Some(name), Some(url)) => format!("event type {name} to {}", words::url(url)),
     }
 }

@@ -1,5 +1,6 @@
 //! Numbers, times and states as an operator reads them. Every state has a word, a symbol and a role.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::super::journal::Tone;
@@ -8,7 +9,7 @@ use crate::domain::endpoint::EndpointState;
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
-use crate::domain::url::EndpointUrl;
+use crate::domain::url::{EndpointUrl, redact_query};
 
 /// A cell, filled from the left by eighths.
 const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
@@ -115,10 +116,15 @@ pub(super) fn bar(eighths: u128, cells: u16) -> String {
     (0..cells).map(part).collect()
 }
 
-/// A URL as short as it can be told: the usual scheme goes without saying.
-pub(super) fn url(url: &EndpointUrl) -> &str {
+/// A URL as short as it can be told: the usual scheme goes without saying, and no value of its query is shown.
+pub(super) fn url(url: &EndpointUrl) -> Cow<'_, str> {
     let text = url.as_str();
-    text.strip_prefix("https://").unwrap_or(text)
+    let text = text.strip_prefix("https://").unwrap_or(text);
+    if text.contains('?') {
+        Cow::Owned(redact_query(text))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 /// A state's symbol and role.

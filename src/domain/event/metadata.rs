@@ -148,6 +148,9 @@ pub struct SubscriptionOptions {
 /// The option whose value is never shown.
 pub const SECRET: &str = "secret";
 
+/// The key of headers that are sent with the notifications of a subscription.
+pub const HEADERS: &str = "headers";
+
 impl SubscriptionOptions {
     /// Reads options as they were written.
     ///
@@ -173,7 +176,7 @@ impl SubscriptionOptions {
                 unknown => {
                     return Err(EventError {
                         field: unknown.to_owned(),
-                        nearest: nearest(unknown, [RETRY_POLICY, "headers", SECRET]).map(str::to_owned),
+                        nearest: nearest(unknown, [RETRY_POLICY, HEADERS, SECRET]).map(str::to_owned),
                         message: format!("{unknown} is not an option of a subscription"),
                     });
                 }

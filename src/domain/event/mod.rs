@@ -19,7 +19,7 @@ use bytes::Bytes;
 use super::id::IncarnationId;
 use super::time::Timestamp;
 
-pub use metadata::{Coalescing, DeadLettering, Metadata, SECRET, SubscriptionOptions};
+pub use metadata::{Coalescing, DeadLettering, HEADERS, Metadata, SECRET, SubscriptionOptions};
 pub use reason::{due_time, message_reason, next_change_reason, retry_reason, rfc3339};
 
 /// A payload has at most this many bytes.

@@ -24,6 +24,12 @@ pub(super) fn parse(source: &str, fields: &[Field]) -> Result<Expression, Filter
         );
         return Err(FilterError::at(1, message));
     }
+    // No store can look for them, and nobody writes them on purpose.
+    let acts = |c: char| c.is_control() && !c.is_whitespace();
+    if let Some((column, found)) = (1..).zip(source.chars()).find(|(_, c)| acts(*c)) {
+        let message = format!("expected no control character here, found U+{:04X}", u32::from(found));
+        return Err(FilterError::at(column, message));
+    }
     let mut lexer = Lexer::new(source);
     let next = lexer.token()?;
     let mut parser = Parser { lexer, next, fields };

@@ -174,8 +174,15 @@ fn an_unknown_field_names_the_nearest() {
         "column 1: expected a field, and dept is none; did you mean depth?"
     );
     assert_eq!(refused("xyzzyxyzzy > 1", 1, "known are").nearest, None);
-    let error = refused("a\u{1b}[2J = 1", 1, r"a\x1b[2J is none");
-    assert!(!error.to_string().contains('\u{1b}'));
+    let error = refused("a\u{202e}b = 1", 1, "is none");
+    assert!(!error.to_string().contains('\u{202e}'));
+}
+
+#[test]
+fn control_characters_are_refused_where_they_stand() {
+    refused("reason ~ \"abc\0d\"", 14, "U+0000");
+    refused("reason = \u{1b}[2J", 10, "U+001B");
+    check("depth\t= 10k\nand paused = false", true);
 }
 
 #[test]

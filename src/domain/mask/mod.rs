@@ -45,7 +45,15 @@ pub const DEFAULT_NAMES: &[&str] = &[
     "*token",
     "*api-key",
     "*private-key",
+    "*access-key",
+    "*signature*",
     "credentials",
+    "pwd",
+    "pin",
+    "iban",
+    "*card-number*",
+    "session*",
+    "jwt",
 ];
 
 /// Names or a place.

@@ -1,12 +1,12 @@
 //! What operators change: events, types, subscriptions. A plan names each event with its revision; what was
 //! pushed since is skipped, and said to be.
 
+use super::documents::{options_to_save, shown_options};
 use super::json::from_json;
 use super::look::{EventPages, parse};
-use super::secrets::shown_options;
 use super::service::unknown_type;
 use super::{EventCommand, EventSelection, EventsDone, Subscription, SubscriptionChoice};
-use crate::domain::event::{Event, EventError, EventType, Metadata, SubscriptionOptions, check_due, rfc3339};
+use crate::domain::event::{Event, EventError, EventType, Metadata, check_due, rfc3339};
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::engine::plans::simple;
@@ -150,13 +150,13 @@ impl Inner {
         url: &EndpointUrl,
         options: &str,
     ) -> Result<Plan, EngineError> {
-        SubscriptionOptions::from_value(&value("options", options)?)?;
         let known = self.store.event_type_get(event_type).await?;
         known.ok_or_else(|| unknown_type(event_type))?;
         let title = format!("subscribe {} to {:?}", url.redacted(), event_type.as_str());
         let mut plan = simple(title, url.redacted(), "gets every event of the type".to_owned());
         let before = self.store.subscriptions(event_type).await?;
         let found = before.iter().find(|subscription| subscription.url == *url);
+        options_to_save(options, found.map(|found| found.options.as_str()))?;
         plan.lines[0].now = found.map_or_else(|| "not subscribed".to_owned(), |found| shown_options(&found.options));
         plan.command = Command::Events(command.clone());
         Ok(plan)
@@ -265,10 +265,12 @@ impl Inner {
         url: &EndpointUrl,
         options: &str,
     ) -> Result<EventsDone, EngineError> {
+        let before = self.store.subscriptions(event_type).await?;
+        let before = before.iter().find(|subscription| subscription.url == *url);
         let new = NewSubscription {
             event_type: event_type.clone(),
             url: url.clone(),
-            options: options.to_owned(),
+            options: options_to_save(options, before.map(|before| before.options.as_str()))?,
         };
         let saved = self.store.subscription_put(&new).await?;
         let saved = saved.ok_or_else(|| unknown_type(event_type))?;

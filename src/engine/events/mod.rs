@@ -37,7 +37,7 @@ pub use crate::store::{
 use super::EngineError;
 use super::view::Page;
 
-pub use documents::{check_metadata, check_options};
+pub use documents::{check_metadata, check_options, shown_options};
 pub use fields::EVENT_FIELDS;
 pub use groups::{EventGroup, EventGroups};
 pub use handler::{EventHandler, Handled};
@@ -45,7 +45,6 @@ pub(super) use meters::EventMeters;
 pub use processor::Processed;
 pub(super) use running::Embedded;
 pub(super) use secrets::Secrets;
-pub use secrets::shown_options;
 pub(super) use wakes::Wakes;
 
 /// So much work is taken ahead for a handler in this process, when nobody says otherwise.

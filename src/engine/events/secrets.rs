@@ -1,7 +1,7 @@
 //! What the notifications of a subscription are signed with: its own secret, where it has one.
 //!
 //! Read from the store and remembered for some seconds: an attempt costs no read, and a changed secret is used
-//! soon. What is shown of options never has it.
+//! soon.
 //!
 //! Anybody who publishes may write a type and a subscription into a message, so a secret signs for the URL of its
 //! subscription alone (PROTOCOLS.md 40). What is remembered has all that the answer depends on as its key, the URL
@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::json::from_json;
-use crate::domain::event::{EventType, SECRET, SubscriptionOptions};
+use crate::domain::event::{EventType, SubscriptionOptions};
 use crate::domain::notification::Notification;
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
@@ -25,8 +25,6 @@ use crate::store::{StoreError, Subscription};
 const FRESH: Duration = Duration::from_secs(5);
 /// Subscriptions that are remembered.
 const KNOWN_MAX: usize = 10_000;
-/// What stands for a secret.
-const HIDDEN: &str = "***";
 
 /// What decides who signs: the type and the subscription that the message names, and where it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -118,21 +116,6 @@ fn secrets(row: &Subscription) -> Vec<SigningSecret> {
     SubscriptionOptions::from_value(&from_json(&options))
         .map(|options| options.secrets)
         .unwrap_or_default()
-}
-
-/// Options as they may be shown.
-#[must_use]
-pub fn shown_options(options: &str) -> String {
-    let Ok(mut json) = serde_json::from_str::<serde_json::Value>(options) else {
-        return HIDDEN.to_owned();
-    };
-    match json.get_mut(SECRET) {
-        Some(secret) if !secret.is_null() => {
-            *secret = HIDDEN.into();
-            json.to_string()
-        }
-        Some(_) | None => options.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -228,15 +211,5 @@ mod tests {
                 prop_assert_eq!(asked(&known, &rows, ask), expected);
             }
         }
-    }
-
-    #[test]
-    fn options_are_shown_as_they_were_written_without_the_secret() {
-        assert_eq!(shown_options(r#"{"headers":  {}}"#), r#"{"headers":  {}}"#);
-        let shown = shown_options(r#"{"secret": ["whsec_a", "whsec_b"], "headers": {}}"#);
-        assert!(
-            !shown.contains("whsec") && shown.contains(r#""secret":"***""#),
-            "{shown}"
-        );
     }
 }

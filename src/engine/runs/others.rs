@@ -42,7 +42,8 @@ impl Inner {
                     ..ItemQuery::default()
                 };
                 if !self.store.run_items(&first).await?.is_empty() {
-                    told.push(format!("{} in queue {:?} already", at_it(&run), queue.as_str()));
+                    let (run, done) = (at_it(&run), done(&run));
+                    told.push(format!("{run}, {done} in queue {:?} already", queue.as_str()));
                 }
             }
         }
@@ -54,9 +55,11 @@ impl Inner {
 pub(super) fn busy(queue: &QueueName, by: Option<&str>, run: Option<&RunView>) -> String {
     let queue = queue.as_str();
     match run {
+        // What to do stands in front: the line may be cut.
         Some(run) => format!(
-            "{}: pause or cancel it, or wait for its end (queue {queue:?}, run {})",
+            "{}: pause or cancel it, or wait for its end ({}; queue {queue:?}, run {})",
             at_it(run),
+            done(run),
             run.record.id
         ),
         None => format!(
@@ -73,11 +76,9 @@ fn at_it(run: &RunView) -> String {
         RunState::Paused => "is paused",
         RunState::Planned | RunState::Running | RunState::Done | RunState::Failed | RunState::Cancelled => "is running",
     };
-    format!(
-        "a {} of {} {state}, {} of {} done",
-        record.command,
-        record.actor,
-        record.counts.settled(),
-        record.total
-    )
+    format!("a {} of {} {state}", record.command, record.actor)
+}
+
+fn done(run: &RunView) -> String {
+    format!("{} of {} done", run.record.counts.settled(), run.record.total)
 }

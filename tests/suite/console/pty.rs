@@ -251,6 +251,12 @@ impl Pty {
         assert!(self.is_cooked(), "the kernel's modes are back");
     }
 
+    /// The terminal as programs in it call it: `pts/3`.
+    pub fn name(&self) -> String {
+        let path = self.master.tty_name().unwrap();
+        path.to_string_lossy().trim_start_matches("/dev/").to_owned()
+    }
+
     fn slave(&self) -> File {
         let name = self.master.tty_name().unwrap();
         let no_controlling_terminal = i32::try_from(OFlags::NOCTTY.bits()).unwrap();

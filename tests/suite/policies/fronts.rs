@@ -60,7 +60,7 @@ async fn routes_set_show_restore_and_unset_a_policy() {
     assert_eq!((&first["url"], &first["source"]), (&json!(URL), &json!("subscription")));
     assert_eq!((&first["attempts"], &first["total_s"]), (&json!(22), &json!(585)));
     assert_eq!(first["effective"]["minimum_delay"], 5);
-    assert_eq!(first["author"], "api");
+    assert_eq!(first["author"], "api:own");
     let second = ok(&send(&daemon, "PUT", &path, r#"{"on_exhausted": "dead_letter"}"#).await);
     assert_eq!(second["version"], 2);
     let stale = send(&daemon, "PUT", &format!("{path}&version=1"), "{}").await;

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -185,6 +185,7 @@ impl Installation {
             child,
             api: format!("http://{address}"),
             token: None,
+            made_token: self.path("redrive/api-token"),
             log,
         }
     }
@@ -258,11 +259,18 @@ fn toml_of(value: &Value) -> String {
     }
 }
 
-/// Free a moment ago. Another process may take it before the daemon does: then the daemon
-/// says so in its log, and the test fails with it.
+/// A port that nothing listens on, and that no connection is given and no other test: from below the range of
+/// ports that the system gives.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound listener has an address").port()
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(97);
+    loop {
+        let next = begin.wrapping_add(GIVEN.fetch_add(1, Ordering::SeqCst));
+        let port = u16::try_from(20_000 + next % 12_000).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// A running daemon; killed with this value.
@@ -270,8 +278,9 @@ pub struct Daemon {
     child: Child,
     /// `http://127.0.0.1:PORT`.
     pub api: String,
-    /// Sent as the bearer token of `get`, `post` and the others.
+    /// Sent as the bearer token of `get`, `post` and the others; without one, what the daemon made.
     pub token: Option<String>,
+    made_token: PathBuf,
     log: PathBuf,
 }
 
@@ -289,6 +298,8 @@ impl Daemon {
             answer.is_ok_and(|answer| answer.status == 200).then_some(())
         };
         wait_until("a ready daemon", READY_BOUND, look).await;
+        // Its directory may be gone when it is asked for something.
+        self.token = self.token.take().or_else(|| fs::read_to_string(&self.made_token).ok());
     }
 
     pub async fn get(&self, path: &str) -> Answer {
@@ -302,7 +313,7 @@ impl Daemon {
     /// Any other request to the API.
     pub fn request(&self, method: &str, path: &str) -> Request {
         let request = Request::new(method, &format!("{}{path}", self.api));
-        match &self.token {
+        match self.token.clone().or_else(|| fs::read_to_string(&self.made_token).ok()) {
             Some(token) => request.header("authorization", &format!("Bearer {token}")),
             None => request,
         }

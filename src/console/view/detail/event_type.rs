@@ -113,7 +113,7 @@ fn subscription(canvas: &mut Canvas<'_>, area: Rect, one: &Subscription, selecte
         width: line.width.saturating_sub(26),
         ..behind(line, 2)
     };
-    canvas.text(room, url(&one.url), Role::Text);
+    canvas.text(room, &url(&one.url), Role::Text);
     canvas.text(behind(row(area, 1), 4), &options(one, rules), Role::TextMuted);
     if selected {
         canvas.lay_over(line, Role::Selection);

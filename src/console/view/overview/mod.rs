@@ -21,6 +21,8 @@ mod chart;
 mod headline;
 mod trend;
 
+use std::borrow::Cow;
+
 use ratatui::layout::Rect;
 
 use super::super::state::State;
@@ -152,7 +154,7 @@ fn bad_endpoint(canvas: &mut Canvas<'_>, area: Rect, one: &EndpointRow) {
         .map(|status| format!(" · {status}"))
         .unwrap_or_default();
     let numbers = format!("{} waiting · since {since}{status}", known(one.waiting));
-    named(canvas, area, ENDPOINT_AT, words::url(&one.endpoint.url), &numbers);
+    named(canvas, area, ENDPOINT_AT, &words::url(&one.endpoint.url), &numbers);
 }
 
 fn bad_queue(canvas: &mut Canvas<'_>, area: Rect, one: &QueueRow) {
@@ -198,12 +200,12 @@ fn next(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -
         if let Some(at) = retry.at {
             canvas.text(place, &until(canvas.now, at), Role::Warning);
         }
-        let name = retry.url.as_ref().map_or(words::NONE, words::url);
+        let name = retry.url.as_ref().map_or(Cow::Borrowed(words::NONE), words::url);
         named(
             canvas,
             place,
             ENDPOINT_AT,
-            name,
+            &name,
             &format!("attempt {}", retry.counted()),
         );
         line += 1;

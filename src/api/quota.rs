@@ -1,0 +1,224 @@
+//! How much a token may publish: notifications and events a second, queues at once, bytes that wait.
+//!
+//! Queues and bytes are read again every few seconds while the token publishes; what it published since, and in the
+//! seconds by which the broker's numbers lag, counts on top. So a quota is kept at once, and what was delivered
+//! meanwhile counts for some seconds more.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::ambient::Clock;
+use crate::domain::id::QueueName;
+use crate::domain::scope::{Prefix, Quota};
+use crate::engine::Engine;
+use crate::engine::usage::Usage;
+use crate::wire::problem::Problem;
+
+/// How long what was read counts; reading that takes long is done seldom.
+const FRESH: Duration = Duration::from_secs(5);
+const FRESH_TIMES: u32 = 20;
+/// How long what is published counts on top of what the broker says.
+const LAG: Duration = Duration::from_secs(10);
+
+/// What one token has published, and may.
+#[derive(Debug)]
+pub(super) struct Account {
+    name: String,
+    quota: Quota,
+    prefix: Option<Prefix>,
+    state: Mutex<State>,
+    /// Whoever holds it reads.
+    reading: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When a second's publishes may be made again, all of them.
+    whole_at: Duration,
+    known: Usage,
+    /// When `known` is to be read again; `None`: it never was.
+    stale_at: Option<Duration>,
+    /// What was published lately: when, to which queue, how many bytes.
+    lately: VecDeque<(Duration, QueueName, u64)>,
+}
+
+impl Account {
+    /// `None` where nothing is bounded.
+    pub(super) fn of(name: &str, quota: Quota, prefix: Option<Prefix>) -> Option<Self> {
+        (quota != Quota::default()).then(|| Self {
+            name: name.to_owned(),
+            quota,
+            prefix,
+            state: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts `count` publishes at `now` (time since boot), or refuses them all.
+    pub(super) fn publishes(&self, count: usize, now: Duration) -> Result<(), Problem> {
+        let Some(most) = self.quota.publishes_per_second else {
+            return Ok(());
+        };
+        let most_at_once = usize::try_from(most).unwrap_or(usize::MAX);
+        if count > most_at_once {
+            let why = format!(
+                "{count} at once are more than the {most} a second that {} may publish",
+                self.name
+            );
+            return Err(Problem::new(422, why));
+        }
+        let span = Duration::from_secs(1) / most * u32::try_from(count).unwrap_or(u32::MAX);
+        let mut state = self.state();
+        let whole_at = state.whole_at.max(now) + span;
+        if whole_at > now + Duration::from_secs(1) {
+            return Err(self.refusal(&format!("{most} publishes a second (publishes_per_second)"), 1));
+        }
+        state.whole_at = whole_at;
+        Ok(())
+    }
+
+    /// Counts a notification of `bytes` to `queue`, or refuses it.
+    pub(super) async fn notification(
+        &self,
+        engine: &Engine,
+        queue: &QueueName,
+        bytes: u64,
+        clock: &Clock,
+    ) -> Result<(), Problem> {
+        if self.quota.queues.is_some() || self.quota.bytes_waiting.is_some() {
+            self.read_again(engine, clock).await;
+            self.takes(queue, bytes, clock.uptime())?;
+        }
+        Ok(())
+    }
+
+    /// What cannot be read counts as before; the first read is waited for.
+    async fn read_again(&self, engine: &Engine, clock: &Clock) {
+        let now = clock.uptime();
+        let is_stale = || self.state().stale_at.is_none_or(|at| now >= at);
+        if !is_stale() {
+            return;
+        }
+        let first = self.state().stale_at.is_none();
+        let _reading = match self.reading.try_lock() {
+            Ok(reading) => reading,
+            Err(_) if first => self.reading.lock().await,
+            Err(_) => return,
+        };
+        if !is_stale() {
+            return;
+        }
+        let counted = |execution: &_, url: &_| self.prefix.as_ref().is_none_or(|prefix| prefix.covers(execution, url));
+        let usage = engine.usage(counted, self.quota.bytes_waiting.is_some()).await;
+        let took = clock.uptime().saturating_sub(now);
+        let mut state = self.state();
+        match usage {
+            Ok(usage) => state.known = usage,
+            Err(error) => {
+                tracing::warn!(token = %self.name, error = ?error, "what a token takes cannot be read: its quotas go by what was read before");
+            }
+        }
+        state.stale_at = Some(now + took + FRESH.max(took * FRESH_TIMES));
+    }
+
+    fn takes(&self, queue: &QueueName, bytes: u64, now: Duration) -> Result<(), Problem> {
+        let mut state = self.state();
+        while state.lately.front().is_some_and(|(at, ..)| *at + LAG < now) {
+            state.lately.pop_front();
+        }
+        let new: HashSet<&QueueName> = state
+            .lately
+            .iter()
+            .map(|(_, queue, _)| queue)
+            .chain([queue])
+            .filter(|queue| !state.known.queues.contains(*queue))
+            .collect();
+        if let Some(most) = self.quota.queues
+            && new.contains(queue)
+            && state.known.queues.len() + new.len() > usize::try_from(most).unwrap_or(usize::MAX)
+        {
+            return Err(self.refusal(
+                &format!("{most} queues at once (queues); a queue goes when its execution ends"),
+                5,
+            ));
+        }
+        let lately: u64 = state.lately.iter().map(|(_, _, bytes)| bytes).sum();
+        if let Some(most) = self.quota.bytes_waiting
+            && state.known.bytes.saturating_add(lately).saturating_add(bytes) > most
+        {
+            return Err(self.refusal(&format!("{most} bytes that wait (bytes_waiting)"), 5));
+        }
+        state.lately.push_back((now, queue.clone(), bytes));
+        Ok(())
+    }
+
+    fn refusal(&self, what: &str, retry_after_s: u32) -> Problem {
+        Problem {
+            retry_after_s: Some(retry_after_s),
+            ..Problem::new(
+                429,
+                format!("the quota of {} is used up: {what}, in api.tokens", self.name),
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(quota: Quota) -> Account {
+        Account::of("token-1", quota, None).unwrap()
+    }
+
+    fn queue(name: &str) -> QueueName {
+        QueueName::parse(name).unwrap()
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn so_many_publishes_go_in_a_second_and_then_as_many_as_time_gives() {
+        let of = account(Quota {
+            publishes_per_second: Some(10),
+            ..Quota::default()
+        });
+        let begin = Duration::from_hours(1);
+        let taken = (0..20).filter(|_| of.publishes(1, begin).is_ok()).count();
+        assert_eq!(taken, 10);
+        assert_eq!(of.publishes(1, begin).unwrap_err().status, 429);
+        let later = begin + SECOND / 2;
+        assert_eq!((0..20).filter(|_| of.publishes(1, later).is_ok()).count(), 5);
+        assert_eq!(of.publishes(11, begin + SECOND * 60).unwrap_err().status, 422);
+        of.publishes(10, begin + SECOND * 60).unwrap();
+    }
+
+    #[test]
+    fn queues_and_bytes_are_counted_with_what_was_published_lately() {
+        let of = account(Quota {
+            queues: Some(3),
+            bytes_waiting: Some(100),
+            ..Quota::default()
+        });
+        of.state().known = Usage {
+            queues: HashSet::from([queue("a"), queue("b")]),
+            bytes: 60,
+        };
+        let now = Duration::from_hours(1);
+        of.takes(&queue("a"), 10, now).unwrap();
+        of.takes(&queue("c"), 10, now).unwrap();
+        of.takes(&queue("c"), 10, now).unwrap();
+        let fourth = of.takes(&queue("d"), 1, now).unwrap_err();
+        assert!(fourth.status == 429 && fourth.detail.contains("3 queues"), "{fourth:?}");
+        let over = of.takes(&queue("b"), 11, now).unwrap_err();
+        assert!(over.detail.contains("100 bytes"), "{over:?}");
+        of.takes(&queue("b"), 10, now).unwrap();
+        // The broker's numbers have it by then.
+        of.takes(&queue("b"), 40, now + LAG + SECOND).unwrap();
+    }
+}

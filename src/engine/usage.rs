@@ -1,0 +1,59 @@
+//! How much of the broker a part of the executions or URLs takes: its delivery queues, and the bytes that wait in them.
+
+use std::collections::HashSet;
+
+use super::{Engine, EngineError};
+use crate::broker::PageRequest;
+use crate::domain::id::{ExecutionId, QueueName};
+use crate::domain::url::EndpointUrl;
+
+/// Queues of a page of the broker.
+const PAGE: u32 = 500;
+
+/// What is taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The delivery queues.
+    pub queues: HashSet<QueueName>,
+    /// Bytes of the bodies in them, as the broker's statistics have it (they lag some seconds).
+    pub bytes: u64,
+}
+
+impl Engine {
+    /// What queues of which `is_counted` says so take; bytes are only counted where they are asked for. Reads every row
+    /// of the store, and with `bytes` every queue of the vhost.
+    ///
+    /// # Errors
+    /// Store or broker could not be asked.
+    pub async fn usage(
+        &self,
+        is_counted: impl Fn(&ExecutionId, &EndpointUrl) -> bool + Send,
+        bytes: bool,
+    ) -> Result<Usage, EngineError> {
+        let mut usage = Usage::default();
+        let mut pages = self.0.queue_pages(None);
+        while let Some(rows) = pages.next().await? {
+            let counted = rows.into_iter().filter(|row| match (&row.execution, &row.url) {
+                (Some(execution), Some(url)) => is_counted(execution, url),
+                _ => false,
+            });
+            usage.queues.extend(counted.map(|row| row.name));
+        }
+        let mut page = 1;
+        while bytes && !usage.queues.is_empty() {
+            let request = PageRequest {
+                page,
+                size: PAGE,
+                name_contains: None,
+            };
+            let found = self.0.broker.queues_page(&request).await?;
+            let counted = found.queues.iter().filter(|queue| usage.queues.contains(&queue.name));
+            usage.bytes += counted.filter_map(|queue| queue.bytes).sum::<u64>();
+            if !found.more {
+                break;
+            }
+            page += 1;
+        }
+        Ok(usage)
+    }
+}
