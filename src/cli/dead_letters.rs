@@ -19,6 +19,8 @@ use super::{Session, dead, say, shown};
 
 /// How long one question waits for looks under way.
 const STEP: Duration = Duration::from_secs(1);
+/// Between two questions, at least.
+const PACE: Duration = Duration::from_millis(250);
 /// How long a command waits for looks, all in all.
 const PATIENCE: Duration = Duration::from_mins(10);
 
@@ -91,7 +93,8 @@ async fn list(
         )
         .await?;
         if !warned {
-            warn(&page.queues);
+            session.output.problems(&page.problems);
+            warn(&page);
             warned = true;
         }
         items.extend(page.page.items.iter().map(DeadLetter::from));
@@ -144,7 +147,8 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
         },
     )
     .await?;
-    warn(&page.queues);
+    session.output.problems(&page.problems);
+    warn(&page);
     let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
     session.output.list(&items, GROUPS, |group| {
         vec![
@@ -233,33 +237,39 @@ async fn looked<T>(
         reason = "a command's own patience, not the product's time"
     )]
     let started = Instant::now();
+    let mut said: Vec<String> = Vec::new();
     loop {
         let page = read(session.engine.query(query()).await?).ok_or_else(mismatch)?;
-        let looking = page.queues.iter().filter(|queue| queue.looking.is_some());
-        let mut any = false;
-        for queue in looking {
-            any = true;
-            let (seen, expected) = queue.looking.unwrap_or_default();
-            let of = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
-            say(&format!(
-                "looking at {}: {seen}{of} messages seen",
-                shown(queue.name.as_str())
-            ));
+        let lines: Vec<String> = page.queues.iter().filter_map(progress).collect();
+        for line in lines.iter().filter(|line| !said.contains(line)) {
+            say(line);
         }
-        if !any || started.elapsed() > PATIENCE {
+        if lines.is_empty() || started.elapsed() > PATIENCE {
             return Ok(page);
         }
+        said = lines;
+        // A look of another process is waited for as well, and there the question comes back at once.
+        tokio::time::sleep(PACE).await;
     }
 }
 
+/// How far the look at a queue is, while one is under way.
+fn progress(queue: &DeadQueueView) -> Option<String> {
+    let (seen, expected) = queue.looking?;
+    let of = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
+    let name = shown(queue.name.as_str());
+    Some(format!("looking at {name}: {seen}{of} messages seen"))
+}
+
 /// What the list leaves out, and what looking did.
-fn warn(queues: &[DeadQueueView]) {
-    for queue in queues {
+fn warn<T>(page: &DeadPage<T>) {
+    for queue in &page.queues {
         if let Some(problem) = &queue.problem {
             say(&format!("{}: {}", shown(queue.name.as_str()), shown(problem)));
         }
     }
-    if queues
+    if page
+        .queues
         .iter()
         .any(|queue| queue.messages.is_some_and(|messages| messages > 0))
     {

@@ -7,10 +7,12 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::domain::text;
 use crate::domain::url::redact_urls;
-use crate::wire::json;
+use crate::engine::view::Unread;
+use crate::wire::{self, json};
 
 use super::args::{Color, Global};
 
@@ -58,6 +60,25 @@ impl Output {
         }
         let rows: Vec<Vec<String>> = items.iter().map(row).collect();
         print(table(columns, &rows, self.color).as_bytes())
+    }
+
+    /// What an answer lacks, on standard error: a document for programs, or else a sentence each.
+    pub(super) fn problems(self, problems: &[Unread]) {
+        if problems.is_empty() {
+            return;
+        }
+        if self.json {
+            let shapes: Vec<wire::Unread> = problems.iter().map(wire::Unread::from).collect();
+            say(&String::from_utf8_lossy(&json::compact(&json!({ "problems": shapes }))));
+            return;
+        }
+        for problem in problems {
+            let source = problem.source.name();
+            say(&text::show(
+                &format!("{source} could not be read, so there may be more: {}", problem.reason),
+                LINE_WIDTH_MAX,
+            ));
+        }
     }
 
     /// A document for programs, or else names and values for people; what is not known is left out.

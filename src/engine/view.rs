@@ -116,6 +116,37 @@ pub struct Page<T> {
     pub taken_at: Timestamp,
 }
 
+/// Where numbers are read from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The broker's management API: which queues there are, and their statistics.
+    Management,
+    /// One queue.
+    Queue(QueueName),
+}
+
+impl Source {
+    /// Its name: `management`, or `queue NAME`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Management => "management".to_owned(),
+            Self::Queue(queue) => format!("queue {}", queue.as_str()),
+        }
+    }
+}
+
+/// What an answer lacks: something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// Where it would have come from.
+    pub source: Source,
+    /// Why it could not be read.
+    pub reason: String,
+    /// Since when this process cannot read it.
+    pub since: Timestamp,
+}
+
 /// One check of `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {

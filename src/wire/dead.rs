@@ -7,7 +7,7 @@ use crate::domain::death::Death as DomainDeath;
 use crate::engine::dead::{DeadDetail, DeadGroup, DeadPage, DeadQueueView};
 
 use super::queue::{Header, headers};
-use super::time;
+use super::{Unread, time};
 
 /// A dead letter.
 #[derive(Clone, Debug, Serialize)]
@@ -142,6 +142,9 @@ pub struct List<T> {
     pub taken_at: Option<String>,
     /// Every dead-letter queue, and how far the look at it is.
     pub queues: Vec<Queue>,
+    /// What could not be read, so that there may be more than this.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Unread>,
 }
 
 impl<T> List<T> {
@@ -155,6 +158,7 @@ impl<T> List<T> {
             next_cursor: page.page.next_cursor.clone(),
             taken_at: time(page.page.taken_at),
             queues: page.queues.iter().map(Queue::from).collect(),
+            problems: page.problems.iter().map(Unread::from).collect(),
         }
     }
 }

@@ -27,7 +27,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::domain::time::Timestamp;
-use crate::engine::view::Page;
+use crate::engine::view::{self, Page};
 
 /// A page of a list, as the HTTP API answers it.
 #[derive(Clone, Debug, Serialize)]
@@ -50,6 +50,27 @@ impl<T> List<T> {
             items: page.items.iter().map(T::from).collect(),
             next_cursor: page.next_cursor.clone(),
             taken_at: time(page.taken_at),
+        }
+    }
+}
+
+/// What an answer lacks.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unread {
+    /// Where it would have come from: `management`, `queue NAME`.
+    pub source: String,
+    /// Why it could not be read.
+    pub reason: String,
+    /// Since when this process cannot read it.
+    pub since: Option<String>,
+}
+
+impl From<&view::Unread> for Unread {
+    fn from(unread: &view::Unread) -> Self {
+        Self {
+            source: unread.source.name(),
+            reason: unread.reason.clone(),
+            since: time(unread.since),
         }
     }
 }

@@ -216,12 +216,13 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "DeadLetterList",
-        "items:[DeadLetter] next_cursor:string? taken_at:time? queues:[DeadQueue]",
+        "items:[DeadLetter] next_cursor:string? taken_at:time? queues:[DeadQueue] problems:[Unread]",
     ),
     (
         "DeadGroupList",
-        "items:[DeadGroup] next_cursor:string? taken_at:time? queues:[DeadQueue]",
+        "items:[DeadGroup] next_cursor:string? taken_at:time? queues:[DeadQueue] problems:[Unread]",
     ),
+    ("Unread", "source:string reason:string since:time?"),
     ("PlanLine", "target:string now:string effect:string"),
     (
         "Edit",

@@ -8,6 +8,7 @@ use tokio::sync::mpsc;
 
 use super::events;
 use super::look::Reader;
+use super::targets::Targets;
 use super::{
     DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort, DeadTarget,
 };
@@ -19,7 +20,7 @@ use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
 use crate::engine::sieve::Sieve;
-use crate::engine::view::Page;
+use crate::engine::view::{Page, Source, Unread};
 use crate::engine::{Engine, EngineError, Inner};
 use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue, DeadText};
 
@@ -32,6 +33,12 @@ const RECENT: Duration = Duration::from_hours(1);
 /// Messages on their way to whoever exports.
 const EXPORTED_AHEAD: usize = 64;
 
+/// How the dead-letter queues stand after a look.
+struct Looked {
+    views: Vec<DeadQueueView>,
+    problems: Vec<Unread>,
+}
+
 impl Inner {
     pub(in crate::engine) async fn dead_list(
         self: &Arc<Self>,
@@ -40,7 +47,7 @@ impl Inner {
         let (mut sieve, sort) = (self.sieve(filter(&query.selection)?), sort(query.sort.as_deref())?);
         let exactly = sieve.filter().map(exactly).unwrap_or_default();
         let mut after = query.cursor.as_deref().map(cursor).transpose()?;
-        let queues = self.dead_looks(query.patience).await?;
+        let looked = self.dead_looks(query.patience).await?;
         let now = self.clock.now();
         let limit = query.limit.clamp(1, READ) as usize;
         let mut items: Vec<DeadLetter> = Vec::new();
@@ -76,7 +83,8 @@ impl Inner {
                 items,
                 taken_at: now,
             },
-            queues,
+            queues: looked.views,
+            problems: looked.problems,
         })
     }
 
@@ -85,7 +93,7 @@ impl Inner {
         query: &DeadListQuery,
     ) -> Result<DeadPage<DeadGroup>, EngineError> {
         let sieve = self.sieve(filter(&query.selection)?);
-        let queues = self.dead_looks(query.patience).await?;
+        let looked = self.dead_looks(query.patience).await?;
         let now = self.store.now().await?;
         let asked = DeadGroupQuery {
             queue: query.selection.queue.clone(),
@@ -104,7 +112,8 @@ impl Inner {
                 next_cursor: None,
                 taken_at: now,
             },
-            queues,
+            queues: looked.views,
+            problems: looked.problems,
         })
     }
 
@@ -182,9 +191,12 @@ impl Inner {
     }
 
     /// Begins the looks that are due and waits for them, at most for `patience`; answers how every queue
-    /// stands then. Queues that are gone are forgotten.
-    async fn dead_looks(self: &Arc<Self>, patience: Duration) -> Result<Vec<DeadQueueView>, EngineError> {
-        let targets = self.dead_targets().await?;
+    /// stands then. Queues that are gone are forgotten; those that nobody could look for are not gone.
+    async fn dead_looks(self: &Arc<Self>, patience: Duration) -> Result<Looked, EngineError> {
+        let Targets {
+            queues: targets,
+            unread,
+        } = self.dead_targets_found().await?;
         let (known, now) = (self.store.dead_queues().await?, self.store.now().await?);
         let mut looks = Vec::new();
         for target in targets.iter() {
@@ -203,8 +215,10 @@ impl Inner {
         let is_gone = |known: &&DeadQueue| {
             known.name.as_str() != EVENT_TABLE && !targets.iter().any(|target| target.name == known.name)
         };
-        for gone in known.iter().filter(is_gone) {
-            self.store.dead_queue_forget(&gone.name).await?;
+        if unread.is_none() {
+            for gone in known.iter().filter(is_gone) {
+                self.store.dead_queue_forget(&gone.name).await?;
+            }
         }
         let waiting = async {
             for look in looks {
@@ -219,8 +233,20 @@ impl Inner {
             let known = known.iter().find(|known| known.name == target.name);
             views.push(queue_view(target, known, self.worst_of(target).await?));
         }
+        if let Some(why) = &unread {
+            let hidden = known.iter().filter(is_gone);
+            views.extend(hidden.map(|known| unread_view(known, &why.reason)));
+        }
         views.extend(events::view(&known));
-        Ok(views)
+        let of_queues = targets.iter().filter_map(|target| {
+            Some(Unread {
+                source: Source::Queue(target.name.clone()),
+                reason: target.unread.clone()?,
+                since: now,
+            })
+        });
+        let problems = unread.clone().into_iter().chain(of_queues).collect();
+        Ok(Looked { views, problems })
     }
 
     /// Sends every selected dead letter with its message, queue by queue in order, until the receiver goes.
@@ -365,6 +391,18 @@ fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>, worst: u64) -> Dea
         problem: target
             .out_of_bounds(known, worst)
             .or_else(|| known.and_then(|known| known.problem.clone())),
+    }
+}
+
+/// A queue that is in the index while nobody can say whether it is still there.
+fn unread_view(known: &DeadQueue, why: &str) -> DeadQueueView {
+    DeadQueueView {
+        name: known.name.clone(),
+        ready: None,
+        messages: known.messages,
+        looked_at: known.looked_at,
+        looking: None,
+        problem: Some(format!("it could not be looked for: {why}")),
     }
 }
 

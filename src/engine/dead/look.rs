@@ -27,6 +27,9 @@ pub(super) const SOON: Duration = Duration::from_secs(2);
 impl DeadTarget {
     /// Why it is not looked at, whatever happened in it; one of its messages had up to `worst` returns.
     pub(super) fn out_of_bounds(&self, known: Option<&DeadQueue>, worst: u64) -> Option<String> {
+        if let Some(why) = &self.unread {
+            return Some(format!("it could not be read: {why}"));
+        }
         if self.consumers > 0 && known.is_none_or(|known| known.claimed_by.is_none()) {
             return Some(format!(
                 "it has {} consumers: a look would take messages out of their hands",

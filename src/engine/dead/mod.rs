@@ -24,7 +24,7 @@ use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
 pub use crate::store::{DeadGroup, DeadSort};
 
-use super::view::Page;
+use super::view::{Page, Unread};
 pub(in crate::engine) use list::dead_filter;
 pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use targets::DeadTarget;
@@ -34,6 +34,8 @@ pub(in crate::engine) use targets::DeadTarget;
 pub(in crate::engine) struct DeadRoom {
     /// The targets as last found, and when (uptime).
     found: Mutex<Option<(Duration, Arc<Vec<DeadTarget>>)>>,
+    /// Since when they cannot be looked for.
+    unread_since: Mutex<Option<Timestamp>>,
     /// Queues that this process looks at.
     looking: Mutex<HashSet<QueueName>>,
 }
@@ -88,6 +90,8 @@ pub struct DeadPage<T> {
     pub page: Page<T>,
     /// Every dead-letter queue.
     pub queues: Vec<DeadQueueView>,
+    /// What could not be read, so that there may be more than this.
+    pub problems: Vec<Unread>,
 }
 
 /// A dead-letter queue and what is known of it.

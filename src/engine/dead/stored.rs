@@ -49,6 +49,7 @@ impl Inner {
             message_ttl_ms: None,
             expires_at: None,
             renewed_by_looks: false,
+            unread: None,
         }))
     }
 

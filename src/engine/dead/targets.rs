@@ -3,6 +3,9 @@
 //!
 //! An argument wins over a policy, as the broker has it. Without a dead-letter routing key a message keeps
 //! its own, which nobody knows here: then everything bound is a target.
+//!
+//! While the broker cannot be asked which queues there are, those found before are known still, and nothing is
+//! forgotten: what could not be read is not gone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -14,7 +17,9 @@ use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
 use crate::domain::run::routes;
 use crate::domain::time::Timestamp;
+use crate::engine::error::chain;
 use crate::engine::rules::compiled;
+use crate::engine::view::{Source, Unread};
 use crate::engine::{EngineError, Inner};
 
 /// How long what was found is good for.
@@ -39,6 +44,16 @@ pub(in crate::engine) struct DeadTarget {
     pub(in crate::engine) expires_at: Option<Timestamp>,
     /// A look by AMQP would count as use, and prolong its life.
     pub(super) renewed_by_looks: bool,
+    /// Why its numbers could not be read.
+    pub(super) unread: Option<String>,
+}
+
+/// The targets, as far as they could be found.
+#[derive(Clone, Debug)]
+pub(super) struct Targets {
+    pub(super) queues: Arc<Vec<DeadTarget>>,
+    /// Why there may be more of them than these.
+    pub(super) unread: Option<Unread>,
 }
 
 impl DeadTarget {
@@ -51,39 +66,87 @@ impl DeadTarget {
 impl Inner {
     /// The targets: the broker's queues, and the store while letters are in it.
     pub(in crate::engine) async fn dead_targets(&self) -> Result<Arc<Vec<DeadTarget>>, EngineError> {
-        let found = self.broker_targets().await?;
-        Ok(match self.stored_target().await? {
-            Some(stored) => Arc::new(found.iter().cloned().chain([stored]).collect()),
-            None => found,
-        })
+        Ok(self.dead_targets_found().await?.queues)
     }
 
-    /// The queues, found again when what is known is old.
-    async fn broker_targets(&self) -> Result<Arc<Vec<DeadTarget>>, EngineError> {
-        let now = self.clock.uptime();
-        let known = self.dead.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((at, found)) = known
-            && now.saturating_sub(at) < GOOD
-            && !self.broker.is_embedded()
-        {
-            return self.recounted(&found).await;
+    /// The same, with what could not be read of them.
+    pub(super) async fn dead_targets_found(&self) -> Result<Targets, EngineError> {
+        let mut found = self.broker_targets().await?;
+        if let Some(stored) = self.stored_target().await? {
+            found.queues = Arc::new(found.queues.iter().cloned().chain([stored]).collect());
         }
-        let found = Arc::new(self.find_targets().await?);
-        *self.dead.found.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&found)));
         Ok(found)
     }
 
+    /// The queues, found again when what is known is old.
+    async fn broker_targets(&self) -> Result<Targets, EngineError> {
+        let now = self.clock.uptime();
+        let known = self.dead.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, found)) = &known
+            && now.saturating_sub(*at) < GOOD
+            && !self.broker.is_embedded()
+        {
+            return self.recounted(found, None).await;
+        }
+        match self.find_targets().await {
+            Ok(found) => {
+                let queues = Arc::new(found);
+                *self.dead.found.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&queues)));
+                *self.dead.unread_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Ok(Targets { queues, unread: None })
+            }
+            // Without a connection nothing can be looked at either.
+            Err(error) if is_away(&error) => Err(error),
+            Err(error) => {
+                tracing::warn!(error = ?error, "the dead-letter queues of others could not be looked for");
+                let before = match known {
+                    Some((_, found)) => found,
+                    None => Arc::new(self.our_own()),
+                };
+                let unread = self.unread(&error);
+                self.recounted(&before, Some(unread)).await
+            }
+        }
+    }
+
+    fn unread(&self, error: &EngineError) -> Unread {
+        let mut since = self.dead.unread_since.lock().unwrap_or_else(PoisonError::into_inner);
+        Unread {
+            source: Source::Management,
+            reason: chain(error),
+            since: *since.get_or_insert_with(|| self.clock.now()),
+        }
+    }
+
     /// The same targets with fresh numbers.
-    async fn recounted(&self, found: &[DeadTarget]) -> Result<Arc<Vec<DeadTarget>>, EngineError> {
+    async fn recounted(&self, found: &[DeadTarget], unread: Option<Unread>) -> Result<Targets, EngineError> {
         let mut targets = Vec::with_capacity(found.len());
         for target in found {
             targets.extend(self.counted(target.clone()).await?);
         }
-        Ok(Arc::new(targets))
+        Ok(Targets {
+            queues: Arc::new(targets),
+            unread,
+        })
     }
 
-    /// Its exact numbers, where asking for them changes nothing; else those of the statistics, which lag.
-    async fn counted(&self, mut target: DeadTarget) -> Result<Option<DeadTarget>, EngineError> {
+    /// With its exact numbers, where asking for them changes nothing; else those of the statistics, which lag. Nothing
+    /// where the queue is gone. One queue that cannot be read says so, and hides no other.
+    async fn counted(&self, target: DeadTarget) -> Result<Option<DeadTarget>, EngineError> {
+        match self.numbers_of(target.clone()).await {
+            Ok(counted) => Ok(counted),
+            Err(error) if matches!(error, BrokerError::Unreachable { .. }) => Err(error.into()),
+            Err(error) => Ok(Some(DeadTarget {
+                ready: None,
+                unacked: None,
+                unread: Some(chain(&error)),
+                ..target
+            })),
+        }
+    }
+
+    async fn numbers_of(&self, mut target: DeadTarget) -> Result<Option<DeadTarget>, BrokerError> {
+        target.unread = None;
         if target.renewed_by_looks {
             let Some(listed) = self.broker.queue_detail(&target.name).await? else {
                 return Ok(None);
@@ -100,15 +163,7 @@ impl Inner {
     }
 
     async fn find_targets(&self) -> Result<Vec<DeadTarget>, EngineError> {
-        let listed = match self.broker.queues_all().await {
-            Ok(page) => page.queues,
-            // Without the API our own is all that is known, by its name.
-            Err(error @ BrokerError::Management { .. }) => {
-                tracing::warn!(error = ?error, "dead-letter queues of others are not found");
-                return self.our_own_alone().await;
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let listed = self.broker.queues_all().await?.queues;
         let policies = compiled(&self.broker.policies().await?);
         let version = self.broker.version().await;
         let names = self.target_names(&listed, &policies).await?;
@@ -126,24 +181,22 @@ impl Inner {
         Ok(targets)
     }
 
-    async fn our_own_alone(&self) -> Result<Vec<DeadTarget>, EngineError> {
-        let Ok(name) = QueueName::parse(&self.settings.naming.dead_letter_queue()) else {
-            return Ok(Vec::new());
-        };
-        let Look::Present { ready, consumers } = self.broker.look(&name).await? else {
-            return Ok(Vec::new());
-        };
-        Ok(vec![DeadTarget {
+    /// What is known by its name alone.
+    fn our_own(&self) -> Vec<DeadTarget> {
+        let name = QueueName::parse(&self.settings.naming.dead_letter_queue()).ok();
+        let named = name.map(|name| DeadTarget {
             name,
-            ready: Some(ready),
+            ready: None,
             unacked: None,
-            consumers,
+            consumers: 0,
             quorum: self.settings.naming.queue_type == QueueType::Quorum,
             delivery_limit: None,
             message_ttl_ms: None,
             expires_at: None,
             renewed_by_looks: false,
-        }])
+            unread: None,
+        });
+        named.into_iter().collect()
     }
 
     /// The names of all targets, whether they exist or not. Our own delivery queues are none.
@@ -233,7 +286,15 @@ fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies, versio
             .idle_since
             .zip(expires)
             .map(|(idle, ms)| idle.plus(Duration::from_millis(ms))),
+        unread: None,
     }
+}
+
+fn is_away(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::Broker(BrokerError::Unreachable { .. }) | EngineError::Store(_)
+    )
 }
 
 #[cfg(test)]

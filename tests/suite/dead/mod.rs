@@ -7,13 +7,17 @@ mod shop;
 
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, ExchangeKind};
+use redrive::ambient::Clock;
+use redrive::broker::rabbitmq::RabbitMq;
 use redrive::domain::dead_letter::Target;
-use redrive::engine::{EngineError, Query};
+use redrive::engine::view::Source;
+use redrive::engine::{Answer, Engine, EngineError, Query};
 use serde_json::json;
 
 use self::shop::{BOUND, Shop, query, text, view};
-use crate::engine::stage::Ground;
+use crate::engine::stage::{Ground, sender};
 use crate::rabbitmq::raw;
+use crate::support::relay::Relay;
 use crate::support::wait::wait_until;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -344,4 +348,49 @@ async fn equal_messages_have_ids_of_their_own_and_export_gives_every_body() {
         shop.ask(Query::Dead(wrong)).await,
         Err(EngineError::Invalid { .. })
     ));
+}
+
+/// Nobody can say then which queues there are: what was seen of them is listed still, and is not forgotten.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_of_others_stay_listed_while_the_management_api_is_away_and_the_answer_says_what_it_lacks() {
+    let shop = Shop::open().await;
+    for name in ["a", "b"] {
+        let key = format!("{name}.dead");
+        shop.queue(&key, &[]).await;
+        let arguments = [
+            ("x-dead-letter-exchange", text("")),
+            ("x-dead-letter-routing-key", text(&key)),
+        ];
+        shop.queue(name, &arguments).await;
+        shop.fill(name, 2).await;
+        shop.reject_all(name).await;
+        shop.listed(&key, 2).await;
+    }
+    let stage = &shop.stage;
+    let mut rabbit = stage.ground.place().rabbit_settings(&stage.settings.naming).unwrap();
+    let relay = Relay::to(rabbit.management_url.as_deref().unwrap()).await;
+    rabbit.management_url = Some(relay.through(rabbit.management_url.as_deref().unwrap()));
+    relay.reset();
+    let engine = Engine::new(
+        stage.store.clone(),
+        RabbitMq::connect(rabbit, Clock::system()).unwrap(),
+        sender(&stage.settings),
+        stage.settings.clone(),
+        Clock::system(),
+    );
+    let Answer::Dead(page) = engine.query(Query::Dead(query(None, None))).await.unwrap() else {
+        panic!("no dead letters");
+    };
+    assert_eq!(page.page.items.len(), 4, "{:?}", page.queues);
+    assert_eq!(page.problems.len(), 1, "{:?}", page.problems);
+    assert_eq!(page.problems[0].source, Source::Management);
+    let hidden = view(&page.queues, "a.dead").expect("its queue");
+    assert!(
+        hidden.problem.as_deref().is_some_and(|why| why.contains("looked for")),
+        "{hidden:?}"
+    );
+    relay.heal();
+    engine.close().await;
+    let page = shop.list(None, None).await;
+    assert_eq!((page.page.items.len(), page.problems), (4, Vec::new()));
 }
