@@ -255,7 +255,7 @@ impl Inner {
 
 impl Inner {
     /// One more look at a queue that counts them is noted, or refused.
-    async fn charge_look(&self, target: &DeadTarget) -> Result<Option<Charge>, EngineError> {
+    pub(super) async fn charge_look(&self, target: &DeadTarget) -> Result<Option<Charge>, EngineError> {
         match target.delivery_limit {
             Some(limit) => Ok(Some(self.look_begins(&target.name, limit, target.present()).await?)),
             None => Ok(None),

@@ -12,6 +12,7 @@ mod look;
 mod pages;
 mod stored;
 mod targets;
+mod watch;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +29,7 @@ use super::view::{Page, Unread};
 pub(in crate::engine) use list::dead_filter;
 pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use targets::DeadTarget;
+pub(in crate::engine) use watch::Died;
 
 /// What is remembered between two questions.
 #[derive(Debug, Default)]

@@ -200,12 +200,14 @@ impl Inner {
     }
 
     /// The names of all targets, whether they exist or not. Our own delivery queues are none.
-    async fn target_names(&self, listed: &[ListedQueue], policies: &Policies) -> Result<BTreeSet<String>, EngineError> {
+    pub(super) async fn target_names(
+        &self,
+        listed: &[ListedQueue],
+        policies: &Policies,
+    ) -> Result<BTreeSet<String>, EngineError> {
         let naming = &self.settings.naming;
         let mut names = BTreeSet::from([naming.dead_letter_queue()]);
-        // Each exchange once for each key that letters come with.
         let mut ways: VecDeque<Way> = VecDeque::new();
-        let mut taken: BTreeSet<Way> = BTreeSet::new();
         for queue in listed {
             let text = |key: &str| policies.text(&queue.declared(), key).map(str::to_owned);
             let Some(exchange) = text("dead-letter-exchange") else {
@@ -219,8 +221,17 @@ impl Inner {
                 (_, key) => ways.push_back(Way { exchange, key }),
             }
         }
+        names.append(&mut self.follow(ways).await?);
+        names.retain(|name| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
+        Ok(names)
+    }
+
+    /// The queues that these ways lead to, through exchanges that are bound to exchanges too.
+    pub(super) async fn follow(&self, mut ways: VecDeque<Way>) -> Result<BTreeSet<String>, EngineError> {
+        let (mut names, mut taken) = (BTreeSet::new(), BTreeSet::new());
         let mut details = BTreeMap::new();
         while let Some(way) = ways.pop_front() {
+            // Each exchange once for each key that letters come with.
             if !taken.insert(way.clone()) {
                 continue;
             }
@@ -245,16 +256,15 @@ impl Inner {
                 }
             }
         }
-        names.retain(|name| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
         Ok(names)
     }
 }
 
 /// An exchange that letters come through, and with which key, where that is known.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Way {
-    exchange: String,
-    key: Option<String>,
+pub(super) struct Way {
+    pub(super) exchange: String,
+    pub(super) key: Option<String>,
 }
 
 impl Way {

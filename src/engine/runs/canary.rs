@@ -1,25 +1,21 @@
 //! After the canary: a person looks, or the run itself watches for a while whether anything comes to grief: dies
 //! again, or makes its endpoint unavailable. With a ramp it goes on part by part, each some times as large as what
 //! is done, and watched like the canary. What a run that watches itself sends after that is watched on the way.
+//!
+//! A part passes only on a look that began after its last message was sent and its watch was over, and that saw every
+//! queue in which its messages would be dead. Until there is one the run says what it could not see, and waits.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use super::drive::{Driver, Halt};
-use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
 use crate::domain::run::{RunState, Target};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
-use crate::engine::dead::{DeadListQuery, DeadSelection};
+use crate::engine::dead::Died;
 use crate::store::QueueQuery;
 
-/// Looks lag so far behind what dies.
-const LAG: Duration = Duration::from_secs(3);
-/// Dead letters that are looked through, those first that were redriven most.
-const LETTERS: u32 = 1_000;
-/// How long a look is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks at the endpoints while a run goes on.
 const LOOK: Duration = Duration::from_secs(2);
 /// Between two looks at the dead letters while a run goes on, at least.
@@ -48,24 +44,33 @@ impl Driver<'_> {
                 "{done} are done: look at them, then `run resume` or `run cancel`"
             )));
         };
-        let until = self.engine.clock.uptime() + if after_canary { watch + LAG } else { Duration::ZERO };
+        let until = self.engine.clock.uptime() + if after_canary { watch } else { Duration::ZERO };
+        let mut look_at = self.engine.clock.uptime() + LOOK;
         loop {
-            match self.trouble().await {
-                Ok(None) if self.engine.clock.uptime() >= until => break,
-                Ok(None) => {
-                    let left = until.saturating_sub(self.engine.clock.uptime()).as_secs();
-                    self.wait(format!(
-                        "{done} are done; it goes on in {left} s when none dies again and no endpoint of theirs fails"
-                    ))
-                    .await?;
-                }
-                Ok(Some(trouble)) => return Ok(Some(trouble)),
-                Err(error) => {
-                    let halt = Halt::from(error);
-                    let Halt::Waits(why) = halt else { return Err(halt) };
-                    self.wait(why).await?;
-                }
+            let now = self.engine.clock.uptime();
+            let is_over = now >= until;
+            let looks = is_over || now >= look_at;
+            if looks {
+                look_at = now + LOOK_AT_LETTERS;
             }
+            let saying = match self.trouble(looks).await {
+                Ok(Trouble::None) if is_over => break,
+                Ok(Trouble::None) => {
+                    let left = until.saturating_sub(now).as_secs();
+                    format!(
+                        "{done} are done; it goes on in {left} s when none dies again and no endpoint of theirs fails"
+                    )
+                }
+                Ok(Trouble::NotSeen(why)) => format!(
+                    "{done} are done; not seen yet what became of them: {why}. `run cancel` leaves the rest where it is"
+                ),
+                Ok(Trouble::Told(trouble)) => return Ok(Some(trouble)),
+                Err(error) => match Halt::from(error) {
+                    Halt::Waits(why) => why,
+                    halt => return Err(halt),
+                },
+            };
+            self.wait(saying).await?;
         }
         if after_canary {
             self.next_stage().await?;
@@ -118,35 +123,33 @@ impl Driver<'_> {
     }
 
     /// What became of those that were sent, where it is not well.
-    async fn trouble(&self) -> Result<Option<String>, EngineError> {
-        match self.died_again().await? {
-            0 => self.failing().await,
-            again => Ok(Some(format!(
+    async fn trouble(&self, looks: bool) -> Result<Trouble, EngineError> {
+        if let Some(failing) = self.failing().await? {
+            return Ok(Trouble::Told(failing));
+        }
+        if !looks {
+            return Ok(Trouble::None);
+        }
+        let targets: Vec<Target> = self.targets().collect();
+        let died = self.engine.died_again(&self.run.id, &targets, &self.document.sources);
+        Ok(match died.await {
+            Died::Seen(0) => Trouble::None,
+            Died::Seen(again) => Trouble::Told(format!(
                 "{again} died again after {} were done: {ASKS}",
                 self.counts.done
-            ))),
-        }
+            )),
+            Died::NotSeen(why) => Trouble::NotSeen(why),
+        })
+    }
+
+    fn targets(&self) -> impl Iterator<Item = Target> + '_ {
+        self.document.targets.keys().filter_map(|text| Target::decode(text))
     }
 
     /// A whole second before the run began, as deaths are told.
     fn began(&self) -> Timestamp {
         let began = self.run.started_at.unwrap_or(self.run.created_at);
         Timestamp::from_seconds(began.seconds())
-    }
-
-    /// Dead letters that were redriven before and died since this run began.
-    async fn died_again(&self) -> Result<usize, EngineError> {
-        let began = self.began();
-        let query = DeadListQuery {
-            selection: DeadSelection::default(),
-            sort: Some("redriven".to_owned()),
-            limit: LETTERS,
-            cursor: None,
-            patience: PATIENCE,
-        };
-        let letters = self.engine.dead_list(&query).await?.page.items;
-        let again = |letter: &&DeadLetter| letter.redriven > 0 && letter.last_failed_at.is_some_and(|at| at >= began);
-        Ok(letters.iter().filter(again).count())
     }
 
     /// An endpoint that this run sends to and that ceased to be available since it began.
@@ -157,7 +160,8 @@ impl Driver<'_> {
         if lost.is_empty() {
             return Ok(None);
         }
-        let targets: HashSet<QueueName> = self.document.targets.keys().filter_map(|text| queue_of(text)).collect();
+        let ours = self.engine.settings.naming.exchange();
+        let targets: HashSet<QueueName> = self.targets().filter_map(|target| queue_of(target, &ours)).collect();
         for endpoint in lost {
             let mut query = QueueQuery {
                 after: None,
@@ -187,9 +191,22 @@ impl Driver<'_> {
     }
 }
 
-fn queue_of(target: &str) -> Option<QueueName> {
-    match Target::decode(target)? {
+/// How it stands with what was sent.
+enum Trouble {
+    None,
+    /// What a person is told.
+    Told(String),
+    /// Nobody can say, and why.
+    NotSeen(String),
+}
+
+/// The queue that a target is, where its key alone says so.
+fn queue_of(target: Target, ours: &str) -> Option<QueueName> {
+    match target {
         Target::Queue(queue) => Some(queue),
+        Target::Exchange { exchange, routing_key } if exchange.is_empty() || exchange == ours => {
+            QueueName::parse(&routing_key).ok()
+        }
         Target::Exchange { .. } => None,
     }
 }

@@ -48,6 +48,9 @@ pub(super) struct Document {
     pub(super) ramp: Option<u32>,
     /// The targets, and whether each exists.
     pub(super) targets: BTreeMap<String, bool>,
+    /// The queues that its messages are in.
+    #[serde(default)]
+    pub(super) sources: BTreeSet<String>,
     pub(super) title: String,
     pub(super) bytes: u64,
     pub(super) refused: u64,
@@ -123,6 +126,7 @@ impl Inner {
             head: order.head,
             canary_watch_s: order.canary_watch.map(|watch| watch.as_secs()),
             ramp: order.ramp,
+            sources: gathered.pairs.keys().map(|(source, _)| source.clone()).collect(),
             targets: gathered
                 .targets
                 .iter()

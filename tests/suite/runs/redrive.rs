@@ -195,6 +195,82 @@ async fn a_canary_that_dies_again_stops_and_asks() {
         .expect_code(2);
 }
 
+/// As many dead letters as before are nothing that a count could see.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_of_which_all_die_again_stops_although_there_are_as_many_dead_letters_as_before() {
+    let scene = Scene::sqlite().await;
+    scene.die(60).await;
+    let killing = async {
+        let (_connection, channel) = scene.channel().await;
+        super::scene::reject(&channel, ORIGIN, 20).await;
+    };
+    let (run, ()) = tokio::join!(watched(&scene, &["--canary", "20", "--canary-watch", "4"]), killing);
+    assert_run(&run, "canary", 20);
+    assert!(run["note"].as_str().unwrap().contains("20 died again"), "{run}");
+    assert_eq!(
+        (scene.ready(ORIGIN).await, scene.ready(DEAD).await),
+        (Some(0), Some(60)),
+        "none of the others was sent"
+    );
+}
+
+/// Somebody consumes the dead letters: what died again would be in his hands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_canary_that_nobody_can_see_says_so_and_waits_until_it_can_be_seen() {
+    let scene = Scene::sqlite().await;
+    scene.die(10).await;
+    let consuming = async {
+        wait_until("the canary at its origin", BOUND, async || {
+            (scene.ready(ORIGIN).await == Some(2)).then_some(())
+        })
+        .await;
+        let (connection, channel) = scene.channel().await;
+        let consumer = super::scene::consume(&channel, DEAD).await;
+        let told = wait_until("the run says what it cannot see", BOUND, async || {
+            let run = scene.newest_run().await;
+            let note = run["note"].as_str().unwrap_or_default().to_owned();
+            note.contains("not seen yet").then_some((note, run))
+        })
+        .await;
+        assert!(told.0.contains("consumers"), "{}", told.0);
+        assert_run(&told.1, "running", 2);
+        drop(consumer);
+        connection.close(200, "done".into()).await.unwrap();
+    };
+    let all = [
+        "dead",
+        "redrive",
+        "--all",
+        "--yes",
+        "--json",
+        "--canary",
+        "2",
+        "--canary-watch",
+        "1",
+    ];
+    let (outcome, ()) = tokio::join!(scene.run(&all), consuming);
+    assert_run(&outcome.expect_code(0).json(), "done", 10);
+}
+
+/// What others redrove died meanwhile, too: it says nothing about this run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deaths_of_another_run_stop_nobody() {
+    let scene = Scene::sqlite().await;
+    scene.die(6).await;
+    let two = ["dead", "redrive", "--filter", "message = m-0 or message = m-1", "--yes"];
+    scene.run(&two).await.expect_code(0);
+    let (_connection, channel) = scene.channel().await;
+    super::scene::reject(&channel, ORIGIN, 2).await;
+    wait_until("both are dead again", BOUND, async || {
+        (scene.ready(DEAD).await == Some(6)).then_some(())
+    })
+    .await;
+    let all = ["dead", "redrive", "--all", "--yes", "--json"];
+    let watched = ["--canary", "2", "--canary-watch", "1"];
+    let run = scene.run(&[&all[..], &watched].concat()).await.expect_code(0).json();
+    assert_run(&run, "done", 4);
+}
+
 /// A run over all of them that watches itself, with these arguments beside.
 async fn watched(scene: &Scene, arguments: &[&str]) -> Value {
     let all = ["dead", "redrive", "--all", "--yes", "--json"];

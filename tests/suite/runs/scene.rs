@@ -8,7 +8,7 @@ use lapin::options::{
     ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, Consumer};
 use serde_json::Value;
 
 use crate::support::daemon::{Installation, Outcome};
@@ -220,6 +220,13 @@ pub(crate) async fn publish(channel: &Channel, queue: &str, numbers: std::ops::R
     for confirm in confirms {
         assert!(confirm.await.unwrap().is_ack());
     }
+}
+
+/// Takes what is in a queue and keeps it in hand, as long as the value lives.
+pub(crate) async fn consume(channel: &Channel, queue: &str) -> Consumer {
+    let options = BasicConsumeOptions::default();
+    let consuming = channel.basic_consume(ShortString::from(queue), "keeps".into(), options, FieldTable::default());
+    consuming.await.unwrap()
 }
 
 /// Rejects the first `count` messages of a queue.
