@@ -11,7 +11,7 @@ use crate::wire::plan::Asked;
 use super::event_args::{Claim, EventType, OfType, Subscription};
 use super::events::ask;
 use super::exit::{Exit, Failure};
-use super::output::{Column, document, or_dash};
+use super::output::{Column, document, or_dash, print};
 use super::queues::mismatch;
 use super::{Session, given, say};
 
@@ -192,11 +192,8 @@ fn print_claim(
         document(&shape)?;
         return Ok(Exit::Done);
     }
-    say(&format!(
-        "claim {} until {}",
-        shape.id,
-        or_dash(shape.expires_at.as_deref())
-    ));
+    // On standard output, like everything that a script goes on with.
+    print(format!("claim {} until {}\n", shape.id, or_dash(shape.expires_at.as_deref())).as_bytes())?;
     session.output.list(&shape.events, CLAIMED, |event| {
         vec![
             event.id.to_string(),

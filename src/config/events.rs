@@ -47,7 +47,7 @@ pub struct EventsConfig {
 pub struct ConsumerConfig {
     /// Its name, for the operator.
     pub name: String,
-    /// The vhost of the queue.
+    /// The vhost of the queue; the broker's unless it is said.
     pub vhost: String,
     /// The queue.
     pub queue: String,
@@ -106,12 +106,13 @@ pub(super) fn events(section: Section<'_>) -> Result<EventsConfig, Problem> {
     Ok(events)
 }
 
-pub(super) fn consumers(root: Section<'_>) -> Result<Vec<ConsumerConfig>, Problem> {
+/// `vhost` is the broker's: where a queue is unless it says otherwise.
+pub(super) fn consumers(root: Section<'_>, vhost: &str) -> Result<Vec<ConsumerConfig>, Problem> {
     let mut names = HashSet::new();
     let mut queues = HashSet::new();
     let mut consumers = Vec::new();
     for section in root.sections("consumer", CONSUMER_KEYS)? {
-        let consumer = consumer(section)?;
+        let consumer = consumer(section, vhost)?;
         if !names.insert(consumer.name.clone()) {
             return Err(section.problem("name", "is that of another [[consumer]]; give each its own"));
         }
@@ -126,7 +127,7 @@ pub(super) fn consumers(root: Section<'_>) -> Result<Vec<ConsumerConfig>, Proble
     Ok(consumers)
 }
 
-fn consumer(section: Section<'_>) -> Result<ConsumerConfig, Problem> {
+fn consumer(section: Section<'_>, vhost: &str) -> Result<ConsumerConfig, Problem> {
     let pointer = |key: &str| match section.text(key)? {
         Some(text) if !is_pointer(text) => {
             let problem = format!("is {text:?}, and must be a JSON pointer such as \"/employee_number\"");
@@ -145,7 +146,7 @@ fn consumer(section: Section<'_>) -> Result<ConsumerConfig, Problem> {
     }
     Ok(ConsumerConfig {
         name: section.required_text("name", "\"hr\"")?.to_owned(),
-        vhost: section.text("vhost")?.unwrap_or("/").to_owned(),
+        vhost: section.text("vhost")?.unwrap_or(vhost).to_owned(),
         queue: section.required_text("queue", "\"q_hr\"")?.to_owned(),
         exchange,
         bindings,

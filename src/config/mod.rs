@@ -263,7 +263,7 @@ fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) 
         endpoints: delivery::endpoints(root)?,
         api: api::api(root.section("api", api::API_KEYS)?, data_home)?,
         events: events::events(root.section("events", events::EVENTS_KEYS)?)?,
-        consumers: events::consumers(root)?,
+        consumers: events::consumers(root, &broker.naming.vhost)?,
         handlers: events::handlers(root)?,
         janitor: operation::janitor(root.section("janitor", operation::JANITOR_KEYS)?)?,
         metrics: operation::metrics(root.section("metrics", operation::METRICS_KEYS)?)?,

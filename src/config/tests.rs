@@ -139,7 +139,7 @@ fn the_example_of_the_contract_is_understood() {
             .collect::<Vec<_>>(),
         [true, false]
     );
-    assert_eq!(config.consumers[0].vhost, "/");
+    assert_eq!(config.consumers[0].vhost, "other", "the broker's");
     let action = HandlerAction::Command {
         command: vec!["true".into()],
         directory: None,

@@ -84,6 +84,10 @@ pub struct Totals {
     pub waiting: Option<u64>,
     /// Of those, in queues whose state needs a person or a time: everything but delivering and empty.
     pub stuck: Option<u64>,
+    /// Messages for endpoints that are not available; `None` where one count is missing.
+    pub down_waiting: Option<u64>,
+    /// When the oldest of these was published, where known.
+    pub down_oldest_at: Option<Timestamp>,
     /// Messages in the dead-letter queue of our family, and dead letters in the store.
     pub dead: Option<u64>,
     /// Notifications delivered since this observer began; queues that ended meanwhile are counted.

@@ -267,6 +267,7 @@ fn go_on(state: &mut State) -> Vec<Effect> {
     if let Some(task) = state.tasks.iter_mut().find(|task| task.request == dialog.request) {
         task.ended = Some((0, 0));
         task.unanswered = (0..plans.len()).collect();
+        task.commands = plans.iter().map(|plan| plan.command.clone()).collect();
         task.since = state.now;
     }
     if dialog.scope.kind == ScopeKind::Marked

@@ -8,6 +8,8 @@ use crate::console::Effect;
 use crate::console::action::{ActionId, Reason};
 use crate::console::dialog::{Last, Scope, ScopeKind, Task};
 use crate::domain::run::RunWish;
+use crate::engine::policies::{PolicyAct, PolicyEdit};
+use crate::engine::query::PolicyScope;
 use crate::engine::runs::OrderKind;
 use crate::engine::{Command, RedeliverTarget};
 
@@ -63,7 +65,12 @@ fn inverse(command: &Command) -> Result<Command, &'static str> {
         Command::PurgeQueue(_) | Command::DeleteQueue(_) => Err("messages that were removed are lost"),
         Command::RescueQueue(_) => Err("the message that was taken out stays in the store"),
         Command::AdoptBroker => Err("the other store takes it back with `redrive store adopt`"),
-        Command::Policy(_) => Err("H opens the versions of the policy, R there restores one"),
+        // What was newest when it was planned; before the first one there was the default.
+        Command::Policy(edit) => match edit.expected {
+            Some(0) => Ok(policy(&edit.scope, PolicyAct::Unset)),
+            Some(version) => Ok(policy(&edit.scope, PolicyAct::Restore(version))),
+            None => Err("H opens the versions of the policy, R there restores one"),
+        },
         Command::Run(order) if order.kind == OrderKind::Skip => {
             Err("the message is a dead letter now: R sends it back from there")
         }
@@ -71,5 +78,38 @@ fn inverse(command: &Command) -> Result<Command, &'static str> {
         Command::EditDead { .. } => Err("E writes the payload again; the run's journal has the one from before"),
         Command::Expiring(_) => Err("saved messages are in the store: `redrive expiring restore` puts them back"),
         Command::Events(_) => Err("what was done with events is not taken back from here"),
+    }
+}
+
+fn policy(scope: &PolicyScope, act: PolicyAct) -> Command {
+    Command::Policy(PolicyEdit {
+        scope: scope.clone(),
+        act,
+        expected: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::url::EndpointUrl;
+
+    #[test]
+    fn a_policy_goes_back_to_the_version_before_and_the_first_one_to_the_default() {
+        let url = EndpointUrl::parse("https://stock.example/changed").unwrap();
+        let scope = PolicyScope {
+            url: Some(url),
+            event_type: None,
+        };
+        let undone = |expected| {
+            let set = PolicyEdit {
+                scope: scope.clone(),
+                act: PolicyAct::Set("{}".to_owned()),
+                expected,
+            };
+            inverse(&Command::Policy(set))
+        };
+        assert_eq!(undone(Some(0)), Ok(policy(&scope, PolicyAct::Unset)));
+        assert_eq!(undone(Some(3)), Ok(policy(&scope, PolicyAct::Restore(3))));
     }
 }

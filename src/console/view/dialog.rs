@@ -384,9 +384,14 @@ fn press(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -
 
 /// Cancel in front, and accepting only when it is armed.
 fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -> Vec<Line> {
-    let title = action::spec(dialog.action).title;
+    // Whoever cancels a run reads "cancel" twice otherwise, once for each answer.
+    let (title, keep) = if dialog.action == ActionId::CancelRun {
+        ("end the run", "[ Enter  let it go on ]")
+    } else {
+        (action::spec(dialog.action).title, "[ Enter  cancel ]")
+    };
     let text = |text: &str, role| (text.to_owned(), role);
-    let cancel = text("[ Enter  cancel ]", Role::TabSelected);
+    let cancel = text(keep, Role::TabSelected);
     if dialog.plans.is_none() {
         return vec![vec![cancel]];
     }

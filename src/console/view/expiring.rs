@@ -201,7 +201,7 @@ pub(super) fn headline(state: &State) -> Option<String> {
         format!("{} queues", count(lost.queues))
     };
     Some(format!(
-        "! {} of {queues} lost within the hour, the first {}: {}",
+        "! {} of {queues} lost within the hour, the first {} (press {})",
         plural(lost.messages, "message", "messages"),
         until(state.now, lost.first_at),
         state.keymap.label(ActionId::Expiring).unwrap_or_default()

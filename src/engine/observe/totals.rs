@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::kept;
-use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
@@ -89,6 +89,15 @@ pub(super) fn totals(
     }
     for place in endpoints.iter().filter_map(|row| row.rank()) {
         totals.endpoints_by_state[place] += 1;
+    }
+    let down = |row: &&Arc<EndpointRow>| row.endpoint.state != EndpointState::Available;
+    totals.down_waiting = Some(0);
+    for row in endpoints.iter().filter(down) {
+        totals.down_waiting = totals
+            .down_waiting
+            .zip(row.waiting)
+            .map(|(sum, waiting)| sum.saturating_add(waiting));
+        totals.down_oldest_at = earlier(totals.down_oldest_at, row.oldest_at);
     }
     totals.waiting = waiting.waiting.filter(|_| listed.known);
     totals.stuck = stuck.waiting.filter(|_| listed.known);

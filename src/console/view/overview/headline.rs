@@ -72,10 +72,10 @@ fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
         None => "; nothing is tried until a person redelivers (R)".to_owned(),
     };
     let oldest = totals
-        .oldest_at
+        .down_oldest_at
         .map(|at| format!(", the oldest {}", span(state.now.since(at))))
         .unwrap_or_default();
-    let stuck = totals.stuck.map_or_else(
+    let stuck = totals.down_waiting.map_or_else(
         || "an unknown number of messages waits".to_owned(),
         |stuck| {
             format!(
