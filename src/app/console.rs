@@ -21,10 +21,10 @@ use crate::console::state::Place;
 use crate::console::theme::Sources;
 use crate::console::{self, Connect, ConnectProblem, ConsoleError, ConsoleSettings, Deliver, Next};
 use crate::domain::text;
-use crate::engine::{Access, EngineError};
+use crate::engine::{Access, Engine, EngineError};
 use crate::telemetry::LogTarget;
 
-use super::compose;
+use super::compose::{self, OpenError};
 
 /// A log that is larger is begun anew.
 const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
@@ -106,8 +106,8 @@ pub(super) fn ended<T>(result: Result<T, ConsoleError>, failed: Option<Failure>)
 async fn open(
     config: Arc<Config>,
     failed: Arc<Mutex<Option<Failure>>>,
-) -> Result<crate::engine::Engine, ConnectProblem> {
-    match compose::engine(&config, None).await {
+) -> Result<Engine, ConnectProblem> {
+    match owned(&config).await {
         Ok(engine) => Ok(engine),
         Err(error) => {
             let problem = ConnectProblem {
@@ -118,6 +118,16 @@ async fn open(
             Err(problem)
         }
     }
+}
+
+/// Store and broker, if they belong together: what the daemons of another store deliver is not shown as this one's.
+async fn owned(config: &Config) -> Result<Engine, OpenError> {
+    let engine = compose::engine(config, None).await?;
+    if let Err(error) = engine.compare_owner().await {
+        engine.close().await;
+        return Err(error.into());
+    }
+    Ok(engine)
 }
 
 /// What the arguments and the configuration make of the console.

@@ -18,6 +18,9 @@ pub const NAME_BYTES_MAX: usize = 200;
 /// Raised when the serialisation of URLs changes, so that mixed versions refuse to work together.
 const URL_SERIALISATION: &str = "whatwg-1";
 
+/// What a queue that is made for a moment is called behind the prefix.
+const PROBE: &str = "probe.";
+
 /// What kind of ordered queue delivery queues are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum QueueType {
@@ -192,6 +195,19 @@ impl Naming {
         format!("{}dead", self.prefix)
     }
 
+    /// A queue that a daemon makes for a moment, to see whether it may make one; no two have the same number.
+    #[must_use]
+    pub fn probe_queue(&self, number: u64) -> String {
+        format!("{}{PROBE}{number:016x}", self.prefix)
+    }
+
+    /// Whether `name` is that of such a queue: it is nobody's, and gone at once.
+    #[must_use]
+    pub fn is_probe_queue(&self, name: &str) -> bool {
+        let number = name.strip_prefix(&self.prefix).and_then(|rest| rest.strip_prefix(PROBE));
+        number.is_some_and(|number| number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit()))
+    }
+
     /// The small lossy queue through which publishers say that a queue has something.
     #[must_use]
     pub fn wake_queue(&self) -> String {
@@ -254,6 +270,9 @@ mod tests {
         // HMAC-MD5("k", "http://example.com/"), computed with another implementation.
         assert_eq!(name.as_str(), "redrive.run-1.30bf361a13f9509face00fedbedd065c");
         assert!(naming().is_delivery_queue(name.as_str()));
+        assert!(!naming().is_probe_queue(name.as_str()));
+        let probe = naming().probe_queue(7);
+        assert!(naming().is_probe_queue(&probe) && !naming().is_delivery_queue(&probe));
     }
 
     #[test]

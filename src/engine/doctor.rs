@@ -78,7 +78,7 @@ impl Inner {
             Ok(now) => {
                 let here = self.clock.now();
                 let skew = now.since(here).max(here.since(now)).as_secs();
-                let mut checks = vec![Check::fine("store", self.store.kind().to_owned())];
+                let mut checks = self.version_checks().await;
                 if skew > SKEW_S {
                     checks.push(Check::warning(
                         "clock",
@@ -87,6 +87,24 @@ impl Inner {
                     ));
                 }
                 checks
+            }
+            Err(error) => vec![Check::broken(
+                "store",
+                super::error::chain(&error),
+                "check store.url, and that the database runs",
+            )],
+        }
+    }
+
+    async fn version_checks(&self) -> Vec<Check> {
+        let kind = self.store.kind();
+        match self.store.version().await {
+            Ok(version) => {
+                let fine = Check::fine("store", format!("{kind} {}", version.text));
+                let warning = version
+                    .warning
+                    .map(|text| Check::warning("store", text, "see Versions in the README"));
+                [fine].into_iter().chain(warning).collect()
             }
             Err(error) => vec![Check::broken(
                 "store",

@@ -235,6 +235,10 @@ impl Inner {
                 why: "the time in which changes are allowed is over".to_owned(),
             });
         }
+        // A daemon is told by its own looks, and stops.
+        if !matches!(plan.command, Command::AdoptBroker) && !*self.delivering.borrow() {
+            self.compare_owner().await?;
+        }
         if let Some(planned) = &plan.run {
             return self.execute_run(plan, planned, grant).await;
         }

@@ -83,6 +83,15 @@ pub enum StoreError {
     },
 }
 
+/// What a store is kept by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreVersion {
+    /// As it says it.
+    pub text: String,
+    /// Where this program was not tested with it: a sentence that says so.
+    pub warning: Option<String>,
+}
+
 /// Everything the engine remembers.
 #[async_trait]
 pub trait Store:
@@ -107,6 +116,9 @@ pub trait Store:
 {
     /// `sqlite` or `postgres`, for people.
     fn kind(&self) -> &'static str;
+
+    /// The version of what it is kept by.
+    async fn version(&self) -> Result<StoreVersion, StoreError>;
 
     /// The store's own clock.
     async fn now(&self) -> Result<Timestamp, StoreError>;

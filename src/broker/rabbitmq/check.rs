@@ -4,22 +4,33 @@
 //! on it and *read* on the exchange; one nudge is taken from it, which needs *read* and is handed on as if it had
 //! been delivered; and a message is published that nothing but our own mark routes, which needs *write* on the
 //! exchange. The broker keeps rights per channel for a while, so each check has a channel of its own.
+//!
+//! What is there already says nothing of a new queue: a limit of the vhost or of the node may be reached, and rights may
+//! name the queues that there are. So every other second one is made for this connection alone, and deleted.
+
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use lapin::Channel;
-use lapin::options::{BasicGetOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::options::{BasicGetOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{FieldTable, ShortString};
 
 use super::RabbitMq;
-use super::admin::on_channel;
+use super::admin::{insert, on_channel, text};
+use super::failure::CallError;
 use super::line::Line;
 use super::message;
 use super::prepare::{WAKE, short, wake_arguments};
+use crate::ambient;
 use crate::broker::{BrokerError, Published, Signal, Standing};
 use crate::domain::id::{QueueName, StoreId};
 use crate::domain::message::Message;
 
 /// The key of the binding that says that every queue is bound. It goes with the exchange, and with the wake queue.
 const BOUND: &str = "bound";
+
+/// A queue that could be made so lately could be made now.
+const MADE_LATELY: Duration = Duration::from_millis(1500);
 
 /// Looks, tries the rights, and makes nothing that is missing.
 pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing, BrokerError> {
@@ -49,6 +60,7 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
         });
     }
     try_rights(broker, &line, &wake).await?;
+    try_new_queue(broker, &line).await?;
     Ok(Standing {
         missing,
         is_bound: is_bound(broker).await?,
@@ -107,6 +119,63 @@ async fn try_rights(broker: &RabbitMq, line: &Line, wake: &ShortString) -> Resul
         let _ = broker.signals.send(Signal::Nudged(queue));
     }
     Ok(())
+}
+
+/// Once refused, it is tried each time: what stands is told until it is over.
+async fn try_new_queue(broker: &RabbitMq, line: &Line) -> Result<(), BrokerError> {
+    let last = || broker.made.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = broker.clock.uptime();
+    if last().is_some_and(|at| now.saturating_sub(at) < MADE_LATELY) {
+        return Ok(());
+    }
+    *last() = None;
+    let queue = short(&broker.settings.naming.probe_queue(ambient::random()))?;
+    let delete = async |channel: &Channel| {
+        line.call(channel.queue_delete(queue.clone(), QueueDeleteOptions::default()))
+            .await
+    };
+    let tried = on_channel(line, async |channel: &Channel| {
+        make_and_read(broker, line, channel, &queue).await?;
+        delete(channel).await
+    });
+    match tried.await {
+        Ok(_) => {
+            *last() = Some(now);
+            Ok(())
+        }
+        // It says nothing of these; the next check does.
+        Err(error) if error.is_astray(&[queue.as_str(), broker.exchange.as_str()]) => Ok(()),
+        Err(error) => {
+            // Refused after it was made; else it would stay for as long as the connection.
+            if error.code().is_some() {
+                let _ = on_channel(line, delete).await;
+            }
+            Err(broker.admin.error("a new queue", &error))
+        }
+    }
+}
+
+/// What a delivery queue needs before anything can be in it: *configure*, *write* and *read* on it.
+async fn make_and_read(
+    broker: &RabbitMq,
+    line: &Line,
+    channel: &Channel,
+    queue: &ShortString,
+) -> Result<(), CallError> {
+    let own = QueueDeclareOptions {
+        exclusive: true,
+        auto_delete: true,
+        ..QueueDeclareOptions::default()
+    };
+    let mut arguments = FieldTable::default();
+    insert(&mut arguments, "x-queue-type", text("classic"));
+    line.call(channel.queue_declare(queue.clone(), own, arguments)).await?;
+    let (exchange, options) = (broker.exchange.clone(), QueueBindOptions::default());
+    line.call(channel.queue_bind(queue.clone(), exchange, queue.clone(), options, FieldTable::default()))
+        .await?;
+    line.call(channel.basic_get(queue.clone(), BasicGetOptions { no_ack: true }))
+        .await
+        .map(drop)
 }
 
 /// While an alarm holds, nothing is published, and what was known of the mark stays true.

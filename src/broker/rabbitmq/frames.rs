@@ -73,6 +73,29 @@ impl<'a> Arguments<'a> {
         let length = self.u8()?;
         self.take(length.into())
     }
+
+    /// A long string, or a table.
+    pub(super) fn long_string(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()?;
+        self.take(usize::try_from(length).ok()?)
+    }
+}
+
+/// The text of this name in a table; of other kinds, what a server's properties have is skipped.
+pub(super) fn text_in<'a>(table: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
+    let mut entries = Arguments(table);
+    loop {
+        let name = entries.short_string()?;
+        let kind = entries.u8()?;
+        let value = match kind {
+            b't' => entries.take(1)?,
+            b'S' | b'F' => entries.long_string()?,
+            _ => return None,
+        };
+        if name == wanted {
+            return (kind == b'S').then_some(value);
+        }
+    }
 }
 
 /// The bytes of a method frame's payload under construction.
@@ -180,6 +203,16 @@ mod tests {
             (Some(7), Some(b"q".as_slice()), Some(9))
         );
         assert_eq!(arguments.u32(), Some(8));
+    }
+
+    #[test]
+    fn a_text_of_a_table_is_found_by_its_name() {
+        let mut table = b"\x0ccapabilitiesF\0\0\0\x09\x06a-flagt\x01".to_vec();
+        table.extend(b"\x07versionS\0\0\0\x063.10.8");
+        assert_eq!(text_in(&table, b"version"), Some(b"3.10.8".as_slice()));
+        assert_eq!(text_in(&table, b"capabilities"), None, "it is no text");
+        assert_eq!(text_in(&table, b"product"), None);
+        assert_eq!(text_in(&table[..table.len() - 1], b"version"), None, "it is cut");
     }
 
     #[tokio::test]

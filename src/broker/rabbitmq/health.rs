@@ -4,7 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{RabbitMq, listen};
+use super::{RabbitMq, listen, rescue};
 use crate::broker::{BrokerError, BrokerHealth};
 use crate::domain::broker_rules::{CHECKED, Version, facts};
 use crate::domain::naming::QueueType;
@@ -26,6 +26,10 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
         }
     }
     management(broker, &mut health).await;
+    if health.version.is_none() && health.reachable {
+        health.version = rescue::version(&broker.dialer.address).await;
+        health.warnings.extend(health.version.as_deref().and_then(unchecked_series));
+    }
     health.events = broker.events.load(Ordering::Relaxed)
         || (health.reachable && !broker.is_listening() && listen::has_events(&broker.dialer).await);
     health

@@ -22,6 +22,7 @@ use crate::ambient;
 use crate::broker::Signal;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
+use crate::domain::naming::Naming;
 
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
@@ -42,6 +43,7 @@ const EVENT_KEYS: [&str; 5] = [
 #[derive(Clone, Debug)]
 pub(super) struct Listening {
     pub(super) dialer: Arc<Dialer>,
+    pub(super) naming: Naming,
     pub(super) wake_queue: ShortString,
     pub(super) signals: broadcast::Sender<Signal>,
     /// Whether events are being heard.
@@ -104,6 +106,20 @@ impl Listening {
         }
     }
 
+    fn is_of_a_probe(&self, signal: &Signal) -> bool {
+        match signal {
+            Signal::QueueCreated(queue) | Signal::QueueDeleted { queue, .. } => {
+                self.naming.is_probe_queue(queue.as_str())
+            }
+            Signal::Nudged(_)
+            | Signal::PolicyChanged
+            | Signal::Blocked(_)
+            | Signal::Unblocked
+            | Signal::Down(_)
+            | Signal::Up => false,
+        }
+    }
+
     async fn hear_events(&self, backoff: &mut Duration) -> Heard {
         let line = match self.dialer.open_vhost("events", "/", |_| ()).await {
             Ok(line) => line,
@@ -120,7 +136,9 @@ impl Listening {
         while let Some(Ok(delivery)) = consumer.next().await {
             let key = delivery.routing_key.clone();
             let message = message::received(delivery.properties, delivery.data);
-            if let Some(signal) = signal(key.as_str(), &message, &self.dialer.vhost) {
+            if let Some(signal) = signal(key.as_str(), &message, &self.dialer.vhost)
+                && !self.is_of_a_probe(&signal)
+            {
                 self.tell(signal);
             }
         }

@@ -136,6 +136,8 @@ pub struct RabbitMq {
     management: Option<Management>,
     /// When (uptime) the vhost or the rights on it were made last.
     entered: Mutex<Option<Duration>>,
+    /// When (uptime) a queue could be made; `None` where it was refused since.
+    made: Mutex<Option<Duration>>,
     alarm: Arc<Alarm>,
     signals: broadcast::Sender<Signal>,
     events: Arc<AtomicBool>,
@@ -180,6 +182,7 @@ impl RabbitMq {
             pool: Arc::new(Pool::new(settings.queues_per_connection)),
             management: management.transpose()?,
             entered: Mutex::default(),
+            made: Mutex::default(),
             clock,
             dialer,
             exchange,
@@ -199,6 +202,16 @@ impl RabbitMq {
             detail: "broker.management_url is not set".to_owned(),
             mend: "set it to http[s]://[user:password@]host:port".to_owned(),
         })
+    }
+
+    /// A listing without the queues that daemons make for a moment.
+    fn without_probes(&self, mut page: QueuePage) -> QueuePage {
+        let listed = page.queues.len();
+        page.queues
+            .retain(|queue| !self.settings.naming.is_probe_queue(queue.name.as_str()));
+        let left_out = u64::try_from(listed - page.queues.len()).unwrap_or(0);
+        page.total = page.total.map(|total| total.saturating_sub(left_out));
+        page
     }
 
     /// Whether somebody is known to have messages of a queue in hand: AMQP counts only those that are ready.
@@ -303,6 +316,7 @@ impl Broker for RabbitMq {
         if tasks.is_empty() {
             let listening = Listening {
                 dialer: Arc::clone(&self.dialer),
+                naming: self.settings.naming.clone(),
                 wake_queue,
                 signals: self.signals.clone(),
                 events: Arc::clone(&self.events),
@@ -429,11 +443,13 @@ impl Broker for RabbitMq {
     }
 
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
-        self.management()?.queues_page(page, &self.clock).await
+        let page = self.management()?.queues_page(page, &self.clock).await?;
+        Ok(self.without_probes(page))
     }
 
     async fn queues_all(&self) -> Result<QueuePage, BrokerError> {
-        self.management()?.queues_all(&self.clock).await
+        let all = self.management()?.queues_all(&self.clock).await?;
+        Ok(self.without_probes(all))
     }
 
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {

@@ -77,6 +77,22 @@ pub(super) async fn rescue(dialer: &Dialer, queue: &str) -> Result<Option<Box<dy
     Ok(head.map(|taken| Box::new(Head { wire, taken }) as Box<dyn Rescued>))
 }
 
+/// What the broker says of its version before anybody logs in.
+pub(super) async fn version(address: &Address) -> Option<String> {
+    let asking = async {
+        let mut stream = stream(address).await?;
+        stream.write_all(b"AMQP\0\0\x09\x01").await?;
+        stream.flush().await?;
+        Ok::<_, Fault>(frames::read(&mut stream, FRAME_BYTES_MAX as usize).await?)
+    };
+    let start = tokio::time::timeout(STEP, asking).await.ok()?.ok()?;
+    let (id, mut arguments) = start.method()?;
+    // The protocol's own version comes first.
+    let properties = (id == START && arguments.u16().is_some()).then(|| arguments.long_string())??;
+    let version = frames::text_in(properties, b"version")?;
+    std::str::from_utf8(version).ok().map(str::to_owned)
+}
+
 fn worded(dialer: &Dialer, connecting: bool, fault: Fault) -> BrokerError {
     match fault {
         Fault::Refused(403, _) if connecting => BrokerError::Login {

@@ -27,7 +27,7 @@ pub(super) use bind::{BOUND, Loss};
 pub(super) use heal::COMMAND;
 
 /// A write of the store that takes longer than this is told as one that is not answered.
-const WRITE_MAX: Duration = Duration::from_secs(2);
+const WRITE_MAX: Duration = Duration::from_millis(1500);
 /// Queues with something in them whose last known number is kept.
 const DEPTHS_MAX: usize = 200_000;
 

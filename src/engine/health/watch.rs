@@ -16,8 +16,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const MANAGEMENT_EVERY: Duration = Duration::from_secs(5);
 /// What is not answered by then is told as not answered; the question itself goes on.
 const ANSWER: Duration = Duration::from_millis(1500);
-/// Rounds without an answer that is about what was asked, before that is told.
-const ASTRAY_MAX: u32 = 3;
+/// Between two questions of one round, where the answer to the first was none, or about something else.
+const AGAIN: Duration = Duration::from_millis(50);
 
 pub(super) fn begin(engine: &Arc<Inner>) {
     let weak = || Arc::downgrade(engine);
@@ -39,13 +39,12 @@ async fn next_round(engine: &Weak<Inner>, pause: Duration) -> bool {
 }
 
 async fn watch_broker(weak: Weak<Inner>) {
-    let mut astray = 0;
     loop {
         let Some(engine) = weak.upgrade() else { return };
         if engine.health.over.is_cancelled() {
             return;
         }
-        engine.look_at_broker(&mut astray).await;
+        engine.look_at_broker().await;
         drop(engine);
         if !next_round(&weak, EVERY).await {
             return;
@@ -86,21 +85,13 @@ async fn watch_management(weak: Weak<Inner>) {
 }
 
 impl Inner {
-    async fn look_at_broker(self: &Arc<Self>, astray: &mut u32) {
+    async fn look_at_broker(self: &Arc<Self>) {
         let store = match self.store_identity().await {
             Ok(store) => store,
             // The store is told of by itself; what the broker is asked for needs its name.
             Err(error) => return tracing::debug!(error = ?error, "the broker is asked when the store answers"),
         };
         let answer = self.ask_broker(store.clone()).await;
-        *astray = if matches!(answer, Err(BrokerError::Unknown { .. })) {
-            *astray + 1
-        } else {
-            0
-        };
-        if (1..ASTRAY_MAX).contains(astray) {
-            return;
-        }
         let problem = match &answer {
             Ok(standing) if standing.missing.is_empty() => None,
             Ok(standing) => Some(format!("{} is gone", standing.missing.join(", "))),
@@ -132,10 +123,20 @@ impl Inner {
         found.blocked = Some(PartState::follow(found.blocked.as_ref(), blocked, now));
     }
 
-    /// The question runs to its end; meanwhile it is told that there is no answer.
+    /// The question runs to its end; meanwhile it is told that there is no answer. One that is answered with nothing
+    /// about what was asked is asked again until then.
     async fn ask_broker(self: &Arc<Self>, store: StoreId) -> Result<Standing, BrokerError> {
-        let broker = Arc::clone(&self.broker);
-        let mut asking = ambient::spawn("check", async move { broker.check(&store).await });
+        let (broker, clock) = (Arc::clone(&self.broker), self.clock.clone());
+        let until = clock.uptime() + ANSWER;
+        let mut asking = ambient::spawn("check", async move {
+            loop {
+                let answer = broker.check(&store).await;
+                if !matches!(answer, Err(BrokerError::Unknown { .. })) || clock.uptime() >= until {
+                    return answer;
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        });
         let answered = if let Ok(answered) = tokio::time::timeout(ANSWER, &mut asking).await {
             answered
         } else {

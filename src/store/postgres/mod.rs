@@ -25,6 +25,7 @@ mod runs;
 mod saves;
 mod session;
 mod stored_letters;
+mod version;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -45,7 +46,7 @@ pub use self::probe::{Probe, probe};
 use self::session::Sessions;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
-use super::{Store, StoreError, rules};
+use super::{Store, StoreError, StoreVersion, rules};
 use crate::ambient;
 use crate::domain::id::StoreId;
 use crate::domain::time::Timestamp;
@@ -144,6 +145,13 @@ impl PostgresStore {
 impl Store for PostgresStore {
     fn kind(&self) -> &'static str {
         "postgres"
+    }
+
+    async fn version(&self) -> Result<StoreVersion, StoreError> {
+        self.call("reading the version", async |connection: &mut PgConnection| {
+            version::version(connection).await
+        })
+        .await
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -1,14 +1,13 @@
 //! A look at a database before anything of ours is in it: can it be entered, is there a right to make our schema.
 //! Changes nothing.
 
-use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, Row};
 use tokio::time::timeout;
 
-use super::error::{connecting, failed, refused_address};
+use super::connect::options;
+use super::error::{connecting, failed};
 use crate::store::StoreError;
 
 /// What was found.
@@ -24,9 +23,7 @@ pub struct Probe {
 
 /// Connects, looks, and leaves.
 pub async fn probe(url: &str, patience: Duration) -> Result<Probe, StoreError> {
-    let options = PgConnectOptions::from_str(url)
-        .map_err(refused_address)?
-        .application_name("redrive");
+    let options = options(url)?;
     let Ok(connected) = timeout(patience, options.connect()).await else {
         return Err(connecting(sqlx::Error::PoolTimedOut));
     };

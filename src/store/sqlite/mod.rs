@@ -34,7 +34,7 @@ use self::error::{unread, unwritten};
 use self::events::Gathering;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
-use super::{Store, StoreError, rules};
+use super::{Store, StoreError, StoreVersion, rules};
 use crate::ambient::Clock;
 use crate::domain::id::StoreId;
 use crate::domain::time::Timestamp;
@@ -119,6 +119,15 @@ impl SqliteStore {
 impl Store for SqliteStore {
     fn kind(&self) -> &'static str {
         "sqlite"
+    }
+
+    /// That of the library, which is a part of this program.
+    async fn version(&self) -> Result<StoreVersion, StoreError> {
+        let text = sqlx::query_scalar("SELECT sqlite_version()")
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread("reading the version"))?;
+        Ok(StoreVersion { text, warning: None })
     }
 
     async fn now(&self) -> Result<Timestamp, StoreError> {

@@ -114,10 +114,7 @@ async fn a_vhost_is_not_made_again_where_that_is_not_allowed() {
     vhost
         .manage("DELETE", &format!("/api/vhosts/{}", vhost.name), None)
         .await;
-    wait_until("the vhost to be named", TOLD * 3, async || {
-        not_ready(&daemon, "broker").await.contains(&vhost.name).then_some(())
-    })
-    .await;
+    not_ready_saying(&daemon, "broker", &vhost.name).await;
     stays_absent("the vhost", Duration::from_secs(4), async || {
         let answer = vhost
             .node
@@ -177,16 +174,21 @@ async fn a_broker_that_comes_back_empty_is_furnished_again() {
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }
 
-/// How soon `/readyz` tells a fault, with the time that a busy machine needs on top.
+/// How soon `/readyz` tells a fault.
 pub(super) const TOLD: Duration = Duration::from_secs(3);
 
 /// What `/readyz` says of a part once it is not ready because of it. Each answer comes at once.
 pub(super) async fn not_ready(daemon: &Daemon, part: &str) -> String {
-    wait_until(format!("{part} to be told as not ready"), TOLD * 3, async || {
+    not_ready_saying(daemon, part, "").await
+}
+
+/// The same, once `text` is in it.
+pub(super) async fn not_ready_saying(daemon: &Daemon, part: &str, text: &str) -> String {
+    wait_until(format!("{part} to be told as not ready: {text}"), TOLD, async || {
         let answer = daemon.get("/readyz").await;
         let said = answer.json();
-        (answer.status == 503 && said[part]["ok"] == false)
-            .then(|| said[part]["problem"].as_str().unwrap_or_default().to_owned())
+        let problem = said[part]["problem"].as_str().unwrap_or_default();
+        (answer.status == 503 && said[part]["ok"] == false && problem.contains(text)).then(|| problem.to_owned())
     })
     .await
 }

@@ -308,6 +308,10 @@ impl Store for FaultyStore {
         self.inner.kind()
     }
 
+    async fn version(&self) -> Result<StoreVersion, StoreError> {
+        self.inner.version().await
+    }
+
     async fn now(&self) -> Result<Timestamp, StoreError> {
         self.inner.now().await
     }
