@@ -103,10 +103,7 @@ pub(super) fn ended<T>(result: Result<T, ConsoleError>, failed: Option<Failure>)
 }
 
 /// One try. The screen gets the reason, the exit code is kept for the end.
-async fn open(
-    config: Arc<Config>,
-    failed: Arc<Mutex<Option<Failure>>>,
-) -> Result<Engine, ConnectProblem> {
+async fn open(config: Arc<Config>, failed: Arc<Mutex<Option<Failure>>>) -> Result<Engine, ConnectProblem> {
     match owned(&config).await {
         Ok(engine) => Ok(engine),
         Err(error) => {

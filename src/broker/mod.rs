@@ -21,6 +21,7 @@ use crate::domain::id::{QueueName, StoreId};
 use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::QueueType;
+use crate::domain::numbers::Numbers;
 
 pub use types::*;
 
@@ -166,6 +167,19 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
 
     /// Makes the broker `store`'s, whosever it was.
     async fn adopt(&self, store: &StoreId) -> Result<(), BrokerError>;
+
+    /// The highest numbers that daemons of `store`, whose the broker is, kept on it; `None`: none, or nobody can read
+    /// them. A store that was restored while nobody looked at it has lower ones.
+    async fn numbers_kept(&self, store: &StoreId) -> Result<Option<Numbers>, BrokerError> {
+        let _ = store;
+        Ok(None)
+    }
+
+    /// Keeps these there in place of lower ones. What is kept does not grow with the number of daemons.
+    async fn numbers_keep(&self, store: &StoreId, numbers: Numbers) -> Result<(), BrokerError> {
+        let _ = (store, numbers);
+        Ok(())
+    }
 
     /// Names the connections of this process (shown by the broker, and closed by others when it is dead).
     fn set_name(&self, name: &str);

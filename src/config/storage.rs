@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use url::Url;
 
+use crate::domain::database;
 use crate::domain::naming::{Naming, QueueType};
 use crate::domain::retention::Retention;
 
@@ -89,11 +90,12 @@ pub(super) fn store(section: Section<'_>, data_home: Option<&Path>) -> Result<St
             }
             Ok(StoreConfig::Sqlite { path: path.into() })
         }
-        Some(("postgres" | "postgresql", _)) => match Url::parse(written) {
-            Ok(url) => Ok(StoreConfig::Postgres {
+        Some(("postgres" | "postgresql", _)) => match (database::refusal(written), Url::parse(written)) {
+            (Some(why), _) => Err(secret.problem(why)),
+            (None, Ok(url)) => Ok(StoreConfig::Postgres {
                 url: SecretUrl::new(&url),
             }),
-            Err(error) => Err(secret.problem(format!("cannot be read: {error}"))),
+            (None, Err(error)) => Err(secret.problem(format!("cannot be read: {error}"))),
         },
         _ => Err(secret.problem("must begin with postgres:// or sqlite:")),
     }

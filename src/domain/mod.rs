@@ -2,6 +2,7 @@
 
 pub mod attempt;
 pub mod broker_rules;
+pub mod database;
 pub mod dead_letter;
 pub mod death;
 pub mod egress;
@@ -18,6 +19,7 @@ pub mod message;
 pub mod naming;
 pub mod nearest;
 pub mod notification;
+pub mod numbers;
 pub mod outcome;
 pub mod policy;
 pub mod queue;

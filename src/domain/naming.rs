@@ -204,7 +204,9 @@ impl Naming {
     /// Whether `name` is that of such a queue: it is nobody's, and gone at once.
     #[must_use]
     pub fn is_probe_queue(&self, name: &str) -> bool {
-        let number = name.strip_prefix(&self.prefix).and_then(|rest| rest.strip_prefix(PROBE));
+        let number = name
+            .strip_prefix(&self.prefix)
+            .and_then(|rest| rest.strip_prefix(PROBE));
         number.is_some_and(|number| number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit()))
     }
 

@@ -29,6 +29,7 @@ impl Inner {
     /// Delivers until `stop`, then drains.
     pub(super) async fn run(self: &Arc<Self>, stop: CancellationToken) -> Result<(), EngineError> {
         self.watch_health();
+        self.watch_unbound();
         self.prepare(&stop).await?;
         let abandon = CancellationToken::new();
         let deadline = self.watch_stop(stop.clone(), abandon.clone());
@@ -87,6 +88,7 @@ impl Inner {
         self.health.set_store(store.clone());
         self.broker.prepare().await?;
         self.own_broker(&store).await?;
+        self.compare_with_broker(&store).await?;
         self.bind_before_delivery(&store).await;
         Ok(())
     }
@@ -126,6 +128,7 @@ impl Inner {
         }
         self.recorder.flush(&self.store).await;
         self.leave(id, stop).await;
+        self.keep_numbers_once().await;
         tracing::info!(incarnation = id.0, "no longer delivering");
         Ok(())
     }
@@ -159,6 +162,7 @@ impl Inner {
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
             ambient::spawn("janitor", me().keep_lifetimes(id, generation.clone())),
             ambient::spawn("runs", me().tend_runs(generation.clone())),
+            ambient::spawn("numbers", me().keep_numbers(generation.clone())),
             ambient::spawn("retention", me().keep_bounds(generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {

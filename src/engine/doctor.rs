@@ -145,7 +145,11 @@ impl Inner {
         let incidents = self.incidents().await.into_iter();
         let check = |entry: crate::store::AuditEntry| {
             let found = format!("{}: {}", entry.entry.result, entry.entry.detail);
-            let mend = "find out who deleted it; `redrive audit` has it whole, and what is lost is published again by its owner";
+            let mend = if entry.entry.result == super::health::WENT_BACK {
+                "what was delivered since the backup may come again, and what was changed since is undone; `redrive audit` ends with the backup"
+            } else {
+                "find out who deleted it; `redrive audit` has it whole, and what is lost is published again by its owner"
+            };
             if entry.entry.result == super::health::BOUND {
                 Check::warning("incident", found, mend)
             } else {

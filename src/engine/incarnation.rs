@@ -11,7 +11,7 @@ use super::dispatch::Tell;
 use super::{EngineError, Inner, process};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
-use crate::store::{Beat, Begun, NewIncarnation, Numbers, StoreError};
+use crate::store::{Beat, Begun, NewIncarnation, StoreError};
 use crate::telemetry::names;
 
 /// Between two heartbeats.
@@ -87,15 +87,6 @@ impl Inner {
                 ),
             }),
         }
-    }
-
-    /// PROTOCOLS.md 34: what of the store only grows, noticed when it does not.
-    async fn look_at_numbers(&self) -> Result<Numbers, StoreError> {
-        let numbers = self.store.numbers().await?;
-        if let Some(what) = self.health.fell(numbers) {
-            self.store_went_back(what).await;
-        }
-        Ok(numbers)
     }
 
     /// The store does not know this incarnation as alive: nothing goes on under it, and the log says so once.

@@ -311,6 +311,7 @@ impl Engine {
 
     /// Publishes a notification; answers only after the broker's confirm.
     pub async fn publish(&self, new: NewNotification) -> Result<Receipt, EngineError> {
+        self.0.watch_unbound();
         self.0.publish_notification(new).await
     }
 
@@ -322,6 +323,7 @@ impl Engine {
 
     /// Publishes an end mark; nothing to end is success.
     pub async fn end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
+        self.0.watch_unbound();
         self.0.publish_end(execution, url).await
     }
 

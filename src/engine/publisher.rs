@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use super::health::Unbound;
 use super::insist::Pause;
 use super::rules::Rules;
 use super::turns::{Place, Turns, Wait};
@@ -26,6 +27,8 @@ use crate::telemetry::names;
 
 /// How long a publish that is returned from an existing queue is tried again.
 const RETURNED_FOR: Duration = Duration::from_secs(10);
+/// After which nobody is about to bind it: it is told that its binding may be gone.
+const UNBOUND_AFTER: Duration = Duration::from_secs(1);
 /// And as long as its row says that it is being deleted: a busy broker takes its time for that.
 const DELETED_FOR: Duration = Duration::from_secs(60);
 /// How long a deletion that is under way is waited for.
@@ -147,6 +150,7 @@ impl Inner {
             broker: Arc::clone(&self.broker),
             store: Arc::clone(&self.store),
             rules: Arc::clone(&self.rules),
+            unbound: self.health.unbound(),
             naming: self.settings.naming.clone(),
             clock: self.clock.clone(),
             queue: queue.clone(),
@@ -227,6 +231,7 @@ struct Publish {
     broker: BrokerHandle,
     store: StoreHandle,
     rules: Arc<Rules>,
+    unbound: Arc<Unbound>,
     naming: Naming,
     clock: Clock,
     queue: QueueName,
@@ -284,6 +289,9 @@ impl Publish {
             return Some(format!("the queue takes no publishes: {why}"));
         }
         let tried = self.clock.uptime().saturating_sub(began);
+        if tried >= UNBOUND_AFTER {
+            self.unbound.tell(&self.queue);
+        }
         if tried < RETURNED_FOR {
             return None;
         }
@@ -316,7 +324,7 @@ impl Publish {
 struct Unanswered {
     broker: Weak<dyn Broker>,
     store: Weak<dyn Store>,
-    rules: (Arc<Rules>, Naming),
+    rules: (Arc<Rules>, Arc<Unbound>, Naming),
     publish: (Clock, QueueName, Message, Missing),
 }
 
@@ -325,7 +333,7 @@ impl From<Publish> for Unanswered {
         Self {
             broker: Arc::downgrade(&publish.broker),
             store: Arc::downgrade(&publish.store),
-            rules: (publish.rules, publish.naming),
+            rules: (publish.rules, publish.unbound, publish.naming),
             publish: (publish.clock, publish.queue, publish.message, publish.missing),
         }
     }
@@ -357,11 +365,12 @@ impl Unanswered {
 
     fn again(&self) -> Option<Publish> {
         let (clock, queue, message, missing) = &self.publish;
-        let (rules, naming) = &self.rules;
+        let (rules, unbound, naming) = &self.rules;
         Some(Publish {
             broker: self.broker.upgrade()?,
             store: self.store.upgrade()?,
             rules: Arc::clone(rules),
+            unbound: Arc::clone(unbound),
             naming: naming.clone(),
             clock: clock.clone(),
             queue: queue.clone(),

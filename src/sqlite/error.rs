@@ -26,7 +26,8 @@ pub enum SqliteError {
     /// The path leads to another file now, or to none: what is written would be confirmed and never read again.
     #[error(
         "{path:?} was {fate} while it was open: nothing is written any more; put the very file back, or start the \
-         program again (until then the open copy is in /proc/{}/fd)",
+         program again (until then the open copy is in /proc/{}/fd; to put another file there, stop the program first, \
+         and remove its -wal and -shm files)",
         std::process::id()
     )]
     Displaced {
@@ -65,9 +66,11 @@ pub enum SqliteError {
 /// Whether SQLite says that somebody else holds a lock (any of its extended codes).
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     const SQLITE_BUSY: u32 = 5;
-    error
-        .as_database_error()
-        .and_then(sqlx::error::DatabaseError::code)
-        .and_then(|code| code.parse::<u32>().ok())
-        .is_some_and(|code| code & 0xff == SQLITE_BUSY)
+    code(error) == Some(SQLITE_BUSY)
+}
+
+/// The code of SQLite without its extension.
+pub(super) fn code(error: &sqlx::Error) -> Option<u32> {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code)?;
+    Some(code.parse::<u32>().ok()? & 0xff)
 }

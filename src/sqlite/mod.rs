@@ -18,7 +18,7 @@ mod writer;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -30,6 +30,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use crate::ambient;
 
 pub use error::SqliteError;
+use presence::Mark;
 use writer::{Message, Write, Writer};
 
 /// Writes that may wait for the writer; beyond it callers wait for room.
@@ -55,6 +56,7 @@ struct Inner {
     queue: mpsc::Sender<Message>,
     readers: SqlitePool,
     changes: Changes,
+    mark: Arc<OnceLock<Mark>>,
 }
 
 /// The signs of change, shared with the writer.
@@ -79,13 +81,16 @@ impl SqliteFile {
             .connect_lazy_with(reading(path));
         let (queue, messages) = mpsc::channel(WAITING_MAX);
         let changes = Changes::default();
-        let writer = Writer::new(connection, options, path, messages, changes.clone()).await;
+        let mark = Arc::new(OnceLock::new());
+        let told = Arc::clone(&mark);
+        let writer = Writer::new(connection, options, path, messages, changes.clone(), told).await;
         ambient::spawn("sqlite writer", writer.run());
         Ok(Self(Arc::new(Inner {
             path: path.to_owned(),
             queue,
             readers,
             changes,
+            mark,
         })))
     }
 
@@ -93,6 +98,25 @@ impl SqliteFile {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// From now on another file at this path takes no write: one whose `query` answers another identity (text), or a
+    /// lower number than before. What is known first counts.
+    ///
+    /// Refuses an identity that is not the one that was known first: then another file is there already.
+    pub fn know(&self, query: &'static str, identity: &str) -> Result<(), SqliteError> {
+        let identity = identity.to_owned();
+        let mark = self.0.mark.get_or_init(|| Mark {
+            query,
+            identity: identity.clone(),
+        });
+        if mark.identity == identity {
+            return Ok(());
+        }
+        Err(SqliteError::Displaced {
+            path: self.0.path.clone(),
+            fate: "replaced",
+        })
     }
 
     /// Runs `work` in a write transaction that it may share with others, and answers after the commit.

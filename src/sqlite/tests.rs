@@ -342,3 +342,47 @@ async fn a_log_that_was_deleted_takes_no_write() {
     let refused = insert(&file, "lost".to_owned()).await.unwrap_err();
     assert!(matches!(refused, SqliteError::Displaced { .. }), "{refused:?}");
 }
+
+/// As `cp` does it: the same file with other content.
+#[tokio::test]
+async fn a_file_that_another_one_or_an_older_copy_was_written_over_takes_no_write() {
+    const MARK: &str = "SELECT (SELECT text FROM note WHERE id = 1), (SELECT max(id) FROM note)";
+    const SETTLE: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let directory = tempfile::tempdir().unwrap();
+    let file = open(&directory).await;
+    let settle = async || sqlx::query(SETTLE).execute(file.readers()).await.unwrap();
+    insert(&file, "mine".to_owned()).await.unwrap();
+    file.know(MARK, "mine").unwrap();
+    settle().await;
+    let copy = |from: &str| {
+        std::fs::write(file.path(), std::fs::read(directory.path().join(from)).unwrap()).unwrap();
+    };
+    std::fs::copy(file.path(), directory.path().join("older")).unwrap();
+    for number in 0..20 {
+        insert(&file, format!("later {number}")).await.unwrap();
+        // Its own checkpoints change the file, too.
+        settle().await;
+    }
+    std::fs::copy(file.path(), directory.path().join("now")).unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let foreign = open(&other).await;
+    insert(&foreign, "not mine".to_owned()).await.unwrap();
+    foreign.close().await;
+    std::fs::copy(foreign.path(), directory.path().join("other")).unwrap();
+    std::fs::write(directory.path().join("no database"), vec![b'x'; 65_536]).unwrap();
+    for over in ["older", "other", "no database"] {
+        copy(over);
+        for _ in 0..2 {
+            let refused = insert(&file, "lost".to_owned()).await.unwrap_err();
+            assert!(
+                matches!(&refused, SqliteError::Displaced { fate: "replaced", .. }),
+                "{over}: {refused:?}"
+            );
+        }
+        copy("now");
+        insert(&file, format!("after {over}")).await.unwrap();
+        settle().await;
+        std::fs::copy(file.path(), directory.path().join("now")).unwrap();
+    }
+    assert!(file.know(MARK, "not mine").is_err(), "what is known first counts");
+}

@@ -7,7 +7,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep, timeout};
 
 use super::error::is_busy;
-use super::presence::Presence;
+use super::presence::{Mark, Presence};
 use super::stir::Stir;
 use super::{Changes, SqliteError};
 use crate::ambient::Clock;
@@ -158,6 +158,7 @@ impl Writer {
         path: &Path,
         messages: mpsc::Receiver<Message>,
         changes: Changes,
+        mark: Arc<OnceLock<Mark>>,
     ) -> Self {
         let clock = Clock::system();
         let now = clock.uptime();
@@ -176,7 +177,7 @@ impl Writer {
             looked_at: now,
             data_version,
             stir: Stir::of_database(path),
-            presence: Presence::of_database(path),
+            presence: Presence::of_database(path, mark),
             stirred: true,
             eager: 0,
         }
@@ -278,7 +279,7 @@ impl Writer {
             }
         }
         self.last_group = taken;
-        match self.presence.check() {
+        match self.presence.check().await {
             Ok(()) => self.commit(done).await,
             Err(displaced) => self.abandon(done, displaced).await,
         }
@@ -290,7 +291,7 @@ impl Writer {
             return Ok(());
         }
         // Else the file that replaced it would be opened.
-        self.presence.check()?;
+        self.presence.check().await?;
         let fresh = connect(&self.options).await?;
         let spent = std::mem::replace(&mut self.connection, fresh);
         self.is_spent = false;

@@ -29,6 +29,7 @@ use async_trait::async_trait;
 
 use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName, StoreId};
+pub use crate::domain::numbers::Numbers;
 use crate::domain::queue::{Decision, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -252,20 +253,14 @@ pub trait Deliveries: Send + Sync {
     async fn attempts(&self, query: &AttemptQuery) -> Result<Vec<crate::domain::attempt::Attempt>, StoreError>;
 }
 
-/// Numbers of a store that only grow: one that is lower than before is one of a store that went back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Numbers {
-    /// Raised by every change of an endpoint's state.
-    pub generation: i64,
-    /// Of the lease that was taken last.
-    pub epoch: i64,
-}
-
 /// Endpoints and their state (PROTOCOLS.md 13, 14).
 #[async_trait]
 pub trait Endpoints: Send + Sync {
     /// What only grows, as it is now: each is drawn as a lease's epoch is (PROTOCOLS.md 34).
     async fn numbers(&self) -> Result<Numbers, StoreError>;
+
+    /// Makes them at least one more than `above`, which a store that was restored had once (PROTOCOLS.md 34).
+    async fn numbers_raise(&self, above: Numbers) -> Result<(), StoreError>;
 
     /// Raises it: a person changed something that every daemon should look at again.
     async fn generation_raise(&self) -> Result<(), StoreError>;

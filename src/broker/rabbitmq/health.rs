@@ -28,7 +28,9 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
     management(broker, &mut health).await;
     if health.version.is_none() && health.reachable {
         health.version = rescue::version(&broker.dialer.address).await;
-        health.warnings.extend(health.version.as_deref().and_then(unchecked_series));
+        health
+            .warnings
+            .extend(health.version.as_deref().and_then(unchecked_series));
     }
     health.events = broker.events.load(Ordering::Relaxed)
         || (health.reachable && !broker.is_listening() && listen::has_events(&broker.dialer).await);

@@ -22,6 +22,7 @@ mod line;
 mod listen;
 mod management;
 mod message;
+mod numbers;
 mod pool;
 mod prepare;
 mod probe;
@@ -64,6 +65,7 @@ use crate::domain::id::{QueueName, StoreId};
 use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::{Naming, QueueType};
+use crate::domain::numbers::Numbers;
 
 /// Signals that wait for a slow receiver.
 const SIGNALS_MAX: usize = 4096;
@@ -300,6 +302,14 @@ impl Broker for RabbitMq {
 
     async fn adopt(&self, store: &StoreId) -> Result<(), BrokerError> {
         identity::adopt(self, store).await
+    }
+
+    async fn numbers_kept(&self, store: &StoreId) -> Result<Option<Numbers>, BrokerError> {
+        numbers::kept(self, store).await
+    }
+
+    async fn numbers_keep(&self, store: &StoreId, numbers: Numbers) -> Result<(), BrokerError> {
+        numbers::keep(self, store, numbers).await
     }
 
     fn set_name(&self, name: &str) {

@@ -183,7 +183,7 @@ impl Inner {
     }
 
     /// A queue that somebody works on: asked for, and given back to whoever delivers it.
-    async fn bind_held(self: &Arc<Self>, manager: &Manager, queue: QueueName) -> Result<bool, String> {
+    pub(super) async fn bind_held(self: &Arc<Self>, manager: &Manager, queue: QueueName) -> Result<bool, String> {
         let outcome = match manager.lease(&queue).await {
             Ok(lease) => self.bind_one(lease).await,
             Err(error) => Err(crate::engine::error::chain(&error)),
@@ -282,7 +282,7 @@ impl Inner {
 }
 
 /// Whether publishers should reach it.
-fn to_bind(row: &QueueRecord) -> bool {
+pub(super) fn to_bind(row: &QueueRecord) -> bool {
     row.closing == Closing::Open && row.refusing.is_none()
 }
 

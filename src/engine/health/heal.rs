@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use crate::ambient;
+use super::numbers::asked;
 use crate::broker::{BrokerError, CONNECT, Owner, Standing};
 use crate::domain::id::StoreId;
 use crate::engine::error::chain;
@@ -15,11 +14,10 @@ use crate::engine::process::host;
 use crate::engine::{EngineError, Event, Inner};
 use crate::store::NewAudit;
 
-/// How long a command waits for the answer whose the broker is.
-const OWNER: Duration = Duration::from_secs(2);
-
 /// The name of what is audited here.
 pub(in crate::engine) const COMMAND: &str = "heal";
+/// The result of a line of the audit that tells of a restored store.
+pub(in crate::engine) const WENT_BACK: &str = "went back";
 
 impl Inner {
     /// Makes again what is gone, and binds what is not bound.
@@ -88,29 +86,7 @@ impl Inner {
     /// Not for long: a broker that hangs is told of by what is asked for.
     async fn look_at_owner(&self, store: StoreId) -> Result<Owner, BrokerError> {
         let broker = Arc::clone(&self.broker);
-        let looking = ambient::spawn("owner", async move { broker.owner(&store).await });
-        match tokio::time::timeout(OWNER, looking).await {
-            Ok(Ok(owner)) => owner,
-            Ok(Err(_)) | Err(_) => Err(BrokerError::Unreachable {
-                operation: "look for the identity",
-                detail: format!("no answer within {} s", OWNER.as_secs()),
-            }),
-        }
-    }
-
-    /// PROTOCOLS.md 34: a number of the store fell, which only a restored store or a lost tail does. What memory
-    /// learned from it is learned anew.
-    pub(in crate::engine) async fn store_went_back(&self, what: &str) {
-        tracing::error!(
-            what,
-            "the store went back in time: it was restored, or its last commits are lost"
-        );
-        self.publisher.forget_all();
-        self.sweep_now.notify_one();
-        self.endpoints_moved.notify_one();
-        self.tell(Event::Incident(format!("the store went back in time: {what} fell")));
-        let detail = format!("{what} fell: the store was restored, or its last commits are lost");
-        self.audit_heal("store", "went back", detail).await;
+        asked("look for the identity", async move { broker.owner(&store).await }).await
     }
 
     /// Another store is at the address than the one that this process began with: its work ends here.

@@ -7,6 +7,8 @@
 mod adopt;
 mod bind;
 mod heal;
+mod numbers;
+mod unbound;
 mod watch;
 
 use std::collections::HashMap;
@@ -20,11 +22,12 @@ use tokio_util::sync::CancellationToken;
 use super::Inner;
 use super::view::{Degraded, PartState, Readiness};
 use crate::domain::id::{QueueName, StoreId};
+use crate::domain::numbers::Numbers;
 use crate::domain::time::Timestamp;
-use crate::store::Numbers;
 
 pub(super) use bind::{BOUND, Loss};
-pub(super) use heal::COMMAND;
+pub(super) use heal::{COMMAND, WENT_BACK};
+pub(super) use unbound::Unbound;
 
 /// A write of the store that takes longer than this is told as one that is not answered.
 const WRITE_MAX: Duration = Duration::from_millis(1500);
@@ -48,6 +51,7 @@ pub(super) struct Health {
     numbers: Mutex<Numbers>,
     depths: Mutex<Depths>,
     losses: Mutex<Vec<Loss>>,
+    unbound: Arc<Unbound>,
 }
 
 #[derive(Debug, Default)]
@@ -105,15 +109,10 @@ impl Health {
         found.beats.last = Some(state);
     }
 
-    /// Takes in what the store has, and says what of it is lower than what this process saw before.
-    pub(super) fn fell(&self, now: Numbers) -> Option<&'static str> {
+    /// Takes in what the store has; answers what this process saw before.
+    fn saw(&self, now: Numbers) -> Numbers {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *numbers, now);
-        match (now.generation < before.generation, now.epoch < before.epoch) {
-            (true, _) => Some("the generation of its endpoints"),
-            (false, true) => Some("the epoch of its leases"),
-            (false, false) => None,
-        }
+        std::mem::replace(&mut *numbers, now)
     }
 
     /// Looks at the broker at once: something of ours is not there.
@@ -124,6 +123,11 @@ impl Health {
     /// To be told of something that is gone.
     pub(super) fn looks(&self) -> Arc<Notify> {
         Arc::clone(&self.look_now)
+    }
+
+    /// To tell of queues without a binding.
+    pub(super) fn unbound(&self) -> Arc<Unbound> {
+        Arc::clone(&self.unbound)
     }
 
     /// Nothing is asked any more.

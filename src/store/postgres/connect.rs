@@ -14,6 +14,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
 use super::error::refused_address;
 use super::{CONNECTIONS_MAX, error};
 use crate::ambient;
+use crate::domain::database;
 use crate::store::StoreError;
 
 /// What of each session differs from the server's defaults, whatever the role's and the database's are. The keep-alive
@@ -113,27 +114,8 @@ impl Server {
 
 /// What the URL says, of one server that takes writes.
 pub(super) fn options(url: &str) -> Result<PgConnectOptions, StoreError> {
-    let query = url::Url::parse(url).map(|url| url.query_pairs().into_owned().collect::<Vec<_>>());
-    let values = |wanted: &'static str| {
-        let pairs = query.iter().flatten();
-        pairs.filter(move |(key, _)| key == wanted).map(|(_, value)| value)
-    };
-    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
-    let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
-    let several = ["host", "hostaddr", "port"].into_iter().flat_map(values);
-    if hosts.contains(',') || several.into_iter().any(|value| value.contains(',')) {
-        return Err(refused_address(
-            "it names several hosts, and this program goes to one; give the name or the address that follows the \
-             primary (a virtual address, a proxy, a name that is moved)",
-        ));
-    }
-    // What writes is asked for anyway: `read-write`, `primary` and `any` say nothing more.
-    let of_readers = values("target_session_attrs").find(|value| value.contains("read-only") || value.contains("standby"));
-    if let Some(value) = of_readers {
-        return Err(refused_address(format!(
-            "target_session_attrs={value} asks for a server that takes no writes"
-        )));
+    if let Some(why) = database::refusal(url) {
+        return Err(refused_address(why));
     }
     let options = PgConnectOptions::from_str(url).map_err(refused_address)?;
     Ok(options.application_name("redrive"))
@@ -192,32 +174,6 @@ async fn said(connection: &mut PgConnection, statement: &'static str) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn several_hosts_and_servers_that_only_read_are_refused_with_what_helps() {
-        for url in [
-            "postgres://u:p@a,b/redrive",
-            "postgres://u:p@a:5432,b:5433/redrive",
-            "postgres:///redrive?host=a,b",
-            "postgres://a/redrive?port=5432,5433",
-        ] {
-            let error = options(url).unwrap_err().to_string();
-            assert!(error.contains("several hosts") && error.contains("follows the primary"), "{url}: {error}");
-            assert!(!error.contains("u:p"), "{error}");
-        }
-        for attributes in ["read-only", "standby", "prefer-standby"] {
-            let url = format!("postgres://a/redrive?target_session_attrs={attributes}");
-            assert!(options(&url).unwrap_err().to_string().contains("takes no writes"), "{url}");
-        }
-        for url in [
-            "postgres://a/redrive?target_session_attrs=read-write",
-            "postgres://a/redrive?target_session_attrs=primary",
-            "postgres://u,1:p,2@a/redrive",
-            "postgres:///redrive?host=/var/run/postgresql",
-        ] {
-            assert!(options(url).is_ok(), "{url}");
-        }
-    }
 
     #[test]
     fn a_server_on_another_machine_proves_who_it_is_unless_the_url_says_otherwise() {

@@ -21,6 +21,7 @@ const NUMBERS: &str = "SELECT (SELECT value FROM redrive.numbers WHERE name = 'g
 /// See [`next_number`](crate::store::rules::next_number).
 const GENERATION_RAISE: &str = "UPDATE redrive.numbers SET value = GREATEST(value + 1, redrive.store_now() / 1000) \
     WHERE name = 'generation'";
+const NUMBER_RAISE: &str = "UPDATE redrive.numbers SET value = GREATEST(value, $2) WHERE name = $1";
 const NOT_AVAILABLE: &str = concat!(
     "SELECT ",
     endpoint_columns!(),
@@ -85,6 +86,17 @@ impl Endpoints for PostgresStore {
             })
             .await?;
         Ok(Numbers { generation, epoch })
+    }
+
+    async fn numbers_raise(&self, above: Numbers) -> Result<(), StoreError> {
+        self.transaction("raising what only grows", async |connection: &mut PgConnection, _| {
+            for (name, above) in [("epoch", above.epoch), ("generation", above.generation)] {
+                let raise = sqlx::query(NUMBER_RAISE).bind(name).bind(above.saturating_add(1));
+                raise.execute(&mut *connection).await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError> {

@@ -23,7 +23,8 @@ pub(super) async fn version(connection: &mut PgConnection) -> Result<StoreVersio
 fn unchecked(number: i32, text: &str) -> Option<String> {
     let (oldest, newest) = CHECKED;
     let is_checked = (oldest..=newest).contains(&(number / 10_000));
-    (!is_checked).then(|| format!("PostgreSQL {text} is not one of the versions that were checked ({oldest} to {newest})"))
+    (!is_checked)
+        .then(|| format!("PostgreSQL {text} is not one of the versions that were checked ({oldest} to {newest})"))
 }
 
 #[cfg(test)]
@@ -52,7 +53,10 @@ mod tests {
         let tested = lines.find(|line| line.starts_with("- **Versions**")).unwrap();
         let versions = tested.split_once("PostgreSQL ").unwrap().1.split(';').next().unwrap();
         for version in [CHECKED.0, CHECKED.1] {
-            assert!(versions.split([' ', ',']).any(|word| word == version.to_string()), "{version}: {tested}");
+            assert!(
+                versions.split([' ', ',']).any(|word| word == version.to_string()),
+                "{version}: {tested}"
+            );
         }
     }
 }

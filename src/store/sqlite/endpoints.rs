@@ -21,6 +21,7 @@ const NUMBERS: &str = "SELECT (SELECT value FROM numbers WHERE name = 'generatio
     (SELECT value FROM numbers WHERE name = 'epoch')";
 /// See [`next_number`](crate::store::rules::next_number).
 const GENERATION_RAISE: &str = "UPDATE numbers SET value = max(value + 1, $1) WHERE name = 'generation'";
+const NUMBER_RAISE: &str = "UPDATE numbers SET value = max(value, $2) WHERE name = $1";
 const NOT_AVAILABLE: &str = concat!(
     "SELECT ",
     endpoint_columns!(),
@@ -66,6 +67,19 @@ impl Endpoints for SqliteStore {
             .await
             .map_err(unread("reading what only grows"))?;
         Ok(Numbers { generation, epoch })
+    }
+
+    async fn numbers_raise(&self, above: Numbers) -> Result<(), StoreError> {
+        self.write("raising what only grows", move |connection| {
+            Box::pin(async move {
+                for (name, above) in [("epoch", above.epoch), ("generation", above.generation)] {
+                    let raise = sqlx::query(NUMBER_RAISE).bind(name).bind(above.saturating_add(1));
+                    raise.execute(&mut *connection).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
     }
 
     async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError> {

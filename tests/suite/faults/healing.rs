@@ -1,13 +1,15 @@
 //! What was made at the start is taken away while a daemon runs: it makes it again, and says so.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use redrive::domain::id::QueueName;
 use serde_json::{Value, json};
 
+use super::readiness::Private;
 use super::scene::{BOUND, Scene, executions};
-use crate::support::daemon::Daemon;
+use crate::support::daemon::{Daemon, Installation};
 use crate::support::receiver::Behaviour;
-use crate::support::servers::PrivateRabbit;
+use crate::support::servers::{PrivateRabbit, Vhost};
 use crate::support::wait::{stays_absent, wait_until};
 
 /// The lines that a daemon wrote about what was gone, newest first.
@@ -172,6 +174,121 @@ async fn a_broker_that_comes_back_empty_is_furnished_again() {
     publish_more(&scene).await;
     scene.delivered(before + 6).await;
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+async fn is_made(vhost: &Vhost) -> Option<()> {
+    let path = format!("/api/vhosts/{}", vhost.name);
+    (vhost.node.request("GET", &path).send().await.status < 300).then_some(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vhost_that_is_deleted_again_at_once_is_made_again_a_minute_later() {
+    let vhost = Vhost::create().await;
+    let mut daemon = Installation::on_rabbit(&vhost).daemon().await;
+    let path = format!("/api/vhosts/{}", vhost.name);
+    vhost.manage("DELETE", &path, None).await;
+    let made = wait_until("the vhost to be made again", BOUND, async || {
+        is_made(&vhost).await.map(|()| Instant::now())
+    })
+    .await;
+    daemon.wait_until_ready().await;
+    vhost.manage("DELETE", &path, None).await;
+    not_ready_saying(&daemon, "broker", &vhost.name).await;
+    wait_until("the vhost to be made once more", BOUND, async || is_made(&vhost).await).await;
+    let between = made.elapsed();
+    assert!(between > Duration::from_secs(55), "made again after {between:?}");
+    daemon.wait_until_ready().await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vhost_is_not_made_again_by_a_user_who_may_not_make_one() {
+    let private = Private::new().await;
+    let (vhost, mut daemon) = (&private.vhost, private.installation.daemon().await);
+    private.tags("management").await;
+    vhost
+        .manage("DELETE", &format!("/api/vhosts/{}", vhost.name), None)
+        .await;
+    not_ready_saying(&daemon, "broker", &vhost.name).await;
+    stays_absent("the vhost", Duration::from_secs(4), async || is_made(vhost).await).await;
+    not_ready_saying(&daemon, "broker", "add_vhost").await;
+    daemon.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_exchanges_that_say_whose_the_broker_is_are_made_again() {
+    let vhost = Vhost::create().await;
+    let installation = Installation::on_rabbit(&vhost);
+    let mut daemon = installation.daemon().await;
+    let identities = async || {
+        let all = vhost
+            .manage("GET", &format!("/api/exchanges/{}", vhost.name), None)
+            .await;
+        let names = all.json().as_array().unwrap().clone();
+        let names = names.iter().filter_map(|one| one["name"].as_str().map(str::to_owned));
+        names
+            .filter(|name| name.starts_with("redrive.identity"))
+            .collect::<Vec<_>>()
+    };
+    let before = identities().await;
+    assert_eq!(before.len(), 2, "{before:?}");
+    for name in &before {
+        let path = format!("/api/exchanges/{}/{name}", vhost.name);
+        vhost.manage("DELETE", &path, None).await;
+        wait_until(format!("{name} to be made again"), BOUND, async || {
+            (identities().await == before).then_some(())
+        })
+        .await;
+        daemon.wait_until_ready().await;
+    }
+    let other = Installation::on_rabbit(&vhost)
+        .run(&["endpoints"])
+        .await
+        .expect_code(78);
+    assert!(other.stderr.contains("store adopt"), "{}", other.stderr);
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+/// Takes away what leads from the exchange to a queue, as a person with the management page can.
+async fn unbind(scene: &Scene, queue: &QueueName) {
+    let (vhost, exchange) = (scene.vhost.as_ref().unwrap(), scene.naming().exchange());
+    let queue = queue.as_str();
+    let path = format!("/api/bindings/{}/e/{exchange}/q/{queue}/{queue}", vhost.name);
+    vhost.manage("DELETE", &path, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_binding_of_a_queue_that_nobody_works_on_is_made_again_by_whoever_is_published_to() {
+    let scene = Scene::servers().await;
+    let mut daemon = with_queues(&scene).await;
+    let (waits, paused) = (scene.queue("waits", "/dead"), scene.queue("pauses", "/hook-0"));
+    scene.publish("pauses", "/hook-0", 1).await;
+    scene.delivered(7).await;
+    let pause = ["queue", "pause", paused.as_str(), "--yes"];
+    scene.installation.run(&pause).await.expect_code(0);
+    for (queue, execution, path) in [(&waits, "waits", "/dead"), (&paused, "pauses", "/hook-0")] {
+        unbind(&scene, queue).await;
+        let url = scene.url(path);
+        let body = json!({"execution_id": execution, "url": url.as_str(), "body": "through the daemon"});
+        let answer = daemon.post("/v1/notifications", &body).await;
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        wait_until("an audited binding", BOUND, async || {
+            let of_it = |line: &Value| line["target"] == queue.as_str() && line["result"] == "bound";
+            healed(&scene).await.iter().any(of_it).then_some(())
+        })
+        .await;
+        assert!(scene.ready(queue).await >= 1);
+    }
+    // A publisher without a daemon does the same.
+    unbind(&scene, &waits).await;
+    let url = scene.url("/dead");
+    let (body, url) = (scene.installation.path("body"), url.as_str());
+    std::fs::write(&body, "by a command").unwrap();
+    let body = body.to_str().unwrap();
+    let publish = ["publish", "--execution", "waits", "--url", url, "--body-file", body];
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    scene.installation.run(&publish).await.expect_code(0);
+    assert_eq!(scene.ready(&waits).await, 3);
 }
 
 /// How soon `/readyz` tells a fault.

@@ -10,17 +10,17 @@ use super::scene::{BOUND, Scene, executions};
 use crate::support::daemon::{Daemon, Installation};
 use crate::support::relay::Relay;
 use crate::support::servers::{Database, Vhost, unique_name};
-use crate::support::wait::wait_until;
+use crate::support::wait::{stays_absent, wait_until};
 
 /// A daemon on a vhost with a user of its own, which is an administrator.
-struct Private {
-    installation: Installation,
-    vhost: Vhost,
+pub(super) struct Private {
+    pub(super) installation: Installation,
+    pub(super) vhost: Vhost,
     user: String,
 }
 
 impl Private {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let (vhost, user) = (Vhost::create().await, unique_name("user"));
         let mut private = Self {
             installation: Installation::on_rabbit(&vhost),
@@ -42,14 +42,26 @@ impl Private {
     }
 
     async fn password(&self, password: &str) {
-        let user = json!({"password": password, "tags": "administrator"});
+        self.user_is(&json!({"password": password, "tags": "administrator"}))
+            .await;
+    }
+
+    pub(super) async fn tags(&self, tags: &str) {
+        self.user_is(&json!({"password": "first", "tags": tags})).await;
+    }
+
+    async fn user_is(&self, user: &Value) {
         self.vhost
-            .manage("PUT", &format!("/api/users/{}", self.user), Some(&user))
+            .manage("PUT", &format!("/api/users/{}", self.user), Some(user))
             .await;
     }
 
     async fn rights(&self, write: &str) {
-        let rights = json!({"configure": ".*", "write": write, "read": ".*"});
+        self.rights_to(".*", write).await;
+    }
+
+    async fn rights_to(&self, configure: &str, write: &str) {
+        let rights = json!({"configure": configure, "write": write, "read": ".*"});
         let path = format!("/api/permissions/{}/{}", self.vhost.name, self.user);
         self.vhost.manage("PUT", &path, Some(&rights)).await;
     }
@@ -127,6 +139,76 @@ async fn a_right_that_was_taken_away_is_told() {
     ready_again(&mut daemon).await;
 }
 
+/// A publish to a queue that is not there yet.
+async fn publish_new(daemon: &Daemon, execution: &str) -> u16 {
+    let body = json!({"execution_id": execution, "url": "http://127.0.0.1:9/hook", "body": "b"});
+    daemon.post("/v1/notifications", &body).await.status
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_only_a_new_queue_meets_is_told_and_its_end_too() {
+    let private = Private::new().await;
+    let mut daemon = private.installation.daemon().await;
+    let limit = format!("/api/vhost-limits/{}/max-queues", private.vhost.name);
+    private.vhost.manage("PUT", &limit, Some(&json!({"value": 1}))).await;
+    let said = not_ready(&daemon, "broker").await;
+    assert!(
+        said.contains("queue limit in vhost") && said.contains("set_vhost_limits"),
+        "{said}"
+    );
+    assert_eq!(publish_new(&daemon, "limited").await, 503);
+    private.vhost.manage("DELETE", &limit, None).await;
+    daemon.wait_until_ready().await;
+    assert_eq!(publish_new(&daemon, "limited").await, 202);
+    ready_again(&mut daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rights_to_nothing_but_the_queues_that_there_are_are_told() {
+    let private = Private::new().await;
+    let mut daemon = private.installation.daemon().await;
+    for (configure, write) in [
+        (r"^redrive\.(wake|dead|identity.*|[0-9a-f]+)$", ".*"),
+        (".*", r"^redrive\.(wake|dead|identity.*|[0-9a-f]+)$"),
+    ] {
+        private.rights_to(configure, write).await;
+        let said = not_ready(&daemon, "broker").await;
+        assert!(said.contains("a new queue") && said.contains("missing"), "{said}");
+        assert_eq!(publish_new(&daemon, "without-rights").await, 503);
+        private.rights(".*").await;
+        daemon.wait_until_ready().await;
+    }
+    // What was refused half-way is not left.
+    let is_probe = |queue: &Value| {
+        queue["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("redrive.probe."))
+    };
+    wait_until("no queue of a check", BOUND, async || {
+        (!private.vhost.queues().await.iter().any(is_probe)).then_some(())
+    })
+    .await;
+    ready_again(&mut daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_queues_of_checks_are_listed_nowhere() {
+    let vhost = Vhost::create().await;
+    let mut daemon = Installation::on_rabbit(&vhost).daemon().await;
+    let is_probe = |queue: &Value| queue["name"].as_str().is_some_and(|name| name.contains("probe"));
+    stays_absent("a queue of a check", Duration::from_secs(6), async || {
+        let listed = daemon.get("/v1/queues?limit=1000").await.json();
+        listed["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|queue| is_probe(queue))
+            .cloned()
+    })
+    .await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_takes_no_writes_is_told() {
     let vhost = Vhost::create().await;
@@ -153,8 +235,7 @@ async fn a_database_that_takes_no_writes_is_told() {
 }
 
 async fn publish(daemon: &Daemon, number: u32) -> u16 {
-    let body = json!({"execution_id": format!("run-{number}"), "url": "http://127.0.0.1:9/hook", "body": "b"});
-    daemon.post("/v1/notifications", &body).await.status
+    publish_new(daemon, &format!("run-{number}")).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -172,6 +253,49 @@ async fn an_embedded_file_that_was_deleted_takes_no_publish() {
     let said = not_ready(&daemon, "store").await;
     assert!(said.contains("store.db") && said.contains("deleted"), "{said}");
     daemon.kill().await;
+}
+
+/// A store that worked elsewhere and ended in order.
+async fn another_store() -> Installation {
+    let other = Installation::embedded();
+    let mut daemon = other.daemon().await;
+    assert_eq!(publish(&daemon, 1).await, 202);
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    other
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_embedded_file_that_another_one_was_put_over_takes_no_publish() {
+    let other = another_store().await;
+    for way in ["mv", "cp", "truncate"] {
+        let installation = Installation::embedded();
+        let (from, to) = (other.path("store.db"), installation.path("store.db"));
+        let mut daemon = installation.daemon().await;
+        for number in 1..4 {
+            assert_eq!(publish(&daemon, number).await, 202);
+        }
+        match way {
+            // Another file by this name.
+            "mv" => {
+                let moved = installation.path("moved.db");
+                std::fs::copy(&from, &moved).unwrap();
+                std::fs::rename(moved, &to).unwrap();
+            }
+            // The same file with other content.
+            "cp" => assert!(std::fs::copy(&from, &to).unwrap() > 0),
+            _ => {
+                let file = std::fs::OpenOptions::new().write(true).open(&to).unwrap();
+                file.set_len(0).unwrap();
+            }
+        }
+        for number in 4..8 {
+            assert_eq!(publish(&daemon, number).await, 503, "{way}");
+        }
+        let said = not_ready(&daemon, "store").await;
+        assert!(said.contains("store.db") && said.contains("replaced"), "{way}: {said}");
+        assert_eq!(publish(&daemon, 8).await, 503, "{way}");
+        daemon.kill().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

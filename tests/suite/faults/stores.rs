@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use redrive::domain::numbers::Numbers;
+use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
 use super::scene::{BOUND, Scene, executions};
-use crate::support::receiver::Behaviour;
-use crate::support::servers::PrivatePostgres;
+use crate::engine::stage::{Ground, Stage};
+use crate::support::daemon::{Daemon, Installation};
+use crate::support::receiver::{Attempt, Behaviour, Receiver};
+use crate::support::servers::{Database, PrivatePostgres, Vhost};
 use crate::support::wait::{at_moment, wait_until};
 
 async fn administer(postgres: &PrivatePostgres, statements: &'static str) {
@@ -87,6 +91,125 @@ async fn a_database_that_was_restored_from_a_backup_is_noticed_and_nothing_is_lo
         scene.publish(execution, path, 5).await;
     }
     scene.finish(&mut [&mut daemon], 2).await;
+}
+
+async fn went_back(installation: &Installation) -> usize {
+    let audit = installation.run(&["audit", "--limit", "100", "--json"]).await;
+    let lines = audit.expect_code(0).json().as_array().unwrap().clone();
+    lines.iter().filter(|line| line["result"] == "went back").count()
+}
+
+/// Epochs of what was delivered, in their order.
+fn epochs(receiver: &Receiver) -> Vec<u64> {
+    let of = |attempt: Attempt| attempt.header("redrive-epoch")?.parse().ok();
+    receiver.attempts().into_iter().filter_map(of).collect()
+}
+
+/// The only way to restore a file: nobody runs who could remember.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_was_restored_while_nothing_ran_is_noticed_by_the_next_daemon() {
+    let (vhost, receiver) = (Vhost::create().await, Receiver::start().await);
+    let mut installation = Installation::on_rabbit(&vhost);
+    installation.set("delivery", "linger_s", 1);
+    let (store, backup) = (installation.path("store.db"), installation.path("backup.db"));
+    let publish = async |daemon: &Daemon, number: usize| {
+        let body = json!({"execution_id": format!("run-{number}"), "url": receiver.url("/hook"), "body": "b"});
+        assert_eq!(daemon.post("/v1/notifications", &body).await.status, 202);
+        wait_until("a delivery", BOUND, async || {
+            (receiver.delivered() >= number).then_some(())
+        })
+        .await;
+    };
+    for number in 1..=2 {
+        let mut daemon = installation.daemon().await;
+        publish(&daemon, number).await;
+        assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+        if number == 1 {
+            std::fs::copy(&store, &backup).unwrap();
+        }
+    }
+    assert_eq!(went_back(&installation).await, 0);
+    for name in ["store.db", "store.db-wal", "store.db-shm"] {
+        let _ = std::fs::remove_file(installation.path(name));
+    }
+    std::fs::copy(&backup, &store).unwrap();
+
+    let mut daemon = installation.daemon().await;
+    assert_eq!(went_back(&installation).await, 1, "{}", daemon.log());
+    let doctor = installation.run(&["doctor", "--json"]).await.json();
+    let restored = |check: &serde_json::Value| check["found"].as_str().is_some_and(|it| it.contains("was restored"));
+    assert!(doctor.as_array().unwrap().iter().any(restored), "{doctor}");
+    publish(&daemon, 3).await;
+    assert!(epochs(&receiver).is_sorted(), "{:?}", epochs(&receiver));
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    // It is said once.
+    let mut daemon = installation.daemon().await;
+    assert_eq!(went_back(&installation).await, 1, "{}", daemon.log());
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+}
+
+/// Keeps their clocks out of it: what a restored store draws is higher though its clock is behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_of_a_restored_store_begin_above_those_that_were_kept() {
+    let mut stage = Stage::quiet(Ground::rabbit_sqlite().await, |_| {}).await;
+    let ahead = Numbers {
+        generation: 4_000_000_000_000,
+        epoch: 4_000_000_000_001,
+    };
+    let store = stage.store.identity().await.unwrap();
+    stage.broker.own(&store).await.unwrap();
+    stage.broker.numbers_keep(&store, ahead).await.unwrap();
+    let lower = Numbers {
+        generation: 1,
+        ..Numbers::default()
+    };
+    stage.broker.numbers_keep(&store, lower).await.unwrap();
+    assert_eq!(
+        stage.broker.numbers_kept(&store).await.unwrap(),
+        Some(ahead),
+        "the highest stay"
+    );
+    stage.start();
+    wait_until("numbers above those that were kept", BOUND, async || {
+        let now = stage.store.numbers().await.unwrap();
+        (now.generation > ahead.generation && now.epoch > ahead.epoch).then_some(())
+    })
+    .await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn daemons_of_one_database_keep_one_set_of_numbers_and_notice_nothing() {
+    let (vhost, database) = (Vhost::create().await, Database::create().await);
+    let installation = Installation::on_servers(&vhost, &database.url());
+    let (mut one, mut two) = (installation.daemon().await, installation.daemon().await);
+    let publish = async |daemon: &Daemon, number: u32| {
+        let body = json!({"execution_id": format!("run-{number}"), "url": "http://127.0.0.1:9/hook", "body": "b"});
+        assert_eq!(daemon.post("/v1/notifications", &body).await.status, 202);
+    };
+    publish(&one, 1).await;
+    publish(&two, 2).await;
+    for daemon in [&mut one, &mut two] {
+        assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    }
+    let mut again = installation.daemon().await;
+    assert_eq!(went_back(&installation).await, 0);
+    let kept = async || {
+        let bindings = vhost
+            .manage("GET", &format!("/api/bindings/{}", vhost.name), None)
+            .await
+            .json();
+        let keys = bindings.as_array().unwrap().clone();
+        let keys = keys
+            .iter()
+            .filter_map(|one| one["routing_key"].as_str().map(str::to_owned));
+        keys.filter(|key| key.starts_with("numbers.")).collect::<Vec<_>>()
+    };
+    wait_until("one binding with the numbers", BOUND, async || {
+        (kept().await.len() == 1).then_some(())
+    })
+    .await;
+    assert_eq!(again.stop().await, Some(0), "{}", again.log());
 }
 
 /// As a failover looks to those who stayed with the old primary: it answers, and refuses what is written.

@@ -28,8 +28,8 @@ use redrive::store::{
     NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
     ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped, Records, RescuedMessage,
     RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow,
-    SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoredLetter, StoredLetters, Subscription,
-    Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
+    SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion, StoredLetter, StoredLetters,
+    Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
@@ -152,6 +152,7 @@ passed_on! {
     }
     Endpoints {
         numbers() -> Numbers;
+        numbers_raise(above: Numbers) -> ();
         generation_raise() -> ();
         endpoints_not_available() -> Vec<Endpoint>;
         endpoint_get(url: &EndpointUrl) -> Option<Endpoint>;

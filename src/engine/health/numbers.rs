@@ -1,0 +1,109 @@
+//! Numbers never go back (PROTOCOLS.md 34): a store whose numbers did was restored, or lost its last commits.
+//!
+//! While a process runs, it compares with what it saw before. A store that was restored while none ran has nobody who
+//! remembers, so daemons keep the highest numbers on the broker, and compare when they begin.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::heal::WENT_BACK;
+use crate::ambient;
+use crate::broker::BrokerError;
+use crate::domain::id::StoreId;
+use crate::domain::numbers::Numbers;
+use crate::engine::{Event, Inner};
+use crate::store::StoreError;
+
+/// Between two times that they are kept, where they grew.
+const EVERY: Duration = Duration::from_mins(1);
+/// How long a start, an end or a command waits for the broker.
+const ANSWER: Duration = Duration::from_secs(2);
+
+impl Inner {
+    /// What of the store only grows, noticed when it does not.
+    pub(in crate::engine) async fn look_at_numbers(&self) -> Result<Numbers, StoreError> {
+        let numbers = self.store.numbers().await?;
+        self.compare_numbers(numbers, self.health.saw(numbers)).await?;
+        Ok(numbers)
+    }
+
+    /// The same with what daemons kept on the broker, before this one takes anything. What cannot be asked is not
+    /// compared.
+    pub(in crate::engine) async fn compare_with_broker(&self, store: &StoreId) -> Result<(), StoreError> {
+        let (broker, of) = (Arc::clone(&self.broker), store.clone());
+        let asked = asked("kept numbers", async move { broker.numbers_kept(&of).await }).await;
+        let kept = match asked {
+            Ok(Some(kept)) => kept,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                tracing::debug!(error = ?error, "what was kept on the broker of the store is not known");
+                return Ok(());
+            }
+        };
+        self.compare_numbers(self.store.numbers().await?, kept).await
+    }
+
+    async fn compare_numbers(&self, now: Numbers, before: Numbers) -> Result<(), StoreError> {
+        let Some(what) = now.fell_below(before) else {
+            return Ok(());
+        };
+        // Nothing that is drawn from now on was there before, whatever the clock says.
+        self.store.numbers_raise(before).await?;
+        self.store_went_back(what).await;
+        Ok(())
+    }
+
+    /// A number of the store fell, which only a restored store or a lost tail does. What memory learned from it is
+    /// learned anew.
+    pub(in crate::engine) async fn store_went_back(&self, what: &str) {
+        tracing::error!(
+            what,
+            "the store went back in time: it was restored, or its last commits are lost"
+        );
+        self.publisher.forget_all();
+        self.sweep_now.notify_one();
+        self.endpoints_moved.notify_one();
+        self.tell(Event::Incident(format!("the store went back in time: {what} fell")));
+        let detail = format!("{what} fell: the store was restored, or its last commits are lost");
+        self.audit_heal("store", WENT_BACK, detail).await;
+    }
+
+    /// Keeps the numbers on the broker while it delivers.
+    pub(in crate::engine) async fn keep_numbers(self: Arc<Self>, generation: CancellationToken) {
+        while !generation.is_cancelled() {
+            self.keep_numbers_once().await;
+            ambient::wait(&generation, EVERY).await;
+        }
+    }
+
+    pub(in crate::engine) async fn keep_numbers_once(&self) {
+        let (Some(store), Ok(numbers)) = (self.health.store(), self.store.numbers().await) else {
+            return;
+        };
+        let broker = Arc::clone(&self.broker);
+        let kept = asked(
+            "keep numbers",
+            async move { broker.numbers_keep(&store, numbers).await },
+        )
+        .await;
+        if let Err(error) = kept {
+            tracing::debug!(error = ?error, "the numbers of the store are not kept on the broker yet");
+        }
+    }
+}
+
+/// The question runs to its end; it is not waited for longer than [`ANSWER`].
+pub(super) async fn asked<T: Send + 'static>(
+    what: &'static str,
+    question: impl Future<Output = Result<T, BrokerError>> + Send + 'static,
+) -> Result<T, BrokerError> {
+    match tokio::time::timeout(ANSWER, ambient::spawn(what, question)).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_)) | Err(_) => Err(BrokerError::Unreachable {
+            operation: what,
+            detail: format!("no answer within {} s", ANSWER.as_secs()),
+        }),
+    }
+}

@@ -1,0 +1,101 @@
+//! A delivery queue that exists and returns what is published to it, though nothing deletes it and it refuses nothing:
+//! its binding was removed by somebody. A worker binds what it attaches to; a queue that nobody attaches to (its URL is
+//! not available, it is paused) is bound again here, under a lease of its own (PROTOCOLS.md 9: never by a publisher).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::bind::{BOUND, to_bind};
+use crate::ambient;
+use crate::domain::id::QueueName;
+use crate::engine::{Event, Inner};
+
+/// Queues that wait to be bound, at most; a publisher that still meets one tells it again.
+const WAITING_MAX: usize = 1_000;
+/// One queue is bound again so often at most: nobody who removes its binding on purpose is worked against.
+const EVERY: Duration = Duration::from_secs(10);
+/// How long the task waits for the next one before it looks whether its engine is still there.
+const LOOK: Duration = Duration::from_mins(1);
+
+/// Queues that publishers met without a binding.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Unbound {
+    begun: AtomicBool,
+    told: Notify,
+    queues: Mutex<BTreeSet<QueueName>>,
+}
+
+impl Unbound {
+    /// Somebody's publish was returned though the queue is there.
+    pub(in crate::engine) fn tell(&self, queue: &QueueName) {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if queues.len() < WAITING_MAX {
+            queues.insert(queue.clone());
+            self.told.notify_one();
+        }
+    }
+
+    fn next(&self) -> Option<QueueName> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).pop_first()
+    }
+}
+
+impl Inner {
+    /// Begins the task, once in the life of an engine.
+    pub(in crate::engine) fn watch_unbound(self: &Arc<Self>) {
+        if !self.health.unbound.begun.swap(true, Ordering::SeqCst) {
+            ambient::spawn("bind again", bind_again(Arc::downgrade(self)));
+        }
+    }
+
+    async fn bind_alone(self: &Arc<Self>, queue: &QueueName) {
+        let row = self.store.queue_get(queue).await;
+        // One that is being deleted or refuses is unbound with a reason, and so is every one for as long as the exchange
+        // is new.
+        if self.health.binding.load(Ordering::SeqCst) || !matches!(&row, Ok(Some(row)) if to_bind(row)) {
+            return;
+        }
+        let manager = match self.begin_managing("bind").await {
+            Ok(manager) => manager,
+            Err(error) => return tracing::warn!(queue = ?queue, error = ?error, "binding a queue waits"),
+        };
+        let outcome = self.bind_held(&manager, queue.clone()).await;
+        manager.end().await;
+        match outcome {
+            Ok(true) => {
+                tracing::error!(queue = ?queue, "a delivery queue returned what was published to it and is bound again");
+                self.tell(Event::Incident(format!("the binding of {} was gone", queue.as_str())));
+                let detail = "it returned what was published to it: its binding was gone, and is made again";
+                self.audit_heal(queue.as_str(), BOUND, detail.to_owned()).await;
+            }
+            Ok(false) => {}
+            Err(why) => tracing::warn!(queue = ?queue, why = ?why, "a queue is not bound again yet"),
+        }
+    }
+}
+
+async fn bind_again(weak: Weak<Inner>) {
+    let mut bound: HashMap<QueueName, Duration> = HashMap::new();
+    loop {
+        let Some(engine) = weak.upgrade() else { return };
+        let (unbound, over) = (Arc::clone(&engine.health.unbound), engine.health.over.clone());
+        let Some(queue) = unbound.next() else {
+            drop(engine);
+            let told = tokio::time::timeout(LOOK, unbound.told.notified());
+            if over.run_until_cancelled(told).await.is_none() {
+                return;
+            }
+            continue;
+        };
+        let now = engine.clock.uptime();
+        bound.retain(|_, at| now.saturating_sub(*at) < EVERY);
+        if !bound.contains_key(&queue) {
+            bound.insert(queue.clone(), now);
+            engine.bind_alone(&queue).await;
+        }
+    }
+}
