@@ -170,7 +170,7 @@ pub fn own_secret(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(text.trim_end().to_owned()))
 }
 
-/// The same; what is not there is made, of 256 random bits.
+/// The same; what is not there is made.
 ///
 /// # Errors
 /// Those of [`own_secret`], and it cannot be written.
@@ -181,14 +181,19 @@ pub fn made_secret(path: &Path) -> io::Result<String> {
     if let Some(directory) = path.parent() {
         make_directory(directory)?;
     }
-    let mut random = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut random)?;
-    match write_new(path, URL_SAFE_NO_PAD.encode(random).as_bytes()) {
+    match write_new(path, new_secret()?.as_bytes()) {
         // Another process of this user was first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         written => written?,
     }
     own_secret(path)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// A new one, of 256 random bits.
+pub fn new_secret() -> io::Result<String> {
+    let mut random = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(URL_SAFE_NO_PAD.encode(random))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::wire::publish::whole;
 
 use super::Shared;
 use super::act::{Options, act};
-use super::extract::{Input, Params, RawBody};
+use super::extract::{Input, LARGE, Params, RawBody};
 use super::guard::Caller;
 use super::problem::answer;
 use super::queues::mismatch;
@@ -83,7 +83,7 @@ pub(super) async fn push(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     OfType(event_type): OfType,
-    body: RawBody,
+    body: RawBody<LARGE>,
 ) -> Result<Response, Problem> {
     caller.grant(None)?;
     caller.may_publish_anywhere()?;

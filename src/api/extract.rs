@@ -17,11 +17,13 @@ use crate::wire::problem::Problem;
 use crate::wire::publish::whole;
 
 use super::Shared;
+use super::pace::Pace;
 
-/// A body has this many bytes, at most: the largest notification in base64, and some.
-pub(super) const BODY_BYTES_MAX: usize = 24 * 1024 * 1024;
-/// A body comes at least this fast, once the grace is over.
-const BODY_BYTES_A_SECOND: usize = 32 * 1024;
+/// A body has this many bytes, at most.
+pub(super) const SMALL: usize = 1024 * 1024;
+/// The same where messages are: the largest notification in base64, and some.
+pub(super) const LARGE: usize = 24 * 1024 * 1024;
+/// For how long a body may stand still.
 const BODY_GRACE: Duration = Duration::from_secs(10);
 /// How long a body waits for memory.
 const MEMORY_WAIT: Duration = Duration::from_secs(5);
@@ -84,13 +86,13 @@ async fn segment(parts: &mut Parts, field: &str) -> Result<String, Problem> {
         .map_err(|error| Problem::field(field, error.body_text()))
 }
 
-/// The body's bytes, with the share of memory that they take.
-pub(super) struct RawBody {
+/// The body's bytes, `MOST` at most, with the share of memory that they take.
+pub(super) struct RawBody<const MOST: usize = SMALL> {
     pub(super) bytes: Bytes,
     _memory: OwnedSemaphorePermit,
 }
 
-impl FromRequest<Arc<Shared>> for RawBody {
+impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
@@ -99,23 +101,26 @@ impl FromRequest<Arc<Shared>> for RawBody {
             .get(CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok())
             .and_then(|text| text.parse::<usize>().ok());
-        if announced.is_some_and(|bytes| bytes > BODY_BYTES_MAX) {
-            return Err(too_large());
+        if announced.is_some_and(|bytes| bytes > MOST) {
+            return Err(too_large(MOST));
         }
         let mut body = request.into_body();
-        let (mut read, begun) = (Vec::new(), shared.clock.uptime());
+        let (mut read, mut pace) = (Vec::new(), Pace::new(BODY_GRACE));
         let mut memory = reserve(shared, 1).await?;
         loop {
-            let by = begun + BODY_GRACE + Duration::from_secs((read.len() / BODY_BYTES_A_SECOND) as u64);
-            let left = by.saturating_sub(shared.clock.uptime());
-            let frame = tokio::time::timeout(left, body.frame())
+            let begun = shared.clock.uptime();
+            let frame = tokio::time::timeout(pace.left(), body.frame())
                 .await
-                .map_err(|_| Problem::new(408, "the body comes too slowly"))?;
+                .map_err(|_| too_slow())?;
+            let waited = shared.clock.uptime().saturating_sub(begun);
             let Some(frame) = frame else { break };
             let frame = frame.map_err(|error| Problem::new(400, format!("the body broke off: {error}")))?;
-            let Ok(data) = frame.into_data() else { continue };
-            if read.len() + data.len() > BODY_BYTES_MAX {
-                return Err(too_large());
+            let data = frame.into_data().unwrap_or_default();
+            if !pace.moved(data.len(), waited) {
+                return Err(too_slow());
+            }
+            if read.len() + data.len() > MOST {
+                return Err(too_large(MOST));
             }
             // What is held grows with what is there, not with what was announced.
             let missing = (read.len() + data.len())
@@ -144,18 +149,22 @@ async fn reserve(shared: &Shared, kib: usize) -> Result<OwnedSemaphorePermit, Pr
     }
 }
 
-fn too_large() -> Problem {
-    Problem::new(413, format!("the body has more than {BODY_BYTES_MAX} bytes"))
+fn too_large(most: usize) -> Problem {
+    Problem::new(413, format!("the body has more than {most} bytes"))
 }
 
-/// A small JSON document; an empty body counts as `{}`.
-pub(super) struct Input<T>(pub(super) T);
+fn too_slow() -> Problem {
+    Problem::new(408, "the body comes too slowly")
+}
 
-impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Input<T> {
+/// A JSON document; an empty body counts as `{}`.
+pub(super) struct Input<T, const MOST: usize = SMALL>(pub(super) T);
+
+impl<T: DeserializeOwned, const MOST: usize> FromRequest<Arc<Shared>> for Input<T, MOST> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Problem> {
-        let body = RawBody::from_request(request, shared).await?;
+        let body = RawBody::<MOST>::from_request(request, shared).await?;
         let text: &[u8] = if body.bytes.trim_ascii().is_empty() {
             b"{}"
         } else {

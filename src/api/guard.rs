@@ -97,9 +97,9 @@ impl Caller {
 
     /// Counts so many events, or refuses them where the quota of his token is used up.
     pub(super) fn pushes(&self, count: usize, now: Duration) -> Result<(), Problem> {
-        self.account
-            .as_ref()
-            .map_or(Ok(()), |account| account.publishes(count, now))
+        let Some(account) = &self.account else { return Ok(()) };
+        account.may_push()?;
+        account.publishes(count, now)
     }
 
     /// Counts a notification, or refuses it where the quota of his token is used up.
@@ -215,18 +215,12 @@ fn is_dry_run(request: &Request) -> bool {
 }
 
 fn login(shared: &Shared, request: &Request, peer: Peer, needs: Option<Scope>) -> Result<Caller, Refusal> {
-    let all = || Caller {
-        scopes: Scopes::new(vec![Scope::Admin]),
-        ..Caller::nobody(needs)
-    };
     if peer.is_owner {
         return Ok(Caller {
             actor: "api:unix".to_owned(),
-            ..all()
+            scopes: Scopes::new(vec![Scope::Admin]),
+            ..Caller::nobody(needs)
         });
-    }
-    if shared.settings.tokens.is_empty() {
-        return Ok(all());
     }
     let Some(secret) = bearer(request.headers()) else {
         return match needs {

@@ -1,4 +1,4 @@
-//! Wrong tokens: counted per address, so that a token cannot be guessed at speed.
+//! Wrong tokens: counted per address (of IPv6 per network), so that a token cannot be guessed at speed.
 //!
 //! An address that has used up its tries is not compared any more until it gets new ones, but for what was right there
 //! lately: whoever logs in beside a guesser is not held up, and a guess that is right is not found out.
@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::network::holder;
 use super::settings::digest;
 
 /// Tries at once.
@@ -57,6 +58,7 @@ impl Logins {
 
     /// For how long `address` has to wait before `secret` is looked at, at `now` (time since boot).
     pub(super) fn must_wait(&self, address: IpAddr, secret: &str, now: Duration) -> Option<Duration> {
+        let address = holder(address);
         let lately = self.lately();
         let wait = match lately.failures.get(&address) {
             Some(failures) => failures.whole_at.saturating_sub(now + TRY_EVERY * (TRIES - 1)),
@@ -72,7 +74,7 @@ impl Logins {
     pub(super) fn succeeded(&self, address: IpAddr, secret: &str, now: Duration) {
         let mut lately = self.lately();
         lately.forget(now);
-        let one = (address, digest(secret));
+        let one = (holder(address), digest(secret));
         if !lately.known.contains(&one) {
             lately.known.push_back(one);
             if lately.known.len() > KNOWN_MAX {
@@ -86,7 +88,7 @@ impl Logins {
         let mut lately = self.lately();
         lately.forget(now);
         let may_tell = lately.told.is_none_or(|told| now.saturating_sub(told) >= TELL_ANY);
-        let failures = lately.failures.entry(address).or_insert(Failures {
+        let failures = lately.failures.entry(holder(address)).or_insert(Failures {
             whole_at: now,
             untold: 0,
             told: None,
@@ -141,6 +143,22 @@ mod tests {
         assert!(logins.must_wait(ONE, "the right one", now).is_some());
         assert_eq!(logins.must_wait(other, "wrong", now), None);
         assert_eq!(logins.must_wait(ONE, "wrong", now + Duration::from_secs(5)), None);
+    }
+
+    #[test]
+    fn who_has_many_addresses_of_one_network_has_not_more_tries() {
+        let logins = Logins::default();
+        let guesses = (0..1000_u16).filter(|number| {
+            let address = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, *number]);
+            let is_looked_at = logins.must_wait(address, "wrong", NOW).is_none();
+            if is_looked_at {
+                logins.failed(address, NOW);
+            }
+            is_looked_at
+        });
+        assert_eq!(guesses.count(), 10);
+        let beside = IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, 1]);
+        assert_eq!(logins.must_wait(beside, "wrong", NOW), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::wire::problem::Problem;
 use crate::wire::publish::{self, EndedShape, Published};
 
 use super::Shared;
-use super::extract::{Execution, Input, RawBody};
+use super::extract::{Execution, Input, LARGE, RawBody};
 use super::guard::Caller;
 use super::problem::answer;
 
@@ -24,7 +24,7 @@ use super::problem::answer;
 pub(super) async fn publish(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    body: RawBody,
+    body: RawBody<LARGE>,
 ) -> Result<Response, Problem> {
     caller.grant(None)?;
     let mut new = publish::notification(&body.bytes)?;
@@ -38,11 +38,10 @@ pub(super) async fn publish(
         caller.publishes(engine, &new, &shared.clock).await?;
     }
     let published = match shared.engine() {
-        // This process delivers: it would be tried in vain until it parks.
-        Ok(engine) if let Some(why) = engine.url_refusal(&new.url) => {
-            Err(Problem::field("url", format!("url is refused: {why}")))
-        }
-        Ok(engine) => engine.publish(new).await.map_err(Problem::from),
+        Ok(engine) => match engine.check_url(&new.url) {
+            Ok(()) => engine.publish(new).await.map_err(Problem::from),
+            Err(refused) => Err(refused.into()),
+        },
         Err(problem) => Err(problem),
     };
     match published {

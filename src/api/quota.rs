@@ -1,4 +1,5 @@
-//! How much a token may publish: notifications and events a second, queues at once, bytes that wait.
+//! How much a token may publish: notifications and events a second, queues at once, bytes that wait. Each process counts
+//! for itself.
 //!
 //! Queues and bytes are read again every few seconds while the token publishes; what it published since, and in the
 //! seconds by which the broker's numbers lag, counts on top. So a quota is kept at once, and what was delivered
@@ -57,6 +58,26 @@ impl Account {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses events where queues or bytes are bounded: an event goes to as many queues as its type has subscriptions,
+    /// once it is handled.
+    pub(super) fn may_push(&self) -> Result<(), Problem> {
+        let bounds = [
+            ("queues", self.quota.queues.is_some()),
+            ("bytes_waiting", self.quota.bytes_waiting.is_some()),
+        ];
+        match bounds.into_iter().find(|(_, is_bounded)| *is_bounded) {
+            None => Ok(()),
+            Some((key, _)) => Err(Problem::new(
+                403,
+                format!(
+                    "{} pushes no events: its quota {key} in api.tokens cannot be kept for what they send; \
+                     give who pushes events a token with publishes_per_second alone",
+                    self.name
+                ),
+            )),
+        }
     }
 
     /// Counts `count` publishes at `now` (time since boot), or refuses them all.
@@ -196,6 +217,20 @@ mod tests {
         assert_eq!((0..20).filter(|_| of.publishes(1, later).is_ok()).count(), 5);
         assert_eq!(of.publishes(11, begin + SECOND * 60).unwrap_err().status, 422);
         of.publishes(10, begin + SECOND * 60).unwrap();
+    }
+
+    #[test]
+    fn events_are_pushed_where_nothing_is_bounded_that_they_could_pass_by() {
+        let of = |queues, bytes_waiting| {
+            let quota = Quota {
+                publishes_per_second: Some(1),
+                queues,
+                bytes_waiting,
+            };
+            account(quota).may_push().map_err(|problem| problem.status)
+        };
+        assert_eq!(of(None, None), Ok(()));
+        assert_eq!((of(Some(1), None), of(None, Some(1))), (Err(403), Err(403)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use axum::routing::{MethodFilter, get, on};
 
 use crate::domain::scope::Scope;
 
-use super::extract::BODY_BYTES_MAX;
+use super::extract::LARGE;
 use super::guard::Gate;
 use super::{
     Shared, dead, endpoints, events, events_many, expiring, guard, health, notifications, policies, problem, queues,
@@ -37,7 +37,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .router
         .fallback(problem::no_route)
         .method_not_allowed_fallback(problem::no_method)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(DefaultBodyLimit::max(LARGE))
         .layer(axum::middleware::from_fn_with_state(gate, guard::check))
         .with_state(shared)
 }

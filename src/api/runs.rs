@@ -19,7 +19,7 @@ use crate::wire::run::{EditInput, OrderInput, Run, RunWithItems};
 
 use super::Shared;
 use super::act::{Because, Options, act};
-use super::extract::{Input, Name, Params, Segment};
+use super::extract::{Input, LARGE, Name, Params, Segment};
 use super::guard::Caller;
 use super::problem::answer;
 use super::queues::mismatch;
@@ -49,7 +49,7 @@ pub(super) async fn edit(
     Extension(caller): Extension<Caller>,
     Segment(id): Segment,
     Params(mut options): Params<Options>,
-    Input(mut input): Input<EditInput>,
+    Input(mut input): Input<EditInput, LARGE>,
 ) -> Result<Response, Problem> {
     options.reason = input.reason.take().or(options.reason);
     let edit = input.edit()?;

@@ -26,7 +26,11 @@ use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::ambient::Clock;
+
 use super::connections::{Busy, Connections, Place};
+use super::network::holder;
+use super::pace::Paced;
 use super::tls::Tls;
 
 /// Connections of one listener at one time, at most.
@@ -34,7 +38,7 @@ const CONNECTIONS_MAX: usize = 1024;
 /// A request's headers have to arrive within this time; an idle connection is closed after it. So has the client's
 /// part of a TLS handshake.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// A client takes the next part of an answer within this time.
+/// A client takes the next part of an answer within this time, and the whole at a pace with this grace.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Requests in hand may finish within this time after the stop.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -87,7 +91,7 @@ pub(super) async fn run(door: Door, bounds: Bounds, router: Router, stop: Cancel
             Ok((stream, peer)) => {
                 let remote = peer.remote.to_canonical();
                 let is_bounded = !peer.is_owner && !bounds.unbounded.iter().any(|network| network.contains(&remote));
-                if let Some(place) = open.admit(is_bounded.then_some(remote)) {
+                if let Some(place) = open.admit(is_bounded.then(|| holder(remote))) {
                     connections.spawn(connection(stream, peer, router.clone(), stop.clone(), Arc::new(place)));
                 } else {
                     tracing::debug!(address = %remote, "every connection to the API has a request in hand");
@@ -172,11 +176,12 @@ where
     });
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(WRITE_TIMEOUT));
+    let stream = Paced::new(Box::pin(stream), WRITE_TIMEOUT, Clock::system());
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
-            .serve_connection(TokioIo::new(Box::pin(stream)), service)
+            .serve_connection(TokioIo::new(stream), service)
     );
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

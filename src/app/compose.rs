@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::ambient::Clock;
 use crate::api::{ApiSettings, ApiToken};
 use crate::broker::embedded::Embedded;
-use crate::broker::rabbitmq::{RabbitMq, RabbitSettings};
+use crate::broker::rabbitmq::{ClientTls, RabbitMq, RabbitSettings};
 use crate::broker::{BrokerError, BrokerHandle};
 use crate::cli::{Exit, Failure};
 use crate::config::{self, BrokerKind, Config, StoreConfig};
@@ -98,10 +98,20 @@ async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHan
         ) => {
             let mut settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming());
             settings.provision = config.broker.provision;
+            settings.tls = client_tls(config);
             RabbitMq::connect(settings, clock.clone())
         }
     };
     Ok((store, broker.map_err(EngineError::from)?))
+}
+
+/// What is proven to the broker beside the login.
+pub(super) fn client_tls(config: &Config) -> Option<ClientTls> {
+    config.broker.tls.as_ref().map(|tls| ClientTls {
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
+        authority: tls.authority.clone(),
+    })
 }
 
 /// How long a call of a database may take: a daemon whose network is split has given it up long before others
@@ -250,7 +260,7 @@ pub(super) fn api_settings(config: &Config, bound: SocketAddr) -> Result<ApiSett
     use secrecy::ExposeSecret as _;
     let api = &config.api;
     let token = |(index, token): (usize, &crate::config::ApiToken)| {
-        let name = format!("token-{}", index + 1);
+        let name = token.name.clone().unwrap_or_else(|| format!("token-{}", index + 1));
         ApiToken::new(
             &name,
             token.value.expose_secret(),

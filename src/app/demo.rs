@@ -9,11 +9,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::{self, Clock};
-use crate::api::{ApiSettings, Backend, Doors};
+use crate::api::{ApiSettings, ApiToken, Backend, Doors};
 use crate::cli::{self, Exit, Failure};
 use crate::console::{Connect, ConsoleSettings};
 use crate::demo::{self, Demo, DemoPlan, ScratchDirectory};
 use crate::domain::mask::MaskRules;
+use crate::domain::scope::{Scope, Scopes};
+use crate::files;
 
 use super::daemon;
 
@@ -101,11 +103,12 @@ impl Api {
             Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?,
         };
         let bound = listener.local_addr()?;
+        // What it shows is made up; what it sends, other users of this machine could have it send.
+        let secret = files::new_secret()?;
         let settings = ApiSettings {
             listen: bound,
             hosts: Vec::new(),
-            // What it shows is made up, and goes with it.
-            tokens: Vec::new(),
+            tokens: vec![ApiToken::new("demo", &secret, Scopes::new(vec![Scope::Admin]), None)],
             connections_per_address: 256,
             trusted_proxies: Vec::new(),
             probe_metrics: false,
@@ -120,7 +123,12 @@ impl Api {
         let backend = Backend::default();
         let metrics = daemon::metrics(None)?;
         let served = daemon::serve_api(doors, settings, &backend, metrics, stop);
-        cli::notice(&format!("listening on http://{bound}"));
+        cli::notice(&format!(
+            "listening on http://{bound}, for this run with a token of its own:"
+        ));
+        cli::notice(&format!(
+            "    curl -H 'Authorization: Bearer {secret}' http://{bound}/v1/queues"
+        ));
         Ok(Self { bound, backend, served })
     }
 }

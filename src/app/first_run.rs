@@ -62,7 +62,8 @@ async fn checks(config: &Config) -> Vec<Check> {
         } => {
             let naming = config.broker.naming.clone();
             let vhost = naming.vhost.clone();
-            let settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming);
+            let mut settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming);
+            settings.tls = super::compose::client_tls(config);
             match RabbitMq::probe(settings, Clock::system()).await {
                 Ok(probe) => broker(&probe, amqp_url.shown(), &vhost),
                 Err(error) => vec![Check::broken("broker", error.to_string(), "check the address")],

@@ -78,7 +78,7 @@ impl Failure {
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let exit = match &error {
-            EngineError::Invalid { .. } => Exit::Usage,
+            EngineError::Invalid { .. } | EngineError::RefusedUrl { .. } => Exit::Usage,
             EngineError::NotFound { .. } | EngineError::Expired { .. } => Exit::NotFound,
             EngineError::Refused { .. } => Exit::Refused,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_unreachable() => Exit::Unreachable,
@@ -129,6 +129,7 @@ mod tests {
                 },
                 2,
             ),
+            (EngineError::RefusedUrl { why: text() }, 2),
             (EngineError::NotFound { what: text() }, 4),
             (EngineError::Expired { queue: text() }, 4),
             (EngineError::Refused { why: text() }, 5),

@@ -30,12 +30,8 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
         polling_time_s: publish.polling_time,
         restart_count: publish.restart_count,
     };
-    // Another process delivers, whose configuration may allow it.
-    if let Some(why) = session.engine.url_refusal(&new.url) {
-        say(&format!(
-            "a daemon with this configuration would deliver nothing to it: {why}"
-        ));
-    }
+    // The daemons of this configuration would deliver nothing to it.
+    session.engine.check_url(&new.url)?;
     if session.cli.global.dry_run {
         let queue = session.engine.naming().delivery_queue(&new.execution, &new.url);
         say("not published: this is what would be");

@@ -1,5 +1,6 @@
 //! Where the HTTP API listens and who may use it: `[api]`.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -29,6 +30,7 @@ pub(super) const TOKEN_KEYS: &[&str] = &[
     "value",
     "env",
     "file",
+    "name",
     "scopes",
     "prefix",
     "publishes_per_second",
@@ -79,6 +81,8 @@ pub struct ApiTls {
 /// One bearer token.
 #[derive(Clone, Debug)]
 pub struct ApiToken {
+    /// Who has it, for the audit; else its place in the list.
+    pub name: Option<String>,
     /// The token.
     pub value: SecretString,
     /// What it may do.
@@ -96,6 +100,7 @@ pub(super) fn api(section: Section<'_>, data_home: Option<&Path>) -> Result<ApiC
         .iter()
         .map(|node| token(section, node))
         .collect::<Result<Vec<_>, _>>()?;
+    check_names(section, &tokens)?;
     if tokens.is_empty() && !listen.ip().is_loopback() {
         let problem = format!("is {listen}, which others reach; set api.tokens, or listen on 127.0.0.1");
         return Err(section.problem("listen", problem));
@@ -107,7 +112,7 @@ pub(super) fn api(section: Section<'_>, data_home: Option<&Path>) -> Result<ApiC
         .collect();
     Ok(ApiConfig {
         listen,
-        unix: path(section, "unix")?,
+        unix: section.path("unix")?,
         tls: tls(section)?,
         tokens,
         made_token: data_home.map(|home| home.join(MADE_TOKEN)),
@@ -130,19 +135,16 @@ fn address(section: Section<'_>, key: &str) -> Result<Option<SocketAddr>, Proble
     section.text(key)?.map(read).transpose()
 }
 
-fn path(section: Section<'_>, key: &str) -> Result<Option<PathBuf>, Problem> {
-    match section.text(key)? {
-        Some("") => Err(section.problem(key, "is empty, and must be the path of a file")),
-        written => Ok(written.map(PathBuf::from)),
-    }
-}
-
 fn tls(section: Section<'_>) -> Result<Option<ApiTls>, Problem> {
     if section.get("tls").is_none() {
         return Ok(None);
     }
     let table = section.section("tls", TLS_KEYS)?;
-    let file = |key| path(table, key)?.ok_or_else(|| table.problem(key, "is missing; give the path of a PEM file"));
+    let file = |key| {
+        table
+            .path(key)?
+            .ok_or_else(|| table.problem(key, "is missing; give the path of a PEM file"))
+    };
     Ok(Some(ApiTls {
         certificate: file("certificate")?,
         key: file("key")?,
@@ -156,6 +158,7 @@ fn token(section: Section<'_>, node: &Node) -> Result<ApiToken, Problem> {
         .any(|key| !matches!(*key, "env" | "file") && node.get(key).is_some());
     if !is_table {
         return Ok(ApiToken {
+            name: None,
             value: checked(section.secret_of(node)?)?,
             scopes: Scopes::new(vec![Scope::Admin]),
             prefix: None,
@@ -175,11 +178,40 @@ fn token(section: Section<'_>, node: &Node) -> Result<ApiToken, Problem> {
         ));
     }
     Ok(ApiToken {
+        name: name(table)?,
         value: checked(written_in(table, node)?)?,
         quota: quota(table, &scopes)?,
         scopes,
         prefix,
     })
+}
+
+/// What the audit names a token: nothing that could be taken for another one.
+fn name(table: Section<'_>) -> Result<Option<String>, Problem> {
+    let Some(name) = table.text("name")? else {
+        return Ok(None);
+    };
+    let possible = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if name.is_empty() || name.len() > 64 || !name.bytes().all(possible) {
+        return Err(table.problem("name", "must be 1 to 64 letters, digits, dots, underscores and hyphens"));
+    }
+    if matches!(name, "own" | "unix") || name.starts_with("token-") {
+        let problem = format!("is {name:?}, which stands for those that have no name; give it another one");
+        return Err(table.problem("name", problem));
+    }
+    Ok(Some(name.to_owned()))
+}
+
+fn check_names(section: Section<'_>, tokens: &[ApiToken]) -> Result<(), Problem> {
+    let mut names = HashSet::new();
+    let again = tokens
+        .iter()
+        .filter_map(|token| token.name.as_ref())
+        .find(|name| !names.insert(*name));
+    match again {
+        Some(name) => Err(section.problem("tokens", format!("has two of the name {name:?}"))),
+        None => Ok(()),
+    }
 }
 
 fn quota(table: Section<'_>, scopes: &Scopes) -> Result<Quota, Problem> {

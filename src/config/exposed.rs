@@ -65,15 +65,16 @@ pub(super) fn of_secrets(document: &Node) -> Result<Vec<String>, Problem> {
     Ok(warnings)
 }
 
-/// The places of `{ file = "PATH" }`.
+/// The places of `{ file = "PATH" }`, and of the keys of certificates.
 fn secret_files(node: &Node) -> Vec<&Node> {
     let own = node
         .entries()
         .iter()
         .filter(|(key, value)| key == "file" && matches!(value.written, Written::Text(_)))
         .map(|(_, value)| value);
+    let keys = node.get("tls").and_then(|tls| tls.get("key"));
     let inside = children(node).into_iter().flat_map(secret_files);
-    own.chain(inside).collect()
+    own.chain(keys).chain(inside).collect()
 }
 
 fn children(node: &Node) -> Vec<&Node> {

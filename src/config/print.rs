@@ -1,7 +1,7 @@
 //! The resolved configuration as TOML, for people: everything that was left out is there, secrets are not.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::mask::MaskRule;
@@ -114,6 +114,21 @@ fn broker(page: &mut Page, broker: &BrokerConfig) {
         page.text("url_hash_key", HIDDEN);
     }
     page.plain("provision", broker.provision);
+    if let Some(tls) = &broker.tls {
+        let files = [
+            ("certificate", Some(&tls.certificate)),
+            ("key", Some(&tls.key)),
+            ("authority", tls.authority.as_ref()),
+        ];
+        page.plain("tls", self::files(files));
+    }
+}
+
+/// Where files are, by the names of their keys.
+fn files<'a>(files: impl IntoIterator<Item = (&'a str, Option<&'a PathBuf>)>) -> Toml {
+    let file =
+        |(name, path): (&str, Option<&PathBuf>)| Some((name.to_owned(), Toml::Text(path?.display().to_string())));
+    Toml::Table(files.into_iter().filter_map(file).collect())
 }
 
 fn delivery(page: &mut Page, delivery: &DeliveryConfig) {
@@ -159,9 +174,8 @@ fn api(page: &mut Page, api: &ApiConfig) {
     page.text("listen", &api.listen.to_string());
     page.optional_text("unix", api.unix.as_ref().and_then(|path| path.to_str()));
     if let Some(tls) = &api.tls {
-        let file = |name: &str, path: &Path| (name.to_owned(), Toml::Text(path.display().to_string()));
-        let files = vec![file("certificate", &tls.certificate), file("key", &tls.key)];
-        page.plain("tls", Toml::Table(files));
+        let files = [("certificate", Some(&tls.certificate)), ("key", Some(&tls.key))];
+        page.plain("tls", self::files(files));
     }
     let tokens = api.tokens.iter().map(|token| {
         let scopes = token
@@ -173,6 +187,12 @@ fn api(page: &mut Page, api: &ApiConfig) {
             ("value".to_owned(), Toml::Text(HIDDEN.to_owned())),
             ("scopes".to_owned(), Toml::List(scopes.collect())),
         ];
+        keys.extend(
+            token
+                .name
+                .iter()
+                .map(|name| ("name".to_owned(), Toml::Text(name.clone()))),
+        );
         keys.extend(
             token
                 .prefix

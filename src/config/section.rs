@@ -1,6 +1,7 @@
 //! Reads one table: refuses keys that it does not know, and says of every value what is possible.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::domain::nearest::nearest;
@@ -82,6 +83,14 @@ impl<'a> Section<'a> {
     /// A string.
     pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, Problem> {
         self.get(key).map(text_of).transpose()
+    }
+
+    /// A path of a file.
+    pub(super) fn path(&self, key: &str) -> Result<Option<PathBuf>, Problem> {
+        match self.text(key)? {
+            Some("") => Err(self.problem(key, "is empty, and must be the path of a file")),
+            written => Ok(written.map(PathBuf::from)),
+        }
     }
 
     /// A string that has to be there, and not empty.

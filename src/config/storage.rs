@@ -30,7 +30,10 @@ pub(super) const BROKER_KEYS: &[&str] = &[
     "queue_prefix",
     "url_hash_key",
     "provision",
+    "tls",
 ];
+/// The keys of `broker.tls`.
+pub(super) const BROKER_TLS_KEYS: &[&str] = &["certificate", "key", "authority"];
 
 /// `[store]`: where the record is kept.
 #[derive(Clone, Debug)]
@@ -58,6 +61,19 @@ pub struct BrokerConfig {
     pub provision: bool,
     /// Nobody chose a key: the one that everybody knows is used.
     pub url_hash_key_is_default: bool,
+    /// What is proven to the broker beside the login.
+    pub tls: Option<BrokerTls>,
+}
+
+/// The files of a client's certificate.
+#[derive(Clone, Debug)]
+pub struct BrokerTls {
+    /// PEM, with those between it and an authority that the broker knows.
+    pub certificate: PathBuf,
+    /// PEM.
+    pub key: PathBuf,
+    /// PEM: an authority that is trusted beside those of the system.
+    pub authority: Option<PathBuf>,
 }
 
 /// Which broker.
@@ -137,11 +153,36 @@ pub(super) fn broker(section: Section<'_>, store: &StoreConfig) -> Result<Broker
         return Err(section.problem("queue_prefix", problem));
     }
     Ok(BrokerConfig {
+        tls: tls(section, &kind)?,
         kind,
         naming,
         provision: section.flag("provision", true)?,
         url_hash_key_is_default: key.is_none(),
     })
+}
+
+fn tls(section: Section<'_>, kind: &BrokerKind) -> Result<Option<BrokerTls>, Problem> {
+    if section.get("tls").is_none() {
+        return Ok(None);
+    }
+    let table = section.section("tls", BROKER_TLS_KEYS)?;
+    let file = |key| {
+        table
+            .path(key)?
+            .ok_or_else(|| table.problem(key, "is missing; give the path of a PEM file"))
+    };
+    let tls = BrokerTls {
+        certificate: file("certificate")?,
+        key: file("key")?,
+        authority: table.path("authority")?,
+    };
+    match kind {
+        BrokerKind::RabbitMq { amqp_url, .. } if !amqp_url.shown().starts_with("amqps:") => Err(section.problem(
+            "tls",
+            "is what is shown to a broker with TLS; write broker.url as amqps://…",
+        )),
+        BrokerKind::RabbitMq { .. } | BrokerKind::Embedded => Ok(Some(tls)),
+    }
 }
 
 /// The broker, and the vhost in its URL, if there is one.

@@ -21,6 +21,7 @@ const EXAMPLE: &str = r#"
         url_hash_key = "hunter2-key"
         vhost = "other"
         queue_type = "quorum"
+        tls = { certificate = "/etc/redrive/broker.pem", key = "/etc/redrive/broker.key", authority = "/etc/ca.pem" }
         [delivery]
         timeout_s = 30
         allow_networks = ["10.1.2.3/8", "::1"]
@@ -33,7 +34,7 @@ const EXAMPLE: &str = r#"
         [api]
         listen = "[::]:8470"
         tls = { certificate = "/etc/redrive/api.pem", key = "/etc/redrive/api.key" }
-        tokens = ["hunter2-hunter2-hunter2-hunter2", { value = "hunter2r-hunter2r-hunter2r", scopes = ["read"] }]
+        tokens = ["hunter2-hunter2-hunter2-hunter2", { value = "hunter2r-hunter2r-hunter2r", scopes = ["read"], name = "billing" }]
         [[consumer]]
         name = "hr"
         queue = "q_hr"
@@ -212,6 +213,14 @@ fn a_store_broker_or_delivery_that_is_not_possible_is_told_what_is() {
             "[broker]\nqueue_type = \"stream\"",
             &["broker.queue_type", "\"classic\" or \"quorum\""],
         ),
+        (
+            "[broker]\nurl = \"amqp://a\"\ntls = { certificate = \"a.pem\", key = \"a.key\" }",
+            &["broker.tls (line 3)", "amqps://"],
+        ),
+        (
+            "[broker]\nurl = \"amqps://a\"\ntls = { certificate = \"a.pem\", key = \"\" }",
+            &["broker.tls.key", "is empty"],
+        ),
         ("[broker]\nqueue_prefix = \"a/b\"", &["broker.queue_prefix", "letters"]),
         ("[broker]\nurl_hash_key = \"\"", &["broker.url_hash_key", "empty"]),
         ("[store]\nurl = \"postgres://db\"", &["broker.url", "SQLite store"]),
@@ -318,6 +327,19 @@ fn an_endpoint_a_token_or_an_event_setting_that_is_not_possible_is_told_what_is(
         (
             "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], prefix = \"a\" }]",
             &["api.tokens[0].prefix", "the scope \"publish\" alone"],
+        ),
+        (
+            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], name = \"token-2\" }]",
+            &["api.tokens[0].name", "token-2", "another one"],
+        ),
+        (
+            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], name = \"a b\" }]",
+            &["api.tokens[0].name", "1 to 64"],
+        ),
+        (
+            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], name = \"a\" }, \
+             { value = \"b-token-of-24-characters\", scopes = [\"read\"], name = \"a\" }]",
+            &["api.tokens", "two of the name \"a\""],
         ),
         (
             "[api]\ntls = { certificate = \"a.pem\" }",
@@ -714,6 +736,7 @@ fn files_that_others_read_are_warned_of_and_files_that_others_write_are_refused(
     };
     let in_place = || "[api]\ntokens = [\"a-token-of-24-characters\"]".to_owned();
     let elsewhere = || format!("[api]\ntokens = [{{ file = {secret:?} }}]");
+    let key = || format!("[broker]\nurl = \"amqps://a\"\ntls = {{ certificate = \"a.pem\", key = {secret:?} }}");
     allow(&secret, 0o600);
     std::fs::write(&file, "").unwrap();
     for (mode, text, warnings) in [(0o600, in_place(), 0), (0o644, in_place(), 1), (0o644, elsewhere(), 0)] {
@@ -726,12 +749,19 @@ fn files_that_others_read_are_warned_of_and_files_that_others_write_are_refused(
         warnings.iter().any(|warning| warning.contains("api.tokens[0].file")),
         "{warnings:?}"
     );
+    let warnings = load(key()).unwrap().warnings();
+    assert!(
+        warnings.iter().any(|warning| warning.contains("broker.tls.key")),
+        "{warnings:?}"
+    );
     allow(&secret, 0o666);
     let refused = load(elsewhere()).unwrap_err().to_string();
     assert!(
         refused.contains("api.tokens[0].file") && refused.contains("chmod go-w"),
         "{refused}"
     );
+    let refused = load(key()).unwrap_err().to_string();
+    assert!(refused.contains("broker.tls.key"), "{refused}");
     allow(&file, 0o666);
     let refused = load(in_place()).unwrap_err();
     assert!(refused.problem.to_string().contains("chmod go-w"), "{refused:?}");

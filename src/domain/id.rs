@@ -48,7 +48,21 @@ text_id! {
     NotificationId
 }
 
+/// What the ids of the notifications of events begin with.
+pub const EVENT_ID_PREFIX: &str = "event-";
+/// What the ids of test requests begin with.
+pub const TEST_ID_PREFIX: &str = "test-";
+
 impl NotificationId {
+    /// Whether it begins as an id that is made here: a publisher chooses none of these, or a receiver would take what
+    /// is sent later under it for a repetition.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        [EVENT_ID_PREFIX, TEST_ID_PREFIX]
+            .iter()
+            .any(|prefix| self.as_str().starts_with(prefix))
+    }
+
     /// Checks `text`.
     pub fn parse(text: &str) -> Result<Self, IdError> {
         if text.is_empty() || text.len() > 255 || !text.bytes().all(|b| b.is_ascii_graphic()) {

@@ -9,7 +9,6 @@ use md5::Md5;
 use sha2::{Digest, Sha256};
 
 use super::id::{ExecutionId, QueueName, StoreId};
-use super::time::Timestamp;
 use super::url::EndpointUrl;
 
 /// Prefix, vhost and name together stay within this many bytes; beyond it the execution id is hashed.
@@ -157,16 +156,6 @@ impl Naming {
     #[must_use]
     pub fn companion(&self, queue: &QueueName) -> String {
         format!("{}.head", queue.as_str())
-    }
-
-    /// The id of what an event sends to one subscription: the same however often it is made, of another event another
-    /// one, though a store that was restored numbers events and revisions a second time, and nobody's guess.
-    #[must_use]
-    pub fn event_notification(&self, event: i64, revision: i64, subscription: i64, created_at: Timestamp) -> String {
-        let id = format!("event-{event}-{revision}-{subscription}");
-        let created_at = created_at.micros();
-        let hash = keyed_hash(self.url_hash_key.as_bytes(), format!("{id}-{created_at}").as_bytes());
-        format!("{id}-{}", hex(&hash[..8]))
     }
 
     /// The direct exchange through which notifications are published.

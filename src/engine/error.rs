@@ -20,6 +20,12 @@ pub enum EngineError {
     /// A retry policy is wrong: the field and the mend are in the text.
     #[error(transparent)]
     InvalidPolicy(#[from] PolicyError),
+    /// This process would never send anything to that URL.
+    #[error("url is refused: {why}")]
+    RefusedUrl {
+        /// Why, and what to do instead.
+        why: String,
+    },
     /// There is no such thing.
     #[error("{what} not found")]
     NotFound {
@@ -111,7 +117,8 @@ impl EngineError {
             | Self::Refused { .. }
             | Self::TooLarge { .. }
             | Self::Busy { .. }
-            | Self::Unconfirmed { .. } => false,
+            | Self::Unconfirmed { .. }
+            | Self::RefusedUrl { .. } => false,
         }
     }
 
@@ -137,7 +144,8 @@ impl EngineError {
             | Self::Refused { .. }
             | Self::TooLarge { .. }
             | Self::Busy { .. }
-            | Self::Unconfirmed { .. } => false,
+            | Self::Unconfirmed { .. }
+            | Self::RefusedUrl { .. } => false,
         }
     }
 }

@@ -315,10 +315,9 @@ impl Engine {
         self.0.publish_notification(new).await
     }
 
-    /// Why this process would never send anything to `url`, as far as the URL alone says it.
-    #[must_use]
-    pub fn url_refusal(&self, url: &EndpointUrl) -> Option<String> {
-        self.0.sender.refusal(url)
+    /// Refuses a URL to which this process would never send anything, as far as the URL alone says it.
+    pub fn check_url(&self, url: &EndpointUrl) -> Result<(), EngineError> {
+        self.0.check_url(url)
     }
 
     /// Publishes an end mark; nothing to end is success.

@@ -15,7 +15,7 @@ use super::{EngineError, Inner};
 use crate::broker::Look;
 use crate::delivery::{Method, Request};
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
-use crate::domain::id::{NotificationId, QueueName};
+use crate::domain::id::{NotificationId, QueueName, TEST_ID_PREFIX};
 use crate::domain::naming::hex;
 use crate::domain::outcome::Outcome;
 use crate::domain::queue::{QueueKind, QueueRecord};
@@ -490,7 +490,7 @@ impl Inner {
 
     async fn test(&self, url: &EndpointUrl, method: Option<&str>) -> Result<Done, EngineError> {
         let method = test_method(method)?;
-        let id = NotificationId::parse(&format!("test-{}", crate::ambient::new_id())).map_err(|error| {
+        let id = NotificationId::parse(&format!("{TEST_ID_PREFIX}{}", crate::ambient::new_id())).map_err(|error| {
             EngineError::Invalid {
                 field: error.field.to_owned(),
                 message: error.to_string(),

@@ -74,9 +74,17 @@ impl Publisher {
 }
 
 impl Inner {
+    /// What would be tried in vain until it parks is refused at once.
+    pub(super) fn check_url(&self, url: &EndpointUrl) -> Result<(), EngineError> {
+        match self.sender.refusal(url) {
+            Some(why) => Err(EngineError::RefusedUrl { why }),
+            None => Ok(()),
+        }
+    }
+
     pub(super) async fn publish_notification(&self, new: NewNotification) -> Result<Receipt, EngineError> {
         let id = match new.id {
-            Some(id) => id,
+            Some(id) => chosen(id)?,
             None => generated_id()?,
         };
         let notification = Notification {
@@ -431,6 +439,17 @@ impl Settled {
             Self::Refused(why) => Err(EngineError::TooLarge { why }),
         }
     }
+}
+
+/// A publisher's own id.
+fn chosen(id: NotificationId) -> Result<NotificationId, EngineError> {
+    if id.is_reserved() {
+        return Err(EngineError::Invalid {
+            field: "id".to_owned(),
+            message: "id must not begin with event- or test-: such ids are made here alone".to_owned(),
+        });
+    }
+    Ok(id)
 }
 
 fn generated_id() -> Result<NotificationId, EngineError> {

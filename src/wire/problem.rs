@@ -80,6 +80,10 @@ impl From<&EngineError> for Problem {
         let detail = chain(error);
         match error {
             EngineError::Invalid { field, .. } => Self::field(field, detail),
+            EngineError::RefusedUrl { .. } => Self {
+                field: Some("url".into()),
+                ..Self::new(422, detail)
+            },
             EngineError::NotFound { .. } | EngineError::Expired { .. } => Self::new(404, detail),
             EngineError::InvalidPolicy(error) => Self {
                 field: error.field.as_deref().map(Into::into),
@@ -139,6 +143,7 @@ const fn kind(status: u16) -> (&'static str, &'static str) {
             "urn:redrive:problem:misdirected",
             "The Host header names another server",
         ),
+        422 => ("urn:redrive:problem:never-possible", "This is never done here"),
         429 => ("urn:redrive:problem:too-many-requests", "Too many failed logins"),
         503 => ("urn:redrive:problem:unavailable", "Not possible at present"),
         _ => ("urn:redrive:problem:failed", "It failed"),

@@ -1,10 +1,11 @@
 //! Who may use the API of a running daemon, and how long he may take: tokens and their scopes, sockets, certificates,
 //! and clients that say nothing, speak slowly or do not listen.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -279,6 +280,45 @@ async fn without_configured_tokens_one_is_made_for_this_user_alone() {
     assert!(refuses.log().contains("api-token"), "{}", refuses.log());
 }
 
+/// Ends with this value.
+struct Started(std::process::Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_demo_is_open_to_whoever_started_it_alone() {
+    let installation = Installation::embedded();
+    let mut command = installation.program(&["--demo", "--daemon"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut demo = Started(command.spawn().unwrap());
+    let mut lines = BufReader::new(demo.0.stderr.take().unwrap()).lines();
+    let told = tokio::task::spawn_blocking(move || {
+        let told = lines.find_map(|line| line.ok().filter(|line| line.contains("curl ")));
+        (told, lines)
+    });
+    let (told, _lines) = told.await.unwrap();
+    let told = told.expect("how it is asked");
+    let part = |begin: &str, end: char| {
+        let (_, rest) = told.split_once(begin).unwrap();
+        rest.split(end).next().unwrap().to_owned()
+    };
+    let (header, url) = (
+        part("'Authorization: ", '\''),
+        format!("http://{}", part("http://", ' ')),
+    );
+    assert_eq!(Request::new("GET", &url).send().await.status, 401, "{told}");
+    wait_until("the demo", BOUND, async || {
+        let answer = Request::new("GET", &url).header("authorization", &header).send().await;
+        (answer.status == 200).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_guessed_at_a_few_a_second_and_who_has_the_right_one_is_not_held_up() {
     let installation = with_tokens();
@@ -394,6 +434,37 @@ async fn bodies_that_come_slowly_hold_nobody_up_and_are_given_up() {
             said.starts_with("HTTP/1.1 408") && said.contains("too slowly"),
             "{said}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_sent_much_of_a_body_at_once_may_not_rest_the_longer_for_it() {
+    let installation = with_tokens();
+    let daemon = installation.daemon().await;
+    let mut stream = begins(&daemon, &post(PUBLISHER, 24_000_000));
+    let sent = tokio::task::spawn_blocking(move || {
+        stream.write_all(&vec![b' '; 23_000_000]).unwrap();
+        rest(&stream, Duration::from_secs(30))
+    });
+    let said = sent.await.unwrap();
+    assert!(said.starts_with("HTTP/1.1 408"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_messages_may_be_large() {
+    let installation = with_tokens();
+    let mut daemon = installation.daemon().await;
+    let large = || "x".repeat(2_000_000);
+    let notification = json!({"execution_id": "e", "url": DEAD_URL, "body": large()});
+    let published = ask(&mut daemon, ADMIN, ("POST", "/v1/notifications", Some(notification))).await;
+    assert_eq!(published.status, 202, "{}", published.text());
+    for (method, path) in [
+        ("POST", "/v1/redeliver"),
+        ("PUT", "/v1/types/t"),
+        ("PUT", "/v1/policies?default=true"),
+    ] {
+        let answer = ask(&mut daemon, ADMIN, (method, path, Some(json!({"url": large()})))).await;
+        assert_eq!(answer.status, 413, "{path}: {}", answer.text());
     }
 }
 
@@ -606,6 +677,43 @@ async fn a_token_has_no_more_queues_and_bytes_than_its_quota() {
     .await;
 }
 
+/// An event is sent to as many queues as there are subscriptions: no quota of queues and bytes would hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_does_not_pass_its_quota_by_with_events() {
+    const OTHER: &str = "the-other-tenant-has-this-token";
+    let mut installation = with_tokens();
+    let tokens = json!([
+        {"value": TENANT, "scopes": ["publish"], "bytes_waiting": 1000},
+        {"value": OTHER, "scopes": ["publish"], "publishes_per_second": 100},
+        ADMIN,
+    ]);
+    installation.set("api", "tokens", tokens);
+    let mut daemon = installation.daemon().await;
+    let push = |payload: usize| {
+        let event = json!({"reference": "r", "payload": "x".repeat(payload), "nbf": "2099-01-01T00:00:00Z"});
+        ("POST", "/v1/types/t/events", Some(event))
+    };
+    let why = refused(&ask(&mut daemon, TENANT, push(10_000)).await, 403);
+    assert!(why.contains("bytes_waiting") && why.contains("token-1"), "{why}");
+    assert_eq!(ask(&mut daemon, OTHER, push(10_000)).await.status, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_names_a_token_by_its_name_wherever_it_stands_in_the_list() {
+    let mut installation = with_tokens();
+    let named = || json!({"value": OPERATOR, "scopes": ["operate"], "name": "billing"});
+    for tokens in [json!([named(), ADMIN]), json!([ADMIN, named()])] {
+        installation.set("api", "tokens", tokens);
+        let mut daemon = installation.daemon().await;
+        let redeliver = ("POST", "/v1/redeliver", Some(json!({"all": true})));
+        assert_eq!(ask(&mut daemon, OPERATOR, redeliver).await.status, 200);
+        assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    }
+    let audit = installation.run(&["audit", "--json"]).await.expect_code(0).json();
+    let actors: Vec<&Value> = audit.as_array().unwrap().iter().map(|line| &line["actor"]).collect();
+    assert_eq!(actors, ["api:billing", "api:billing"], "{audit}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_publishes_no_more_a_second_than_its_quota() {
     let (_at, mut daemon) = of_a_tenant(json!({"publishes_per_second": 2})).await;
@@ -631,6 +739,12 @@ async fn a_token_publishes_no_more_a_second_than_its_quota() {
 async fn a_url_that_is_never_delivered_to_is_refused_when_it_is_published() {
     let installation = with_tokens();
     let mut daemon = installation.daemon().await;
+    assert_eq!(
+        ask(&mut daemon, ADMIN, ("PUT", "/v1/types/t", Some(json!({}))))
+            .await
+            .status,
+        200
+    );
     for url in [
         "http://169.254.169.254/",
         "http://2852039166/",
@@ -643,11 +757,63 @@ async fn a_url_that_is_never_delivered_to_is_refused_when_it_is_published() {
             Some(json!({"execution_id": "e", "url": url})),
         );
         let answer = ask(&mut daemon, ADMIN, publish).await;
-        let why = refused(&answer, 400);
+        let why = refused(&answer, 422);
         assert_eq!(answer.json()["field"], "url");
         assert!(why.contains("delivery.allow_networks"), "{why}");
+        // The command and a subscription say the same.
+        let publish = ["publish", "--execution", "e", "--url", url];
+        let said = installation.run(&publish).await.expect_code(2).stderr;
+        assert!(said.contains(&why), "{said} is not {why}");
+        let subscribe = (
+            "POST",
+            "/v1/types/t/subscriptions",
+            Some(json!({"url": url, "options": {}})),
+        );
+        assert_eq!(refused(&ask(&mut daemon, ADMIN, subscribe).await, 422), why);
     }
+    let subscriptions = ask(&mut daemon, ADMIN, ("GET", "/v1/types/t/subscriptions", None))
+        .await
+        .json();
+    assert_eq!(subscriptions["items"], json!([]));
     let queues = ask(&mut daemon, ADMIN, ("GET", "/v1/queues", None)).await.json();
     let mut queues = queues["items"].as_array().unwrap().iter();
     assert!(queues.all(|queue| queue["kind"] != "delivery"), "nothing was published");
+}
+
+/// What redrive sends under ids of its own would be taken for a repetition by a receiver that had them before.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ids_that_are_made_here_are_no_publishers_to_choose() {
+    let receiver = Receiver::start().await;
+    let mut installation = with_tokens();
+    installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
+    let mut daemon = installation.daemon().await;
+    let daemon = &mut daemon;
+    let url = receiver.url("/hook");
+    for id in ["event-1-1-1", "event-1-1-1-0123456789abcdef", "test-1"] {
+        let notification = json!({"execution_id": "e", "url": url, "id": id});
+        let answer = ask(daemon, PUBLISHER, ("POST", "/v1/notifications", Some(notification))).await;
+        let why = refused(&answer, 400);
+        assert!(answer.json()["field"] == "id" && why.contains("event-"), "{why}");
+        let publish = ["publish", "--execution", "e", "--url", &url, "--id", id];
+        let said = installation.run(&publish).await.expect_code(2).stderr;
+        assert!(said.contains("event-"), "{said}");
+    }
+    // Nothing that is shown of an event tells the id: what is shown is what a publisher reckons with.
+    assert_eq!(
+        ask(daemon, ADMIN, ("PUT", "/v1/types/t", Some(json!({})))).await.status,
+        200
+    );
+    let subscription = json!({"url": url, "options": {}});
+    let made = ask(daemon, ADMIN, ("POST", "/v1/types/t/subscriptions", Some(subscription))).await;
+    assert_eq!(made.status, 200, "{}", made.text());
+    let event = json!({"reference": "r", "nbf": "2099-01-01T00:00:00Z", "payload": 1});
+    ask(daemon, ADMIN, ("POST", "/v1/types/t/events", Some(event))).await;
+    let shown = ask(daemon, ADMIN, ("GET", "/v1/types/t/events/r", None)).await.text();
+    let retried = ask(daemon, ADMIN, ("POST", "/v1/types/t/events/r/retry", Some(json!({})))).await;
+    assert!(retried.status < 300, "{}", retried.text());
+    wait_until("a delivery", BOUND, async || (receiver.delivered() == 1).then_some(())).await;
+    let attempt = receiver.attempts().remove(0);
+    let id = attempt.id();
+    let (_, tail) = id.rsplit_once('-').unwrap();
+    assert!(tail.len() == 16 && !shown.contains(tail), "{id}: {shown}");
 }

@@ -71,7 +71,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         query: &[],
         answer: (202, "Published"),
-        failures: &[413, 415],
+        failures: &[413, 415, 422, 429],
         ..post(
             "/v1/notifications",
             "Publish a notification; answered after the broker's confirm. 503 carries the id to repeat with.",
@@ -399,12 +399,15 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "SubscriptionList",
         )
     },
-    post(
-        "/v1/types/{type}/subscriptions",
-        "Send the events of a type to a URL.",
-        "NewSubscription",
-        "Subscription",
-    ),
+    Operation {
+        failures: &[404, 409, 413, 415, 422],
+        ..post(
+            "/v1/types/{type}/subscriptions",
+            "Send the events of a type to a URL.",
+            "NewSubscription",
+            "Subscription",
+        )
+    },
     Operation {
         method: "delete",
         query: &[

@@ -158,11 +158,25 @@ pub(super) fn connect_error(address: &Address, vhost: &str, error: &CallError) -
             vhost,
             &address.user,
         ),
-        _ => BrokerError::Unreachable {
-            operation: CONNECT,
-            detail: format!("{address:?}: {text}"),
-        },
+        _ => unreachable(format!("{address:?}: {}", with_mend(text))),
     }
+}
+
+/// No connection, as long as this stands.
+pub(super) const fn unreachable(detail: String) -> BrokerError {
+    BrokerError::Unreachable {
+        operation: CONNECT,
+        detail,
+    }
+}
+
+/// A broker that demands a client's certificate says so with an alert (RFC 8446, 6.2; an older one only that it ends
+/// the handshake).
+pub(super) fn with_mend(text: String) -> String {
+    if text.contains("CertificateRequired") {
+        return format!("{text}: the broker demands a certificate of its clients; set broker.tls");
+    }
+    text
 }
 
 /// Whether a refusal is about a limit. Of a user: `connection refused for user 'u': user connection limit (0) is

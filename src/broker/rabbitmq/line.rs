@@ -14,7 +14,8 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
 
 use super::address::Address;
-use super::failure::{CallError, Ended, connect_error, ended};
+use super::client_tls::ClientTls;
+use super::failure::{CallError, Ended, connect_error, ended, unreachable};
 use crate::ambient;
 use crate::broker::BrokerError;
 
@@ -30,16 +31,19 @@ pub(super) const CLOSE: Duration = Duration::from_secs(5);
 pub(super) struct Dialer {
     pub(super) address: Address,
     pub(super) vhost: String,
+    /// What we prove who we are with, beside the login.
+    pub(super) tls: Option<ClientTls>,
     name: RwLock<String>,
     /// Lines that were lost, of all roles.
     losses: Arc<AtomicU64>,
 }
 
 impl Dialer {
-    pub(super) fn new(address: Address, vhost: String, name: String) -> Self {
+    pub(super) fn new(address: Address, vhost: String, tls: Option<ClientTls>, name: String) -> Self {
         Self {
             address,
             vhost,
+            tls,
             name: RwLock::new(name),
             losses: Arc::default(),
         }
@@ -52,7 +56,7 @@ impl Dialer {
 
     /// The same broker's other vhost.
     pub(super) fn to(&self, vhost: &str) -> Self {
-        Self::new(self.address.clone(), vhost.to_owned(), self.name())
+        Self::new(self.address.clone(), vhost.to_owned(), self.tls.clone(), self.name())
     }
 
     /// The name that this process's connections begin with.
@@ -82,11 +86,15 @@ impl Dialer {
         notice: impl Fn(Notice) + Send + 'static,
     ) -> Result<Arc<Line>, BrokerError> {
         let properties = ConnectionProperties::default().with_connection_name(self.connection_name(role).into());
-        let connecting = Connection::connect_uri(self.address.uri(vhost), properties);
+        let failed = |error| connect_error(&self.address, vhost, &error);
+        let tls = self.tls.as_ref().map(ClientTls::for_amqp).transpose();
+        let tls = tls.map_err(|error| unreachable(error.to_string()))?.unwrap_or_default();
+        let runtime = lapin::runtime::default_runtime().map_err(|error| failed(error.into()))?;
+        let connecting = Connection::connect_uri_with_config(self.address.uri(vhost), properties, tls, runtime);
         let connection = match tokio::time::timeout(CONNECT, connecting).await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Err(connect_error(&self.address, vhost, &error.into())),
-            Err(_) => return Err(connect_error(&self.address, vhost, &CallError::Silent(CONNECT))),
+            Ok(Err(error)) => return Err(failed(error.into())),
+            Err(_) => return Err(failed(CallError::Silent(CONNECT))),
         };
         Ok(Line::watched(connection, Arc::clone(&self.losses), notice))
     }

@@ -12,6 +12,7 @@ mod admin;
 mod attach;
 mod browse;
 mod check;
+mod client_tls;
 mod failure;
 mod frames;
 mod health;
@@ -47,6 +48,7 @@ use tokio_util::task::TaskTracker;
 
 use self::address::Address;
 use self::admin::Admin;
+pub use self::client_tls::ClientTls;
 use self::line::Dialer;
 use self::listen::Listening;
 use self::management::Management;
@@ -85,6 +87,8 @@ pub struct RabbitSettings {
     pub amqp_url: String,
     /// `http[s]://[user:password@]host[:port]`; without user information the login of AMQP is used.
     pub management_url: Option<String>,
+    /// What is proven to both beside the login.
+    pub tls: Option<ClientTls>,
     /// Vhost, prefix and queue type, from which all names come.
     pub naming: Naming,
     /// Whether a missing vhost and missing rights may be made through the management API.
@@ -104,6 +108,7 @@ impl RabbitSettings {
         Self {
             amqp_url: amqp_url.to_owned(),
             management_url: management_url.map(str::to_owned),
+            tls: None,
             naming,
             provision: true,
             confirm_timeout: Duration::from_secs(10),
@@ -167,9 +172,17 @@ impl RabbitMq {
         let address = Address::parse(&settings.amqp_url)?;
         let naming = &settings.naming;
         let management = settings.management_url.as_deref();
-        let management = management.map(|url| Management::new(url, &address.user, &address.password, &naming.vhost));
+        let management = management.map(|url| {
+            let login = (address.user.as_str(), address.password.as_str());
+            Management::new(url, login, &naming.vhost, settings.tls.clone())
+        });
         let exchange = short(&naming.exchange())?;
-        let dialer = Arc::new(Dialer::new(address, naming.vhost.clone(), settings.name.clone()));
+        let dialer = Arc::new(Dialer::new(
+            address,
+            naming.vhost.clone(),
+            settings.tls.clone(),
+            settings.name.clone(),
+        ));
         let (signals, _) = broadcast::channel(SIGNALS_MAX);
         let alarm = Arc::new(Alarm::new(signals.clone()));
         let publisher = Publisher::new(

@@ -11,12 +11,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::address::Address;
+use super::client_tls::config;
 use super::frames::{self, Arguments, BODY, Frame, HEADER, Method, MethodId};
 use super::line::Dialer;
 use crate::broker::{BrokerError, Rescued};
@@ -124,27 +123,16 @@ trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
 /// A stream to the broker, with TLS where its address says so.
-async fn stream(address: &Address) -> Result<Box<dyn Transport>, Fault> {
+async fn stream(dialer: &Dialer) -> Result<Box<dyn Transport>, Fault> {
+    let address = &dialer.address;
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await?;
     stream.set_nodelay(true)?;
     if !address.tls {
         return Ok(Box::new(stream));
     }
     let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
-    let connector = TlsConnector::from(Arc::new(trusting()?));
+    let connector = TlsConnector::from(Arc::new(config(dialer.tls.as_ref())?));
     Ok(Box::new(connector.connect(name, stream).await?))
-}
-
-/// Trusts the roots of the system, as the ordinary client does.
-fn trusting() -> Result<ClientConfig, Fault> {
-    let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if added == 0 {
-        return Err(io::Error::other("the system has no root certificates").into());
-    }
-    Ok(ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth())
 }
 
 /// A connection with one channel.
@@ -163,7 +151,7 @@ struct Taken {
 impl Wire {
     async fn connect(dialer: &Dialer) -> Result<Self, Fault> {
         let address = &dialer.address;
-        let stream = tokio::time::timeout(STEP, stream(address))
+        let stream = tokio::time::timeout(STEP, stream(dialer))
             .await
             .map_err(|_| Fault::Silent)??;
         let mut wire = Self {

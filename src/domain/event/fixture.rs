@@ -1,6 +1,6 @@
 //! An event for tests.
 
-use super::{Event, EventState, EventType, Reference, Subtype};
+use super::{Event, EventState, EventType, EventUid, Reference, Subtype};
 use crate::domain::time::Timestamp;
 
 /// One of type `hr-import` about `4711` that is ready, was never tried, and carries nothing.
@@ -27,5 +27,6 @@ pub(crate) fn event(id: i64) -> Event {
         first_failed_at: None,
         last_failed_at: None,
         lease: None,
+        uid: EventUid::default(),
     }
 }

@@ -15,8 +15,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 
-use super::id::IncarnationId;
+use super::id::{EVENT_ID_PREFIX, IncarnationId};
+use super::naming::hex;
 use super::time::Timestamp;
 
 pub use metadata::{Coalescing, DeadLettering, HEADERS, Metadata, SECRET, SubscriptionOptions};
@@ -328,9 +330,45 @@ pub struct Event {
     pub last_failed_at: Option<Timestamp>,
     /// Who has it.
     pub lease: Option<EventLease>,
+    /// What the ids of its notifications are made from.
+    pub uid: EventUid,
+}
+
+/// Random, made by the store at each push, so that nobody knows the id of a notification before it is sent and no
+/// other store makes the same one. It is never shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct EventUid(String);
+
+impl EventUid {
+    /// As the store keeps it.
+    #[must_use]
+    pub const fn of(text: String) -> Self {
+        Self(text)
+    }
+
+    /// For what is made of it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for EventUid {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("EventUid(..)")
+    }
 }
 
 impl Event {
+    /// The id of what it sends to one subscription: the same however often it is made of one push, and another one for
+    /// each subscription, each push and each store.
+    #[must_use]
+    pub fn notification_id(&self, subscription: i64) -> String {
+        let id = format!("{EVENT_ID_PREFIX}{}-{}-{subscription}", self.id, self.revision);
+        let hash = Sha256::digest(format!("{}/{id}", self.uid.expose()));
+        format!("{id}-{}", hex(&hash[..8]))
+    }
+
     /// The type as it is shown: `hr-import-delayed` for what is dated.
     #[must_use]
     pub fn shown_type(&self) -> String {

@@ -48,7 +48,7 @@ impl Inner {
         let options: serde_json::Value = serde_json::from_str(&subscription.options).unwrap_or_default();
         let options = SubscriptionOptions::from_value(&from_json(&options)).map_err(|error| error.to_string())?;
         let naming = &self.settings.naming;
-        let id = naming.event_notification(event.id, event.revision, subscription.id, event.created_at);
+        let id = event.notification_id(subscription.id);
         let execution = format!("{}:{}", event.event_type.as_str(), event.reference.as_str());
         let end = execution.floor_char_boundary(1024);
         let body = event.payload.clone().unwrap_or_default();

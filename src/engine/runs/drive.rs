@@ -92,6 +92,7 @@ impl From<EngineError> for Halt {
             }
             EngineError::Invalid { .. }
             | EngineError::InvalidPolicy(_)
+            | EngineError::RefusedUrl { .. }
             | EngineError::TooLarge { .. }
             | EngineError::OtherOwner { .. }
             | EngineError::Expired { .. }

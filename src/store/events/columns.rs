@@ -2,7 +2,7 @@
 
 use super::{Claim, EventCount, EventTypeRecord, HandledEvent, NewOutboxRow, OutboxRow, Subscription};
 use crate::domain::event::{
-    Event, EventLease, EventState, EventType, HandlingRules, LeaseKey, Metadata, Reference, Subtype,
+    Event, EventLease, EventState, EventType, EventUid, HandlingRules, LeaseKey, Metadata, Reference, Subtype,
 };
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
@@ -15,7 +15,7 @@ macro_rules! event_columns {
     () => {
         "id, type, subtype, reference, nbf, created_at, first_at, attempts, reason, state, revision, merged, payload, \
          properties, expires_at, claim_count, claim_history, origin, first_failed_at, last_failed_at, lease_token, \
-         lease_revision, lease_owner, lease_claim, lease_until"
+         lease_revision, lease_owner, lease_claim, lease_until, uid"
     };
 }
 /// The assignments that end a lease.
@@ -33,7 +33,7 @@ macro_rules! coalesced {
          created_at = excluded.created_at, attempts = 0, claim_count = 0, claim_history = NULL, \
          first_failed_at = NULL, last_failed_at = NULL, expires_at = excluded.expires_at, \
          revision = e.revision + 1, merged = CASE WHEN e.state = 2 THEN 0 ELSE e.merged + 1 END, \
-         state = CASE WHEN e.state = 2 THEN 0 ELSE e.state END"
+         state = CASE WHEN e.state = 2 THEN 0 ELSE e.state END, uid = excluded.uid"
     };
 }
 macro_rules! event_type_columns {
@@ -66,6 +66,7 @@ pub(in crate::store) fn event(row: &impl Columns) -> Result<Event, sqlx::Error> 
         first_failed_at: time_optional(row, "first_failed_at")?,
         last_failed_at: time_optional(row, "last_failed_at")?,
         lease: lease(row)?,
+        uid: EventUid::of(text(row, "uid")?),
     })
 }
 

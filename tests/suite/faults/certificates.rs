@@ -70,3 +70,43 @@ async fn a_broker_with_a_private_certificate_is_used_once_it_is_trusted() {
     assert_eq!(rescued["rescued"], true, "{rescued} after {published:?}");
     assert_eq!(scene.ready(&queue).await, 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_demands_a_certificate_is_used_with_one() {
+    let authority = Authority::with_client();
+    let node = PrivateRabbit::start_with_certificate(authority.directory()).await;
+    let mut scene = Scene::on_rabbit(&node.address).await;
+    scene.installation.set("broker", "url", node.amqps());
+    scene
+        .installation
+        .set("broker", "management_url", node.management_tls());
+    scene.installation.set_environment(TRUSTED, &authority.file("ca.pem"));
+    let url = scene.receiver.url("/hook");
+    let publish = ["publish", "--execution", "run", "--url", &url];
+    let refused = scene.installation.run(&publish).await.expect_code(69).stderr;
+    assert!(refused.contains("set broker.tls"), "{refused}");
+    let doctor = scene.installation.run(&["doctor"]).await.stdout;
+    assert!(doctor.contains("set broker.tls"), "{doctor}");
+    // What the configuration trusts is enough.
+    let another = Authority::create();
+    scene.installation.set_environment(TRUSTED, &another.file("ca.pem"));
+    let files = |key: &str| json!({"certificate": authority.file("client.pem"), "key": key, "authority": authority.file("ca.pem")});
+    scene.installation.set("broker", "tls", files("/nowhere/client.key"));
+    let missing = scene.installation.run(&publish).await.stderr;
+    assert!(missing.contains("broker.tls.key: /nowhere/client.key"), "{missing}");
+    scene
+        .installation
+        .set("broker", "tls", files(&authority.file("client.key")));
+    let doctor = scene.installation.run(&["doctor", "--json"]).await;
+    assert!(!doctor.stdout.contains("certificate"), "{}", doctor.stdout);
+    let mut daemon = scene.installation.daemon().await;
+    scene.publish("run", "/hook", 1).await;
+    scene.delivered(1).await;
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    // So does the reader that decodes nothing.
+    scene.installation.run(&publish).await.expect_code(0);
+    let queue = scene.queue("run", "/hook");
+    let rescue = ["queue", "rescue", queue.as_str(), "--yes", "--json"];
+    let rescued = scene.installation.run(&rescue).await.expect_code(0).json();
+    assert_eq!(rescued["rescued"], true, "{rescued}");
+}

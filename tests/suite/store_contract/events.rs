@@ -1,13 +1,18 @@
 //! Pushing, handling and looking at events.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use redrive::ambient::Clock;
 use redrive::domain::event::{
     Event, EventState, EventType, HandlingRules, LeaseKey, Metadata, NewEvent, Reference, Subtype,
 };
 use redrive::domain::id::IncarnationId;
 use redrive::domain::time::Timestamp;
 use redrive::domain::value::Value;
+use redrive::sqlite::SqliteFile;
+use redrive::store::sqlite::SqliteStore;
 use redrive::store::{
     Acted, EventAct, EventBatch, EventClaim, EventQuery, Finish, Finished, NamedLease, NewEventType, PushOutcome,
     Pushed, PushedHow, Store, TypePut, Undecodable, Verdict,
@@ -720,4 +725,56 @@ pub(super) async fn a_batch_under_a_lost_lease_changes_nothing(place: &Place) {
     assert_eq!(of(store, "m-1").await.len(), 2);
     assert!(!store.named_lease_free("intake", epoch).await.unwrap());
     assert!(store.named_lease_free("intake", later).await.unwrap());
+}
+
+pub(super) async fn each_push_makes_notification_ids_that_nobody_knows_before(place: &Place) {
+    let store = &*place.store;
+    let clock = Clock::manual(Timestamp::from_seconds(1_700_000_000));
+    let directory = tempfile::tempdir().unwrap();
+    let mut ids = HashSet::new();
+    let mut is_new = |event: &Event| ids.insert(event.notification_id(1)) && ids.insert(event.notification_id(2));
+    for number in 0..2 {
+        push(store, "a", "1").await;
+        let event = one(store, "a").await;
+        assert!(is_new(&event), "push {number}: {event:?}");
+        assert_eq!(
+            one(store, "a").await.notification_id(1),
+            event.notification_id(1),
+            "it is kept"
+        );
+    }
+    // Many in one statement.
+    pushed_all(store, ["b", "c"].map(|about| new_event("t", about, "1")).to_vec()).await;
+    for about in ["b", "c"] {
+        assert!(is_new(&one(store, about).await), "{about}");
+    }
+    // Two stores at one time count alike, and their ids differ.
+    let twins: Vec<Event> = join_all((0..2).map(async |twin| {
+        let file = SqliteFile::open(&directory.path().join(format!("{twin}.db")))
+            .await
+            .unwrap();
+        let store = SqliteStore::open(file, clock.clone()).await.unwrap();
+        push(&store, "a", "1").await;
+        one(&store, "a").await
+    }))
+    .await;
+    let of = |event: &Event| (event.id, event.revision, event.created_at);
+    assert_eq!(of(&twins[0]), of(&twins[1]));
+    assert_ne!(twins[0].notification_id(1), twins[1].notification_id(1));
+    assert!(!format!("{twins:?}").contains(twins[0].uid.expose()), "it is shown");
+}
+
+pub(super) async fn what_was_pushed_before_there_were_random_ids_has_them_too(place: &Place) {
+    push(&*place.store, "a", "1").await;
+    push(&*place.store, "b", "1").await;
+    for statement in [
+        "ALTER TABLE TABLE.events DROP COLUMN uid",
+        "UPDATE TABLE.schema_version SET version = 21",
+    ] {
+        place.tamper(statement).await.unwrap();
+    }
+    let store = place.another().await.unwrap();
+    let (a, b) = (one(&*store, "a").await.uid, one(&*store, "b").await.uid);
+    assert!(a.expose().len() >= 32 && a != b);
+    store.close().await;
 }

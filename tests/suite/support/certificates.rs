@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use tempfile::TempDir;
@@ -20,6 +22,7 @@ pub struct Authority {
     /// `ca.pem`, and for servers `cert.pem` and `key.pem`.
     directory: TempDir,
     config: Arc<ServerConfig>,
+    issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
@@ -53,7 +56,27 @@ impl Authority {
         Self {
             directory,
             config: Arc::new(config),
+            issuer,
         }
+    }
+
+    /// One that demands that clients show a certificate of its own, which is `client.pem` and `client.key`.
+    pub fn with_client() -> Self {
+        let authority = Self::create();
+        let key = KeyPair::generate().expect("a key");
+        let mut client = CertificateParams::new(Vec::new()).expect("no names");
+        client.distinguished_name.push(DnType::CommonName, "a client");
+        client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let client = client.signed_by(&key, &authority.issuer).expect("a certificate");
+        for (name, text) in [("client.pem", client.pem()), ("client.key", key.serialize_pem())] {
+            fs::write(authority.directory.path().join(name), text).expect("own directory");
+        }
+        authority
+    }
+
+    /// The path of a file.
+    pub fn file(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
     }
 
     /// What has to be trusted.

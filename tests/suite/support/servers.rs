@@ -244,6 +244,11 @@ impl PrivateRabbit {
         self.server.variable("REDRIVE_TEST_AMQPS")
     }
 
+    /// `https://user:password@127.0.0.1:PORT` of the management API of one that demands certificates.
+    pub fn management_tls(&self) -> String {
+        self.server.variable("REDRIVE_TEST_MANAGEMENT_TLS")
+    }
+
     fn on(server: PrivateServer) -> Self {
         let address = RabbitAddress {
             amqp: server.variable("REDRIVE_TEST_AMQP"),

@@ -19,7 +19,8 @@ use serde_json::Value;
 use url::Url;
 
 use self::silence::Silence;
-use super::failure::rights;
+use super::client_tls::{ClientTls, HttpClient};
+use super::failure::{rights, with_mend};
 use crate::ambient::Clock;
 use crate::broker::BrokerError;
 use crate::domain::broker_rules::Version;
@@ -31,7 +32,8 @@ const ANSWER: Duration = Duration::from_secs(30);
 const ANSWER_ALL: Duration = Duration::from_mins(3);
 /// How long a broker's version is as it was told: it changes with an upgrade.
 const VERSION_GOOD: Duration = Duration::from_mins(1);
-const CONNECT: Duration = Duration::from_secs(5);
+/// How long a connection may take to open.
+pub(super) const CONNECT: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are read; a page of 500 queues has about 0.7 MB.
 const BODY_BYTES_MAX: usize = 64 << 20;
 
@@ -41,7 +43,7 @@ pub(super) struct Management {
     user: String,
     password: SecretString,
     vhost: String,
-    client: reqwest::Client,
+    client: HttpClient,
     /// Uptime until which all queues are listed by pages.
     paged_until: Mutex<Option<Duration>>,
     /// The broker's version, and when it was asked for (uptime).
@@ -91,7 +93,12 @@ fn not_understood(why: &str) -> BrokerError {
 
 impl Management {
     /// Reads `http[s]://user:password@host:port[/prefix]`; without user information the login of AMQP is used.
-    pub(super) fn new(url: &str, user: &str, password: &str, vhost: &str) -> Result<Self, BrokerError> {
+    pub(super) fn new(
+        url: &str,
+        (user, password): (&str, &str),
+        vhost: &str,
+        tls: Option<ClientTls>,
+    ) -> Result<Self, BrokerError> {
         let mut base = Url::parse(url).map_err(|error| misconfigured(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(misconfigured("the scheme must be http or https"));
@@ -114,12 +121,7 @@ impl Management {
         let _ = base.set_password(None);
         base.set_query(None);
         base.set_fragment(None);
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .build()
-            .map_err(|error| misconfigured(&error.without_url().to_string()))?;
+        let client = HttpClient::new(tls).map_err(|why| misconfigured(&why))?;
         Ok(Self {
             base,
             user,
@@ -201,6 +203,7 @@ impl Management {
             url.query_pairs_mut().extend_pairs(query);
         }
         self.client
+            .get()
             .request(method, url)
             .basic_auth(&self.user, Some(self.password.expose_secret()))
     }
@@ -280,7 +283,7 @@ fn unreachable(error: reqwest::Error) -> BrokerError {
         source = cause.source();
     }
     BrokerError::Management {
-        detail,
+        detail: with_mend(detail),
         mend: "check broker.management_url, and `rabbitmq-plugins enable rabbitmq_management`".to_owned(),
     }
 }
@@ -299,12 +302,12 @@ mod tests {
     #[test]
     fn the_login_is_taken_out_of_the_url() {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let management = Management::new("http://a:s3%2Fcret@h:1/x?q", "b", "c", "v").unwrap();
+        let management = Management::new("http://a:s3%2Fcret@h:1/x?q", ("b", "c"), "v", None).unwrap();
         assert_eq!(management.base.as_str(), "http://h:1/x");
         assert_eq!(management.user, "a");
         assert_eq!(management.password.expose_secret(), "s3/cret");
         assert!(!format!("{management:?}").contains("cret"));
-        assert_eq!(Management::new("http://h", "b", "c", "v").unwrap().user, "b");
-        assert!(Management::new("amqp://a:s3cret@h", "b", "c", "v").is_err());
+        assert_eq!(Management::new("http://h", ("b", "c"), "v", None).unwrap().user, "b");
+        assert!(Management::new("amqp://a:s3cret@h", ("b", "c"), "v", None).is_err());
     }
 }

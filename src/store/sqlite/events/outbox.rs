@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::push::is_held;
+use super::push::{is_held, new_uid};
 use crate::store::events::columns::outbox_row;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unread;
@@ -18,10 +18,13 @@ const PAGE: &str = "SELECT o.id, o.notification, o.queue, o.message, o.type, o.r
     ORDER BY o.id LIMIT $1";
 const PUBLISHED: &str = "DELETE FROM event_outbox WHERE id IN (SELECT value FROM json_each($1))";
 const POSTPONE: &str = "UPDATE event_outbox SET attempts = attempts + 1, error = $3, next_at = $2 WHERE id = $1";
-const BURY: &str = "INSERT INTO events (type, subtype, reference, keyed, state, nbf, created_at, first_at, attempts, \
-        reason, payload, properties, first_failed_at, last_failed_at) \
-    SELECT type, '', reference, 0, 2, $3, created_at, created_at, attempts, $2, message, notification, $3, $3 \
-    FROM event_outbox WHERE id = $1";
+const BURY: &str = concat!(
+    "INSERT INTO events (type, subtype, reference, keyed, state, nbf, created_at, first_at, attempts, \
+        reason, payload, properties, first_failed_at, last_failed_at, uid) \
+    SELECT type, '', reference, 0, 2, $3, created_at, created_at, attempts, $2, message, notification, $3, $3, ",
+    new_uid!(),
+    " FROM event_outbox WHERE id = $1"
+);
 const COUNT: &str = "SELECT count(*) FROM event_outbox";
 
 #[async_trait]

@@ -19,6 +19,13 @@ const TYPE_MAKE: &str = "INSERT INTO event_types (name, created_at, updated_at) 
 /// Events of one statement at most, and bytes of their payloads.
 pub(super) const TOGETHER_MAX: usize = 500;
 const TOGETHER_BYTES: usize = 1 << 20;
+/// What this database makes a new row's `uid` of, one for each row.
+macro_rules! new_uid {
+    () => {
+        "lower(hex(randomblob(16)))"
+    };
+}
+pub(super) use new_uid;
 macro_rules! on_conflict {
     () => {
         concat!(
@@ -32,9 +39,11 @@ macro_rules! on_conflict {
 }
 const PUSH: &str = concat!(
     "INSERT INTO events AS e \
-        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at) \
+        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at, uid) \
      SELECT $1, iif($3 IS NULL, '', 'delayed'), $2, COALESCE($3, 0), 1 - COALESCE(t.is_target, 0), \
-        COALESCE($3, $4 + COALESCE(t.coalesce_window, 0)), $4, $4, $5, $6, $4 + $7 \
+        COALESCE($3, $4 + COALESCE(t.coalesce_window, 0)), $4, $4, $5, $6, $4 + $7, ",
+    new_uid!(),
+    " \
      FROM (SELECT 1) LEFT JOIN event_types AS t ON t.name = $1 WHERE true ",
     on_conflict!(),
     " RETURNING id, revision, merged"
@@ -42,19 +51,25 @@ const PUSH: &str = concat!(
 /// The same for a JSON document of events, no two of one type and reference.
 const PUSH_MANY: &str = concat!(
     "INSERT INTO events AS e \
-        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at) \
+        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at, uid) \
      SELECT j.value ->> 0, iif(j.value ->> 2 IS NULL, '', 'delayed'), j.value ->> 1, COALESCE(j.value ->> 2, 0), \
         1 - COALESCE(t.is_target, 0), COALESCE(j.value ->> 2, $2 + COALESCE(t.coalesce_window, 0)), $2, $2, \
-        j.value ->> 3, CAST(j.value ->> 4 AS BLOB), $2 + (j.value ->> 5) \
+        j.value ->> 3, CAST(j.value ->> 4 AS BLOB), $2 + (j.value ->> 5), ",
+    new_uid!(),
+    " \
      FROM json_each($1) AS j LEFT JOIN event_types AS t ON t.name = j.value ->> 0 WHERE true ",
     on_conflict!(),
     " RETURNING type, reference, id, revision, merged"
 );
 const GUARD: &str = "SELECT 1 FROM named_leases WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
-const UNDECODABLE: &str = "INSERT INTO events (type, subtype, reference, keyed, state, nbf, created_at, first_at, \
-    reason, payload, properties, first_failed_at, last_failed_at) \
-    SELECT $1, '', $2, 0, 2, $6, $6, $6, $3, $4, $5, $6, $6 WHERE NOT ($7 AND EXISTS (\
-        SELECT 1 FROM events WHERE type = $1 AND reference = $2 AND NOT keyed AND payload = $4))";
+const UNDECODABLE: &str = concat!(
+    "INSERT INTO events (type, subtype, reference, keyed, state, nbf, created_at, first_at, \
+    reason, payload, properties, first_failed_at, last_failed_at, uid) \
+    SELECT $1, '', $2, 0, 2, $6, $6, $6, $3, $4, $5, $6, $6, ",
+    new_uid!(),
+    " WHERE NOT ($7 AND EXISTS (\
+        SELECT 1 FROM events WHERE type = $1 AND reference = $2 AND NOT keyed AND payload = $4))"
+);
 
 impl SqliteStore {
     pub(super) async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
