@@ -90,6 +90,7 @@ fn retention(page: &mut Page, retention: &Retention) {
         ("runs_s", retention.runs),
         ("endpoints_s", retention.endpoints),
         ("rescued_s", retention.rescued),
+        ("types_s", retention.types),
     ];
     let written = spans.map(|(key, span)| (key.to_owned(), Toml::Plain(span.as_secs_f64().to_string())));
     page.plain("retention", Toml::Table(written.into()));

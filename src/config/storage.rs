@@ -21,7 +21,14 @@ const PREFIX_AND_VHOST_BYTES_MAX: usize = 100;
 
 pub(super) const STORE_KEYS: &[&str] = &["url", "retention"];
 /// The keys of `store.retention`.
-pub(super) const RETENTION_KEYS: &[&str] = &["attempts_s", "audit_s", "runs_s", "endpoints_s", "rescued_s"];
+pub(super) const RETENTION_KEYS: &[&str] = &[
+    "attempts_s",
+    "audit_s",
+    "runs_s",
+    "endpoints_s",
+    "rescued_s",
+    "types_s",
+];
 pub(super) const BROKER_KEYS: &[&str] = &[
     "url",
     "management_url",
@@ -128,6 +135,7 @@ pub(super) fn retention(store: Section<'_>) -> Result<Retention, Problem> {
         runs: seconds("runs_s", default.runs)?,
         endpoints: seconds("endpoints_s", default.endpoints)?,
         rescued: seconds("rescued_s", default.rescued)?,
+        types: seconds("types_s", default.types)?,
     })
 }
 

@@ -15,6 +15,8 @@ pub struct Retention {
     pub endpoints: Duration,
     /// Messages that no client could decode.
     pub rescued: Duration,
+    /// Event types of which nothing is there, from when they were used last.
+    pub types: Duration,
 }
 
 const DAY: Duration = Duration::from_hours(24);
@@ -27,6 +29,7 @@ impl Default for Retention {
             runs: DAY * 30,
             endpoints: DAY * 90,
             rescued: DAY * 365,
+            types: DAY * 90,
         }
     }
 }

@@ -14,12 +14,14 @@ const URLS_MAX: usize = 200_000;
 /// Queues that wait, at most; more are found again by the sweep.
 const WAITING_MAX: usize = 200_000;
 
-/// The lines that URLs wait in: who never answered stands in no line with those known to hang, and neither with
-/// those that answer.
+/// The lines that URLs wait in: who never answered stands in no line with those known to hang, and who did not answer
+/// this process in none with those that do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// It answered this process or an earlier one.
-    Known,
+    /// It answers this process.
+    Answering,
+    /// It answered an earlier process.
+    Remembered,
     /// Nobody knows whether it answers.
     First,
     /// It gave no answer in time.
@@ -58,7 +60,7 @@ pub(super) struct Candidates {
     waiting: HashMap<QueueName, Option<EndpointUrl>>,
     by_url: HashMap<EndpointUrl, Waiting>,
     /// By [`Line`].
-    lines: [Tickets; 3],
+    lines: [Tickets; 4],
     tickets: u64,
     /// Queues whose URL is not known yet.
     unknown: VecDeque<QueueName>,
@@ -141,6 +143,34 @@ impl Candidates {
         let queue = self.unknown.pop_front()?;
         self.waiting.remove(&queue);
         Some(queue)
+    }
+
+    /// Some of those whose URL is not known, at most so many; those that were not asked for come first the next time.
+    pub(super) fn some_unknown(&mut self, most: usize) -> Vec<QueueName> {
+        let some: Vec<QueueName> = self.unknown.drain(..most.min(self.unknown.len())).collect();
+        self.unknown.extend(some.iter().cloned());
+        some
+    }
+
+    /// These URLs became known; queues that waited without one join the line of theirs.
+    pub(super) fn found(&mut self, found: &[(QueueName, EndpointUrl, Line)]) {
+        for (queue, url, _) in found {
+            self.learn(queue, url);
+        }
+        let waited = |name: &QueueName| matches!(self.waiting.get(name), Some(None));
+        let joining: HashMap<&QueueName, Line> = found
+            .iter()
+            .filter(|(name, ..)| waited(name))
+            .map(|(name, _, line)| (name, *line))
+            .collect();
+        if joining.is_empty() {
+            return;
+        }
+        self.unknown.retain(|name| !joining.contains_key(name));
+        for (name, line) in joining {
+            self.waiting.remove(name);
+            self.add(name.clone(), line);
+        }
     }
 
     /// The next queue in turn in `line`; what `turn` says of its URL decides.
@@ -248,8 +278,8 @@ mod tests {
         let mut candidates = Candidates::default();
         for (name, path) in [("a1", "a"), ("a2", "a"), ("b1", "b")] {
             candidates.learn(&queue(name), &url(path));
-            candidates.add(queue(name), Line::Known);
-            candidates.add(queue(name), Line::Known);
+            candidates.add(queue(name), Line::Answering);
+            candidates.add(queue(name), Line::Answering);
         }
         candidates.add(queue("unknown"), Line::First);
         candidates
@@ -257,7 +287,7 @@ mod tests {
 
     fn order(candidates: &mut Candidates, takes: impl Fn(&EndpointUrl) -> bool) -> Vec<String> {
         let turn = |url: &EndpointUrl| if takes(url) { Turn::Takes } else { Turn::Aside };
-        std::iter::from_fn(|| candidates.next(Line::Known, turn))
+        std::iter::from_fn(|| candidates.next(Line::Answering, turn))
             .map(|(name, _)| name.as_str().to_owned())
             .collect()
     }
@@ -278,8 +308,8 @@ mod tests {
         };
         assert_eq!(order(&mut candidates, count), Vec::<String>::new());
         assert_eq!(asked.get(), 0, "it costs nothing while it stands aside");
-        candidates.recall(&url("a"), Line::Known);
-        candidates.recall(&url("a"), Line::Known);
+        candidates.recall(&url("a"), Line::Answering);
+        candidates.recall(&url("a"), Line::Answering);
         assert_eq!(order(&mut candidates, |_| true), ["a1", "a2"]);
     }
 
@@ -293,11 +323,29 @@ mod tests {
                 Turn::Takes
             }
         };
-        let taken = candidates.next(Line::Known, elsewhere).map(|(name, _)| name);
+        let taken = candidates.next(Line::Answering, elsewhere).map(|(name, _)| name);
         assert_eq!(taken, Some(queue("b1")));
-        assert_eq!(candidates.next(Line::Known, |_| Turn::Takes), None);
+        assert_eq!(candidates.next(Line::Answering, |_| Turn::Takes), None);
         let taken = candidates.next(Line::Silent, |_| Turn::Takes).map(|(name, _)| name);
         assert_eq!(taken, Some(queue("a1")));
+    }
+
+    #[test]
+    fn a_queue_whose_url_becomes_known_waits_in_the_line_of_that_url() {
+        let mut candidates = filled();
+        candidates.add(queue("other"), Line::First);
+        assert_eq!(candidates.some_unknown(1), [queue("unknown")]);
+        assert_eq!(candidates.some_unknown(5), [queue("other"), queue("unknown")]);
+        candidates.found(&[
+            (queue("unknown"), url("c"), Line::Remembered),
+            (queue("nobody waits for it"), url("c"), Line::Remembered),
+        ]);
+        let taken = candidates.next(Line::Remembered, |_| Turn::Takes);
+        assert_eq!(taken, Some((queue("unknown"), url("c"))));
+        assert_eq!(candidates.next(Line::Remembered, |_| Turn::Takes), None);
+        assert_eq!(candidates.next_unknown(), Some(queue("other")));
+        assert_eq!(candidates.next_unknown(), None);
+        assert_eq!(order(&mut candidates, |_| true), ["a1", "b1", "a2"]);
     }
 
     #[test]
@@ -305,9 +353,9 @@ mod tests {
         let mut candidates = filled();
         for _ in 0..10_000 {
             assert!(candidates.take(&queue("b1")));
-            candidates.add(queue("b1"), Line::Known);
+            candidates.add(queue("b1"), Line::Answering);
         }
-        let left = candidates.lines[Line::Known as usize].len();
+        let left = candidates.lines[Line::Answering as usize].len();
         assert!(left < 200, "{left}");
         assert_eq!(order(&mut candidates, |_| true), ["a1", "b1", "a2"]);
     }

@@ -8,7 +8,7 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::dispatch::Tell;
-use super::endpoints::Standing;
+use super::endpoints::{REMEMBERED_MAX, Standing};
 use super::{Event, Inner};
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
@@ -101,15 +101,15 @@ impl Inner {
         });
     }
 
-    /// Reads the names and URLs of every known queue once, so that the first sweep asks no leases for them.
+    /// Reads what the store remembers: which URLs gave a 2xx, whatever became of their queues, so that what is new for
+    /// them does not wait for those that nobody has tried; and the names and URLs of every known queue, so that the
+    /// first sweep asks no leases for them.
     pub(super) async fn learn_known(&self, tell: &mpsc::Sender<Tell>) -> Result<(), crate::store::StoreError> {
+        for url in self.store.endpoints_answered(REMEMBERED_MAX).await? {
+            self.endpoints.get(&url).recall(Standing::Remembered);
+        }
         let mut pages = self.queue_pages(None);
         while let Some(rows) = pages.next().await? {
-            for row in &rows {
-                if let (Some(url), Some(_)) = (&row.url, row.last_delivered_at) {
-                    self.endpoints.get(url).recall(Standing::Remembered);
-                }
-            }
             let known = rows
                 .iter()
                 .filter_map(|row| Some((row.name.clone(), row.url.clone()?)))

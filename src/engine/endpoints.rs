@@ -21,6 +21,8 @@ pub(super) const SLOW_AFTER: Duration = Duration::from_secs(2);
 pub(super) const SLOW_AFTER_UNSEEN: Duration = Duration::from_millis(500);
 /// Endpoints kept beyond those in use, at most.
 const IDLE_MAX: usize = 20_000;
+/// URLs that are known from the store to have answered, at most: half of what is kept, so that there is room for others.
+pub(super) const REMEMBERED_MAX: u32 = 10_000;
 
 /// One endpoint, shared by the workers on its queues.
 #[derive(Debug)]
@@ -271,6 +273,8 @@ struct Known {
     /// When the probes of those that are unavailable are due.
     due: BTreeSet<(Timestamp, EndpointUrl)>,
     due_at: HashMap<EndpointUrl, Timestamp>,
+    /// Of those that are unavailable: their probe is due, and no queue is known. The next one gives it.
+    without_queue: HashSet<EndpointUrl>,
     /// Idle ones are dropped when there are so many.
     sweep_at: usize,
 }
@@ -354,6 +358,7 @@ impl EndpointTable {
         known.due_from(url, endpoint.and_then(probe_due_at));
         if live.is_available() {
             known.not_available.remove(url);
+            known.without_queue.remove(url);
         } else {
             known.not_available.insert(url.clone());
         }
@@ -405,6 +410,21 @@ impl EndpointTable {
             .as_ref()
             .and_then(|detail| detail.probe_queue.clone());
         Some((url, queue))
+    }
+
+    /// The probe of an unavailable endpoint was taken, and no queue is known that could give it.
+    pub(super) fn probe_waits_for_a_queue(&self, url: &EndpointUrl) {
+        let mut known = lock(&self.endpoints);
+        if known.not_available.contains(url) {
+            known.without_queue.insert(url.clone());
+        }
+    }
+
+    /// A queue of `url` has something to do at `now` of the store's clock: it gives the probe that waited for one.
+    pub(super) fn queue_waits(&self, url: &EndpointUrl, now: Timestamp) {
+        if lock(&self.endpoints).without_queue.remove(url) {
+            self.probe_again_at(url, now);
+        }
     }
 
     /// The probe of an unavailable endpoint was taken and nothing came of it: it is due at `at`, unless the store
@@ -494,6 +514,48 @@ mod tests {
         assert_eq!(live.take_turn(at(100)), Err(Duration::from_millis(900)));
         assert_eq!(live.turn_is_near_in(at(100)), Duration::from_millis(650));
         assert!(live.turn_is_near_in(at(800)).is_zero());
+    }
+
+    /// As the store has it, with its probe due at once.
+    fn unavailable(url: &EndpointUrl) -> Endpoint {
+        Endpoint {
+            url: url.clone(),
+            state: EndpointState::Unavailable,
+            epoch: EndpointEpoch(1),
+            since: Timestamp::from_micros(0),
+            attempts: 1,
+            next_attempt_at: Some(Timestamp::from_micros(1)),
+            last_status: None,
+            last_error: None,
+            last_success_at: None,
+            probe_queue: None,
+            probe_message: None,
+            probe: None,
+        }
+    }
+
+    #[test]
+    fn a_probe_waits_for_a_queue_until_one_comes_or_its_url_is_opened_and_leaves_nothing() {
+        let (table, now) = (EndpointTable::default(), Timestamp::from_micros(5));
+        let urls: Vec<_> = (0..50)
+            .map(|n| EndpointUrl::parse(&format!("http://example.com/{n}")).unwrap())
+            .collect();
+        let take = || table.take_due(now).map(|(url, _)| url);
+        for url in &urls {
+            table.update(&unavailable(url));
+            assert_eq!(take().as_ref(), Some(url));
+            table.probe_waits_for_a_queue(url);
+        }
+        assert_eq!(take(), None);
+        table.queue_waits(&urls[0], now);
+        assert_eq!(take(), Some(urls[0].clone()), "its queue gives it");
+        for url in &urls {
+            let question = table.question();
+            table.believe(url, None, question);
+            // The answer to a probe that was taken before comes late.
+            table.probe_waits_for_a_queue(url);
+        }
+        assert_eq!(lock(&table.endpoints).without_queue.len(), 0);
     }
 
     #[test]

@@ -21,8 +21,10 @@ pub(super) struct Claim(u64);
 /// What a holding takes up while it is asked for or worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A worker for a URL that is known to answer.
-    Known,
+    /// A worker for a URL that answers this process.
+    Answering,
+    /// A worker for a URL that answered an earlier process.
+    Remembered,
     /// A worker for a URL, or a queue, of which nothing is known yet.
     First,
     /// One of those whose request hangs, or whose URL is known for it.
@@ -106,7 +108,8 @@ struct Used {
 /// How many places of each kind are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Places {
-    pub(super) known: usize,
+    pub(super) answering: usize,
+    pub(super) remembered: usize,
     pub(super) first: usize,
     pub(super) slow: usize,
 }
@@ -114,12 +117,13 @@ pub(super) struct Places {
 impl Places {
     /// Workers, and those that are about to be.
     pub(super) const fn workers(&self) -> usize {
-        self.known + self.first
+        self.answering + self.remembered + self.first
     }
 
     const fn of(&mut self, place: Place) -> &mut usize {
         match place {
-            Place::Known => &mut self.known,
+            Place::Answering => &mut self.answering,
+            Place::Remembered => &mut self.remembered,
             Place::First => &mut self.first,
             Place::Slow => &mut self.slow,
         }
@@ -318,7 +322,7 @@ mod tests {
             url,
             control: Arc::new(Control::new(mpsc::channel(1).0)),
             probes: false,
-            place: Place::Known,
+            place: Place::Answering,
         }
     }
 
@@ -379,7 +383,7 @@ mod tests {
         assert_eq!((holdings.places().workers(), holdings.places().slow), (0, 1));
         assert!(holdings.hangs(&url()));
         assert!(holdings.eased().contains(&url()));
-        holdings.stand(&queue("a"), Place::Known);
+        holdings.stand(&queue("a"), Place::Answering);
         assert_eq!((holdings.places().workers(), holdings.hangs(&url())), (1, false));
         holdings.stand(&queue("a"), Place::Slow);
         holdings.end(&queue("a"), claim);

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::Inner;
 use crate::ambient;
 use crate::domain::retention::Retention;
-use crate::store::{AttemptBounds, RunBounds, StoreError, Trim};
+use crate::store::{AttemptBounds, RunBounds, StoreError, TYPE_REMEMBERED, Trim};
 
 /// Rows of the attempt log, at most.
 const ATTEMPTS_MAX: u64 = 200_000;
@@ -87,6 +87,14 @@ fn sweeps(keep: &Retention, begun: Duration) -> Vec<Sweep> {
             Trim::Rescued { age: keep.rescued },
             PAGE_OF_MESSAGES,
             often(keep.rescued, SELDOM),
+        ),
+        sweep(
+            "event_types",
+            Trim::EventTypes {
+                unused: keep.types.max(TYPE_REMEMBERED * 2),
+            },
+            PAGE,
+            SELDOM,
         ),
         sweep(
             "endpoints",

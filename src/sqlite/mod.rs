@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use sqlx::Connection as _;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -39,6 +40,9 @@ const WAITING_MAX: usize = 1024;
 const READERS_MAX: u32 = 4;
 /// How long a reader, or opening the file, waits for another process.
 const BUSY: Duration = Duration::from_secs(5);
+/// Between two looks for connections that are being closed, and so many at most.
+const LINGERING_LOOK: Duration = Duration::from_millis(5);
+const LINGERING_LOOKS: u32 = 100;
 /// Prepared statements kept per connection: the store's and the broker's together.
 const STATEMENTS_MAX: usize = 256;
 /// The write-ahead log is cut back to this many bytes when it has been copied into the file.
@@ -175,6 +179,28 @@ impl SqliteFile {
             let _ = closed.await;
         }
         self.0.readers.close().await;
+        self.close_what_lingers().await;
+    }
+
+    /// A reader whose asker went away while it was being opened is closed by a thread of its own, a moment later. So
+    /// none of those that were closed before was the last one, which copies the log into the file and removes it.
+    async fn close_what_lingers(&self) {
+        let path = &self.0.path;
+        let mut lingered = false;
+        for _ in 0..LINGERING_LOOKS {
+            if !place::is_open_here(path) {
+                break;
+            }
+            lingered = true;
+            tokio::time::sleep(LINGERING_LOOK).await;
+        }
+        if lingered
+            && place::has_log(path)
+            && let Ok(last) = writer::connect(&writing(path)).await
+            && let Err(error) = last.close().await
+        {
+            tracing::debug!(error = ?error, "the log of the SQLite file stays until it is opened again");
+        }
     }
 }
 

@@ -52,3 +52,21 @@ fn create(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))
 }
+
+/// Whether this process has the file open. Where that cannot be seen it counts as not.
+pub(super) fn is_open_here(path: &Path) -> bool {
+    let Ok(file) = fs::metadata(path) else { return false };
+    let Ok(open) = fs::read_dir("/proc/self/fd") else {
+        return false;
+    };
+    open.flatten()
+        .filter_map(|one| fs::metadata(one.path()).ok())
+        .any(|one| (one.dev(), one.ino()) == (file.dev(), file.ino()))
+}
+
+/// Whether the file has its write-ahead log beside it.
+pub(super) fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    Path::new(&log).exists()
+}

@@ -53,6 +53,29 @@ async fn a_new_file_and_its_log_are_for_their_owner_only() {
     assert_eq!(mode & 0o777, 0o700);
 }
 
+/// Whoever asked for a reader may go away while it is being opened, as everything does when a process stops.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_closed_in_order_leaves_no_log() {
+    for round in 0..50 {
+        let directory = tempfile::tempdir().unwrap();
+        let file = open(&directory).await;
+        insert(&file, "kept".to_owned()).await.unwrap();
+        for _ in 0..READERS_MAX {
+            let mut asking = Box::pin(file.readers().acquire());
+            assert!(futures_util::poll!(&mut asking).is_pending());
+        }
+        file.close().await;
+        let left: Vec<_> = std::fs::read_dir(directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["record.sqlite"], "round {round}");
+        let again = open(&directory).await;
+        assert_eq!(count(again.readers()).await, 1);
+        again.close().await;
+    }
+}
+
 #[tokio::test]
 async fn a_link_and_a_directory_are_refused() {
     let directory = tempfile::tempdir().unwrap();

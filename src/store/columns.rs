@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{
     AuditChain, AuditEntry, Incarnation, ItemRecord, KeptKind, KeptMessage, NewAudit, NewItem, PolicyScope,
-    PolicyVersion, ProcessMark, RescuedMessage, RunRecord, WaitingEndpoint, WaitingHead,
+    PolicyVersion, ProcessMark, QueueUrl, RescuedMessage, RunRecord, WaitingEndpoint, WaitingHead,
 };
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointState, ProbeClaim};
@@ -195,13 +195,27 @@ fn fingerprint(row: &impl Columns, column: &str) -> Result<Option<Fingerprint>, 
         .transpose()
 }
 
+/// A row of name, url and answered.
+pub(super) fn queue_url(row: &impl Columns) -> Result<QueueUrl, sqlx::Error> {
+    Ok(QueueUrl {
+        queue: parsed(row, "name", QueueName::parse)?,
+        url: endpoint_url(row)?,
+        answered: row.flag("answered")?,
+    })
+}
+
+/// The URL of an endpoint's row.
+pub(super) fn endpoint_url(row: &impl Columns) -> Result<EndpointUrl, sqlx::Error> {
+    parsed(row, "url", EndpointUrl::parse)
+}
+
 pub(super) fn endpoint(row: &impl Columns) -> Result<Endpoint, sqlx::Error> {
     let probe = match (row.integer("probe_token")?, time_optional(row, "probe_until")?) {
         (Some(token), Some(until)) => Some(ProbeClaim { token, until }),
         _ => None,
     };
     Ok(Endpoint {
-        url: parsed(row, "url", EndpointUrl::parse)?,
+        url: endpoint_url(row)?,
         state: named(row, "state", EndpointState::parse)?,
         epoch: EndpointEpoch(integer(row, "epoch")?),
         since: time(row, "since")?,

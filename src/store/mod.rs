@@ -193,6 +193,9 @@ pub trait Queues: Send + Sync {
     /// One row.
     async fn queue_get(&self, queue: &QueueName) -> Result<Option<QueueRecord>, StoreError>;
 
+    /// Whose queues these are, of those that have a row with a URL; in any order.
+    async fn queue_urls(&self, queues: &[QueueName]) -> Result<Vec<QueueUrl>, StoreError>;
+
     /// Rows by name, a page after `after` (exclusive), at most `limit` (1 to 1,000).
     async fn queues_page(&self, query: &QueueQuery) -> Result<Vec<QueueRecord>, StoreError>;
 
@@ -267,6 +270,9 @@ pub trait Endpoints: Send + Sync {
 
     /// Every endpoint that is not available.
     async fn endpoints_not_available(&self) -> Result<Vec<Endpoint>, StoreError>;
+
+    /// URLs that ever gave a 2xx, the latest first, at most `limit`.
+    async fn endpoints_answered(&self, limit: u32) -> Result<Vec<EndpointUrl>, StoreError>;
 
     /// One endpoint.
     async fn endpoint_get(&self, url: &EndpointUrl) -> Result<Option<Endpoint>, StoreError>;

@@ -190,6 +190,17 @@ pub struct LearnedQueue {
     pub url: EndpointUrl,
 }
 
+/// Whose queue it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueUrl {
+    /// The queue.
+    pub queue: QueueName,
+    /// Its URL.
+    pub url: EndpointUrl,
+    /// Whether that URL ever gave a 2xx.
+    pub answered: bool,
+}
+
 /// Which rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueQuery {

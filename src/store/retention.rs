@@ -18,14 +18,16 @@
 //! | `saves`, `saved_messages` | `[janitor] discard_keep_s` |
 //! | `event_history` | the type's own `history_ttl`, in pages, by the event processor |
 //! | `events`, `event_outbox`, `event_errors` | with the work: a row ends when it is handled or published |
-//! | `event_types`, `subscriptions` | a row per name that is in use; nothing removes a type, as processes remember it |
+//! | `event_types` | `types_s`, without a document, an event, a subscription, history and a policy; see `events/known.rs` |
+//! | `subscriptions` | a row per URL that somebody subscribed, until it is taken back |
 //! | `delivery_queues` | with the broker's queue; idle ones after `[delivery] idle_queue_ttl_s` |
 //! | `dead_queues`, `dead_letters` | an index: what a whole look does not see goes at its end |
 //! | `stored_letters` | a dead letter that no queue takes is never removed by time: only sent on or discarded by a person |
+//! | `looks` | 90 days after the last look at the queue, with each look |
 //! | `lifetimes`, `unbindings` | the next sweep of the janitor, the end of the purge |
 //! | `incarnations` | a day after their end, at the next start |
 //! | `named_leases` | a row per configured consumer and pump |
-//! | `settings`, `numbers`, `janitor`, `event_token`, `audit_chain`, `forgotten_endpoints`, `schema_version` | a fixed number of rows |
+//! | `settings`, `numbers`, `janitor`, `event_token`, `audit_chain`, `broker_policies`, `forgotten_endpoints`, `schema_version` | a fixed number of rows |
 
 use std::time::Duration;
 
@@ -68,6 +70,11 @@ pub enum Trim {
         age: Duration,
         /// Versions of a scope that stay, at most.
         versions: u64,
+    },
+    /// Types without a document, an event, a subscription, history and a policy, that were not used for so long.
+    EventTypes {
+        /// How long they may be unused; never less than twice [`TYPE_REMEMBERED`](super::TYPE_REMEMBERED).
+        unused: Duration,
     },
     /// Messages that no client could decode.
     Rescued {

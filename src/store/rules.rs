@@ -248,6 +248,8 @@ pub(super) struct TrimStatements {
     pub(super) saved: &'static str,
     /// Marked saves without messages.
     pub(super) saves: &'static str,
+    /// Types that were used last before `$1` and that nobody needs.
+    pub(super) event_types: &'static str,
 }
 
 /// A statement with the value of its `$1`. What marks has no other; what removes gets the rows of the page as `$2`.
@@ -271,6 +273,7 @@ pub(super) fn trim_steps(trim: &Trim, now: Timestamp, by: &TrimStatements) -> Ve
             Removes(by.policies_many, stored(versions)),
         ],
         Trim::Rescued { age } => vec![Removes(by.rescued, before(age))],
+        Trim::EventTypes { unused } => vec![Removes(by.event_types, before(unused))],
         Trim::Runs(RunBounds { age, runs, planned }) => vec![
             Marks(by.runs_old, before(age)),
             Marks(by.runs_many, stored(runs)),

@@ -113,6 +113,7 @@ impl Registry {
     pub(super) fn deleted(&self, queue: i64) {
         let mut tables = self.lock();
         tables.handed_out.remove(&queue);
+        tables.damaged.remove(&queue);
         if let Some(slots) = tables.attached.get(&queue) {
             for slot in slots {
                 slot.cancelled.store(true, Ordering::Release);

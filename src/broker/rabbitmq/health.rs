@@ -27,7 +27,7 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
     }
     management(broker, &mut health).await;
     if health.version.is_none() && health.reachable {
-        health.version = rescue::version(&broker.dialer.address).await;
+        health.version = rescue::version(&broker.dialer).await;
         health
             .warnings
             .extend(health.version.as_deref().and_then(unchecked_series));

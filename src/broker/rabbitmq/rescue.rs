@@ -77,9 +77,9 @@ pub(super) async fn rescue(dialer: &Dialer, queue: &str) -> Result<Option<Box<dy
 }
 
 /// What the broker says of its version before anybody logs in.
-pub(super) async fn version(address: &Address) -> Option<String> {
+pub(super) async fn version(dialer: &Dialer) -> Option<String> {
     let asking = async {
-        let mut stream = stream(address).await?;
+        let mut stream = stream(dialer).await?;
         stream.write_all(b"AMQP\0\0\x09\x01").await?;
         stream.flush().await?;
         Ok::<_, Fault>(frames::read(&mut stream, FRAME_BYTES_MAX as usize).await?)

@@ -1,12 +1,13 @@
 //! Which queue is next, and in which place it stands (PROTOCOLS.md 16, 35).
 //!
-//! First the endpoint's free slot, then a place. URLs that are known to answer, URLs that nobody has tried and URLs
-//! that are known to hang wait in lines of their own. The dispatcher looks how old the open requests are, and moves
+//! First the endpoint's free slot, then a place. URLs that answer this process, URLs that answered an earlier one, URLs
+//! that nobody has tried and URLs that are known to hang wait in lines of their own. The dispatcher looks how old the open requests are, and moves
 //! those that hang out of the workers; attempts pay nothing for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Asked, Dispatcher, micros};
+use super::{ANSWER_MAX, Asked, Dispatcher, Tell, micros};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
@@ -14,6 +15,7 @@ use crate::engine::candidates::{Line, Turn};
 use crate::engine::endpoints::{LiveEndpoint, SLOW_AFTER, SLOW_AFTER_UNSEEN, Standing};
 use crate::engine::holdings::{Holding, Place, Probe};
 use crate::engine::worker::{Control, OpenRequest};
+use crate::store::QueueUrl;
 
 /// Between two looks at the workers while nobody waits.
 const LOOK: Duration = Duration::from_millis(250);
@@ -22,13 +24,19 @@ const LOOK_SOON: Duration = Duration::from_millis(20);
 /// Every URL that stands aside is asked again after this long: what this process knows heals by itself.
 const RECALL_ALL: Duration = Duration::from_mins(1);
 
+/// Queues of which the store is asked at once whose they are, and the pause before it is asked again.
+const WHOSE_AT_ONCE: usize = 500;
+const WHOSE_PAUSE: Duration = Duration::from_millis(250);
+
 /// Whose turn it is to be asked: half of them are those that answer.
-const ORDER: [Source; 6] = [
-    Source::Line(Line::Known),
+const ORDER: [Source; 8] = [
+    Source::Line(Line::Answering),
     Source::Line(Line::First),
-    Source::Line(Line::Known),
+    Source::Line(Line::Answering),
+    Source::Line(Line::Remembered),
+    Source::Line(Line::Answering),
     Source::Unknown,
-    Source::Line(Line::Known),
+    Source::Line(Line::Answering),
     Source::Line(Line::Silent),
 ];
 
@@ -113,6 +121,43 @@ impl Dispatcher {
             self.turns.set(url, now.saturating_add(micros(near_in)));
         }
         next
+    }
+
+    /// A queue whose URL is not known stands with first contacts. While there is no room for those, the store is asked
+    /// whose it is: what is new for a URL that answers does not wait for URLs that nobody has tried.
+    pub(super) fn ask_whose(&mut self) {
+        let now = self.uptime();
+        if self.asking_whose
+            || now < self.ask_whose_at
+            || !self.candidates.unknown_waits()
+            || self.admits(Line::First)
+        {
+            return;
+        }
+        self.asking_whose = true;
+        let (engine, queues) = (Arc::clone(&self.engine), self.candidates.some_unknown(WHOSE_AT_ONCE));
+        let asking = async move {
+            let found = engine.store.queue_urls(&queues).await;
+            Tell::Whose(found.unwrap_or_else(|error| {
+                tracing::debug!(error = ?error, "whose queues these are waits for the store");
+                Vec::new()
+            }))
+        };
+        self.have_answered("whose", ANSWER_MAX, asking, Tell::Whose(Vec::new()));
+    }
+
+    pub(super) fn whose(&mut self, found: Vec<QueueUrl>) {
+        self.asking_whose = false;
+        self.ask_whose_at = self.uptime().saturating_add(micros(WHOSE_PAUSE));
+        let line_of = |found: QueueUrl| {
+            let live = self.engine.endpoints.get(&found.url);
+            if found.answered {
+                live.recall(Standing::Remembered);
+            }
+            (found.queue, found.url, line_of(&live))
+        };
+        let found: Vec<_> = found.into_iter().map(line_of).collect();
+        self.candidates.found(&found);
     }
 
     /// Whether one more from `line` may be begun.
@@ -204,19 +249,27 @@ impl Dispatcher {
 
     fn moves(&mut self, now: u64) -> Vec<Move> {
         let waits = |line| self.candidates.may_wait_in(line);
-        let (known, first) = (
-            waits(Line::Known),
+        let (remembered, first) = (
+            waits(Line::Remembered),
             waits(Line::First) || self.candidates.unknown_waits(),
         );
-        let no_worker = (known || first) && self.holdings.places().workers() >= self.bounds.workers;
-        let no_known = no_worker || (first && !self.admits(Line::Known));
-        let no_first = no_worker || (first && !self.admits(Line::First));
+        let somebody = waits(Line::Answering) || remembered || first;
+        let no_worker = somebody && self.holdings.places().workers() >= self.bounds.workers;
+        let no_answering = no_worker || (first && !self.admits(Line::Answering));
+        let no_other = no_worker
+            || (first && !self.admits(Line::First))
+            || ((first || remembered) && !self.admits(Line::Remembered));
         let mut places = self.holdings.places();
         let mut slow_bytes = 0;
         let mut moves = Vec::new();
         for (queue, url, control, place) in self.holdings.working() {
             let contended = url.is_some_and(|url| self.candidates.waits(url));
-            if contended || (place == Place::Known && no_known) || (place == Place::First && no_first) {
+            let has_to_share = match place {
+                Place::Answering => no_answering,
+                Place::Remembered | Place::First => no_other,
+                Place::Slow => false,
+            };
+            if contended || has_to_share {
                 control.others_wait();
             }
             let live = url.map(|url| self.engine.endpoints.get(url));
@@ -263,7 +316,8 @@ fn line_of(live: &LiveEndpoint) -> Line {
 
 const fn line_of_standing(standing: Standing) -> Line {
     match standing {
-        Standing::Remembered | Standing::Answering => Line::Known,
+        Standing::Answering => Line::Answering,
+        Standing::Remembered => Line::Remembered,
         Standing::Unmet => Line::First,
         Standing::Silent => Line::Silent,
     }
@@ -272,7 +326,8 @@ const fn line_of_standing(standing: Standing) -> Line {
 /// Where a worker on a URL of this line stands while its request is young.
 pub(super) const fn place_of(line: Line) -> Place {
     match line {
-        Line::Known => Place::Known,
+        Line::Answering => Place::Answering,
+        Line::Remembered => Place::Remembered,
         Line::First => Place::First,
         Line::Silent => Place::Slow,
     }

@@ -2,7 +2,8 @@
 //!
 //! Pure. `workers` bounds attempts that can still proceed: a share of them is kept for URLs that nobody has tried,
 //! and at most half is theirs, so that those which answer and those which were never asked do not wait for each
-//! other. A request that hangs leaves the workers and counts among the slow ones. At the bound of these nothing is
+//! other. A quarter is kept for those that answer this process: that a URL answered an earlier one is no reason that it
+//! does today, and of those there may be any number. A request that hangs leaves the workers and counts among the slow ones. At the bound of these nothing is
 //! begun that is likely to hang: URLs known for it wait. A request that was begun in good faith and turns out slow
 //! leaves the workers even so, up to some times the bound: it would stand in the way of those that proceed.
 //!
@@ -21,6 +22,8 @@ const SLOW_BYTES_EACH: usize = 256 * 1024;
 const SLOW_TIMES_MAX: usize = 4;
 /// One of so many workers is kept for URLs that nobody has tried.
 const KEPT_FOR_FIRST: usize = 8;
+/// One of so many is kept for those that answer this process.
+const KEPT_FOR_ANSWERING: usize = 4;
 
 /// The bounds of a daemon.
 #[derive(Clone, Copy, Debug)]
@@ -33,10 +36,14 @@ impl Bounds {
     /// Whether one more from `line` may be begun, where `first_waits` says whether a first contact waits.
     pub(super) fn admits(self, line: Line, places: Places, slow_bytes: usize, first_waits: bool) -> bool {
         let has_worker = places.workers() < self.workers;
+        let for_first = self.workers / KEPT_FOR_FIRST;
+        let unproven_max = self.workers - self.workers / KEPT_FOR_ANSWERING;
+        let may_hang = has_worker && places.remembered + places.first < unproven_max;
+        let leaves_first = !first_waits || places.answering + places.remembered < self.workers - for_first;
         match line {
-            Line::Known if first_waits => has_worker && places.known < self.workers - self.workers / KEPT_FOR_FIRST,
-            Line::Known => has_worker,
-            Line::First => has_worker && places.first < (self.workers / 2).max(1),
+            Line::Answering => has_worker && leaves_first,
+            Line::Remembered => may_hang && leaves_first && places.remembered < unproven_max - for_first,
+            Line::First => may_hang && places.first < (self.workers / 2).max(1),
             Line::Silent => !self.slow_is_full(places, slow_bytes),
         }
     }
@@ -67,14 +74,38 @@ mod tests {
         slow_requests: 8,
     };
 
-    fn places(known: usize, first: usize, slow: usize) -> Places {
-        Places { known, first, slow }
+    fn places(answering: usize, first: usize, slow: usize) -> Places {
+        Places {
+            answering,
+            first,
+            slow,
+            ..Places::default()
+        }
+    }
+
+    #[test]
+    fn whatever_hangs_of_those_that_never_answered_this_process_a_quarter_is_left_for_those_that_do() {
+        let mut places = places(0, 0, 32);
+        for line in [Line::Remembered, Line::First].into_iter().cycle().take(64) {
+            if BOUNDS.admits(line, places, usize::MAX, true) {
+                if line == Line::Remembered {
+                    places.remembered += 1;
+                } else {
+                    places.first += 1;
+                }
+            }
+        }
+        assert_eq!(places.workers(), 12);
+        assert!(BOUNDS.admits(Line::Answering, places, usize::MAX, false));
+        (places.remembered, places.first) = (10, 0);
+        assert!(!BOUNDS.admits(Line::Remembered, places, usize::MAX, false));
+        assert!(BOUNDS.admits(Line::First, places, usize::MAX, true), "and an eighth for first contacts");
     }
 
     #[test]
     fn those_that_answer_and_first_contacts_leave_each_other_workers() {
         let cases = [
-            // Known, first, whether a first contact waits: what each line may.
+            // Answering, first, whether a first contact waits: what each line may.
             ((0, 0, true), (true, true)),
             ((13, 0, true), (true, true)),
             ((14, 0, true), (false, true)),
@@ -84,12 +115,12 @@ mod tests {
             ((7, 8, true), (true, false)),
             ((8, 8, false), (false, false)),
         ];
-        for ((known, first, first_waits), (known_may, first_may)) in cases {
-            let places = places(known, first, 0);
+        for ((answering, first, first_waits), (answering_may, first_may)) in cases {
+            let places = places(answering, first, 0);
             let may = |line| BOUNDS.admits(line, places, 0, first_waits);
             assert_eq!(
-                (may(Line::Known), may(Line::First)),
-                (known_may, first_may),
+                (may(Line::Answering), may(Line::First)),
+                (answering_may, first_may),
                 "{places:?}"
             );
         }
@@ -98,7 +129,7 @@ mod tests {
     #[test]
     fn what_hangs_takes_nothing_from_those_that_proceed() {
         let full = places(0, 0, 32);
-        assert!(BOUNDS.admits(Line::Known, full, usize::MAX, true));
+        assert!(BOUNDS.admits(Line::Answering, full, usize::MAX, true));
         assert!(BOUNDS.admits(Line::First, full, usize::MAX, true));
         assert!(!BOUNDS.admits(Line::Silent, full, 0, true));
         assert!(
@@ -124,7 +155,7 @@ mod tests {
             workers: 1,
             slow_requests: 1,
         };
-        for line in [Line::Known, Line::First, Line::Silent] {
+        for line in [Line::Answering, Line::Remembered, Line::First, Line::Silent] {
             assert!(one.admits(line, Places::default(), 0, true), "{line:?}");
         }
     }

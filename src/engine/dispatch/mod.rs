@@ -34,7 +34,7 @@ use crate::ambient;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
-use crate::store::{HeldLease, LeaseOutcome};
+use crate::store::{HeldLease, LeaseOutcome, QueueUrl};
 use crate::telemetry::names;
 
 /// Leases asked for at once.
@@ -81,6 +81,8 @@ pub(super) enum Tell {
     Compare(Vec<HeldLease>),
     /// Names and URLs read from the store.
     Learned(Vec<(QueueName, EndpointUrl)>),
+    /// The answer to whose queues some are.
+    Whose(Vec<QueueUrl>),
     /// A worker on a queue whose URL was not known learned it, and asks for a slot of it.
     Slot {
         queue: QueueName,
@@ -136,8 +138,6 @@ pub(super) struct Dispatcher {
     timers: Timers<QueueName>,
     /// When the turn of a URL with a rate is near.
     turns: Timers<EndpointUrl>,
-    /// URLs whose probe is due, and of which no queue is known: the next one gives it.
-    probes_without_queue: HashSet<EndpointUrl>,
     /// Bytes that requests which hang hold.
     slow_bytes: usize,
     /// The last look at the workers, and the next (uptime in microseconds).
@@ -145,6 +145,9 @@ pub(super) struct Dispatcher {
     look_at: u64,
     look_soon: bool,
     recall_all_at: u64,
+    /// The store is being asked whose queues some are, and when it may be asked again.
+    asking_whose: bool,
+    ask_whose_at: u64,
 }
 
 impl Dispatcher {
@@ -169,12 +172,13 @@ impl Dispatcher {
             asking: 0,
             timers: Timers::new(),
             turns: Timers::new(),
-            probes_without_queue: HashSet::new(),
             slow_bytes: 0,
             looked_at: 0,
             look_at: 0,
             look_soon: false,
             recall_all_at: 0,
+            asking_whose: false,
+            ask_whose_at: 0,
         }
     }
 
@@ -208,6 +212,7 @@ impl Dispatcher {
                 self.recall();
                 self.probe();
                 self.pump();
+                self.ask_whose();
                 self.look_at_workers();
             }
         }
@@ -245,9 +250,10 @@ impl Dispatcher {
                     control.let_go();
                 }
             }
-            Tell::Gone(queue) => self.candidates.forget(&queue),
+            Tell::Gone(queue) => self.forget(&queue),
             Tell::Compare(held) => self.compare(held),
             Tell::Learned(rows) => rows.iter().for_each(|(queue, url)| self.candidates.learn(queue, url)),
+            Tell::Whose(found) => self.whose(found),
             Tell::Slot { queue, url, granted } => {
                 // A worker that is gone needs no answer; its end frees the slot.
                 let _ = granted.send(self.grant_slot(&queue, &url));
@@ -276,7 +282,7 @@ impl Dispatcher {
         let again = self.again.remove(&asked.queue);
         match ending {
             Ending::Deleted => {
-                self.candidates.forget(&asked.queue);
+                self.forget(&asked.queue);
                 // Told of meanwhile: it may exist again.
                 if again {
                     self.candidate(asked.queue);
@@ -286,6 +292,13 @@ impl Dispatcher {
             // Whoever takes it next starts again at the unbind.
             Ending::Lost => self.wake_in(asked.queue, ASK_AGAIN),
         }
+    }
+
+    /// Nothing is kept of a queue that is gone.
+    fn forget(&mut self, queue: &QueueName) {
+        self.candidates.forget(queue);
+        self.resting.remove(queue);
+        self.timers.forget(queue);
     }
 
     fn candidate(&mut self, queue: QueueName) {
@@ -301,10 +314,8 @@ impl Dispatcher {
     }
 
     fn wait(&mut self, queue: QueueName) {
-        if let Some(url) = self.candidates.url_of(&queue)
-            && self.probes_without_queue.remove(url)
-        {
-            self.engine.endpoints.probe_again_at(url, self.engine.store_time.now());
+        if let Some(url) = self.candidates.url_of(&queue) {
+            self.engine.endpoints.queue_waits(url, self.engine.store_time.now());
         }
         if !self.is_dead_and_many_wait(&queue) {
             let line = self.line_of(&queue);

@@ -33,7 +33,7 @@ impl Dispatcher {
                 continue;
             }
             let Some(queue) = queue.or_else(|| self.candidates.first_of(&url).cloned()) else {
-                self.probes_without_queue.insert(url);
+                self.engine.endpoints.probe_waits_for_a_queue(&url);
                 continue;
             };
             let asking = Holding::Asking {

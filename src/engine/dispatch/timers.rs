@@ -34,6 +34,13 @@ impl<K: Clone + Eq + Hash + Ord> Timers<K> {
         self.order.insert((at, key));
     }
 
+    /// What is gone waits for nothing.
+    pub(super) fn forget(&mut self, key: &K) {
+        if let Some(at) = self.at.remove(key) {
+            self.order.remove(&(at, key.clone()));
+        }
+    }
+
     /// The key whose time came first, once it came; its time is gone with it.
     pub(super) fn take_due(&mut self, now: u64) -> Option<K> {
         self.order.first().filter(|(at, _)| *at <= now)?;
@@ -68,6 +75,15 @@ mod tests {
         assert_eq!(timers.take_due(5_003), Some("b"));
         assert_eq!(timers.take_due(5_003), Some("a"));
         assert_eq!((timers.take_due(u64::MAX), timers.next_at()), (None, None));
+    }
+
+    #[test]
+    fn what_is_gone_has_no_time() {
+        let mut timers = Timers::new();
+        timers.set("a", 1);
+        timers.forget(&"a");
+        timers.forget(&"b");
+        assert_eq!((timers.at.len(), timers.take_due(u64::MAX)), (0, None));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::ambient;
 use crate::broker::BrokerError;
 use crate::domain::id::StoreId;
 use crate::domain::numbers::Numbers;
+use crate::engine::insist::Pause;
 use crate::engine::{Event, Inner};
 use crate::store::StoreError;
 
@@ -20,6 +21,8 @@ use crate::store::StoreError;
 const EVERY: Duration = Duration::from_mins(1);
 /// How long a start, an end or a command waits for the broker.
 const ANSWER: Duration = Duration::from_secs(2);
+/// How often the ids of events are raised in a store that is away.
+const RAISES_MAX: u32 = 5;
 
 impl Inner {
     /// What of the store only grows, noticed when it does not.
@@ -62,12 +65,25 @@ impl Inner {
             what,
             "the store went back in time: it was restored, or its last commits are lost"
         );
+        self.raise_event_ids().await;
         self.publisher.forget_all();
         self.sweep_now.notify_one();
         self.endpoints_moved.notify_one();
         self.tell(Event::Incident(format!("the store went back in time: {what} fell")));
         let detail = format!("{what} fell: the store was restored, or its last commits are lost");
         self.audit_heal("store", WENT_BACK, detail).await;
+    }
+
+    /// PROTOCOLS.md 28: ids of events that the store has forgotten are not given again.
+    async fn raise_event_ids(&self) {
+        let mut pause = Pause::default();
+        for _ in 0..RAISES_MAX {
+            match self.store.event_ids_raise().await {
+                Ok(()) => return,
+                Err(error) => tracing::warn!(error = ?error, "ids of events that were given before may be given again"),
+            }
+            pause.wait().await;
+        }
     }
 
     /// Keeps the numbers on the broker while it delivers.

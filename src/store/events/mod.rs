@@ -20,6 +20,7 @@ use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference}
 use crate::domain::id::{Epoch, IncarnationId};
 use crate::domain::time::Timestamp;
 
+pub use known::TYPE_REMEMBERED;
 pub use record::*;
 
 /// Rows of the event table.
@@ -28,6 +29,10 @@ pub trait Events: Send + Sync {
     /// Pushes a batch in one transaction; keys must differ from each other. Makes types that are not yet known.
     /// Answers in the order given.
     async fn events_push(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError>;
+
+    /// Ids of events begin above the store's clock (in microseconds) from now on, unless they are there already: those
+    /// that a store which went back gave before are not given again.
+    async fn event_ids_raise(&self) -> Result<(), StoreError>;
 
     /// Takes leases on events of a type that are due, soonest first, one for each reference.
     async fn events_claim(&self, claim: &EventClaim) -> Result<Vec<Event>, StoreError>;

@@ -12,7 +12,7 @@ use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{endpoint, endpoint_columns, micros, number, stored};
+use crate::store::columns::{endpoint, endpoint_columns, endpoint_url, micros, number, stored};
 use crate::store::rules::{endpoint_after, raises};
 use crate::store::{Changed, EndpointQuery, Endpoints, Numbers, ProbeNext, ProbeOutcome, StoreError};
 
@@ -27,6 +27,8 @@ const NOT_AVAILABLE: &str = concat!(
     endpoint_columns!(),
     " FROM redrive.endpoints WHERE state <> 'available' ORDER BY url"
 );
+const ANSWERED: &str = "SELECT url FROM redrive.endpoints WHERE last_success_at IS NOT NULL \
+    ORDER BY last_success_at DESC LIMIT $1";
 const GET: &str = concat!(
     "SELECT ",
     endpoint_columns!(),
@@ -105,6 +107,18 @@ impl Endpoints for PostgresStore {
             async |connection: &mut PgConnection| {
                 let rows = sqlx::query(NOT_AVAILABLE).fetch_all(connection).await?;
                 rows.iter().map(endpoint).collect()
+            },
+        )
+        .await
+    }
+
+    async fn endpoints_answered(&self, limit: u32) -> Result<Vec<EndpointUrl>, StoreError> {
+        let query = sqlx::query(ANSWERED).bind(i64::from(limit));
+        self.call(
+            "listing endpoints that answered",
+            async |connection: &mut PgConnection| {
+                let rows = query.fetch_all(connection).await?;
+                rows.iter().map(endpoint_url).collect()
             },
         )
         .await

@@ -24,6 +24,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (17, include_str!("migrations/0017.sql")),
     (18, include_str!("migrations/0018.sql")),
     (20, include_str!("migrations/0020.sql")),
+    (21, include_str!("migrations/0021.sql")),
     (22, include_str!("migrations/0022.sql")),
 ];
 

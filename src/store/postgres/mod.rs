@@ -47,7 +47,7 @@ use self::session::Sessions;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
 use super::{Store, StoreError, StoreVersion, rules};
-use crate::ambient;
+use crate::ambient::{self, Clock};
 use crate::domain::id::StoreId;
 use crate::domain::time::Timestamp;
 
@@ -125,7 +125,7 @@ impl PostgresStore {
             server,
             patience,
             living: Mutex::default(),
-            known_types: KnownTypes::default(),
+            known_types: KnownTypes::new(Clock::system()),
         })
     }
 

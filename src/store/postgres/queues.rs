@@ -14,10 +14,12 @@ use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, text};
+use crate::store::columns::{
+    Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, queue_url, text,
+};
 use crate::store::rules::{due_in, lease_refusal};
 use crate::store::{
-    HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, Queues,
+    HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, QueueUrl, Queues,
     StoreError,
 };
 
@@ -70,6 +72,9 @@ const GET: &str = concat!(
     queue_columns!(),
     " FROM redrive.delivery_queues WHERE name = $1"
 );
+const URLS: &str = "SELECT q.name, q.url, e.last_success_at IS NOT NULL AS answered \
+    FROM redrive.delivery_queues q LEFT JOIN redrive.endpoints e ON e.url_key = redrive.url_key(q.url) \
+    WHERE q.name = ANY ($1::text[]) AND q.url IS NOT NULL";
 const PAGE: &str = concat!(
     "SELECT ",
     queue_columns!(),
@@ -192,6 +197,15 @@ impl Queues for PostgresStore {
             let query = sqlx::query(GET).bind(storable(queue.as_str()));
             let row = query.fetch_optional(connection).await?;
             row.as_ref().map(queue_record).transpose()
+        })
+        .await
+    }
+
+    async fn queue_urls(&self, queues: &[QueueName]) -> Result<Vec<QueueUrl>, StoreError> {
+        let names: Vec<String> = queues.iter().map(|queue| storable(queue.as_str())).collect();
+        self.call("reading whose queues some are", async |connection: &mut PgConnection| {
+            let rows = sqlx::query(URLS).bind(&names).fetch_all(connection).await?;
+            rows.iter().map(queue_url).collect()
         })
         .await
     }

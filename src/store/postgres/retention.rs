@@ -50,6 +50,16 @@ const SAVED: &str = "DELETE FROM redrive.saved_messages WHERE ctid = ANY (ARRAY(
 const SAVES: &str = "DELETE FROM redrive.saves WHERE id = ANY (ARRAY(SELECT id FROM redrive.saves s WHERE removing AND $1::bigint = 0 \
     AND NOT EXISTS (SELECT 1 FROM redrive.saved_messages m WHERE m.save = s.id) LIMIT $2))";
 
+const EVENT_TYPES: &str = "DELETE FROM redrive.event_types WHERE name = ANY (ARRAY(\
+    SELECT t.name FROM redrive.event_types t WHERE used_at < $1 AND document = '{}' AND NOT is_target AND dead_letter_type IS NULL \
+    AND NOT EXISTS (SELECT 1 FROM redrive.events e WHERE e.type = t.name) \
+    AND NOT EXISTS (SELECT 1 FROM redrive.event_history h WHERE h.type = t.name) \
+    AND NOT EXISTS (SELECT 1 FROM redrive.subscriptions s WHERE s.type = t.name) \
+    AND NOT EXISTS (SELECT 1 FROM redrive.policies p WHERE p.event_type = t.name AND p.document IS NOT NULL \
+        AND NOT EXISTS (SELECT 1 FROM redrive.policies n WHERE n.event_type = p.event_type \
+            AND n.url_key = p.url_key AND n.version > p.version)) \
+    ORDER BY t.name LIMIT $2 FOR UPDATE OF t SKIP LOCKED))";
+
 const ENDPOINTS: &str = "WITH gone AS (DELETE FROM redrive.endpoints WHERE url_key = ANY (ARRAY(\
         SELECT e.url_key FROM redrive.endpoints e \
         WHERE state = 'available' AND since < $1 AND COALESCE(last_success_at, 0) < $1 \
@@ -77,6 +87,7 @@ const STATEMENTS: TrimStatements = TrimStatements {
     saves_over: SAVES_OVER,
     saved: SAVED,
     saves: SAVES,
+    event_types: EVENT_TYPES,
 };
 
 const AUDIT_OLDEST: &str = "SELECT id, at, hash FROM redrive.audit ORDER BY id LIMIT $1";
@@ -96,6 +107,7 @@ impl Trimming for PostgresStore {
             Trim::Endpoints { unused } => trim_endpoints(connection, now.minus(unused), rows).await,
             Trim::Attempts(_)
             | Trim::Policies { .. }
+            | Trim::EventTypes { .. }
             | Trim::Rescued { .. }
             | Trim::Runs(_)
             | Trim::Kept { .. }

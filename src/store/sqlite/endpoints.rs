@@ -13,7 +13,7 @@ use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{endpoint, endpoint_columns, micros, number, stored};
+use crate::store::columns::{endpoint, endpoint_columns, endpoint_url, micros, number, stored};
 use crate::store::rules::{endpoint_after, raises};
 use crate::store::{Changed, EndpointQuery, Endpoints, Numbers, ProbeNext, ProbeOutcome, StoreError};
 
@@ -27,6 +27,8 @@ const NOT_AVAILABLE: &str = concat!(
     endpoint_columns!(),
     " FROM endpoints WHERE state <> 'available' ORDER BY url"
 );
+const ANSWERED: &str = "SELECT url FROM endpoints WHERE last_success_at IS NOT NULL \
+    ORDER BY last_success_at DESC LIMIT $1";
 const GET: &str = concat!("SELECT ", endpoint_columns!(), " FROM endpoints WHERE url = $1");
 const PAGE: &str = concat!(
     "SELECT ",
@@ -90,6 +92,19 @@ impl Endpoints for SqliteStore {
             .map_err(unread(operation))?;
         rows.iter()
             .map(endpoint)
+            .collect::<Result<_, _>>()
+            .map_err(unread(operation))
+    }
+
+    async fn endpoints_answered(&self, limit: u32) -> Result<Vec<EndpointUrl>, StoreError> {
+        let operation = "listing endpoints that answered";
+        let rows = sqlx::query(ANSWERED)
+            .bind(i64::from(limit))
+            .fetch_all(self.readers())
+            .await
+            .map_err(unread(operation))?;
+        rows.iter()
+            .map(endpoint_url)
             .collect::<Result<_, _>>()
             .map_err(unread(operation))
     }

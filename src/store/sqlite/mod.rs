@@ -57,6 +57,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (17, include_str!("migrations/0017.sql")),
     (18, include_str!("migrations/0018.sql")),
     (20, include_str!("migrations/0020.sql")),
+    (21, include_str!("migrations/0021.sql")),
     (22, include_str!("migrations/0022.sql")),
 ];
 
@@ -87,9 +88,9 @@ impl SqliteStore {
             .map_err(unwritten("bringing the tables up to date"))?;
         Ok(Self {
             file,
+            known_types: KnownTypes::new(clock.clone()),
             clock,
             living: Mutex::default(),
-            known_types: KnownTypes::default(),
             gathering: Arc::default(),
         })
     }

@@ -1,6 +1,7 @@
 //! Delivery-queue records and leases in a SQLite file.
 
 use async_trait::async_trait;
+use serde_json::json;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use super::error::unread;
@@ -9,10 +10,12 @@ use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, text};
+use crate::store::columns::{
+    Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, queue_url, text,
+};
 use crate::store::rules::{due_in, lease_refusal};
 use crate::store::{
-    HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, Queues,
+    HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, QueueUrl, Queues,
     StoreError,
 };
 
@@ -38,6 +41,8 @@ const LEARN: &str = "INSERT INTO delivery_queues AS q (name, execution, url, act
     execution = COALESCE(q.execution, excluded.execution), url = COALESCE(q.url, excluded.url), \
     active_at = excluded.active_at";
 const GET: &str = concat!("SELECT ", queue_columns!(), " FROM delivery_queues WHERE name = $1");
+const URLS: &str = "SELECT q.name, q.url, e.last_success_at IS NOT NULL AS answered FROM json_each($1) AS j \
+    JOIN delivery_queues AS q ON q.name = j.value LEFT JOIN endpoints AS e ON e.url = q.url WHERE q.url IS NOT NULL";
 const PAGE: &str = concat!(
     "SELECT ",
     queue_columns!(),
@@ -152,6 +157,20 @@ impl Queues for SqliteStore {
             .await
             .map_err(unread(operation))?;
         row.as_ref().map(queue_record).transpose().map_err(unread(operation))
+    }
+
+    async fn queue_urls(&self, queues: &[QueueName]) -> Result<Vec<QueueUrl>, StoreError> {
+        let operation = "reading whose queues some are";
+        let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
+        let rows = sqlx::query(URLS)
+            .bind(json!(names).to_string())
+            .fetch_all(self.readers())
+            .await
+            .map_err(unread(operation))?;
+        rows.iter()
+            .map(queue_url)
+            .collect::<Result<_, _>>()
+            .map_err(unread(operation))
     }
 
     async fn queues_page(&self, query: &QueueQuery) -> Result<Vec<QueueRecord>, StoreError> {

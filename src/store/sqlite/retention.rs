@@ -48,6 +48,15 @@ const SAVED: &str = "DELETE FROM saved_messages WHERE (save, place) IN (SELECT m
 const SAVES: &str = "DELETE FROM saves WHERE id IN (SELECT id FROM saves s WHERE removing AND $1 = 0 \
     AND NOT EXISTS (SELECT 1 FROM saved_messages m WHERE m.save = s.id) LIMIT $2)";
 
+const EVENT_TYPES: &str = "DELETE FROM event_types WHERE name IN (SELECT name FROM event_types AS t \
+    WHERE used_at < $1 AND document = '{}' AND NOT is_target AND dead_letter_type IS NULL \
+    AND NOT EXISTS (SELECT 1 FROM events e WHERE e.type = t.name) \
+    AND NOT EXISTS (SELECT 1 FROM event_history h WHERE h.type = t.name) \
+    AND NOT EXISTS (SELECT 1 FROM subscriptions s WHERE s.type = t.name) \
+    AND NOT EXISTS (SELECT 1 FROM policies p WHERE p.event_type = t.name AND p.document IS NOT NULL \
+        AND NOT EXISTS (SELECT 1 FROM policies n WHERE n.event_type = p.event_type AND n.url = p.url \
+            AND n.version > p.version)) LIMIT $2)";
+
 /// What makes an endpoint one that nobody needs; asked once by a reader for all, and again by the writer of each.
 macro_rules! unneeded {
     () => {
@@ -86,6 +95,7 @@ const STATEMENTS: TrimStatements = TrimStatements {
     saves_over: SAVES_OVER,
     saved: SAVED,
     saves: SAVES,
+    event_types: EVENT_TYPES,
 };
 
 const AUDIT_OLDEST: &str = "SELECT id, at, hash FROM audit ORDER BY id LIMIT $1";
@@ -106,6 +116,7 @@ impl Trimming for SqliteStore {
             Trim::Endpoints { unused } => self.trim_endpoints(now.minus(unused), rows).await,
             Trim::Attempts(_)
             | Trim::Policies { .. }
+            | Trim::EventTypes { .. }
             | Trim::Rescued { .. }
             | Trim::Runs(_)
             | Trim::Kept { .. }

@@ -7,11 +7,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive::broker::Look;
 use redrive::domain::event::{Event, EventState, EventType, NewEvent, Reference};
-use redrive::domain::id::ExecutionId;
+use redrive::domain::id::{ExecutionId, NotificationId};
+use redrive::domain::message::encode;
+use redrive::domain::notification::Notification;
 use redrive::engine::events::{
     EventAnswer, EventCommand, EventHandler, EventQuestion, Finished, Handled, HandlerAction, HandlerSettings,
 };
 use redrive::engine::{Answer, Command, Query};
+use redrive::store::{Begun, NewIncarnation, ProcessMark};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::stage::{BOUND, Ground, Stage};
@@ -111,4 +114,95 @@ async fn a_process_that_slept_over_its_page_of_the_outbox_publishes_nothing_of_i
     })
     .await;
     assert_eq!(stage.store.outbox_count().await.unwrap(), 1, "it waits for who may");
+}
+
+/// Two notifications of one delivery queue: the first can never be published, the second could at once.
+async fn two_notifications(stage: &Stage) {
+    let execution = ExecutionId::parse("imports:4711").unwrap();
+    let notification = Notification {
+        id: NotificationId::parse("second").unwrap(),
+        execution: execution.clone(),
+        url: stage.url("/hook"),
+        headers: Vec::new(),
+        content_type: None,
+        body: "x".into(),
+        polling_time_s: None,
+        restart_count: None,
+        created_at: None,
+        event_type: None,
+        subscription: None,
+    };
+    let queue = stage.settings.naming.delivery_queue(&execution, &notification.url);
+    let second = encode(&notification.to_message()).unwrap();
+    let hex: String = second.iter().map(|byte| format!("{byte:02x}")).collect();
+    let row = |id: &str, bytes: &str| format!("('{id}', '{}', x'{bytes}', 'imports', '4711', 1)", queue.as_str());
+    stage
+        .tamper(&format!(
+            "INSERT INTO TABLE.event_outbox (notification, queue, message, type, reference, created_at) VALUES {}, {}",
+            row("first", "00"),
+            row("second", &hex),
+        ))
+        .await;
+}
+
+/// The pump finds out that its lease is somebody else's when it buries a notification: those behind it are his.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pump_that_lost_its_lease_publishes_nothing_behind_what_it_could_not_bury() {
+    let webhook = |settings: &mut redrive::engine::EngineSettings| {
+        settings.events.handlers = vec![HandlerSettings {
+            event_type: imports(),
+            action: HandlerAction::Webhook,
+        }];
+    };
+    let (mut stage, store) = Stage::quiet_over_faults(Ground::embedded(), webhook).await;
+    // Somebody else who lives has the lease from when the pump has it.
+    let (other, _) = stage.ground.place().open(&stage.settings.naming).await;
+    let new = NewIncarnation {
+        name: "another".to_owned(),
+        host: "elsewhere".to_owned(),
+        pid: 1,
+        process: ProcessMark::default(),
+        take_over: stage.settings.take_over,
+        deadline: stage.settings.request_timeout,
+        version: 1_000,
+        fingerprint: None,
+        replaces_settings: false,
+    };
+    let Begun::Alive(another) = other.incarnation_begin(new).await.unwrap() else {
+        panic!("nobody has other settings");
+    };
+    let (buried, asked_again) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (burying, asking) = (Arc::clone(&buried), Arc::clone(&asked_again));
+    store.plan(move |call| {
+        match call {
+            "outbox_bury" => burying.store(true, Ordering::SeqCst),
+            "named_lease_take" if burying.load(Ordering::SeqCst) => asking.store(true, Ordering::SeqCst),
+            _ => {}
+        }
+        None
+    });
+    stage.start();
+    wait_until("the pump to have its lease", BOUND, async || {
+        let held = "SELECT count(*) FROM named_leases WHERE name = 'outbox' AND owner IS NOT NULL";
+        (stage.count(held).await == 1).then_some(())
+    })
+    .await;
+    let taken = format!("UPDATE TABLE.named_leases SET owner = {}, epoch = epoch + 1 WHERE name = 'outbox'", another.0);
+    stage.tamper(&taken).await;
+    two_notifications(&stage).await;
+    wait_until("the pump to ask for its lease again", BOUND, async || {
+        asked_again.load(Ordering::SeqCst).then_some(())
+    })
+    .await;
+    assert!(buried.load(Ordering::SeqCst));
+    assert_eq!(stage.receiver.count(), 0, "the second one was published without the lease");
+    assert_eq!(stage.store.outbox_count().await.unwrap(), 2);
+    // The other one ends: what is left is done by whoever has the lease then.
+    other.incarnation_end(another).await.unwrap();
+    stage.delivered(1).await;
+    wait_until("an empty outbox", BOUND, async || {
+        (stage.store.outbox_count().await.unwrap() == 0).then_some(())
+    })
+    .await;
+    stage.stop().await;
 }

@@ -10,7 +10,7 @@ use super::scene::{BOUND, Scene, executions};
 use crate::support::daemon::{Daemon, Installation};
 use crate::support::relay::Relay;
 use crate::support::servers::{Database, Vhost, unique_name};
-use crate::support::wait::{stays_absent, wait_until};
+use crate::support::wait::{patient, stays_absent, wait_until};
 
 /// A daemon on a vhost with a user of its own, which is an administrator.
 pub(super) struct Private {
@@ -376,24 +376,24 @@ async fn a_management_api_that_hangs_is_degraded_and_holds_nothing_up() {
         let begun = Instant::now();
         let answer = daemon.get("/readyz").await;
         let took = begun.elapsed();
-        assert!(took < Duration::from_secs(2), "readyz took {took:?}");
+        assert!(took < patient(Duration::from_secs(2)), "readyz took {took:?}");
         assert_eq!(answer.status, 200, "{}", answer.text());
         let degraded = answer.json()["degraded"].as_array().unwrap().clone();
         degraded.iter().any(|one| one["part"] == "management").then_some(took)
     })
     .await;
-    assert!(slowest < Duration::from_secs(2));
+    assert!(slowest < patient(Duration::from_secs(2)));
     // Known to hang: rows come at once, with numbers that are unknown.
     let begun = Instant::now();
     let listed = daemon.get("/v1/queues").await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < patient(Duration::from_secs(5)), "{:?}", begun.elapsed());
     let items: Vec<Value> = listed.json()["items"].as_array().unwrap().clone();
     assert_eq!(items.len(), 2, "{items:?}");
     assert!(items.iter().all(|row| row["ready"].is_null()), "{items:?}");
     let begun = Instant::now();
     let dead = daemon.get("/v1/dead").await;
     assert_eq!(dead.status, 200, "{}", dead.text());
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < patient(Duration::from_secs(5)), "{:?}", begun.elapsed());
     for (execution, path) in executions(2, 2) {
         scene.publish(&execution, &path, 3).await;
     }

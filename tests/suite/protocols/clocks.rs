@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use redrive::ambient::Clock;
+use redrive::domain::event::{EventType, NewEvent, Reference};
 use redrive::domain::policy::OnExhausted;
 use redrive::engine::Engine;
 use tokio_util::sync::CancellationToken;
@@ -75,6 +76,50 @@ async fn a_url_that_is_open_in_a_store_that_went_back_is_served() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_url_that_is_open_in_a_store_that_went_back_is_served_on_postgres() {
     an_unavailable_url_is_served_after_its_store_opened_it_in_the_past(Stage::rabbit_postgres().await).await;
+}
+
+/// Ids of events that a store which went back has forgotten are not given to others.
+async fn events_after_the_store_went_back(mut stage: Stage, forget: &str) {
+    let engine = stage.engine.clone();
+    let push = async || engine.event_push(an_event()).await.unwrap().id;
+    let before = [push().await, push().await];
+    // Seen by a daemon that goes on.
+    closed_and_open(&mut stage).await;
+    stage.tamper(&format!("{WENT_BACK}; DELETE FROM TABLE.events; {forget}")).await;
+    wait_until("it to be noticed", BOUND, async || {
+        let audit = stage.store.audit_list(None, 10).await.unwrap();
+        audit.iter().any(|line| line.entry.result == "went back").then_some(())
+    })
+    .await;
+    let after = [push().await, push().await];
+    assert!(before.iter().all(|id| !after.contains(id)), "{before:?} and {after:?}");
+    // Twice is as often as never: nothing goes back.
+    stage.store.event_ids_raise().await.unwrap();
+    assert!(push().await > after[1]);
+    stage.stop().await;
+}
+
+fn an_event() -> NewEvent {
+    NewEvent {
+        event_type: EventType::parse("imports").unwrap(),
+        reference: Reference::parse(&redrive::ambient::new_id()).unwrap(),
+        nbf: None,
+        reason: None,
+        payload: None,
+        lifetime: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_went_back_gives_no_id_of_an_event_again() {
+    let forget = "DELETE FROM sqlite_sequence WHERE name = 'events'";
+    events_after_the_store_went_back(Stage::embedded().await, forget).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_went_back_gives_no_id_of_an_event_again_on_postgres() {
+    let forget = "SELECT setval('redrive.events_id_seq', 1, false)";
+    events_after_the_store_went_back(Stage::rabbit_postgres().await, forget).await;
 }
 
 /// The receiver answered the probe, and the store cannot be told: the message is not sent again.

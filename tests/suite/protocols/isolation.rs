@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use redrive::domain::id::ExecutionId;
+
 use super::slots::at_once;
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::receiver::{Attempt, Behaviour};
@@ -11,12 +13,18 @@ const WORKERS: usize = 8;
 /// More than there are workers.
 const HANGING: usize = 12;
 const HEALTHY: usize = 12;
+/// More than may hang at once: one slow request, times four, and all workers.
+const HANGING_WITHOUT_ROOM: usize = 4 + WORKERS + 4;
 
 /// No request ends by its deadline while a test looks.
 async fn stage_that_waits(ground: Ground) -> Stage {
+    stage_with_slow_requests(ground, WORKERS).await
+}
+
+async fn stage_with_slow_requests(ground: Ground, slow_requests: usize) -> Stage {
     Stage::on(ground, |settings| {
         settings.workers = WORKERS;
-        settings.slow_requests = WORKERS;
+        settings.slow_requests = slow_requests;
         settings.request_timeout = Duration::from_secs(50);
         settings.take_over = Duration::from_secs(200);
         settings.drain = Duration::from_millis(100);
@@ -60,6 +68,26 @@ async fn go_on(stage: &Stage, kind: &str, answers: usize) {
     })
     .await;
     assert_eq!(open(stage, "hangs", HANGING), HANGING, "/{kind} waited for what hangs");
+}
+
+async fn published_to_under(stage: &mut Stage, execution: &str, kind: &str, count: usize) {
+    for n in 0..count {
+        stage.publish(execution, &path(kind, n)).await;
+    }
+}
+
+/// Waits until as many requests hang as there is room for, and nothing more of them is begun.
+async fn all_that_may_hang_do(stage: &Stage, room: usize) {
+    wait_until("as many hanging requests as there is room for", BOUND, async || {
+        (open(stage, "hangs", HANGING_WITHOUT_ROOM) >= room).then_some(())
+    })
+    .await;
+}
+
+fn hang_without_room(stage: &Stage) {
+    for n in 0..HANGING_WITHOUT_ROOM {
+        stage.receiver.behave(&path("hangs", n), Behaviour::Never);
+    }
 }
 
 fn hang(stage: &Stage) {
@@ -115,6 +143,87 @@ async fn a_restart_while_many_hang_delays_neither_known_urls_nor_new_ones() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_while_many_hang_delays_neither_known_urls_nor_new_ones_with_the_embedded_broker() {
     a_restart_while_many_hang(Ground::embedded()).await;
+}
+
+/// Waits until so many requests of a kind were answered, and demands that of those that hang no more ended than `ended`,
+/// which was before.
+async fn answered(stage: &Stage, kind: &str, answers: usize, ended: usize) {
+    wait_until(&format!("the requests to /{kind}"), BOUND, async || {
+        let ended = attempts(stage, kind, HEALTHY);
+        (ended.iter().filter(|one| one.end.is_some()).count() >= answers).then_some(())
+    })
+    .await;
+    let hanging = attempts(stage, "hangs", HANGING_WITHOUT_ROOM);
+    let ended_now = hanging.iter().filter(|one| one.end.is_some()).count();
+    assert_eq!(ended_now, ended, "/{kind} waited for what hangs");
+}
+
+/// What the store remembers of a URL outlives its queues: new ones do not stand with those that nobody has tried.
+async fn a_restart_after_every_execution_ended(ground: Ground) {
+    let mut stage = stage_with_slow_requests(ground, 1).await;
+    publish_to(&mut stage, "known", HEALTHY).await;
+    stage.delivered(HEALTHY).await;
+    for n in 0..HEALTHY {
+        let url = stage.url(&path("known", n));
+        stage.engine.end(ExecutionId::parse("e").unwrap(), url).await.unwrap();
+    }
+    for n in 0..HEALTHY {
+        wait_until("a queue to be gone", BOUND, async || {
+            stage.queue_view("e", &path("known", n)).await.is_none().then_some(())
+        })
+        .await;
+    }
+    stage.stop().await;
+    hang_without_room(&stage);
+    stage.restart(|_| {}).await;
+    publish_to(&mut stage, "hangs", HANGING_WITHOUT_ROOM).await;
+    // Four that hang for the one slow request, and half of the workers.
+    all_that_may_hang_do(&stage, 4 + WORKERS / 2).await;
+    published_to_under(&mut stage, "another", "known", HEALTHY).await;
+    answered(&stage, "known", 2 * HEALTHY, 0).await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn urls_that_answered_before_a_restart_are_no_first_contacts_though_their_executions_ended() {
+    a_restart_after_every_execution_ended(Ground::rabbit_postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn urls_that_answered_before_a_restart_are_no_first_contacts_though_their_executions_ended_with_the_embedded_broker()
+ {
+    a_restart_after_every_execution_ended(Ground::embedded()).await;
+}
+
+/// Of those that answered an earlier process so many hang that no worker would be left.
+async fn more_that_hang_than_may(ground: Ground) {
+    let mut stage = stage_with_slow_requests(ground, 1).await;
+    publish_to(&mut stage, "hangs", HANGING_WITHOUT_ROOM).await;
+    stage.delivered(HANGING_WITHOUT_ROOM).await;
+    stage.stop().await;
+    hang_without_room(&stage);
+    stage.restart(|_| {}).await;
+    // These answer this process.
+    publish_to(&mut stage, "known", HEALTHY).await;
+    answered(&stage, "known", HEALTHY, HANGING_WITHOUT_ROOM).await;
+    publish_to(&mut stage, "hangs", HANGING_WITHOUT_ROOM).await;
+    // Four for the one slow request, and of eight workers what is kept neither for those that answer nor for the new.
+    all_that_may_hang_do(&stage, 4 + WORKERS - 2 - 1).await;
+    publish_to(&mut stage, "known", HEALTHY).await;
+    answered(&stage, "known", 2 * HEALTHY, HANGING_WITHOUT_ROOM).await;
+    publish_to(&mut stage, "new", HEALTHY).await;
+    answered(&stage, "new", HEALTHY, HANGING_WITHOUT_ROOM).await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn urls_that_answer_go_on_beside_more_that_hang_than_slow_requests_and_workers() {
+    more_that_hang_than_may(Ground::rabbit_sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn urls_that_answer_go_on_beside_more_that_hang_than_slow_requests_and_workers_with_the_embedded_broker() {
+    more_that_hang_than_may(Ground::embedded()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

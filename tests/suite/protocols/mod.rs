@@ -9,7 +9,7 @@
 //! | 3 evidence of death | `store_contract::incarnations::evidence_says_no_more_than_it_proves`; the take-over: `ownership` |
 //! | 4 the holder fences itself | `ownership`; leases and living workers compared, answers lost: `answers` |
 //! | 5 epochs | `store_contract::leases::epochs_never_go_back_and_begin_at_the_clock`; over daemons: every test here, by the checker |
-//! | 6 own reconnect | `connections` |
+//! | 6 own reconnect | `connections`; its pauses: `pauses` |
 //! | 7 versions and settings | `store_contract::incarnations`, `rabbitmq::rights::other_settings_get_an_error_and_no_second_queue`; said to the operator: `ownership` |
 //! | 8 deletion | `broker_contract` for its steps; the races: `deleting` |
 //! | 9, 10 publishing | `publishing` |
@@ -38,6 +38,7 @@ mod identity;
 mod isolation;
 mod life;
 mod ownership;
+mod pauses;
 mod poison;
 mod publishing;
 mod release;

@@ -9,7 +9,7 @@ use redrive::store::{Changed, EndpointQuery, LearnedQueue, ProbeNext, ProbeOutco
 
 use super::fixtures::{
     HOUR, Place, closing_failure, endpoint, failure, held_queue, learned, living, message, queue, record, recorded,
-    taken, url,
+    success, taken, url,
 };
 
 async fn changed(store: &dyn Store, change: &EndpointChange) -> Endpoint {
@@ -411,4 +411,16 @@ pub(super) async fn a_url_of_eight_kibibytes_is_an_endpoint(place: &Place) {
     let listed = store.endpoints_not_available().await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].url, long('1'));
+}
+
+pub(super) async fn urls_that_answered_are_remembered_without_a_queue_the_latest_first(place: &Place) {
+    let store = &*place.store;
+    for (name, host) in [("q1", "one"), ("q2", "two")] {
+        let lease = held_queue(store, name, host).await;
+        store.successes_record(&[success(&lease, host, "m")]).await.unwrap();
+        assert!(store.queue_forget(&queue(name), lease.epoch).await.unwrap());
+    }
+    store.queues_learn(&[learned("q3", "never")]).await.unwrap();
+    assert_eq!(store.endpoints_answered(10).await.unwrap(), [url("two"), url("one")]);
+    assert_eq!(store.endpoints_answered(1).await.unwrap(), [url("two")]);
 }

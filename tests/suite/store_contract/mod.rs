@@ -83,6 +83,7 @@ contract! {
     queues:
         learned_queues_have_rows_and_endpoints_and_keep_what_was_known
         pages_go_by_name_in_byte_order_and_by_url
+        it_is_known_whose_queues_some_are_and_whether_that_url_answered
         every_mark_is_guarded_by_the_lease
         marks_are_kept
         pausing_an_unknown_queue_answers_nothing
@@ -123,6 +124,7 @@ contract! {
         a_claim_that_ran_out_is_retaken
         a_released_probe_goes_back_or_elsewhere
         endpoints_are_listed_with_the_unavailable_first_and_their_queues
+        urls_that_answered_are_remembered_without_a_queue_the_latest_first
         a_url_of_eight_kibibytes_is_an_endpoint;
     records:
         the_audit_is_a_chain_of_hashes
@@ -143,7 +145,9 @@ contract! {
         an_endpoint_that_comes_back_does_not_get_an_older_epoch
         older_versions_of_a_policy_go_and_the_one_that_holds_stays
         an_edit_goes_when_its_dead_letter_is_long_gone
-        rescued_messages_go_after_their_time;
+        rescued_messages_go_after_their_time
+        an_event_type_goes_when_nothing_is_there_of_it_and_nobody_used_it
+        an_event_type_that_went_comes_back_with_the_next_push;
     broker_facts:
         the_brokers_policies_are_kept_with_their_age
         of_two_who_look_at_the_same_time_one_reads_anew;

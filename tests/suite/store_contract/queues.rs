@@ -3,11 +3,11 @@
 use redrive::domain::endpoint::EndpointState;
 use redrive::domain::id::ExecutionId;
 use redrive::domain::queue::{Closing, Decision};
-use redrive::store::{HeadScope, LearnedQueue, NewPause, QueueMark, QueueQuery};
+use redrive::store::{HeadScope, LearnedQueue, NewPause, QueueMark, QueueQuery, QueueUrl};
 
 use super::fixtures::{
     HOUR, Place, closing_failure, endpoint, failure, fingerprint, held_queue, learned, living, message, queue, record,
-    recorded, stale, taken, url,
+    recorded, stale, success, taken, url,
 };
 
 pub(super) async fn learned_queues_have_rows_and_endpoints_and_keep_what_was_known(place: &Place) {
@@ -263,4 +263,27 @@ pub(super) async fn a_queue_is_forgotten_only_under_its_lease_and_without_a_comp
     assert!(store.queue_forget(&queue("q"), lease.epoch).await.unwrap());
     assert_eq!(store.queue_get(&queue("q")).await.unwrap(), None);
     endpoint(store, "one").await;
+}
+
+pub(super) async fn it_is_known_whose_queues_some_are_and_whether_that_url_answered(place: &Place) {
+    let store = &*place.store;
+    let lease = held_queue(store, "a", "one").await;
+    store.successes_record(&[success(&lease, "one", "m")]).await.unwrap();
+    store
+        .queues_learn(&[learned("b", "two"), learned("c", "one"), learned("other", "one")])
+        .await
+        .unwrap();
+    // Taken before its URL was known.
+    taken(store, living(store).await, "nobody's").await;
+    let asked = ["a", "b", "c", "nobody's", "unknown"].map(queue);
+    let mut found = store.queue_urls(&asked).await.unwrap();
+    found.sort_by(|one, other| one.queue.cmp(&other.queue));
+    let expected = [("a", "one", true), ("b", "two", false), ("c", "one", true)];
+    let expected = expected.map(|(name, host, answered)| QueueUrl {
+        queue: queue(name),
+        url: url(host),
+        answered,
+    });
+    assert_eq!(found, expected);
+    assert_eq!(store.queue_urls(&[]).await.unwrap(), []);
 }

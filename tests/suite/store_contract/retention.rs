@@ -7,12 +7,14 @@ use redrive::domain::id::{EndpointEpoch, IncarnationId};
 use redrive::domain::outcome::OutcomeClass;
 use redrive::domain::run::{ItemState, RunCounts, RunState};
 use redrive::domain::time::Timestamp;
+use redrive::domain::value::Value;
 use redrive::store::{
-    AttemptBounds, AttemptQuery, Changed, Frozen, KeptKind, KeptMessage, NewAudit, NewItem, NewPolicy, NewRun, NewSave,
-    PolicyScope, RescuedMessage, RunBounds, RunQuery, SaveBegun, SaveCause, SaveQuery, SaveTaken, SaveWindow,
-    SavedMessage, Store, Trim,
+    AttemptBounds, AttemptQuery, Changed, ClaimOutcome, ClaimSpan, Frozen, KeptKind, KeptMessage, NewAudit, NewClaim, NewItem,
+    NewPolicy, NewRun, NewSave, NewSubscription, PolicyScope, RescuedMessage, RunBounds, RunQuery, SaveBegun, SaveCause,
+    SaveQuery, SaveTaken, SaveWindow, SavedMessage, Store, Trim, TypePut,
 };
 
+use super::events::{kind, new_event, pushed_all, put_type};
 use super::fixtures::{HOUR, Place, attempt, held_queue, learned, living, queue, url};
 
 fn line(target: &str) -> NewAudit {
@@ -382,4 +384,88 @@ pub(super) async fn rescued_messages_go_after_their_time(place: &Place) {
     assert_eq!(store.trim(&all, 2).await.unwrap(), 2);
     assert_eq!(store.trim(&all, 2).await.unwrap(), 1);
     assert_eq!(store.rescued_list(None, 10).await.unwrap(), []);
+}
+
+const UNUSED_TYPES: Trim = Trim::EventTypes { unused: HOUR };
+
+async fn types(store: &dyn Store) -> Vec<String> {
+    let types = store.event_types().await.unwrap();
+    types.iter().map(|one| one.name.as_str().to_owned()).collect()
+}
+
+/// As if every type had been used last long ago.
+async fn nobody_uses_types(place: &Place) {
+    place.tamper("UPDATE TABLE.event_types SET used_at = 1").await.unwrap();
+}
+
+async fn claims(store: &dyn Store, event_type: &str) -> ClaimOutcome {
+    let new = NewClaim {
+        id: format!("claim-of-{event_type}"),
+        event_type: kind(event_type),
+        limit: 1,
+        span: ClaimSpan {
+            ttl: HOUR,
+            grace: None,
+        },
+    };
+    store.claim_create(&new).await.unwrap()
+}
+
+pub(super) async fn an_event_type_goes_when_nothing_is_there_of_it_and_nobody_used_it(place: &Place) {
+    let store = &*place.store;
+    let all = ["claimed", "event", "history", "idle", "policy", "pushed", "subscribed"];
+    pushed_all(store, all.map(|name| new_event(name, "a", "{}")).into()).await;
+    assert!(matches!(put_type(store, "target", &[]).await, TypePut::Saved(_)));
+    let pointing = [("_dead_letter_queue", Value::Text("target".to_owned()))];
+    assert!(matches!(put_type(store, "pointing", &pointing).await, TypePut::Saved(_)));
+    place
+        .tamper(
+            "DELETE FROM TABLE.events WHERE type <> 'event'; \
+             INSERT INTO TABLE.event_history (id, type, reference, revision, attempts, created_at, handled_at, \
+             expires_at) VALUES (1, 'history', 'a', 1, 1, 1, 1, 1)",
+        )
+        .await
+        .unwrap();
+    let subscribed = NewSubscription {
+        event_type: kind("subscribed"),
+        url: url("one"),
+        options: "{}".to_owned(),
+    };
+    store.subscription_put(&subscribed).await.unwrap().unwrap();
+    let scope = PolicyScope {
+        event_type: Some("policy".to_owned()),
+        url: None,
+    };
+    set_policy(store, &scope, Some("{}")).await;
+    assert_eq!(store.trim(&UNUSED_TYPES, 10).await.unwrap(), 0, "they were used just now");
+
+    nobody_uses_types(place).await;
+    // Somebody who asks for events uses the type, though there are none; and so does a process that pushes again.
+    assert!(matches!(claims(store, "claimed").await, ClaimOutcome::Claimed { .. }));
+    let another = place.another().await.unwrap();
+    pushed_all(&*another, vec![new_event("pushed", "a", "{}")]).await;
+    place.tamper("DELETE FROM TABLE.events WHERE type = 'pushed'").await.unwrap();
+    assert_eq!(store.trim(&UNUSED_TYPES, 10).await.unwrap(), 1);
+    let left = [
+        "claimed", "event", "history", "pointing", "policy", "pushed", "subscribed", "target",
+    ];
+    assert_eq!(types(store).await, left);
+    assert_eq!(claims(store, "idle").await, ClaimOutcome::UnknownType);
+    another.close().await;
+}
+
+pub(super) async fn an_event_type_that_went_comes_back_with_the_next_push(place: &Place) {
+    let store = &*place.store;
+    for name in ["a", "b", "c"] {
+        pushed_all(store, vec![new_event(name, "a", "{}")]).await;
+    }
+    place.tamper("DELETE FROM TABLE.events").await.unwrap();
+    nobody_uses_types(place).await;
+    assert_eq!(store.trim(&UNUSED_TYPES, 2).await.unwrap(), 2, "a page");
+    assert_eq!(store.trim(&UNUSED_TYPES, 2).await.unwrap(), 1);
+    // In a process that does not remember it: one that does said less than two hours ago that it is used.
+    let another = place.another().await.unwrap();
+    pushed_all(&*another, vec![new_event("a", "a", "{}")]).await;
+    assert_eq!(types(store).await, ["a"]);
+    another.close().await;
 }

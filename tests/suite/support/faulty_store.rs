@@ -26,7 +26,7 @@ use redrive::store::{
     KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep,
     NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun, NewSave,
     NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
-    ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, Queues, Reaped, Records, RescuedMessage,
+    ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues, Reaped, Records, RescuedMessage,
     RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow,
     SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion, StoredLetter, StoredLetters,
     Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
@@ -131,6 +131,7 @@ passed_on! {
         leases_held(incarnation: IncarnationId) -> Vec<HeldLease>;
         queues_learn(learned: &[LearnedQueue]) -> ();
         queue_get(queue: &QueueName) -> Option<QueueRecord>;
+        queue_urls(queues: &[QueueName]) -> Vec<QueueUrl>;
         queues_page(query: &QueueQuery) -> Vec<QueueRecord>;
         queues_due(limit: u32) -> Vec<QueueRecord>;
         queues_waiting(limit: u32) -> Vec<QueueRecord>;
@@ -155,6 +156,7 @@ passed_on! {
         numbers_raise(above: Numbers) -> ();
         generation_raise() -> ();
         endpoints_not_available() -> Vec<Endpoint>;
+        endpoints_answered(limit: u32) -> Vec<EndpointUrl>;
         endpoint_get(url: &EndpointUrl) -> Option<Endpoint>;
         endpoints_page(query: &EndpointQuery) -> Vec<(Endpoint, u64)>;
         endpoint_change(url: &EndpointUrl, expected: Option<EndpointEpoch>, change: &EndpointChange) -> Changed;
@@ -173,6 +175,7 @@ passed_on! {
     }
     Events {
         events_push(batch: &EventBatch) -> PushOutcome;
+        event_ids_raise() -> ();
         events_claim(claim: &EventClaim) -> Vec<Event>;
         events_finish(finishes: &[Finish]) -> Vec<Finished>;
         events_renew(leases: &[LeaseKey], span: Duration) -> Vec<i64>;

@@ -11,6 +11,7 @@
 
 pub mod certificates;
 pub mod checker;
+pub mod closing_broker;
 pub mod daemon;
 pub mod faulty_store;
 pub mod http;

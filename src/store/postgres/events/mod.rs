@@ -20,6 +20,7 @@ mod types;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sqlx::PgConnection;
 use sqlx::error::DatabaseError;
 
 use self::signals::Listening;
@@ -29,6 +30,11 @@ use crate::store::{
     Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignals, Events, EventsChange,
     EventsChanged, EventsFound, Expired, Finish, Finished, HandledEvent, PushOutcome, Reaped, StoreError,
 };
+
+/// Nobody draws an id meanwhile, nor raises them.
+const IDS_LOCK: &str = "LOCK TABLE redrive.events IN SHARE ROW EXCLUSIVE MODE";
+const IDS_RAISE: &str = "SELECT setval(pg_get_serial_sequence('redrive.events', 'id'), now) \
+    FROM (SELECT redrive.store_now() AS now) AS clock, redrive.events_id_seq AS ids WHERE ids.last_value < now";
 
 /// How often a statement that met another one is tried again.
 const TRIES: u32 = 5;
@@ -67,6 +73,14 @@ use insisting;
 impl Events for PostgresStore {
     async fn events_push(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         self.push_events(batch).await
+    }
+
+    async fn event_ids_raise(&self) -> Result<(), StoreError> {
+        self.transaction("raising the ids of events", async |connection: &mut PgConnection, _| {
+            sqlx::query(IDS_LOCK).execute(&mut *connection).await?;
+            sqlx::query(IDS_RAISE).execute(connection).await.map(drop)
+        })
+        .await
     }
 
     async fn events_claim(&self, claim: &EventClaim) -> Result<Vec<Event>, StoreError> {

@@ -10,9 +10,10 @@ use crate::store::events::columns::coalesced;
 use crate::store::postgres::{PostgresStore, storable};
 use crate::store::{EventBatch, NamedLease, PushOutcome, Pushed, PushedHow, StoreError, Undecodable};
 
-const TYPES_MAKE: &str = "INSERT INTO redrive.event_types (name, created_at, updated_at) \
-    SELECT name COLLATE \"C\", redrive.store_now(), redrive.store_now() FROM unnest($1::text[]) AS new (name) \
-    ORDER BY 1 ON CONFLICT (name) DO NOTHING";
+const TYPES_MAKE: &str = "INSERT INTO redrive.event_types (name, created_at, updated_at, used_at) \
+    SELECT name COLLATE \"C\", now, now, now FROM unnest($1::text[]) AS new (name), \
+        (SELECT redrive.store_now() AS now) AS clock \
+    ORDER BY 1 ON CONFLICT (name) DO UPDATE SET used_at = excluded.used_at";
 /// Rows in the order of the key: two batches cannot wait for each other.
 const PUSH: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now), \

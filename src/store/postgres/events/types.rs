@@ -26,13 +26,14 @@ const POINTING: &str =
     "SELECT name FROM redrive.event_types WHERE dead_letter_type = $1 AND name <> $1 ORDER BY name LIMIT 1";
 const TYPE_PUT: &str = concat!(
     "INSERT INTO redrive.event_types (name, document, max_claim_count, dead_letter_ttl, coalesce_window, \
-        coalesce_max, cutoff, backoff_base, backoff_cap, history_ttl, dead_letter_type, created_at, updated_at) \
-     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now, now FROM (SELECT redrive.store_now() AS now) AS clock \
+        coalesce_max, cutoff, backoff_base, backoff_cap, history_ttl, dead_letter_type, created_at, updated_at, used_at) \
+     SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now, now, now FROM (SELECT redrive.store_now() AS now) AS clock \
      ON CONFLICT (name) DO UPDATE SET document = excluded.document, max_claim_count = excluded.max_claim_count, \
         dead_letter_ttl = excluded.dead_letter_ttl, coalesce_window = excluded.coalesce_window, \
         coalesce_max = excluded.coalesce_max, cutoff = excluded.cutoff, backoff_base = excluded.backoff_base, \
         backoff_cap = excluded.backoff_cap, history_ttl = excluded.history_ttl, \
-        dead_letter_type = excluded.dead_letter_type, updated_at = excluded.updated_at RETURNING ",
+        dead_letter_type = excluded.dead_letter_type, updated_at = excluded.updated_at, used_at = excluded.used_at \
+     RETURNING ",
     event_type_columns!()
 );
 const TARGETS: &str = "UPDATE redrive.event_types t SET is_target = NOT is_target WHERE is_target <> \

@@ -8,16 +8,19 @@ use super::finish::{let_go, remove};
 use super::take::TOKENS;
 use crate::domain::event::{Event, EventType, Reference};
 use crate::domain::time::Timestamp;
+use crate::store::columns::integer;
 use crate::store::events::columns::{claim_of, claims_with, event, event_columns, lease_cleared};
 use crate::store::events::verdicts::let_go_of;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unread;
-use crate::store::{Claim, ClaimOutcome, ClaimSpan, EventClaims, Finished, NewClaim, StoreError};
+use crate::store::{Claim, ClaimOutcome, ClaimSpan, EventClaims, Finished, NewClaim, StoreError, TYPE_REMEMBERED};
 
 /// Rounds of moving and picking; more is left to the next claim.
 const ROUNDS_MAX: u32 = 50;
 
-const TYPE: &str = "SELECT max_claim_count, dead_letter_type, dead_letter_ttl FROM event_types WHERE name = $1";
+const TYPE: &str = "SELECT max_claim_count, dead_letter_type, dead_letter_ttl, used_at \
+    FROM event_types WHERE name = $1";
+const TYPE_USED: &str = "UPDATE event_types SET used_at = $2 WHERE name = $1";
 const RETURN: &str = concat!(
     "UPDATE events SET state = 0, ",
     lease_cleared!(),
@@ -157,6 +160,10 @@ async fn create(
     let target: Option<String> = rules.try_get("dead_letter_type")?;
     let lifetime: Option<i64> = rules.try_get("dead_letter_ttl")?;
     let over = limit.zip(target);
+    if integer(&rules, "used_at")? < now.minus(TYPE_REMEMBERED).micros() {
+        let used = sqlx::query(TYPE_USED).bind(name).bind(now.micros());
+        used.execute(&mut *connection).await?;
+    }
     sqlx::query(RETURN)
         .bind(name)
         .bind(now.micros())

@@ -25,6 +25,10 @@ use crate::store::{
     EventsChange, EventsChanged, EventsFound, Expired, Finish, Finished, HandledEvent, PushOutcome, Reaped, StoreError,
 };
 
+const IDS_RAISE: &str = "UPDATE sqlite_sequence SET seq = max(seq, $1) WHERE name = 'events'";
+/// No event was there before.
+const IDS_BEGIN: &str = "INSERT INTO sqlite_sequence (name, seq) VALUES ('events', $1)";
+
 /// Any commit of another process may be a push.
 struct Elsewhere(watch::Receiver<u64>);
 
@@ -43,6 +47,20 @@ impl EventSignals for Elsewhere {
 impl Events for SqliteStore {
     async fn events_push(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         self.push_events(batch).await
+    }
+
+    async fn event_ids_raise(&self) -> Result<(), StoreError> {
+        let now = self.clock.now().micros();
+        self.write("raising the ids of events", move |connection| {
+            Box::pin(async move {
+                let raised = sqlx::query(IDS_RAISE).bind(now).execute(&mut *connection).await?;
+                if raised.rows_affected() == 0 {
+                    sqlx::query(IDS_BEGIN).bind(now).execute(connection).await?;
+                }
+                Ok(())
+            })
+        })
+        .await
     }
 
     async fn events_claim(&self, claim: &EventClaim) -> Result<Vec<Event>, StoreError> {

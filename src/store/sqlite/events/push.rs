@@ -14,8 +14,8 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unwritten;
 use crate::store::{EventBatch, NamedLease, PushOutcome, Pushed, PushedHow, StoreError, Undecodable};
 
-const TYPE_MAKE: &str = "INSERT INTO event_types (name, created_at, updated_at) VALUES ($1, $2, $2) \
-    ON CONFLICT (name) DO NOTHING";
+const TYPE_MAKE: &str = "INSERT INTO event_types (name, created_at, updated_at, used_at) VALUES ($1, $2, $2, $2) \
+    ON CONFLICT (name) DO UPDATE SET used_at = excluded.used_at";
 /// Events of one statement at most, and bytes of their payloads.
 pub(super) const TOGETHER_MAX: usize = 500;
 const TOGETHER_BYTES: usize = 1 << 20;

@@ -1,0 +1,150 @@
+//! A broker that accepts each consume and closes its channel at once, over a real one: what a plugin or a race of
+//! policies does, and no server can be made to do at will.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use redrive::broker::{
+    Acked, AttachOptions, AttachOutcome, Attached, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy,
+    Browsed, Deleted, DeliveryTag, ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Lost, Next,
+    Outgoing, Owner, PageRequest, Published, QueuePage, Rescued, Signal, Standing, Walk, WalkOptions,
+};
+use redrive::domain::broker_rules::Version;
+use redrive::domain::id::{QueueName, StoreId};
+use redrive::domain::job::Lifetime;
+use redrive::domain::message::Message;
+use redrive::domain::naming::QueueType;
+use tokio::sync::broadcast;
+
+/// The broker.
+#[derive(Debug)]
+pub struct ClosingBroker {
+    inner: BrokerHandle,
+    closes: AtomicBool,
+    attached: Mutex<Vec<Instant>>,
+}
+
+impl ClosingBroker {
+    /// Closes each channel until [`ClosingBroker::heal`].
+    pub fn over(inner: BrokerHandle) -> Self {
+        Self {
+            inner,
+            closes: AtomicBool::new(true),
+            attached: Mutex::default(),
+        }
+    }
+
+    /// From now on consumers are left alone.
+    pub fn heal(&self) {
+        self.closes.store(false, Ordering::SeqCst);
+    }
+
+    /// When each queue was consumed.
+    pub fn attached(&self) -> Vec<Instant> {
+        self.attached.lock().unwrap().clone()
+    }
+}
+
+struct Closed(Box<dyn Attached>);
+
+#[async_trait]
+impl Attached for Closed {
+    async fn next(&mut self) -> Next {
+        Next::Lost(Lost::Connection("the channel was closed".to_owned()))
+    }
+
+    async fn ack(&mut self, _: DeliveryTag) -> Acked {
+        Acked::Lost
+    }
+
+    async fn close(self: Box<Self>) {
+        self.0.close().await;
+    }
+}
+
+/// Passes every method on.
+macro_rules! passed_on {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)+) => {
+        #[async_trait]
+        impl Broker for ClosingBroker {
+            fn kind(&self) -> &'static str {
+                self.inner.kind()
+            }
+
+            fn is_embedded(&self) -> bool {
+                self.inner.is_embedded()
+            }
+
+            fn set_name(&self, name: &str) {
+                self.inner.set_name(name);
+            }
+
+            fn losses(&self) -> u64 {
+                self.inner.losses()
+            }
+
+            fn signals(&self) -> broadcast::Receiver<Signal> {
+                self.inner.signals()
+            }
+
+            async fn attach(&self, queue: &QueueName, options: AttachOptions) -> Result<AttachOutcome, BrokerError> {
+                let outcome = self.inner.attach(queue, options).await?;
+                self.attached.lock().unwrap().push(Instant::now());
+                Ok(match outcome {
+                    AttachOutcome::Attached(attached) if self.closes.load(Ordering::SeqCst) => {
+                        AttachOutcome::Attached(Box::new(Closed(attached)))
+                    }
+                    other => other,
+                })
+            }
+
+            $(async fn $name(&self, $($argument: $kind),*) -> $answer {
+                self.inner.$name($($argument),*).await
+            })+
+        }
+    };
+}
+
+passed_on! {
+    prepare() -> Result<(), BrokerError>;
+    version() -> Option<Version>;
+    check(store: &StoreId) -> Result<Standing, BrokerError>;
+    mark_bound() -> Result<(), BrokerError>;
+    owner(store: &StoreId) -> Result<Owner, BrokerError>;
+    own(store: &StoreId) -> Result<Owner, BrokerError>;
+    adopt(store: &StoreId) -> Result<(), BrokerError>;
+    listen() -> Result<(), BrokerError>;
+    publish(queue: &QueueName, message: &Message) -> Result<Published, BrokerError>;
+    publish_many(window: &[Outgoing]) -> Vec<Result<Published, BrokerError>>;
+    publish_dead(message: &Message) -> Result<Published, BrokerError>;
+    look(queue: &QueueName) -> Result<Look, BrokerError>;
+    create(queue: &QueueName) -> Result<(), BrokerError>;
+    declare_expiring(queue: &QueueName, lifetime: Lifetime) -> Result<(), BrokerError>;
+    declare_again(queue: &QueueName, arguments: &[(String, String)]) -> Result<(), BrokerError>;
+    renew(queue: &QueueName) -> Result<Look, BrokerError>;
+    unbind(queue: &QueueName) -> Result<(), BrokerError>;
+    bind(queue: &QueueName) -> Result<Look, BrokerError>;
+    delete_empty(queue: &QueueName) -> Result<Deleted, BrokerError>;
+    delete_unused(queue: &QueueName, queue_type: QueueType) -> Result<Deleted, BrokerError>;
+    delete_whole(queue: &QueueName) -> Result<Deleted, BrokerError>;
+    nudge(queue: &QueueName) -> ();
+    browse(queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError>;
+    walk(queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError>;
+    rescue(queue: &QueueName) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
+    intake(queue: &IntakeQueue, prefetch: u16) -> Result<Box<dyn Intake>, BrokerError>;
+    intake_rescue(queue: &IntakeQueue) -> Result<Option<Box<dyn Rescued>>, BrokerError>;
+    queues_page(page: &PageRequest) -> Result<QueuePage, BrokerError>;
+    queues_all() -> Result<QueuePage, BrokerError>;
+    queue_detail(queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError>;
+    exchange_detail(exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError>;
+    policies() -> Result<Vec<BrokerPolicy>, BrokerError>;
+    policy_put(policy: &BrokerPolicy) -> Result<(), BrokerError>;
+    policy_remove(name: &str) -> Result<(), BrokerError>;
+    connections_close(name: &str) -> Result<u32, BrokerError>;
+    blocked() -> Option<String>;
+    management_problem() -> Option<String>;
+    health() -> BrokerHealth;
+    close() -> ();
+}
