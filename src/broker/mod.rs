@@ -362,8 +362,9 @@ pub trait Walk: Send {
     /// error leaves open comes again.
     async fn settle(&mut self, tags: &[DeliveryTag]) -> Result<(), BrokerError>;
 
-    /// Gives the rest back in its place and waits until the broker has it.
-    async fn close(self: Box<Self>) -> Result<(), BrokerError>;
+    /// Gives the rest back in its place and waits until the broker has it. Answers how many of its messages were
+    /// delivered before, those that the broker sent ahead included: it counts each of them.
+    async fn close(self: Box<Self>) -> Result<u64, BrokerError>;
 }
 
 /// A message that was taken out byte for byte.

@@ -140,6 +140,9 @@ pub struct Delivery {
     pub tag: DeliveryTag,
     /// Whether the broker says that somebody had it before (proves nothing).
     pub redelivered: bool,
+    /// The routing key that it was published with, where that is not the name of the queue: a copy by `CC` or `BCC`
+    /// comes with the first key of its publish.
+    pub addressed_to: Option<String>,
     /// The message.
     pub message: Message,
 }
@@ -296,8 +299,8 @@ pub struct ListedQueue {
     pub state: Option<String>,
     /// Arguments with effect on order or life, as text: `x-queue-type`, `x-expires`, `x-delivery-limit`, …
     pub arguments: Vec<(String, String)>,
-    /// How often a message of it was delivered that was delivered before, since the broker counts; where it does and
-    /// one was.
+    /// How often a message of it was delivered that was delivered before, since the broker's node began; where it is
+    /// asked for alone and the broker counts.
     pub redelivered: Option<u64>,
     /// Name of the policy in effect.
     pub policy: Option<String>,

@@ -301,7 +301,7 @@ impl Walk for FencedWalk {
         self.walk.settle(tags).await
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BrokerError> {
+    async fn close(self: Box<Self>) -> Result<u64, BrokerError> {
         self.walk.close().await
     }
 }
@@ -331,8 +331,8 @@ mod tests {
             Ok(())
         }
 
-        async fn close(self: Box<Self>) -> Result<(), BrokerError> {
-            Ok(())
+        async fn close(self: Box<Self>) -> Result<u64, BrokerError> {
+            Ok(0)
         }
     }
 

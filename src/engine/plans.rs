@@ -35,7 +35,7 @@ const RELEASE_LOOK: Duration = Duration::from_millis(50);
 
 impl Inner {
     /// What the command would do at present, to be shown.
-    pub(super) async fn plan(&self, command: Command) -> Result<Plan, EngineError> {
+    pub(super) async fn plan(self: &Arc<Self>, command: Command) -> Result<Plan, EngineError> {
         let mut plan = self.make_plan(command).await?;
         if let Command::Redeliver(target) = &plan.command {
             let endpoints = self.target_endpoints(target).await?;
@@ -46,7 +46,7 @@ impl Inner {
     }
 
     /// The plan without what is only counted for people.
-    async fn make_plan(&self, command: Command) -> Result<Plan, EngineError> {
+    async fn make_plan(self: &Arc<Self>, command: Command) -> Result<Plan, EngineError> {
         let mut draft = match &command {
             Command::Policy(edit) => return self.plan_policy(edit).await,
             Command::Expiring(order) => return self.plan_expiring(order).await,

@@ -15,6 +15,8 @@ pub const PUBLISH_DURATION: &str = "redrive_publish_duration_seconds";
 pub const DELIVERY_DELAY: &str = "redrive_delivery_delay_seconds";
 /// Messages moved to their dead-letter queue, by `class`.
 pub const DEAD_LETTERS: &str = "redrive_dead_letters_total";
+/// Copies that the broker made of messages of other queues.
+pub const COPIES: &str = "redrive_copies_total";
 /// Redelivers asked for by people and services.
 pub const REDELIVERS: &str = "redrive_redelivers_total";
 /// Workers at work.
@@ -143,6 +145,10 @@ pub const METRICS: &[Metric] = &[
     duration(PUBLISH_DURATION, "From publishing to the confirm of the broker."),
     duration(DELIVERY_DELAY, "From the creation of a notification to its 2xx."),
     counter(DEAD_LETTERS, "Messages moved to their dead-letter queue, by reason."),
+    counter(
+        COPIES,
+        "Messages that a publisher's CC or BCC copied from their delivery queue into another one: settled, and not sent.",
+    ),
     counter(REDELIVERS, "Endpoints made available again by a person or a service."),
     gauge(
         WORKERS_BUSY,

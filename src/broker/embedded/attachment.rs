@@ -130,6 +130,8 @@ impl Attachment {
         Next::Message(Box::new(Delivery {
             tag: DeliveryTag(id.unsigned_abs()),
             redelivered: id <= self.handed_before,
+            // Nothing is copied to further keys here.
+            addressed_to: None,
             message,
         }))
     }

@@ -76,7 +76,8 @@ impl Walk for Rows {
         settled.await.map_err(failure::write(WALK))
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BrokerError> {
-        Ok(())
+    async fn close(self: Box<Self>) -> Result<u64, BrokerError> {
+        // Nothing here counts.
+        Ok(0)
     }
 }

@@ -196,11 +196,14 @@ impl Consuming {
         }
         let tag = delivery.delivery_tag;
         self.unsettled.push_back(tag);
+        let key = delivery.routing_key.as_str();
+        let addressed_to = (key != self.place.queue()).then(|| key.to_owned());
         let mut message = message::received(delivery.properties, delivery.data);
         message.headers.retain(|(name, _)| !COUNTED.contains(&name.as_str()));
         Next::Message(Box::new(Delivery {
             tag: DeliveryTag(tag),
             redelivered: delivery.redelivered,
+            addressed_to,
             message,
         }))
     }

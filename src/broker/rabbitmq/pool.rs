@@ -74,6 +74,11 @@ impl Place {
         &self.line
     }
 
+    /// The queue that it is for.
+    pub(super) fn queue(&self) -> &str {
+        &self.queue
+    }
+
     /// The group's connection ended.
     pub(super) fn died(&self, ended: &Ended) {
         self.pool.died(self.group, ended);

@@ -103,6 +103,8 @@ struct Walking {
     held: Held,
     last_tag: u64,
     position: u64,
+    /// Of those that were taken, how many were delivered before.
+    again: u64,
     cut: bool,
     closed: bool,
 }
@@ -131,6 +133,7 @@ impl Walking {
             held: Held::default(),
             last_tag: 0,
             position: 0,
+            again: 0,
             cut: false,
             closed: false,
         }
@@ -182,6 +185,7 @@ impl Walking {
     fn take(&mut self, delivery: Delivery) -> Walked {
         self.window.saw(delivery.data.len());
         self.position += 1;
+        self.again += u64::from(delivery.redelivered);
         self.last_tag = delivery.delivery_tag;
         self.held.add(delivery.delivery_tag);
         message::walked(delivery, self.position)
@@ -312,7 +316,7 @@ impl Walk for Walking {
         }
     }
 
-    async fn close(mut self: Box<Self>) -> Result<(), BrokerError> {
+    async fn close(mut self: Box<Self>) -> Result<u64, BrokerError> {
         self.closed = true;
         let consumer = self.consumer.take();
         let closed = self
@@ -320,12 +324,22 @@ impl Walk for Walking {
             .call_within(CLOSE, self.channel.close(200, "walked".into()))
             .await;
         self.line.close().await;
-        drop(consumer);
+        let ahead = self.ahead.drain(..).filter(|delivery| delivery.redelivered).count() as u64;
+        let again = self.again + ahead + consumer.map_or(0, again_unread);
         match closed {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(again),
             Err(error) => Err(self.worded(error).await),
         }
     }
+}
+
+/// Of what came to a consumer and nobody took, how many were delivered before.
+fn again_unread(mut consumer: Consumer) -> u64 {
+    let mut again = 0;
+    while let Some(Some(Ok(delivery))) = consumer.next().now_or_never() {
+        again += u64::from(delivery.redelivered);
+    }
+    again
 }
 
 impl Drop for Walking {

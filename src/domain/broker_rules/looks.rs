@@ -3,15 +3,29 @@
 //!
 //! A look takes the first messages of a queue and returns them, which counts for each of them. Messages leave at the
 //! head and arrive at the tail, so that of what was looked at only the last ones can still be there.
+//!
+//! Others return messages, too, and nobody tells of which. The broker counts how often messages of a queue were
+//! delivered that were delivered before; what that number grew by beyond our own looks may all have been one message's.
+//! It lags some seconds and begins anew with the broker's node: what others returned just now, or before a restart, is
+//! not in it.
 
 use std::fmt::Write as _;
 
 /// Runs of messages with the same number of returns that are told apart, at most; what is more is told as the worst.
 const RUNS_MAX: usize = 64;
 
-/// The returns of the messages that were looked at, from the head on.
+/// The returns of the messages that were looked at, from the head on, and what the broker counted for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Looks(Vec<Run>);
+pub struct Looks {
+    runs: Vec<Run>,
+    /// The broker's count of redeliveries when it was asked last.
+    told: u64,
+    /// What that count comes to with all that is in `runs`, our own looks included.
+    expected: u64,
+}
+
+/// What marks `told` and `expected` in the text of it.
+const COUNT: &str = "of";
 
 /// Messages one behind the other with the same number of returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,21 +45,80 @@ impl Looks {
                 returns: returns.parse().ok()?,
             })
         };
+        let counts = |part: &str| {
+            let (expected, told) = part.split_once(COUNT)?;
+            Some((expected.parse().ok()?, told.parse().ok()?))
+        };
         let mut looks = Self::default();
-        text.split(' ').filter_map(run).for_each(|run| looks.push(run));
+        for part in text.split(' ') {
+            if let Some(counts) = counts(part) {
+                (looks.expected, looks.told) = counts;
+            }
+            run(part).into_iter().for_each(|run| looks.push(run));
+        }
         looks
     }
 
-    /// As text: `MESSAGESxRETURNS`, with a blank between.
+    /// As text: `MESSAGESxRETURNS`, with a blank between; last the redeliveries that are accounted for, of how many the
+    /// broker told.
     #[must_use]
     pub fn written(&self) -> String {
         let mut text = String::new();
-        for run in &self.0 {
-            let blank = if text.is_empty() { "" } else { " " };
+        for run in &self.runs {
             // Writing to a string cannot fail.
-            let _ = write!(text, "{blank}{}x{}", run.messages, run.returns);
+            let _ = write!(text, "{}x{} ", run.messages, run.returns);
         }
+        if (self.expected, self.told) != (0, 0) {
+            let _ = write!(text, "{}{COUNT}{}", self.expected, self.told);
+        }
+        text.truncate(text.trim_end().len());
         text
+    }
+
+    /// Why one more look at `present` messages that outlive `limit` returns may not be; the broker counts `redelivered`
+    /// by now.
+    #[must_use]
+    pub fn refusal(&self, present: Option<u64>, limit: u64, redelivered: Option<u64>) -> Option<String> {
+        if present == Some(0) {
+            return None;
+        }
+        let worst = self.worst(present);
+        if let Some(why) = too_many(worst, limit) {
+            return Some(why);
+        }
+        let Some(redelivered) = redelivered else {
+            return Some(format!(
+                "the broker drops a message after {limit} returns, and does not count how often it delivered messages of \
+                 it again (`management.rates_mode` is none, or it collects no statistics): a look could be the last; \
+                 raise the limit with a policy that sets `delivery-limit`"
+            ));
+        };
+        let others = self.others(redelivered);
+        // A first delivery is no redelivery: one that nobody looked at may have had one return more.
+        let returns = worst.max(1).saturating_add(others);
+        (others > 0 && returns.saturating_add(1) > limit).then(|| {
+            format!(
+                "the broker drops a message after {limit} returns, and delivered messages of it {others} times again \
+                 beyond our own looks, so that a look could be the last; raise the limit with a policy that sets \
+                 `delivery-limit`"
+            )
+        })
+    }
+
+    /// The broker's count of redeliveries when it was asked last.
+    #[must_use]
+    pub const fn told_last(&self) -> u64 {
+        self.told
+    }
+
+    /// How often others returned messages of it that are told of with fewer returns here, at most.
+    #[must_use]
+    pub const fn others(&self, redelivered: u64) -> u64 {
+        if redelivered < self.told {
+            // It counts from zero again.
+            return redelivered;
+        }
+        redelivered.saturating_sub(self.expected)
     }
 
     /// The most returns that a message had which may still be there, of `present` messages in the queue; those that
@@ -53,7 +126,7 @@ impl Looks {
     #[must_use]
     pub fn worst(&self, present: Option<u64>) -> u64 {
         let left = self.left(present);
-        left.0.iter().map(|run| run.returns).max().unwrap_or(0)
+        left.runs.iter().map(|run| run.returns).max().unwrap_or(0)
     }
 
     /// After one more look at all of `present` messages, whatever it finds: noted before it begins, because it may
@@ -61,9 +134,9 @@ impl Looks {
     #[must_use]
     pub fn charged(&self, present: Option<u64>) -> Self {
         let left = self.left(present);
-        let known: u64 = left.0.iter().map(|run| run.messages).sum();
-        let mut charged = Self::default();
-        for run in left.0 {
+        let known = left.messages();
+        let mut charged = self.without_runs();
+        for run in left.runs {
             charged.push(Run {
                 returns: run.returns.saturating_add(1),
                 ..run
@@ -79,18 +152,36 @@ impl Looks {
     /// After a run took some of them, wherever they stood, and returned the others: whichever is left may be the worst.
     #[must_use]
     pub fn passed(&self) -> Self {
-        let known: u64 = self.0.iter().map(|run| run.messages).sum();
-        Self(vec![Run {
-            messages: known.max(1),
+        let mut passed = self.without_runs();
+        passed.push(Run {
+            messages: self.messages().max(1),
             returns: self.worst(None).saturating_add(1),
-        }])
+        });
+        passed
+    }
+
+    /// With the count that the broker tells now.
+    #[must_use]
+    pub fn told(mut self, redelivered: u64) -> Self {
+        if redelivered < self.told {
+            self.expected = 0;
+        }
+        self.told = redelivered;
+        self
+    }
+
+    /// After the broker delivered messages again to us, so many times.
+    #[must_use]
+    pub const fn again(mut self, times: u64) -> Self {
+        self.expected = self.expected.saturating_add(times);
+        self
     }
 
     /// After a look that found the first messages with these numbers of returns, each before the look's own; `self`
     /// is what was known before it.
     #[must_use]
     pub fn seen(&self, returns: impl IntoIterator<Item = u64>, present: Option<u64>) -> Self {
-        let mut seen = Self::default();
+        let mut seen = self.without_runs();
         let mut messages = 0;
         for before in returns {
             seen.push(Run {
@@ -101,20 +192,36 @@ impl Looks {
         }
         let mut behind = self.left(present);
         behind.drop_first(messages);
-        behind.0.into_iter().for_each(|run| seen.push(run));
+        behind.runs.into_iter().for_each(|run| seen.push(run));
+        if present.is_some_and(|present| messages >= present) {
+            // Whatever others did is in what was seen.
+            seen.expected = seen.expected.max(seen.told);
+        }
         seen
+    }
+
+    /// Messages that are told of.
+    fn messages(&self) -> u64 {
+        self.runs.iter().map(|run| run.messages).sum()
+    }
+
+    fn without_runs(&self) -> Self {
+        Self {
+            runs: Vec::new(),
+            ..*self
+        }
     }
 
     /// Those of the messages that may still be there.
     fn left(&self, present: Option<u64>) -> Self {
-        let known: u64 = self.0.iter().map(|run| run.messages).sum();
+        let known = self.messages();
         let mut left = self.clone();
         left.drop_first(known.saturating_sub(present.unwrap_or(known)));
         left
     }
 
     fn drop_first(&mut self, mut messages: u64) {
-        self.0.retain_mut(|run| {
+        self.runs.retain_mut(|run| {
             let gone = run.messages.min(messages);
             messages -= gone;
             run.messages -= gone;
@@ -126,28 +233,27 @@ impl Looks {
         if run.messages == 0 {
             return;
         }
-        let full = self.0.len() >= RUNS_MAX;
-        match self.0.last_mut() {
+        let full = self.runs.len() >= RUNS_MAX;
+        match self.runs.last_mut() {
             Some(last) if last.returns == run.returns || full => {
                 last.messages = last.messages.saturating_add(run.messages);
                 last.returns = last.returns.max(run.returns);
             }
-            Some(_) | None => self.0.push(run),
+            Some(_) | None => self.runs.push(run),
         }
         // The last one may have become like the one before it: as it is read again, they are one.
-        if let [.., before, last] = self.0.as_mut_slice()
+        if let [.., before, last] = self.runs.as_mut_slice()
             && before.returns == last.returns
         {
             before.messages = before.messages.saturating_add(last.messages);
-            self.0.pop();
+            self.runs.pop();
         }
     }
 }
 
 /// Why one more look may not be, of messages that had up to `worst` returns and outlive `limit`: half of what the
 /// broker allows is left to those who handle them.
-#[must_use]
-pub fn too_many(worst: u64, limit: u64) -> Option<String> {
+fn too_many(worst: u64, limit: u64) -> Option<String> {
     let beyond = worst.saturating_add(1).saturating_mul(2) > limit;
     beyond.then(|| {
         format!(
@@ -207,6 +313,45 @@ mod tests {
         ] {
             assert_eq!(too_many(worst, limit).is_some(), refused, "{worst} of {limit}");
         }
+    }
+
+    #[test]
+    fn what_others_returned_counts_beyond_our_own_looks() {
+        // One message, looked at once: the broker counts no redelivery of it.
+        let known = Looks::default().told(0).charged(Some(1)).seen([0], Some(1)).again(0);
+        assert_eq!(known.written(), "1x1");
+        for (redelivered, refused) in [(Some(0), false), (Some(2), false), (Some(3), true), (None, true)] {
+            let why = known.refusal(Some(1), 4, redelivered);
+            assert_eq!(why.is_some(), refused, "{redelivered:?}: {why:?}");
+        }
+        assert_eq!(known.refusal(Some(0), 4, None), None, "nothing is there");
+        // A second look, which found two returns of others, is told for itself.
+        let known = known.told(2).charged(Some(1)).seen([3], Some(1)).again(1);
+        assert_eq!(known.written(), "1x4 3of2");
+        assert_eq!((known.others(2), known.others(3), known.others(5)), (0, 0, 2));
+        assert_eq!(Looks::read(&known.written()), known);
+    }
+
+    #[test]
+    fn before_the_first_look_all_that_the_broker_counts_may_be_one_messages() {
+        for (redelivered, limit, refused) in [(0, 2, false), (1, 3, false), (2, 3, true), (18, 20, false), (19, 20, true)] {
+            let why = Looks::default().refusal(Some(5), limit, Some(redelivered));
+            assert_eq!(why.is_some(), refused, "{redelivered} of {limit}: {why:?}");
+        }
+    }
+
+    #[test]
+    fn a_look_at_some_says_nothing_of_what_others_did_to_the_rest() {
+        let known = Looks::default().told(5).seen([5, 0], Some(3)).again(1);
+        assert_eq!(known.others(6), 5);
+        assert_eq!(known.seen([6, 1, 0], Some(3)).again(2).others(8), 0);
+    }
+
+    #[test]
+    fn a_broker_that_counts_from_zero_again_is_noticed() {
+        let known = Looks::read("2x3 40of40");
+        assert_eq!((known.others(39), known.others(41)), (39, 1));
+        assert_eq!(known.told(2).written(), "2x3 0of2");
     }
 
     proptest! {

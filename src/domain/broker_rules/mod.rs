@@ -4,7 +4,7 @@ mod looks;
 mod matching;
 mod versions;
 
-pub use looks::{Looks, too_many};
+pub use looks::Looks;
 pub use matching::{Declared, Policies, Policy};
 pub use versions::{BelowZero, CHECKED, Facts, Version, delivery_limit, facts, first_default_limit};
 

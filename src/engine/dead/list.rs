@@ -13,6 +13,7 @@ use super::{
     DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort, DeadTarget,
 };
 use crate::ambient;
+use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, EVENT_TABLE, Home};
 use crate::domain::death;
 use crate::domain::filter::{Condition, Filter};
@@ -166,7 +167,7 @@ impl Inner {
         }
         let message = match row.copy.as_deref().and_then(message::decode) {
             Some(message) => message,
-            None => self.dead_message(&row.letter).await?.ok_or_else(unknown)?,
+            None => self.dead_message(&row.letter, patience).await?.ok_or_else(unknown)?,
         };
         Ok(self.detailed(row.letter, message))
     }
@@ -182,12 +183,12 @@ impl Inner {
     }
 
     /// The message in its queue.
-    async fn dead_message(&self, letter: &DeadLetter) -> Result<Option<Message>, EngineError> {
+    async fn dead_message(&self, letter: &DeadLetter, patience: Duration) -> Result<Option<Message>, EngineError> {
         let targets = self.dead_targets().await?;
         let Some(target) = targets.iter().find(|target| target.name == letter.queue) else {
             return Ok(None);
         };
-        self.find_letter(target, letter).await
+        self.find_letter(target, letter, patience).await
     }
 
     /// Begins the looks that are due and waits for them, at most for `patience`; answers how every queue
@@ -201,8 +202,8 @@ impl Inner {
         let mut looks = Vec::new();
         for target in targets.iter() {
             let known = known.iter().find(|known| known.name == target.name);
-            let worst = self.worst_of(target).await?;
-            if target.out_of_bounds(known, worst).is_none() && target.is_due(known, now) {
+            let cost = self.looks_of(target).await?;
+            if target.out_of_bounds(known, &cost).is_none() && target.is_due(known, now) {
                 let look = Arc::clone(self).look_at(target.clone());
                 looks.push(ambient::spawn("look at dead letters", look));
             }
@@ -231,7 +232,7 @@ impl Inner {
         let mut views = Vec::with_capacity(targets.len());
         for target in targets.iter() {
             let known = known.iter().find(|known| known.name == target.name);
-            views.push(queue_view(target, known, self.worst_of(target).await?));
+            views.push(queue_view(target, known, &self.looks_of(target).await?));
         }
         if let Some(why) = &unread {
             let hidden = known.iter().filter(is_gone);
@@ -290,7 +291,8 @@ impl Inner {
                     .await?;
                 for (letter, message) in read {
                     if sender.send(Ok(self.detailed(letter, message))).await.is_err() {
-                        return Ok(walk.close().await?);
+                        walk.close().await?;
+                        return Ok(());
                     }
                 }
             }
@@ -380,7 +382,7 @@ fn join(groups: &mut HashMap<String, DeadGroup>, letter: &DeadLetter, asked: &De
     }
 }
 
-fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>, worst: u64) -> DeadQueueView {
+fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>, looks: &Looks) -> DeadQueueView {
     let looking = known.filter(|known| known.claimed_by.is_some());
     DeadQueueView {
         name: target.name.clone(),
@@ -389,7 +391,7 @@ fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>, worst: u64) -> Dea
         looked_at: known.and_then(|known| known.looked_at),
         looking: looking.map(|known| (known.seen, known.expected)),
         problem: target
-            .out_of_bounds(known, worst)
+            .out_of_bounds(known, looks)
             .or_else(|| known.and_then(|known| known.problem.clone())),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::DeadTarget;
 use crate::ambient;
 use crate::broker::{Walk, WalkOptions, Walked};
-use crate::domain::broker_rules::too_many;
+use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, Found, Home, Likeness};
 use crate::domain::message::{Message, encode};
 use crate::engine::looks::{Charge, returns_of};
@@ -25,8 +25,8 @@ const AGAIN: Duration = Duration::from_secs(30);
 pub(super) const SOON: Duration = Duration::from_secs(2);
 
 impl DeadTarget {
-    /// Why it is not looked at, whatever happened in it; one of its messages had up to `worst` returns.
-    pub(super) fn out_of_bounds(&self, known: Option<&DeadQueue>, worst: u64) -> Option<String> {
+    /// Why it is not looked at, whatever happened in it; `looks` is what looks at it cost so far.
+    pub(super) fn out_of_bounds(&self, known: Option<&DeadQueue>, looks: &Looks) -> Option<String> {
         if let Some(why) = &self.unread {
             return Some(format!("it could not be read: {why}"));
         }
@@ -36,7 +36,10 @@ impl DeadTarget {
                 self.consumers
             ));
         }
-        let why = too_many(worst, self.delivery_limit?)?;
+        let present = self.ready.zip(self.unacked).map(|(ready, unacked)| ready + unacked);
+        // It may have been told of more since this was found.
+        let redelivered = self.redelivered.map(|count| count.max(looks.told_last()));
+        let why = looks.refusal(present, self.delivery_limit?, redelivered)?;
         Some(format!("what came since the last look is not shown: {why}"))
     }
 
@@ -148,13 +151,17 @@ impl Inner {
         let seen = self.write_walked(target, generation, walk.as_mut(), &mut returns).await;
         let cut = walk.is_cut();
         let closed = walk.close().await;
+        if let (Some(charge), Ok(again)) = (charge, &closed) {
+            if matches!(seen, Ok(Some(_))) && !cut {
+                self.look_ended(charge, returns, *again).await;
+            } else {
+                self.look_broke_off(charge, *again).await;
+            }
+        }
         let Some(messages) = seen? else {
             return Ok(None);
         };
         closed?;
-        if let Some(charge) = charge {
-            self.look_ended(charge, returns).await;
-        }
         // What others have in hand now was not seen, and is not gone.
         let others = target.unacked.unwrap_or(0) > 0 && messages < target.ready.unwrap_or(0);
         Ok(Some(DeadLooked {
@@ -205,16 +212,9 @@ impl Inner {
         &self,
         target: &DeadTarget,
         letter: &DeadLetter,
+        patience: Duration,
     ) -> Result<Option<Message>, EngineError> {
-        let who = format!("show-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
-        let DeadClaim::Claimed(generation) = self.store.dead_claim(&target.name, &who, None, HOLD).await? else {
-            return Err(EngineError::Refused {
-                why: format!(
-                    "queue {:?} is being looked at or worked on; try again",
-                    target.name.as_str()
-                ),
-            });
-        };
+        let generation = self.claim_dead(&target.name, "show", patience).await?;
         let found = self.walk_to(target, letter, generation).await;
         self.store.dead_free(&target.name, generation).await?;
         found
@@ -226,7 +226,7 @@ impl Inner {
         letter: &DeadLetter,
         generation: i64,
     ) -> Result<Option<Message>, EngineError> {
-        self.charge_look(target).await?;
+        let charge = self.charge_look(target).await?;
         let Some(mut walk) = self.broker.walk(&target.name, target.options()).await? else {
             return Ok(None);
         };
@@ -246,8 +246,12 @@ impl Inner {
                 break Ok(None);
             }
         };
-        if let Err(error) = walk.close().await {
-            tracing::debug!(error = ?error, "a walk was not closed in order: the broker gives everything back");
+        match (walk.close().await, charge) {
+            (Ok(again), Some(charge)) => self.look_broke_off(charge, again).await,
+            (Ok(_), None) => {}
+            (Err(error), _) => {
+                tracing::debug!(error = ?error, "a walk was not closed in order: the broker gives everything back");
+            }
         }
         found
     }
@@ -256,18 +260,20 @@ impl Inner {
 impl Inner {
     /// One more look at a queue that counts them is noted, or refused.
     pub(super) async fn charge_look(&self, target: &DeadTarget) -> Result<Option<Charge>, EngineError> {
-        match target.delivery_limit {
-            Some(limit) => Ok(Some(self.look_begins(&target.name, limit, target.present()).await?)),
-            None => Ok(None),
+        if target.delivery_limit.is_none() {
+            return Ok(None);
         }
+        // What others did to it since the targets were found is not in their numbers.
+        let cost = self.cost_of(&target.name).await?;
+        self.look_begins(&target.name, &cost, target.ready).await
     }
 
-    /// The most returns that a message of this queue had, where they count.
-    pub(super) async fn worst_of(&self, target: &DeadTarget) -> Result<u64, EngineError> {
-        if target.delivery_limit.is_none() {
-            return Ok(0);
+    /// What looks at this queue cost so far, where they count.
+    pub(super) async fn looks_of(&self, target: &DeadTarget) -> Result<Looks, EngineError> {
+        match target.delivery_limit {
+            Some(_) => self.looks_at(&target.name).await,
+            None => Ok(Looks::default()),
         }
-        Ok(self.looks_at(&target.name).await?.worst(target.present()))
     }
 
     /// Has the index know a queue that counts looks, with one look at most; answers how many there were.
@@ -275,7 +281,7 @@ impl Inner {
         let known = self.store.dead_queues().await?;
         let known = known.iter().find(|known| known.name == target.name);
         let is_whole = known.is_some_and(|known| known.messages.is_some() && known.messages == target.ready);
-        if is_whole || target.out_of_bounds(known, self.worst_of(target).await?).is_some() {
+        if is_whole || target.out_of_bounds(known, &self.looks_of(target).await?).is_some() {
             return Ok(known.map_or(0, |known| known.looks));
         }
         self.look_claimed(target).await?;

@@ -46,6 +46,7 @@ impl Inner {
             consumers: 0,
             quorum: false,
             delivery_limit: None,
+            redelivered: None,
             message_ttl_ms: None,
             expires_at: None,
             renewed_by_looks: false,
@@ -176,8 +177,9 @@ impl Walk for StoredWalk {
             .map_err(|error| failed(&error))
     }
 
-    async fn close(self: Box<Self>) -> Result<(), BrokerError> {
-        Ok(())
+    async fn close(self: Box<Self>) -> Result<u64, BrokerError> {
+        // Nothing here counts.
+        Ok(0)
     }
 }
 

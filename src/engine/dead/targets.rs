@@ -40,6 +40,8 @@ pub(in crate::engine) struct DeadTarget {
     pub(in crate::engine) quorum: bool,
     /// Each look counts, and one too many drops the message: how many there may be.
     pub(in crate::engine) delivery_limit: Option<u64>,
+    /// How often the broker delivered messages of it again, when it was found.
+    pub(in crate::engine) redelivered: Option<u64>,
     pub(in crate::engine) message_ttl_ms: Option<u64>,
     pub(in crate::engine) expires_at: Option<Timestamp>,
     /// A look by AMQP would count as use, and prolong its life.
@@ -54,13 +56,6 @@ pub(super) struct Targets {
     pub(super) queues: Arc<Vec<DeadTarget>>,
     /// Why there may be more of them than these.
     pub(super) unread: Option<Unread>,
-}
-
-impl DeadTarget {
-    /// Messages in it, in hand or not, as far as that is known.
-    pub(in crate::engine) fn present(&self) -> Option<u64> {
-        Some(self.ready?.saturating_add(self.unacked.unwrap_or(0)))
-    }
 }
 
 impl Inner {
@@ -191,6 +186,7 @@ impl Inner {
             consumers: 0,
             quorum: self.settings.naming.queue_type == QueueType::Quorum,
             delivery_limit: None,
+            redelivered: None,
             message_ttl_ms: None,
             expires_at: None,
             renewed_by_looks: false,
@@ -290,6 +286,7 @@ fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies, versio
         consumers: detail.consumers.unwrap_or(0),
         quorum,
         delivery_limit: delivery_limit(&queue.declared(), policies, version),
+        redelivered: detail.redelivered,
         message_ttl_ms: positive("message-ttl"),
         renewed_by_looks: !quorum && positive("expires").is_some(),
         expires_at: detail

@@ -96,7 +96,7 @@ impl Inner {
         if target.ready == Some(0) && target.consumers == 0 {
             return Ok(Died::Seen(0));
         }
-        if let Some(why) = target.out_of_bounds(None, self.worst_of(target).await?) {
+        if let Some(why) = target.out_of_bounds(None, &self.looks_of(target).await?) {
             return Ok(Died::NotSeen(why));
         }
         let who = format!("watch-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);

@@ -216,6 +216,13 @@ impl Inner {
     /// the audit.
     pub(in crate::engine) async fn forget_gone(&self, queue: &QueueName, epoch: Epoch) {
         let row = self.store.queue_get(queue).await.ok().flatten();
+        if let Some(row) = &row
+            && self.has_more_in_companion(row).await
+        {
+            // Its worker empties that first, and finds then that the queue is gone.
+            self.broker.nudge(queue).await;
+            return;
+        }
         match self.store.queue_forget(queue, epoch).await {
             Ok(true) => {}
             Ok(false) => return,
@@ -231,6 +238,17 @@ impl Inner {
         if let Some(row) = row.filter(|row| row.closing == Closing::Open) {
             self.note_loss(&row);
         }
+    }
+
+    /// Whether messages wait in the companion of a queue; unknown counts as yes.
+    async fn has_more_in_companion(&self, row: &QueueRecord) -> bool {
+        for part in self.parts(row).iter().filter(|part| **part != row.name) {
+            match self.broker.look(part).await {
+                Ok(Look::Missing | Look::Present { ready: 0, .. }) => {}
+                Ok(Look::Present { .. }) | Err(_) => return true,
+            }
+        }
+        false
     }
 
     fn note_loss(&self, row: &QueueRecord) {

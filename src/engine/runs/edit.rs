@@ -2,21 +2,24 @@
 //! is redriven, and for a while after that.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::difference;
 use super::drive::{Driver, Halt, InHand};
-use super::order::{Order, OrderKind, Selection};
+use super::order::OrderKind;
 use super::outgoing::shown;
-use crate::broker::{Walk, WalkOptions, Walked};
-use crate::domain::dead_letter::DeadLetterId;
+use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message, decode, encode};
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
 use crate::engine::{EngineError, Inner};
 use crate::store::{KeptKind, KeptMessage, KeptQuery};
 
+/// How long looks and runs that have the letter's queue are waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Characters of a value that a plan's difference shows.
 const SHOWN_MAX: usize = 400;
 
@@ -64,7 +67,7 @@ impl Edit {
 }
 
 impl Inner {
-    pub(in crate::engine) async fn plan_edit(&self, id: &str, edit: &Edit) -> Result<Plan, EngineError> {
+    pub(in crate::engine) async fn plan_edit(self: &Arc<Self>, id: &str, edit: &Edit) -> Result<Plan, EngineError> {
         let letter = self.edited_letter(id, edit).await?;
         let lines = differences(&letter);
         if lines.is_empty() {
@@ -89,7 +92,7 @@ impl Inner {
     }
 
     pub(in crate::engine) async fn edit_dead(
-        &self,
+        self: &Arc<Self>,
         id: &str,
         edit: &Edit,
         grant: &WriteGrant,
@@ -113,60 +116,24 @@ impl Inner {
         Ok(Done::Edited(Box::new(letter)))
     }
 
-    pub(in crate::engine) async fn edited_letter(&self, id: &str, edit: &Edit) -> Result<EditedLetter, EngineError> {
-        let not_found = || EngineError::NotFound {
-            what: format!("dead letter {id:?}"),
-        };
-        if DeadLetterId::parse(id).is_none() {
-            return Err(not_found());
-        }
-        let order = Order::new(OrderKind::Redrive, Selection::Ids(vec![id.to_owned()]));
-        let mut letters = self.letters(&order).await?;
-        while let Some(batch) = letters.next(self).await? {
-            let Some(letter) = batch.letters.into_iter().next() else {
-                continue;
-            };
-            letters.close(self).await?;
-            let original = self.message_of(&letter.source, id).await?.ok_or_else(not_found)?;
-            let before = match self.store.kept_get(id, KeptKind::Edited).await? {
-                Some(kept) => decode(&kept.message).unwrap_or_else(|| original.clone()),
-                None => original.clone(),
-            };
-            return Ok(EditedLetter {
-                id: id.to_owned(),
-                queue: letter.source,
-                edited: edit.apply(&before),
-                original,
+    pub(in crate::engine) async fn edited_letter(self: &Arc<Self>, id: &str, edit: &Edit) -> Result<EditedLetter, EngineError> {
+        let detail = self.dead_detail(id, PATIENCE).await?;
+        if detail.letter.home == Home::Event {
+            return Err(EngineError::Refused {
+                why: format!("dead letter {id:?} is an event: an event is not edited"),
             });
         }
-        Err(not_found())
-    }
-
-    /// The message of a dead letter, as it is in its queue.
-    async fn message_of(&self, queue: &QueueName, id: &str) -> Result<Option<Message>, EngineError> {
-        let Some(mut walk) = self.walk_letters(queue, WalkOptions::default()).await? else {
-            return Ok(None);
+        let original = detail.message;
+        let before = match self.store.kept_get(id, KeptKind::Edited).await? {
+            Some(kept) => decode(&kept.message).unwrap_or_else(|| original.clone()),
+            None => original.clone(),
         };
-        let found = find(&mut *walk, queue, id).await;
-        walk.close().await?;
-        Ok(found?.map(|one| one.message))
-    }
-}
-
-async fn find(walk: &mut dyn Walk, queue: &QueueName, id: &str) -> Result<Option<Walked>, EngineError> {
-    loop {
-        let walked = walk.next(1_000).await?;
-        if walked.is_empty() {
-            return Ok(None);
-        }
-        // Equal messages have equal contents: any of them will do.
-        let wanted = super::letters::common(id);
-        let found = walked
-            .into_iter()
-            .find(|one| super::letters::identity(queue, &one.message).0 == wanted);
-        if found.is_some() {
-            return Ok(found);
-        }
+        Ok(EditedLetter {
+            id: id.to_owned(),
+            queue: detail.letter.queue,
+            edited: edit.apply(&before),
+            original,
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::limited::Room;
 use super::order::{Order, OrderKind, Selection};
 use super::others::busy;
 use super::outgoing::{dropped_names, redriven};
@@ -20,6 +21,7 @@ use crate::domain::run::Target;
 use crate::domain::time::Timestamp;
 use crate::engine::dead::dead_filter;
 use crate::engine::fields::DeadFields;
+use crate::engine::looks::{Charge, Cost, returns_of};
 use crate::engine::sieve::Sieve;
 use crate::engine::{EngineError, Inner};
 use crate::store::{DeadClaim, KeptKind, KeptMessage, KeptQuery};
@@ -96,14 +98,14 @@ pub(super) struct Letters {
 enum From {
     Queues {
         left: VecDeque<QueueName>,
-        walking: Option<Walking>,
+        walking: Option<Box<Walking>>,
     },
     Kept {
         after: Option<String>,
         over: bool,
     },
     /// Read already, under the lease of a delivery queue.
-    Read(Vec<Letter>),
+    Read(Batch),
 }
 
 struct Walking {
@@ -113,6 +115,26 @@ struct Walking {
     alike: HashMap<[u8; 16], u32>,
     /// Of the claim on the queue.
     claim: Option<i64>,
+    /// Where each look counts.
+    counts: Option<Counts>,
+}
+
+/// A queue that counts the look at it.
+struct Counts {
+    charge: Charge,
+    /// What the messages had before it.
+    returns: Vec<u64>,
+    room: Room,
+    is_told: bool,
+}
+
+/// What came of beginning a walk.
+enum Begun {
+    Walking(Box<Walking>),
+    /// There is no such queue.
+    Missing,
+    /// Somebody consumes it, and nothing was taken.
+    Consumed(String),
 }
 
 impl Inner {
@@ -166,7 +188,7 @@ impl Letters {
             walking: Some(walking), ..
         } = self.from
         {
-            walking.end(engine).await?;
+            walking.end(engine, false).await?;
         }
         Ok(())
     }
@@ -174,12 +196,9 @@ impl Letters {
     /// The next ones; `None` at the end.
     pub(super) async fn next(&mut self, engine: &Inner) -> Result<Option<Batch>, EngineError> {
         match &mut self.from {
-            From::Read(letters) => {
-                let letters = std::mem::take(letters);
-                Ok((!letters.is_empty()).then_some(Batch {
-                    letters,
-                    ..Batch::default()
-                }))
+            From::Read(batch) => {
+                let batch = std::mem::take(batch);
+                Ok((!batch.letters.is_empty()).then_some(batch))
             }
             From::Kept { over: true, .. } => Ok(None),
             From::Kept { after, over } => {
@@ -206,16 +225,23 @@ impl Letters {
                         let batch = engine.indexed_batch(&limited, &self.selection, &mut self.sieve).await?;
                         return Ok(Some(batch));
                     }
-                    *walking = begin(engine, queue, self.claims).await?;
-                    if walking.is_none() {
-                        continue;
+                    match begin(engine, queue, self.claims).await? {
+                        Begun::Walking(begun) => *walking = Some(begun),
+                        Begun::Missing => continue,
+                        Begun::Consumed(why) => match self.selection {
+                            Selection::Queue(_) | Selection::Head(_) => return Err(EngineError::Refused { why }),
+                            Selection::Ids(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All => {
+                                return Ok(Some(left_out(&why)));
+                            }
+                        },
                     }
                 }
                 let Some(current) = walking else { continue };
                 let walked = current.walk.next(BATCH).await?;
                 if walked.is_empty() {
+                    let whole = !current.walk.is_cut();
                     if let Some(done) = walking.take() {
-                        done.end(engine).await?;
+                        done.end(engine, whole).await?;
                     }
                     continue;
                 }
@@ -227,6 +253,14 @@ impl Letters {
                 return Ok(Some(batch));
             },
         }
+    }
+}
+
+/// A queue of several whose messages are not taken.
+fn left_out(why: &str) -> Batch {
+    Batch {
+        warnings: vec![format!("left out: {why}")],
+        ..Batch::default()
     }
 }
 
@@ -261,45 +295,78 @@ async fn choose(
     let choices = chosen(selection, sieve, &letters, |(letter, _)| letter, now).await?;
     for ((letter, message), choice) in letters.iter().zip(choices) {
         match choice {
-            Chosen::Yes => batch.letters.push(selected(letter, message, &is_ours)),
+            Chosen::Yes => batch
+                .letters
+                .push(current.judged(selected(letter, message, &is_ours), message)),
             Chosen::LeftOut => batch.left_out += 1,
             Chosen::No => {}
         }
     }
+    current.tell(&mut batch);
     Ok(batch)
 }
 
-async fn begin(engine: &Inner, queue: QueueName, claims: bool) -> Result<Option<Walking>, EngineError> {
+/// Begins to walk a queue, as far as that costs nothing that it may not cost.
+async fn begin(engine: &Inner, queue: QueueName, claims: bool) -> Result<Begun, EngineError> {
+    let cost = engine.cost_of(&queue).await?;
     let claim = if claims {
-        Some(engine.claim_dead(&queue).await?)
+        Some(engine.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?)
     } else {
         None
     };
-    let detail = engine.broker.queue_detail(&queue).await.ok().flatten();
-    let options = WalkOptions {
-        quorum: detail
-            .and_then(|detail| detail.queue_type)
-            .is_some_and(|kind| kind == "quorum"),
-        ..WalkOptions::default()
-    };
-    let walk = engine.walk_letters(&queue, options).await?;
-    if let (None, Some(generation)) = (&walk, claim) {
+    let begun = begin_claimed(engine, &queue, &cost, claim).await;
+    if let (Ok(Begun::Missing | Begun::Consumed(_)) | Err(_), Some(generation)) = (&begun, claim) {
         engine.store.dead_free(&queue, generation).await?;
     }
-    Ok(walk.map(|walk| Walking {
-        queue,
+    begun
+}
+
+async fn begin_claimed(
+    engine: &Inner,
+    queue: &QueueName,
+    cost: &Cost,
+    claim: Option<i64>,
+) -> Result<Begun, EngineError> {
+    let ready = match engine.unconsumed(queue).await {
+        Ok(ready) => ready,
+        Err(EngineError::Refused { why }) => return Ok(Begun::Consumed(why)),
+        Err(error) => return Err(error),
+    };
+    let charge = engine.look_begins(queue, cost, Some(ready)).await?;
+    let options = WalkOptions {
+        quorum: cost.quorum,
+        ..WalkOptions::default()
+    };
+    let Some(walk) = engine.walk_letters(queue, options).await? else {
+        return Ok(Begun::Missing);
+    };
+    let counts = charge.zip(cost.limit()).map(|(charge, limit)| Counts {
+        charge,
+        returns: Vec::new(),
+        room: Room::of(queue.clone(), limit, 0),
+        is_told: false,
+    });
+    Ok(Begun::Walking(Box::new(Walking {
+        queue: queue.clone(),
         walk,
         alike: HashMap::new(),
         claim,
-    }))
+        counts,
+    })))
 }
 
 impl Inner {
     /// The claim on a dead-letter queue: nobody looks at it meanwhile. Looks under way are waited for, and runs that
     /// end soon.
-    async fn claim_dead(&self, queue: &QueueName) -> Result<i64, EngineError> {
-        let who = format!("plan-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
-        let deadline = self.clock.uptime() + CLAIM_PATIENCE;
+    pub(in crate::engine) async fn claim_dead(
+        &self,
+        queue: &QueueName,
+        what_for: &str,
+        patience: Duration,
+    ) -> Result<i64, EngineError> {
+        let (process, number) = (std::process::id(), ambient::random() & 0xffff_ffff);
+        let who = format!("{what_for}-{process}-{number:08x}");
+        let deadline = self.clock.uptime() + patience;
         loop {
             let by = match self.store.dead_claim(queue, &who, None, CLAIM).await? {
                 DeadClaim::Claimed(generation) => return Ok(generation),
@@ -321,17 +388,43 @@ impl Inner {
 }
 
 impl Walking {
-    /// Gives everything back.
-    async fn end(self, engine: &Inner) -> Result<(), EngineError> {
+    /// Gives everything back, at the end of the queue or before.
+    async fn end(self, engine: &Inner, whole: bool) -> Result<(), EngineError> {
         let closed = self.walk.close().await;
         if let Some(generation) = self.claim {
             engine.store.dead_free(&self.queue, generation).await?;
         }
-        Ok(closed?)
+        let again = closed?;
+        match self.counts {
+            Some(counts) if whole => engine.look_ended(counts.charge, counts.returns, again).await,
+            Some(counts) => engine.look_broke_off(counts.charge, again).await,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The letter, refused where its queue could drop it.
+    fn judged(&self, letter: Letter, message: &Message) -> Letter {
+        match &self.counts {
+            Some(counts) => counts.room.take(letter, message),
+            None => letter,
+        }
+    }
+
+    /// Says once what the look and the run cost.
+    fn tell(&mut self, batch: &mut Batch) {
+        let counts = self.counts.as_mut().filter(|counts| !counts.is_told);
+        if let Some(counts) = counts {
+            counts.room.judge(batch, "this plan took one of each message");
+            counts.is_told = !batch.warnings.is_empty();
+        }
     }
 
     /// The dead letter, unless it is a copy of one that was met.
     fn read(&mut self, message: &Message, position: u64) -> Option<DeadLetter> {
+        if let Some(counts) = &mut self.counts {
+            counts.returns.push(returns_of(message));
+        }
         let like = likeness(self.queue.as_str(), message);
         let ordinal = self.alike.entry(like.digest).or_default();
         *ordinal += 1;
@@ -447,7 +540,7 @@ fn sample(id: &str, message: &Message) -> String {
 
 impl Inner {
     /// The first messages of a delivery queue, under its lease.
-    async fn read_ours(&self, queue: &QueueName, limit: usize) -> Result<Vec<Letter>, EngineError> {
+    async fn read_ours(&self, queue: &QueueName, limit: usize) -> Result<Batch, EngineError> {
         if self
             .store
             .queue_get(queue)
@@ -460,36 +553,42 @@ impl Inner {
         }
         self.under_lease(queue, "plan", |lease| async move {
             let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);
-            let mut letters = Vec::new();
+            let mut batch = Batch::default();
             let (mut alike, mut exists) = (HashMap::new(), false);
             for part in self.parts(&lease.record) {
-                let Some(mut walking) = begin(self, part, false).await? else {
-                    continue;
+                if batch.letters.len() >= limit {
+                    break;
+                }
+                let mut walking = match begin(self, part, false).await? {
+                    Begun::Walking(walking) => walking,
+                    Begun::Missing => continue,
+                    Begun::Consumed(why) => return Err(EngineError::Refused { why }),
                 };
                 exists = true;
                 // A message is known by the queue that it belongs to, in whichever part it is.
                 walking.queue = queue.clone();
                 walking.alike = alike;
-                while letters.len() < limit {
+                let mut whole = false;
+                while batch.letters.len() < limit && !whole {
                     let walked = walking.walk.next(BATCH.min(limit)).await?;
-                    if walked.is_empty() {
-                        break;
-                    }
-                    for one in walked.iter().take(limit - letters.len()) {
+                    whole = walked.is_empty();
+                    for one in walked.iter().take(limit - batch.letters.len()) {
                         if let Some(letter) = walking.read(&one.message, one.position) {
-                            letters.push(selected(&letter, &one.message, &is_ours));
+                            let letter = selected(&letter, &one.message, &is_ours);
+                            batch.letters.push(walking.judged(letter, &one.message));
                         }
                     }
                 }
-                walking.walk.close().await?;
-                alike = walking.alike;
+                walking.tell(&mut batch);
+                alike = std::mem::take(&mut walking.alike);
+                walking.end(self, whole).await?;
             }
             if !exists {
                 return Err(EngineError::NotFound {
                     what: format!("queue {:?}", queue.as_str()),
                 });
             }
-            Ok(letters)
+            Ok(batch)
         })
         .await
     }

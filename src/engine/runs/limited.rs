@@ -27,7 +27,11 @@ impl Inner {
         sieve: &mut Sieve,
     ) -> Result<Batch, EngineError> {
         let looks = self.indexed(target).await?;
-        let mut room = Room::of(target);
+        let known = self.looks_at(&target.name).await?;
+        let others = target.redelivered.map(|count| known.others(count.max(known.told_last())));
+        let limit = target.delivery_limit.unwrap_or(u64::MAX);
+        // Unknown is as bad as can be.
+        let mut room = Room::of(target.name.clone(), limit, others.unwrap_or(limit));
         let mut batch = Batch::default();
         let now = self.clock.now();
         let mut pages = DeadPages::of(Some(target.name.clone()), None, DeadSort::Position);
@@ -53,35 +57,38 @@ impl Inner {
                 }
             }
         }
-        room.judge(&mut batch, looks);
+        room.judge(&mut batch, &format!("it was looked at {looks} times"));
         Ok(batch)
     }
 }
 
 /// How many deliveries are left.
-struct Room<'a> {
-    target: &'a DeadTarget,
+pub(super) struct Room {
+    queue: QueueName,
     limit: u64,
+    /// Returns by others since the messages were seen, which may all have been one message's.
+    others: u64,
     /// One that is only passed has no room for it.
     passes: Option<u64>,
 }
 
-impl<'a> Room<'a> {
-    fn of(target: &'a DeadTarget) -> Self {
+impl Room {
+    pub(super) const fn of(queue: QueueName, limit: u64, others: u64) -> Self {
         Self {
-            target,
-            limit: target.delivery_limit.unwrap_or(u64::MAX),
+            queue,
+            limit,
+            others,
             passes: None,
         }
     }
 
     /// Deliveries so far, the look that saw it included, where one more would leave none.
     fn spent(&self, message: &Message) -> Option<u64> {
-        let spent = returns_of(message) + 1;
-        (spent + 2 > self.limit).then_some(spent)
+        let spent = returns_of(message).saturating_add(1).saturating_add(self.others);
+        (spent.saturating_add(2) > self.limit).then_some(spent)
     }
 
-    fn take(&self, mut letter: Letter, message: &Message) -> Letter {
+    pub(super) fn take(&self, mut letter: Letter, message: &Message) -> Letter {
         if let Some(spent) = self.spent(message) {
             letter.target = Err(self.why(spent));
         }
@@ -95,20 +102,21 @@ impl<'a> Room<'a> {
     fn why(&self, spent: u64) -> String {
         format!(
             "queue {:?} drops a message after {} deliveries, and one had {spent}: a run could be one too many; raise the queue's delivery limit first",
-            self.target.name.as_str(),
+            self.queue.as_str(),
             self.limit
         )
     }
 
-    fn judge(&self, batch: &mut Batch, looks: u64) {
+    /// Says what the run costs; `seen` says what finding out about it did.
+    pub(super) fn judge(&self, batch: &mut Batch, seen: &str) {
         if let Some(spent) = self.passes {
             for letter in &mut batch.letters {
                 letter.target = Err(self.why(spent));
             }
         } else if batch.letters.iter().any(|letter| letter.target.is_ok()) {
             batch.warnings.push(format!(
-                "queue {:?} drops a message after {} deliveries: it was looked at {looks} times, and this run takes one more of each message up to the last one that it takes",
-                self.target.name.as_str(),
+                "queue {:?} drops a message after {} deliveries: {seen}, and this run takes one more of each message up to the last one that it takes",
+                self.queue.as_str(),
                 self.limit
             ));
         }

@@ -118,7 +118,7 @@ impl Inner {
             return Err(error);
         }
         if gathered.ordinal == 0 {
-            return Err(nothing(order, gathered.left_out));
+            return Err(nothing(order, &gathered));
         }
         let mut plan = self.draft(order, &id, &gathered).await?;
         let document = Document {
@@ -459,8 +459,13 @@ fn check(order: &Order) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn nothing(order: &Order, left_out: u64) -> EngineError {
-    let verb = order.kind.verb();
+fn nothing(order: &Order, gathered: &Gathered) -> EngineError {
+    if !gathered.noted.is_empty() {
+        return EngineError::Refused {
+            why: gathered.noted.join("; "),
+        };
+    }
+    let (verb, left_out) = (order.kind.verb(), gathered.left_out);
     let what = if left_out > 0 {
         format!(
             "{left_out} died again after a redrive and are only taken by name or group; anything else to {verb} was"

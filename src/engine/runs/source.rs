@@ -12,6 +12,7 @@ use crate::broker::{DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::DeadLetterId;
 use crate::domain::id::QueueName;
 use crate::domain::run::{ItemState, RunState, Target};
+use crate::engine::looks::Cost;
 use crate::store::{DeadClaim, ItemMark, QueueMark, SourceTaken};
 
 /// How often a claim is kept.
@@ -115,17 +116,15 @@ impl Driver<'_> {
     /// Until nothing is left, or two passes in a row met nothing of what is: whoever looked at the queue meanwhile
     /// had it in hand.
     async fn walk(&mut self, source: &QueueName, open: &mut OpenItems) -> Result<(), Halt> {
-        let (mut in_vain, limited) = (0, self.engine.limited_target(source).await?);
-        // Where each pass counts as a delivery, one that finds nothing is enough.
-        let enough = if limited.is_some() { 1 } else { 2 };
+        let mut in_vain = 0;
         loop {
-            if limited.is_some() {
-                self.engine.run_passes(source).await?;
-            }
             let before = open.len();
-            let mut whole = true;
+            let (mut whole, mut enough) = (true, 2);
             for part in self.parts_of(source) {
-                whole &= self.pass(source, &part, open).await?;
+                let cost = self.engine.cost_of(&part).await?;
+                // Where each pass counts as a delivery, one that finds nothing is enough.
+                enough = if cost.limit().is_some() { 1 } else { enough };
+                whole &= self.pass(source, &part, cost, open).await?;
             }
             in_vain = if open.len() == before { in_vain + 1 } else { 0 };
             if open.is_empty() || (whole && in_vain >= enough) {
@@ -146,15 +145,27 @@ impl Driver<'_> {
     }
 
     /// One walk over a part of the source; false when it has to be walked anew.
-    async fn pass(&mut self, source: &QueueName, part: &QueueName, open: &mut OpenItems) -> Result<bool, Halt> {
-        let options = self.walk_options(part).await?;
+    async fn pass(
+        &mut self,
+        source: &QueueName,
+        part: &QueueName,
+        cost: Cost,
+        open: &mut OpenItems,
+    ) -> Result<bool, Halt> {
+        self.engine.unconsumed(part).await?;
+        let charge = self.engine.run_passes(part, &cost).await?;
+        let options = self.walk_options(cost.quorum);
         let Some(mut walk) = self.engine.walk_as(self.manager.id(), part, options).await? else {
             return Ok(true);
         };
         let gone = self.go(&mut *walk, source, open).await;
         let landed = self.land(&mut *walk).await;
-        match walk.close().await {
-            Ok(()) => self.flush().await?,
+        let closed = walk.close().await;
+        if let (Some(charge), Ok(again)) = (charge, &closed) {
+            self.engine.look_broke_off(charge, *again).await;
+        }
+        match closed {
+            Ok(_) => self.flush().await?,
             Err(error) => {
                 self.doubt().await;
                 gone?;
@@ -166,22 +177,16 @@ impl Driver<'_> {
         Ok(whole)
     }
 
-    async fn walk_options(&self, source: &QueueName) -> Result<WalkOptions, Halt> {
-        let detail = self.engine.broker.queue_detail(source).await;
-        let quorum = detail
-            .ok()
-            .flatten()
-            .and_then(|queue| queue.queue_type)
-            .is_some_and(|kind| kind == "quorum");
+    fn walk_options(&self, quorum: bool) -> WalkOptions {
         let window_messages = self
             .run
             .rate
             .map_or(AHEAD, |rate| rate.saturating_mul(30).clamp(1, AHEAD));
-        Ok(WalkOptions {
+        WalkOptions {
             window_messages,
             quorum,
             ..WalkOptions::default()
-        })
+        }
     }
 
     /// Walks from the head on and takes what is of this run; false when it has to be walked anew.

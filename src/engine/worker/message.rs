@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::{End, Flow, Worker, guarded};
-use crate::broker::{Attached, Delivery, DeliveryTag};
+use crate::broker::{Attached, Delivery, DeliveryTag, Look};
 use crate::domain::fingerprint::{Fingerprint, content_digest};
-use crate::domain::id::NotificationId;
-use crate::domain::message::Message;
+use crate::domain::id::{NotificationId, QueueName};
+use crate::domain::message::{HeaderValue, Message};
 use crate::domain::naming::hex;
 use crate::domain::notification::{Decoded, Notification, decode_from};
 use crate::domain::queue::{Closing, Decision, Head};
@@ -33,6 +33,7 @@ impl Worker {
             .came_again(&delivery.message, fingerprint, delivery.redelivered);
         let message = delivery.message;
         let decoded = self.decode(&message);
+        let belongs_to = self.belongs_to(&decoded, delivery.addressed_to.as_deref());
         let id = match &decoded {
             Decoded::Notification(notification) => notification.id.clone(),
             Decoded::End | Decoded::Foreign(_) => fallback_id(&message),
@@ -47,6 +48,21 @@ impl Worker {
             && decision.is_about(&id, fingerprint)
         {
             return self.carry_out(attached, delivery.tag, &message, &decision, None).await;
+        }
+        if let Some(other) = belongs_to {
+            match self.is_copy_of(&other, &message, delivery.addressed_to.as_deref()).await {
+                Ok(true) => {
+                    tracing::warn!(queue = ?self.queue, of = ?other, message = ?id, "a copy of a message of another queue (CC or BCC): settled, and not sent");
+                    metrics::counter!(names::COPIES).increment(1);
+                    return self.ack(attached, delivery.tag, fingerprint).await;
+                }
+                Ok(false) if matches!(decoded, Decoded::End) => {}
+                Ok(false) => {
+                    let why = "execution and url belong to another queue";
+                    return self.foreign(attached, delivery.tag, &message, id, why).await;
+                }
+                Err(end) => return Flow::Stop(end),
+            }
         }
         match decoded {
             Decoded::Notification(notification) => {
@@ -81,23 +97,44 @@ impl Worker {
     }
 
     fn decode(&self, message: &Message) -> Decoded {
-        let decoded = decode_from(message, self.record.url.as_ref(), &|| fallback_id(message));
-        let Decoded::Notification(notification) = &decoded else {
-            return decoded;
-        };
-        let known = self.record.url.as_ref() == Some(&notification.url)
-            && self.record.execution.as_ref() == Some(&notification.execution);
-        if known
-            || self
-                .engine
-                .settings
-                .naming
-                .delivery_queue(&notification.execution, &notification.url)
-                == self.queue
-        {
-            return decoded;
+        decode_from(message, self.record.url.as_ref(), &|| fallback_id(message))
+    }
+
+    /// The delivery queue that a message belongs to, where that is not this one. An end mark names no URL: it belongs
+    /// to the queue that it was published to.
+    fn belongs_to(&self, decoded: &Decoded, addressed_to: Option<&str>) -> Option<QueueName> {
+        let naming = &self.engine.settings.naming;
+        match decoded {
+            Decoded::Notification(notification) => {
+                let known = self.record.url.as_ref() == Some(&notification.url)
+                    && self.record.execution.as_ref() == Some(&notification.execution);
+                if known {
+                    return None;
+                }
+                let queue = naming.delivery_queue(&notification.execution, &notification.url);
+                (queue != self.queue).then_some(queue)
+            }
+            Decoded::End => {
+                let key = addressed_to.filter(|key| naming.is_delivery_queue(key))?;
+                QueueName::parse(key).ok()
+            }
+            Decoded::Foreign(_) => None,
         }
-        Decoded::Foreign("execution and url belong to another queue".to_owned())
+    }
+
+    /// Whether the broker put a message of `other` here because its publisher copied it to further keys: then it is
+    /// there, too, and is sent from there. A queue that is gone may never have got it.
+    async fn is_copy_of(&self, other: &QueueName, message: &Message, addressed_to: Option<&str>) -> Result<bool, End> {
+        if addressed_to != Some(other.as_str()) && !is_copied_to(message, self.queue.as_str()) {
+            return Ok(false);
+        }
+        match self.engine.broker.look(other).await {
+            Ok(look) => Ok(look != Look::Missing),
+            Err(error) => {
+                tracing::warn!(queue = ?self.queue, error = ?error, "whether a message is a copy is not known yet");
+                Err(End::Trouble(Duration::from_secs(1)))
+            }
+        }
     }
 
     /// The stored head is about this message, or is forgotten together with a decision about it. A decision about
@@ -274,6 +311,15 @@ fn known_of(head: Option<&Head>) -> LastAttempt {
         error: head.and_then(|head| head.last_error.clone()),
         ..Default::default()
     }
+}
+
+/// Whether its publisher copied it to this key. The broker takes `BCC` off before it delivers.
+fn is_copied_to(message: &Message, key: &str) -> bool {
+    let Some(HeaderValue::Array(keys)) = message.header("CC") else {
+        return false;
+    };
+    let is_key = |value: &HeaderValue| matches!(value, HeaderValue::Text(text) if text.as_ref() == key.as_bytes());
+    keys.iter().any(is_key)
 }
 
 /// The id of a message that came without one: the same at every redelivery.

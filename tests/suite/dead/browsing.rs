@@ -2,10 +2,11 @@
 
 use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
+use redrive::broker::WalkOptions;
 use redrive::domain::id::QueueName;
 use redrive::engine::{Answer, EngineError, Query};
 
-use super::shop::{BOUND, Shop, text};
+use super::shop::{BOUND, Shop, text, view};
 use crate::support::wait::wait_until;
 
 async fn browse(shop: &Shop, queue: &str) -> Result<usize, String> {
@@ -86,16 +87,12 @@ async fn a_plain_quorum_queue_is_looked_at_as_often_as_its_broker_allows_for() {
     assert_eq!(shop.drain("plain").await.len(), 2);
 }
 
-/// Somebody returned them as often as they may be: a look would be the last.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_others_returned_too_often_is_not_looked_at() {
-    let shop = Shop::open().await;
-    quorum(&shop, "work", Some(4)).await;
-    shop.fill("work", 1).await;
-    for _ in 0..4 {
+/// Somebody takes the first message and gives it back, so many times, and the broker has counted `redelivered` then.
+async fn return_it(shop: &Shop, name: &str, times: u32, redelivered: u64) {
+    for _ in 0..times {
         let got = wait_until("the message", BOUND, async || {
             let options = BasicGetOptions::default();
-            shop.channel.basic_get("work".into(), options).await.unwrap()
+            shop.channel.basic_get(name.into(), options).await.unwrap()
         })
         .await;
         let requeue = BasicNackOptions {
@@ -107,15 +104,106 @@ async fn what_others_returned_too_often_is_not_looked_at() {
             .await
             .unwrap();
     }
-    let queue = QueueName::parse("work").unwrap();
+    let queue = QueueName::parse(name).unwrap();
     wait_until("the broker to count redeliveries", BOUND, async || {
         let listed = shop.stage.broker.queue_detail(&queue).await.unwrap()?;
-        (listed.redelivered == Some(3)).then_some(())
+        (listed.redelivered == Some(redelivered)).then_some(())
     })
     .await;
+}
+
+/// Somebody returned them as often as they may be: a look would be the last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_returned_too_often_is_not_looked_at() {
+    let shop = Shop::open().await;
+    quorum(&shop, "work", Some(4)).await;
+    shop.fill("work", 1).await;
+    return_it(&shop, "work", 4, 3).await;
     let why = browse(&shop, "work").await.unwrap_err();
     assert!(why.contains("3 times again"), "{why}");
     assert_eq!(shop.drain("work").await, ["1"]);
+}
+
+/// What was seen by a look is not what it is now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_returned_too_often_since_a_look_is_not_looked_at() {
+    let shop = Shop::open().await;
+    quorum(&shop, "work", Some(4)).await;
+    shop.fill("work", 1).await;
+    assert_eq!(browse(&shop, "work").await, Ok(1));
+    return_it(&shop, "work", 3, 3).await;
+    let why = browse(&shop, "work").await.unwrap_err();
+    assert!(why.contains("3 times again"), "{why}");
+    assert_eq!(shop.drain("work").await, ["1"]);
+}
+
+/// A queue of dead letters that outlive four returns, with one in it.
+async fn limited_dead(shop: &Shop) {
+    quorum(shop, "limited.dead", Some(4)).await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("limited.dead")),
+    ];
+    shop.queue("work", &arguments).await;
+    shop.fill("work", 1).await;
+    shop.reject_all("work").await;
+}
+
+async fn is_refused_for_others(shop: &Shop) {
+    wait_until("the list to say why it does not look", BOUND, async || {
+        let queues = shop.list(None, None).await.queues;
+        let problem = view(&queues, "limited.dead")?.problem.clone()?;
+        assert!(problem.contains("3 times again"), "{problem}");
+        Some(())
+    })
+    .await;
+    for _ in 0..3 {
+        shop.list(None, None).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_that_others_returned_too_often_are_not_looked_at() {
+    let shop = Shop::open().await;
+    limited_dead(&shop).await;
+    return_it(&shop, "limited.dead", 4, 3).await;
+    is_refused_for_others(&shop).await;
+    assert_eq!(shop.drain("limited.dead").await, ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dead_letters_that_others_returned_too_often_since_a_look_are_not_looked_at() {
+    let shop = Shop::open().await;
+    limited_dead(&shop).await;
+    shop.listed("limited.dead", 1).await;
+    return_it(&shop, "limited.dead", 3, 3).await;
+    shop.fill("work", 1).await;
+    shop.reject_all("work").await;
+    is_refused_for_others(&shop).await;
+    assert_eq!(shop.drain("limited.dead").await, ["1", "1"]);
+}
+
+/// The broker counts what it sent ahead to a walk as delivered, whether anybody took it or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_walk_tells_how_much_it_adds_to_what_the_broker_counts() {
+    let shop = Shop::open().await;
+    shop.queue("work", &[]).await;
+    shop.fill("work", 40).await;
+    let queue = QueueName::parse("work").unwrap();
+    let mut counted = Vec::new();
+    for _ in 0..3 {
+        let walk = shop.stage.broker.walk(&queue, WalkOptions::default()).await.unwrap();
+        let mut walk = walk.expect("a queue");
+        assert!(!walk.next(1).await.unwrap().is_empty());
+        counted.push(walk.close().await.unwrap());
+    }
+    assert_eq!(counted, [0, 40, 40]);
+    wait_until("the broker to count them", BOUND, async || {
+        let listed = shop.stage.broker.queue_detail(&queue).await.unwrap()?;
+        (listed.redelivered == Some(80)).then_some(())
+    })
+    .await;
+    assert_eq!(shop.drain("work").await.len(), 40);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

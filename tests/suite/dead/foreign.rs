@@ -26,8 +26,12 @@ const NEARLY_A_FRAME: usize = 130_650;
 
 /// A notification to [`PATH`] with one more header.
 fn properties(shop: &Shop, id: &str, header: Option<(&str, AMQPValue)>) -> BasicProperties {
+    properties_of(shop, EXECUTION, id, header)
+}
+
+fn properties_of(shop: &Shop, execution: &str, id: &str, header: Option<(&str, AMQPValue)>) -> BasicProperties {
     let mut headers = FieldTable::default();
-    headers.insert("x-redrive-execution".into(), text(EXECUTION));
+    headers.insert("x-redrive-execution".into(), text(execution));
     headers.insert("x-redrive-url".into(), text(&shop.stage.receiver.url(PATH)));
     if let Some((name, value)) = header {
         headers.insert(ShortString::from(name), value);
@@ -208,6 +212,67 @@ async fn whatever_a_foreign_publisher_set_a_refused_message_is_one_dead_letter_t
 async fn whatever_a_foreign_publisher_set_is_one_dead_letter_that_stays_on_quorum_queues() {
     let quorum = |settings: &mut redrive::engine::EngineSettings| settings.naming.queue_type = QueueType::Quorum;
     check_properties(Stage::quiet(Ground::rabbit_postgres().await, quorum).await).await;
+}
+
+/// The broker copies for a foreign publisher; what it copied is nobody's there, and is sent from its own queue alone.
+async fn check_copies(stage: Stage) {
+    const OTHER: &str = "run-2";
+    let (mut shop, queue) = shop(stage).await;
+    let other = shop.stage.queue(OTHER, PATH);
+    shop.stage.broker.create(&other).await.unwrap();
+    let keys = |queue: &QueueName| AMQPValue::FieldArray(FieldArray::from(vec![text(queue.as_str())]));
+    for (number, header) in [(1, "CC"), (2, "BCC")] {
+        shop.send(&queue, properties(&shop, &format!("good-{number}"), None), "good")
+            .await;
+        shop.send(&queue, properties(&shop, header, Some((header, keys(&other)))), "bad")
+            .await;
+        shop.stage.broker.nudge(&other).await;
+    }
+    shop.send(&queue, properties(&shop, "good-3", None), "good").await;
+    // What stands behind the copies is delivered.
+    shop.send(&other, properties_of(&shop, OTHER, "good-4", None), "good")
+        .await;
+    shop.stage.delivered(4).await;
+    let mut letters = shop.all_dead(2).await;
+    letters.sort_by(|a, b| a.message_id.cmp(&b.message_id));
+    let found = letters
+        .iter()
+        .map(|letter| (letter.message_id.as_deref(), letter.origin.as_deref()));
+    let origin = Some(queue.as_str());
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        [(Some("BCC"), origin), (Some("CC"), origin)],
+        "{letters:?}"
+    );
+    let attempts = shop.stage.receiver.attempts_of(PATH);
+    let sent: Vec<&str> = attempts
+        .iter()
+        .filter(|attempt| attempt.queue() == other.as_str())
+        .map(|attempt| attempt.id())
+        .collect();
+    assert_eq!(sent, ["good-4"]);
+    // Where its own queue is gone, the copy is all that there is.
+    let missing = shop.stage.queue("run-3", PATH);
+    let lonely = properties_of(&shop, "run-3", "lonely", Some(("CC", keys(&other))));
+    shop.send(&missing, lonely, "bad").await;
+    shop.stage.broker.nudge(&other).await;
+    let letters = shop.all_dead(3).await;
+    let lonely = letters
+        .iter()
+        .find(|letter| letter.message_id.as_deref() == Some("lonely"));
+    assert_eq!(lonely.and_then(|letter| letter.origin.as_deref()), Some(other.as_str()));
+    shop.stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_in_another_delivery_queue_is_neither_sent_from_there_nor_a_dead_letter() {
+    check_copies(Stage::quiet(Ground::rabbit_sqlite().await, |_| {}).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_in_another_quorum_delivery_queue_is_neither_sent_from_there_nor_a_dead_letter() {
+    let quorum = |settings: &mut redrive::engine::EngineSettings| settings.naming.queue_type = QueueType::Quorum;
+    check_copies(Stage::quiet(Ground::rabbit_sqlite().await, quorum).await).await;
 }
 
 /// One that no queue takes as a dead letter, and a good one behind it.

@@ -195,3 +195,29 @@ async fn a_quorum_queue_whose_only_message_is_in_somebodys_hand_is_not_deleted_a
     assert_eq!(left.len(), 1);
     bench.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_broker_does_not_count_is_not_zero() {
+    let queue = redrive::domain::id::QueueName::parse("q").unwrap();
+    for (overview, stats, counted) in [
+        (r#""rates_mode":"basic""#, "", Some(0)),
+        (r#""rates_mode":"basic""#, r#","message_stats":{"publish":1}"#, Some(0)),
+        (r#""rates_mode":"basic""#, r#","message_stats":{"redeliver":7}"#, Some(7)),
+        (r#""rates_mode":"basic""#, r#","message_stats":{"redeliver":"7"}"#, None),
+        (r#""rates_mode":"none""#, "", None),
+        (r#""rates_mode":"basic","disable_stats":true"#, "", None),
+        (r#""something":"else""#, "", None),
+    ] {
+        let impostor = Impostor::saying(move |path| {
+            let body = if path.contains("overview") {
+                format!(r#"{{"rabbitmq_version":"3.10.8",{overview}}}"#)
+            } else {
+                format!(r#"{{"name":"q"{stats}}}"#)
+            };
+            (200, body)
+        })
+        .await;
+        let listed = impostor.broker().queue_detail(&queue).await.unwrap().unwrap();
+        assert_eq!(listed.redelivered, counted, "{overview} {stats}");
+    }
+}

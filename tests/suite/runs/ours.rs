@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redrive::domain::id::QueueName;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::scene::assert_run;
 use crate::faults::scene::{BOUND, Scene};
@@ -47,6 +48,8 @@ on_both! {
     refused_ones_are_redriven_before_what_waits_when_asked
     a_head_that_waits_is_skipped_to_the_dead_letters
     what_was_put_before_a_head_is_browsed_skipped_and_deleted_first
+    what_was_put_before_a_head_is_purged_with_the_rest
+    what_was_put_before_a_head_is_moved_first
 }
 
 /// The queue of our own dead letters.
@@ -248,5 +251,147 @@ async fn what_was_put_before_a_head_is_browsed_skipped_and_deleted_first(scene: 
     let stays = |row: &&serde_json::Value| names.iter().any(|name| row["name"] == *name);
     assert!(!listed.as_array().unwrap().iter().any(|row| stays(&row)), "{listed}");
     assert_eq!(scene.ready(&companion).await + scene.ready(&queue).await, 0);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+fn companion(scene: &Scene, queue: &QueueName) -> QueueName {
+    QueueName::parse(&scene.naming().companion(queue)).unwrap()
+}
+
+/// Two were put before the head of a paused queue, one waits in it.
+async fn two_before_the_head(scene: &Scene, daemon: &Daemon) -> QueueName {
+    let queue = two_dead_and_one_waits(scene, daemon).await;
+    redriven_to_the_head(daemon, 2).await;
+    assert_eq!(
+        (
+            scene.ready(&companion(scene, &queue)).await,
+            scene.ready(&queue).await
+        ),
+        (2, 1)
+    );
+    queue
+}
+
+async fn goes_on(scene: &Scene, queue: &QueueName) {
+    let resume = ["queue", "resume", queue.as_str(), "--yes"];
+    scene.installation.run(&resume).await.expect_code(0);
+}
+
+async fn what_was_put_before_a_head_is_purged_with_the_rest(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let queue = two_before_the_head(&scene, &daemon).await;
+    let purge = ["queue", "purge", queue.as_str(), "--yes", "--json"];
+    let purged = scene.installation.run(&purge).await.expect_code(0);
+    assert!(purged.stdout.contains('3'), "{}", purged.stdout);
+    assert_eq!(
+        scene.ready(&companion(&scene, &queue)).await + scene.ready(&queue).await,
+        0
+    );
+    scene.receiver.behave("*", Behaviour::Status(200));
+    goes_on(&scene, &queue).await;
+    scene.publish("run", "/hook", 4).await;
+    scene.delivered(1).await;
+    assert_eq!(delivered(&scene), ["run-4"]);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+async fn what_was_put_before_a_head_is_moved_first(scene: Scene) {
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let queue = two_before_the_head(&scene, &daemon).await;
+    let graves = graves(&scene);
+    let run = async |arguments: &[&str]| scene.installation.run(arguments).await.expect_code(0);
+    run(&["queue", "move", queue.as_str(), "--to", graves.as_str(), "--yes"]).await;
+    assert_eq!(
+        scene.ready(&companion(&scene, &queue)).await + scene.ready(&queue).await,
+        0
+    );
+    let moved = run(&["queue", "browse", graves.as_str(), "--json"]).await.json();
+    let ids: Vec<&str> = moved
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["message_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids, ["run-1", "run-2", "run-3"]);
+    scene.receiver.behave("*", Behaviour::Status(200));
+    goes_on(&scene, &queue).await;
+    scene.publish("run", "/hook", 4).await;
+    scene.delivered(1).await;
+    assert_eq!(delivered(&scene), ["run-4"]);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// Deletes something on the broker by hand.
+async fn delete_by_hand(scene: &Scene, kind: &str, name: &str) {
+    let vhost = scene.vhost.as_ref().unwrap();
+    let path = format!("/api/{kind}/{}/{name}", vhost.name);
+    vhost.manage("DELETE", &path, None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_companion_that_is_deleted_under_its_worker_is_forgotten_and_its_queue_goes_on() {
+    let scene = Scene::servers().await;
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let queue = two_before_the_head(&scene, &daemon).await;
+    let (before, told) = (scene.receiver.count(), CancellationToken::new());
+    scene.receiver.behave("*", Behaviour::Status(200).once(&told));
+    goes_on(&scene, &queue).await;
+    wait_until("the first one to be sent", BOUND, async || {
+        (scene.receiver.count() > before).then_some(())
+    })
+    .await;
+    delete_by_hand(&scene, "queues", companion(&scene, &queue).as_str()).await;
+    told.cancel();
+    wait_until("what waited behind", BOUND, async || {
+        delivered(&scene).iter().any(|id| id == "run-3").then_some(())
+    })
+    .await;
+    scene.publish("run", "/hook", 4).await;
+    wait_until("what came later", BOUND, async || {
+        delivered(&scene).iter().any(|id| id == "run-4").then_some(())
+    })
+    .await;
+    assert!(!delivered(&scene).iter().any(|id| id == "run-2"), "it was deleted");
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_put_before_a_head_is_delivered_though_its_queue_was_deleted() {
+    let scene = Scene::servers().await;
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let queue = two_before_the_head(&scene, &daemon).await;
+    delete_by_hand(&scene, "queues", queue.as_str()).await;
+    scene.receiver.behave("*", Behaviour::Status(200));
+    goes_on(&scene, &queue).await;
+    scene.delivered(2).await;
+    scene.publish("run", "/hook", 4).await;
+    scene.delivered(3).await;
+    assert_eq!(delivered(&scene), ["run-1", "run-2", "run-4"]);
+    assert_eq!(scene.ready(&companion(&scene, &queue)).await, 0);
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+/// A new exchange has no bindings; who makes them meets queues that are gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_put_before_a_head_is_delivered_though_its_queue_and_the_exchange_were_deleted() {
+    let scene = Scene::servers().await;
+    scene.receiver.behave("*", Behaviour::Status(400));
+    let mut daemon = scene.installation.daemon().await;
+    let queue = two_before_the_head(&scene, &daemon).await;
+    scene.receiver.behave("*", Behaviour::Status(200));
+    scene.publish("zz", "/other", 1).await;
+    scene.delivered(1).await;
+    delete_by_hand(&scene, "queues", queue.as_str()).await;
+    delete_by_hand(&scene, "exchanges", &scene.naming().exchange()).await;
+    // Confirmed once the exchange is there again, with its bindings.
+    scene.publish("zz", "/other", 2).await;
+    scene.delivered(2).await;
+    goes_on(&scene, &queue).await;
+    scene.delivered(4).await;
+    assert_eq!(delivered(&scene), ["zz-1", "zz-2", "run-1", "run-2"]);
     assert_eq!(daemon.stop().await, Some(0));
 }

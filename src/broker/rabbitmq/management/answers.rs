@@ -28,10 +28,15 @@ pub(super) fn queue(value: &Value, taken_at: Timestamp) -> Option<ListedQueue> {
             .map(Timestamp::from_seconds),
         state: text(value, "state"),
         arguments: pairs(value.get("arguments")),
-        redelivered: value.get("message_stats").and_then(|stats| count(stats, "redeliver")),
+        redelivered: value.get("message_stats").and_then(redelivered),
         policy: text(value, "policy").filter(|policy| !policy.is_empty()),
         taken_at,
     })
+}
+
+/// What is counted of a queue names only what happened to it.
+fn redelivered(stats: &Value) -> Option<u64> {
+    stats.get("redeliver").map_or(Some(0), Value::as_u64)
 }
 
 /// A policy; `None` when it has no name or pattern.

@@ -50,6 +50,8 @@ pub(in crate::broker::rabbitmq) struct Overview {
     pub(in crate::broker::rabbitmq) version: Option<String>,
     /// Whether queue statistics are collected.
     pub(in crate::broker::rabbitmq) statistics: bool,
+    /// Whether it is counted what is done with the messages of each queue.
+    pub(in crate::broker::rabbitmq) counts: bool,
 }
 
 impl Management {
@@ -210,7 +212,13 @@ impl Management {
             return Err(self.refusal("show queue", "access to the vhost", &answer).await);
         }
         let found = answers::queue(&answer.body, taken_at);
-        found.map(Some).ok_or_else(|| not_understood("it is no queue"))
+        let mut found = found.ok_or_else(|| not_understood("it is no queue"))?;
+        // What never happened is not named, and neither is what is not counted.
+        let is_told = answer.body.get("message_stats").is_some();
+        if !is_told && self.told(clock).await.is_some_and(|told| told.counts) {
+            found.redelivered = Some(0);
+        }
+        Ok(Some(found))
     }
 
     /// How many messages of a queue are delivered and not settled, as exactly as this version counts them.
@@ -328,9 +336,12 @@ impl Management {
         if version.is_none() {
             return Err(not_understood("the overview has no version"));
         }
+        let statistics = body.get("disable_stats").and_then(Value::as_bool) != Some(true);
+        let rates = body.get("rates_mode").and_then(Value::as_str);
         Ok(Overview {
             version,
-            statistics: body.get("disable_stats").and_then(Value::as_bool) != Some(true),
+            statistics,
+            counts: statistics && rates.is_some_and(|mode| mode != "none"),
         })
     }
 

@@ -30,8 +30,8 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// How long the one answer about all queues may take: 10,000 were measured at 6 to 8 s, and the broker gives up
 /// after five minutes.
 const ANSWER_ALL: Duration = Duration::from_mins(3);
-/// How long a broker's version is as it was told: it changes with an upgrade.
-const VERSION_GOOD: Duration = Duration::from_mins(1);
+/// How long a broker is as it told of itself: that changes with an upgrade.
+const TOLD_GOOD: Duration = Duration::from_mins(1);
 /// How long a connection may take to open.
 pub(super) const CONNECT: Duration = Duration::from_secs(5);
 /// Bytes of an answer that are read; a page of 500 queues has about 0.7 MB.
@@ -46,8 +46,8 @@ pub(super) struct Management {
     client: HttpClient,
     /// Uptime until which all queues are listed by pages.
     paged_until: Mutex<Option<Duration>>,
-    /// The broker's version, and when it was asked for (uptime).
-    version: Mutex<Option<(Duration, Version)>>,
+    /// What the broker told of itself, and when it was asked (uptime).
+    told: Mutex<Option<(Duration, Told)>>,
     silence: Arc<Silence>,
 }
 
@@ -55,6 +55,13 @@ impl fmt::Debug for Management {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Management({:?}, user {:?})", self.base.as_str(), self.user)
     }
+}
+
+/// What changes with an upgrade or a restart of the broker only.
+#[derive(Clone, Copy)]
+struct Told {
+    version: Version,
+    counts: bool,
 }
 
 /// An answer that is not an error of the transport.
@@ -129,26 +136,34 @@ impl Management {
             vhost: vhost.to_owned(),
             client,
             paged_until: Mutex::default(),
-            version: Mutex::default(),
+            told: Mutex::default(),
             silence: Arc::default(),
         })
     }
 
     /// The broker's version; of a broker that does not tell it now, the one that it told before.
     pub(super) async fn version(&self, clock: &Clock) -> Option<Version> {
-        let known = *self.version.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(self.told(clock).await?.version)
+    }
+
+    async fn told(&self, clock: &Clock) -> Option<Told> {
+        let known = *self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock.uptime();
-        if let Some((at, version)) = known
-            && now.saturating_sub(at) < VERSION_GOOD
+        if let Some((at, told)) = known
+            && now.saturating_sub(at) < TOLD_GOOD
         {
-            return Some(version);
+            return Some(told);
         }
-        let told = self.overview().await.ok().and_then(|overview| overview.version);
-        let version = told.as_deref().and_then(Version::parse);
-        if let Some(version) = version {
-            *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, version));
+        let told = self.overview().await.ok().and_then(|overview| {
+            Some(Told {
+                version: Version::parse(overview.version.as_deref()?)?,
+                counts: overview.counts,
+            })
+        });
+        if let Some(told) = told {
+            *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, told));
         }
-        version.or(known.map(|(_, version)| version))
+        told.or(known.map(|(_, told)| told))
     }
 
     fn paged_until(&self) -> Option<Duration> {
