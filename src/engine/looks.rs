@@ -194,7 +194,11 @@ impl Inner {
             let before = kept.as_deref().map(Looks::read).unwrap_or_default();
             if redelivered.is_some_and(|count| count < before.told_last()) {
                 // Others heard of more: only one that is asked for after them says that the broker counts from zero again.
-                redelivered = self.cost_of(queue).await?.counted.and_then(|counted| counted.redelivered);
+                redelivered = self
+                    .cost_of(queue)
+                    .await?
+                    .counted
+                    .and_then(|counted| counted.redelivered);
             }
             let refused = |why| EngineError::Refused {
                 why: format!("queue {:?} is not looked at: {why}", queue.as_str()),

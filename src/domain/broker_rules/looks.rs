@@ -334,7 +334,13 @@ mod tests {
 
     #[test]
     fn before_the_first_look_all_that_the_broker_counts_may_be_one_messages() {
-        for (redelivered, limit, refused) in [(0, 2, false), (1, 3, false), (2, 3, true), (18, 20, false), (19, 20, true)] {
+        for (redelivered, limit, refused) in [
+            (0, 2, false),
+            (1, 3, false),
+            (2, 3, true),
+            (18, 20, false),
+            (19, 20, true),
+        ] {
             let why = Looks::default().refusal(Some(5), limit, Some(redelivered));
             assert_eq!(why.is_some(), refused, "{redelivered} of {limit}: {why:?}");
         }
@@ -344,7 +350,7 @@ mod tests {
     fn a_look_at_some_says_nothing_of_what_others_did_to_the_rest() {
         let known = Looks::default().told(5).seen([5, 0], Some(3)).again(1);
         assert_eq!(known.others(6), 5);
-        assert_eq!(known.seen([6, 1, 0], Some(3)).again(2).others(8), 0);
+        assert_eq!(known.told(6).seen([6, 1, 0], Some(3)).again(2).others(8), 0);
     }
 
     #[test]

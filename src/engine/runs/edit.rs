@@ -116,7 +116,11 @@ impl Inner {
         Ok(Done::Edited(Box::new(letter)))
     }
 
-    pub(in crate::engine) async fn edited_letter(self: &Arc<Self>, id: &str, edit: &Edit) -> Result<EditedLetter, EngineError> {
+    pub(in crate::engine) async fn edited_letter(
+        self: &Arc<Self>,
+        id: &str,
+        edit: &Edit,
+    ) -> Result<EditedLetter, EngineError> {
         let detail = self.dead_detail(id, PATIENCE).await?;
         if detail.letter.home == Home::Event {
             return Err(EngineError::Refused {

@@ -46,6 +46,8 @@ pub(super) struct Letter {
     pub(super) source: QueueName,
     /// Where it came from, or what is known of it.
     pub(super) target: Result<Target, String>,
+    /// Why it is not sent anywhere, whatever its target: its queue could drop it, or another one.
+    pub(super) refused: Option<String>,
     pub(super) bytes: u64,
     pub(super) at: Option<Timestamp>,
     pub(super) redriven: u64,
@@ -503,6 +505,7 @@ pub(super) fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(
         id: letter.id.as_str().to_owned(),
         source: letter.queue.clone(),
         target,
+        refused: None,
         bytes: letter.size_bytes,
         at: letter.last_failed_at.or(letter.first_failed_at),
         redriven: redriven(message),
@@ -522,6 +525,7 @@ fn discarded(kept: KeptMessage) -> Letter {
             .as_ref()
             .map(|_| Target::Queue(kept.queue.clone()))
             .ok_or_else(|| "it cannot be read any more".to_owned()),
+        refused: None,
         bytes: message.as_ref().map_or(0, |message| message.body.len() as u64),
         at: Some(kept.at),
         redriven: 0,

@@ -28,7 +28,9 @@ impl Inner {
     ) -> Result<Batch, EngineError> {
         let looks = self.indexed(target).await?;
         let known = self.looks_at(&target.name).await?;
-        let others = target.redelivered.map(|count| known.others(count.max(known.told_last())));
+        let others = target
+            .redelivered
+            .map(|count| known.others(count.max(known.told_last())));
         let limit = target.delivery_limit.unwrap_or(u64::MAX);
         // Unknown is as bad as can be.
         let mut room = Room::of(target.name.clone(), limit, others.unwrap_or(limit));
@@ -90,7 +92,7 @@ impl Room {
 
     pub(super) fn take(&self, mut letter: Letter, message: &Message) -> Letter {
         if let Some(spent) = self.spent(message) {
-            letter.target = Err(self.why(spent));
+            letter.refused = Some(self.why(spent));
         }
         letter
     }
@@ -111,9 +113,9 @@ impl Room {
     pub(super) fn judge(&self, batch: &mut Batch, seen: &str) {
         if let Some(spent) = self.passes {
             for letter in &mut batch.letters {
-                letter.target = Err(self.why(spent));
+                letter.refused = Some(self.why(spent));
             }
-        } else if batch.letters.iter().any(|letter| letter.target.is_ok()) {
+        } else if batch.letters.iter().any(|letter| letter.refused.is_none()) {
             batch.warnings.push(format!(
                 "queue {:?} drops a message after {} deliveries: {seen}, and this run takes one more of each message up to the last one that it takes",
                 self.queue.as_str(),

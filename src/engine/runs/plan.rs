@@ -186,6 +186,9 @@ impl Inner {
         letter: &Letter,
         gathered: &mut Gathered,
     ) -> Result<Result<Target, String>, EngineError> {
+        if let Some(why) = letter.refused.as_ref().filter(|_| order.kind != OrderKind::Discard) {
+            return Ok(Err(why.clone()));
+        }
         let target = match (&order.to, order.kind) {
             (_, OrderKind::Discard) => return Ok(Ok(Target::Queue(letter.source.clone()))),
             (Some(to), _) => Target::Queue(to.clone()),

@@ -50,7 +50,10 @@ impl Worker {
             return self.carry_out(attached, delivery.tag, &message, &decision, None).await;
         }
         if let Some(other) = belongs_to {
-            match self.is_copy_of(&other, &message, delivery.addressed_to.as_deref()).await {
+            match self
+                .is_copy_of(&other, &message, delivery.addressed_to.as_deref())
+                .await
+            {
                 Ok(true) => {
                     tracing::warn!(queue = ?self.queue, of = ?other, message = ?id, "a copy of a message of another queue (CC or BCC): settled, and not sent");
                     metrics::counter!(names::COPIES).increment(1);

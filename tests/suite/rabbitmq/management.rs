@@ -202,7 +202,11 @@ async fn what_a_broker_does_not_count_is_not_zero() {
     for (overview, stats, counted) in [
         (r#""rates_mode":"basic""#, "", Some(0)),
         (r#""rates_mode":"basic""#, r#","message_stats":{"publish":1}"#, Some(0)),
-        (r#""rates_mode":"basic""#, r#","message_stats":{"redeliver":7}"#, Some(7)),
+        (
+            r#""rates_mode":"basic""#,
+            r#","message_stats":{"redeliver":7}"#,
+            Some(7),
+        ),
         (r#""rates_mode":"basic""#, r#","message_stats":{"redeliver":"7"}"#, None),
         (r#""rates_mode":"none""#, "", None),
         (r#""rates_mode":"basic","disable_stats":true"#, "", None),

@@ -50,8 +50,16 @@ async fn what_is_moved_redriven_or_restored_is_in_one_queue_whatever_its_publish
         &["dead", "restore", "--all", "--yes"],
     ];
     let cases: [(&str, &[&[&str]], &str); 3] = [
-        (ORIGIN, &[&["queue", "move", ORIGIN, "--to", ELSEWHERE, "--yes"]], ELSEWHERE),
-        (DEAD, &[&["dead", "redrive", "--all", "--to", ELSEWHERE, "--yes"]], ELSEWHERE),
+        (
+            ORIGIN,
+            &[&["queue", "move", ORIGIN, "--to", ELSEWHERE, "--yes"]],
+            ELSEWHERE,
+        ),
+        (
+            DEAD,
+            &[&["dead", "redrive", "--all", "--to", ELSEWHERE, "--yes"]],
+            ELSEWHERE,
+        ),
         (DEAD, restore, DEAD),
     ];
     for (number, (from, commands, into)) in (1..).zip(cases) {

@@ -53,6 +53,16 @@ async fn plans_take_no_delivery_of_what_was_seen_and_say_what_the_run_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn near_the_limit_a_run_to_another_queue_is_refused_and_nothing_is_dropped() {
+    let scene = Scene::sqlite().await;
+    dead(&scene, 2, 3).await;
+    let run = ["dead", "redrive", "--all", "--to", ORIGIN, "--yes", "--json"];
+    let run = scene.run(&run).await.expect_code(1).json();
+    assert_eq!((&run["failed"], &run["done"]), (&3.into(), &0.into()), "{run}");
+    assert_eq!(numbers(&scene.take_all(DEAD).await), [0, 1, 2]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn near_the_limit_a_run_is_refused_and_nothing_is_dropped() {
     let scene = Scene::sqlite().await;
     dead(&scene, 2, 3).await;
@@ -112,7 +122,10 @@ async fn a_queue_that_is_not_ours_is_moved_within_its_limit_and_the_plan_says_wh
     for _ in 0..4 {
         let refused = scene.run(&plan).await.expect_code(5);
         let said = refused.stderr + &refused.stdout;
-        assert!(said.contains("counts as a delivery") && said.contains("delivery-limit"), "{said}");
+        assert!(
+            said.contains("counts as a delivery") && said.contains("delivery-limit"),
+            "{said}"
+        );
     }
     assert_eq!(numbers(&scene.take_all("work").await), [0, 1, 2], "no plan dropped one");
     let run = ["queue", "move", "more", "--to", "elsewhere", "--yes"];
@@ -139,7 +152,10 @@ async fn what_somebody_consumes_is_not_moved_from_under_his_hands() {
     let plan = ["queue", "move", "work", "--to", "elsewhere", "--dry-run"];
     let refused = scene.run(&plan).await.expect_code(5);
     let said = refused.stderr + &refused.stdout;
-    assert!(said.contains("1 consumer") && said.contains("stop what consumes it"), "{said}");
+    assert!(
+        said.contains("1 consumer") && said.contains("stop what consumes it"),
+        "{said}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -179,10 +195,10 @@ async fn what_a_run_passed_is_listed_again_when_something_comes() {
     .await;
     let (_connection, channel) = scene.channel().await;
     scene.take_all(ORIGIN).await;
-    publish(&channel, ORIGIN, 10..11).await;
-    reject(&channel, ORIGIN, 1).await;
-    listed(&scene, 10).await;
-    assert_eq!(scene.take_all(DEAD).await.len(), 10);
+    publish(&channel, ORIGIN, 10..12).await;
+    reject(&channel, ORIGIN, 2).await;
+    listed(&scene, 11).await;
+    assert_eq!(scene.take_all(DEAD).await.len(), 11);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -263,10 +263,7 @@ async fn two_before_the_head(scene: &Scene, daemon: &Daemon) -> QueueName {
     let queue = two_dead_and_one_waits(scene, daemon).await;
     redriven_to_the_head(daemon, 2).await;
     assert_eq!(
-        (
-            scene.ready(&companion(scene, &queue)).await,
-            scene.ready(&queue).await
-        ),
+        (scene.ready(&companion(scene, &queue)).await, scene.ready(&queue).await),
         (2, 1)
     );
     queue
