@@ -54,7 +54,9 @@ impl Looks {
             if let Some(counts) = counts(part) {
                 (looks.expected, looks.told) = counts;
             }
-            run(part).into_iter().for_each(|run| looks.push(run));
+            if let Some(run) = run(part) {
+                looks.push(run);
+            }
         }
         looks
     }

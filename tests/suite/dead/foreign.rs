@@ -13,7 +13,7 @@ use serde_json::json;
 use super::shop::{BOUND, Shop, text};
 use crate::engine::stage::{Ground, Stage};
 use crate::support::faulty_store::{Fault, FaultyStore};
-use crate::support::receiver::Behaviour;
+use crate::support::receiver::{Attempt, Behaviour};
 use crate::support::servers::unique_name;
 use crate::support::wait::wait_until;
 
@@ -248,7 +248,7 @@ async fn check_copies(stage: Stage) {
     let sent: Vec<&str> = attempts
         .iter()
         .filter(|attempt| attempt.queue() == other.as_str())
-        .map(|attempt| attempt.id())
+        .map(Attempt::id)
         .collect();
     assert_eq!(sent, ["good-4"]);
     // Where its own queue is gone, the copy is all that there is.
