@@ -21,14 +21,7 @@ const PREFIX_AND_VHOST_BYTES_MAX: usize = 100;
 
 pub(super) const STORE_KEYS: &[&str] = &["url", "retention"];
 /// The keys of `store.retention`.
-pub(super) const RETENTION_KEYS: &[&str] = &[
-    "attempts_s",
-    "audit_s",
-    "runs_s",
-    "endpoints_s",
-    "rescued_s",
-    "types_s",
-];
+pub(super) const RETENTION_KEYS: &[&str] = &["attempts_s", "audit_s", "runs_s", "endpoints_s", "rescued_s", "types_s"];
 pub(super) const BROKER_KEYS: &[&str] = &[
     "url",
     "management_url",

@@ -49,6 +49,8 @@ const STATEMENTS_MAX: usize = 256;
 const LOG_BYTES_KEPT: &str = "67108864";
 /// What the writer keeps of the file: a transaction that changes more pages is written out before its commit.
 const WRITER_CACHE_KIB: &str = "-4096";
+/// What each reader keeps: it fills as the file grows. What is not there is read from the system's own cache.
+const READER_CACHE_KIB: &str = "-512";
 
 /// A cheap handle on an open file. The file is closed when the last handle is gone, in order by
 /// [`SqliteFile::close`].
@@ -182,20 +184,18 @@ impl SqliteFile {
         self.close_what_lingers().await;
     }
 
-    /// A reader whose asker went away while it was being opened is closed by a thread of its own, a moment later. So
-    /// none of those that were closed before was the last one, which copies the log into the file and removes it.
+    /// Connections that were in use are closed by whoever had them, several at the same moment, and one whose asker went
+    /// away while it was being opened a moment later: then each sees that others are there, and none copies the log into
+    /// the file and removes it, as the last one does. So one more is opened and closed by itself.
     async fn close_what_lingers(&self) {
         let path = &self.0.path;
-        let mut lingered = false;
         for _ in 0..LINGERING_LOOKS {
             if !place::is_open_here(path) {
                 break;
             }
-            lingered = true;
             tokio::time::sleep(LINGERING_LOOK).await;
         }
-        if lingered
-            && place::has_log(path)
+        if place::has_log(path)
             && let Ok(last) = writer::connect(&writing(path)).await
             && let Err(error) = last.close().await
         {
@@ -233,6 +233,7 @@ fn reading(path: &Path) -> SqliteConnectOptions {
         .busy_timeout(BUSY)
         .statement_cache_capacity(STATEMENTS_MAX)
         .pragma("query_only", "ON")
+        .pragma("cache_size", READER_CACHE_KIB)
 }
 
 #[cfg(test)]

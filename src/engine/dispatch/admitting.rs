@@ -127,10 +127,7 @@ impl Dispatcher {
     /// whose it is: what is new for a URL that answers does not wait for URLs that nobody has tried.
     pub(super) fn ask_whose(&mut self) {
         let now = self.uptime();
-        if self.asking_whose
-            || now < self.ask_whose_at
-            || !self.candidates.unknown_waits()
-            || self.admits(Line::First)
+        if self.asking_whose || now < self.ask_whose_at || !self.candidates.unknown_waits() || self.admits(Line::First)
         {
             return;
         }

@@ -99,7 +99,10 @@ mod tests {
         assert!(BOUNDS.admits(Line::Answering, places, usize::MAX, false));
         (places.remembered, places.first) = (10, 0);
         assert!(!BOUNDS.admits(Line::Remembered, places, usize::MAX, false));
-        assert!(BOUNDS.admits(Line::First, places, usize::MAX, true), "and an eighth for first contacts");
+        assert!(
+            BOUNDS.admits(Line::First, places, usize::MAX, true),
+            "and an eighth for first contacts"
+        );
     }
 
     #[test]

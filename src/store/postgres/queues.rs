@@ -19,8 +19,8 @@ use crate::store::columns::{
 };
 use crate::store::rules::{due_in, lease_refusal};
 use crate::store::{
-    HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, QueueUrl, Queues,
-    StoreError,
+    HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, QueueUrl,
+    Queues, StoreError,
 };
 
 type Statement<'q> = Query<'q, Postgres, PgArguments>;
@@ -203,10 +203,13 @@ impl Queues for PostgresStore {
 
     async fn queue_urls(&self, queues: &[QueueName]) -> Result<Vec<QueueUrl>, StoreError> {
         let names: Vec<String> = queues.iter().map(|queue| storable(queue.as_str())).collect();
-        self.call("reading whose queues some are", async |connection: &mut PgConnection| {
-            let rows = sqlx::query(URLS).bind(&names).fetch_all(connection).await?;
-            rows.iter().map(queue_url).collect()
-        })
+        self.call(
+            "reading whose queues some are",
+            async |connection: &mut PgConnection| {
+                let rows = sqlx::query(URLS).bind(&names).fetch_all(connection).await?;
+                rows.iter().map(queue_url).collect()
+            },
+        )
         .await
     }
 

@@ -15,8 +15,8 @@ use crate::store::columns::{
 };
 use crate::store::rules::{due_in, lease_refusal};
 use crate::store::{
-    HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, QueueUrl, Queues,
-    StoreError,
+    HeadScope, HeldLease, LearnedQueue, Lease, LeaseOutcome, NewPause, Purpose, QueueMark, QueueQuery, QueueUrl,
+    Queues, StoreError,
 };
 
 const ASKER: &str = "SELECT i.id FROM incarnations i, settings s WHERE i.id = $1 AND i.alive \

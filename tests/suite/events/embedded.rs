@@ -187,7 +187,10 @@ async fn a_pump_that_lost_its_lease_publishes_nothing_behind_what_it_could_not_b
         (stage.count(held).await == 1).then_some(())
     })
     .await;
-    let taken = format!("UPDATE TABLE.named_leases SET owner = {}, epoch = epoch + 1 WHERE name = 'outbox'", another.0);
+    let taken = format!(
+        "UPDATE TABLE.named_leases SET owner = {}, epoch = epoch + 1 WHERE name = 'outbox'",
+        another.0
+    );
     stage.tamper(&taken).await;
     two_notifications(&stage).await;
     wait_until("the pump to ask for its lease again", BOUND, async || {
@@ -195,7 +198,11 @@ async fn a_pump_that_lost_its_lease_publishes_nothing_behind_what_it_could_not_b
     })
     .await;
     assert!(buried.load(Ordering::SeqCst));
-    assert_eq!(stage.receiver.count(), 0, "the second one was published without the lease");
+    assert_eq!(
+        stage.receiver.count(),
+        0,
+        "the second one was published without the lease"
+    );
     assert_eq!(stage.store.outbox_count().await.unwrap(), 2);
     // The other one ends: what is left is done by whoever has the lease then.
     other.incarnation_end(another).await.unwrap();

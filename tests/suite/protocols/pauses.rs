@@ -44,11 +44,7 @@ async fn a_queue_whose_channels_are_closed_at_once_is_consumed_again_with_pauses
     })
     .await;
     let took = tried[tried.len() - 1] - tried[0];
-    assert!(
-        tried.len() <= 1 + tries_max(took),
-        "{} tries in {took:?}",
-        tried.len()
-    );
+    assert!(tried.len() <= 1 + tries_max(took), "{} tries in {took:?}", tried.len());
     assert_eq!(stage.receiver.count(), 0);
     broker.heal();
     stage.delivered(2).await;
@@ -77,11 +73,18 @@ async fn acks_that_the_disk_does_not_take_are_tried_again_with_pauses_and_sent_o
     let span = begun.elapsed();
     assert!(failures() <= 1 + tries_max(span), "{} failures in {span:?}", failures());
     // One line says that it failed, another that the queue is consumed again.
-    assert!(lines <= 20 + 3 * tries_max(span), "{lines} lines in {span:?}:\n{}", daemon.log());
+    assert!(
+        lines <= 20 + 3 * tries_max(span),
+        "{lines} lines in {span:?}:\n{}",
+        daemon.log()
+    );
     assert_eq!(receiver.count(), 1, "it was acked before");
     sqlx::raw_sql("DROP TRIGGER no_acks").execute(&mut file).await.unwrap();
     file.close().await.unwrap();
     assert_eq!(daemon.post("/v1/notifications", &body).await.status, 202);
-    wait_until("the next one", BOUND, async || (receiver.delivered() == 2).then_some(())).await;
+    wait_until("the next one", BOUND, async || {
+        (receiver.delivered() == 2).then_some(())
+    })
+    .await;
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
 }

@@ -9,9 +9,9 @@ use redrive::domain::run::{ItemState, RunCounts, RunState};
 use redrive::domain::time::Timestamp;
 use redrive::domain::value::Value;
 use redrive::store::{
-    AttemptBounds, AttemptQuery, Changed, ClaimOutcome, ClaimSpan, Frozen, KeptKind, KeptMessage, NewAudit, NewClaim, NewItem,
-    NewPolicy, NewRun, NewSave, NewSubscription, PolicyScope, RescuedMessage, RunBounds, RunQuery, SaveBegun, SaveCause,
-    SaveQuery, SaveTaken, SaveWindow, SavedMessage, Store, Trim, TypePut,
+    AttemptBounds, AttemptQuery, Changed, ClaimOutcome, ClaimSpan, Frozen, KeptKind, KeptMessage, NewAudit, NewClaim,
+    NewItem, NewPolicy, NewRun, NewSave, NewSubscription, PolicyScope, RescuedMessage, RunBounds, RunQuery, SaveBegun,
+    SaveCause, SaveQuery, SaveTaken, SaveWindow, SavedMessage, Store, Trim, TypePut,
 };
 
 use super::events::{kind, new_event, pushed_all, put_type};
@@ -403,10 +403,7 @@ async fn claims(store: &dyn Store, event_type: &str) -> ClaimOutcome {
         id: format!("claim-of-{event_type}"),
         event_type: kind(event_type),
         limit: 1,
-        span: ClaimSpan {
-            ttl: HOUR,
-            grace: None,
-        },
+        span: ClaimSpan { ttl: HOUR, grace: None },
     };
     store.claim_create(&new).await.unwrap()
 }
@@ -417,7 +414,10 @@ pub(super) async fn an_event_type_goes_when_nothing_is_there_of_it_and_nobody_us
     pushed_all(store, all.map(|name| new_event(name, "a", "{}")).into()).await;
     assert!(matches!(put_type(store, "target", &[]).await, TypePut::Saved(_)));
     let pointing = [("_dead_letter_queue", Value::Text("target".to_owned()))];
-    assert!(matches!(put_type(store, "pointing", &pointing).await, TypePut::Saved(_)));
+    assert!(matches!(
+        put_type(store, "pointing", &pointing).await,
+        TypePut::Saved(_)
+    ));
     place
         .tamper(
             "DELETE FROM TABLE.events WHERE type <> 'event'; \
@@ -437,17 +437,31 @@ pub(super) async fn an_event_type_goes_when_nothing_is_there_of_it_and_nobody_us
         url: None,
     };
     set_policy(store, &scope, Some("{}")).await;
-    assert_eq!(store.trim(&UNUSED_TYPES, 10).await.unwrap(), 0, "they were used just now");
+    assert_eq!(
+        store.trim(&UNUSED_TYPES, 10).await.unwrap(),
+        0,
+        "they were used just now"
+    );
 
     nobody_uses_types(place).await;
     // Somebody who asks for events uses the type, though there are none; and so does a process that pushes again.
     assert!(matches!(claims(store, "claimed").await, ClaimOutcome::Claimed { .. }));
     let another = place.another().await.unwrap();
     pushed_all(&*another, vec![new_event("pushed", "a", "{}")]).await;
-    place.tamper("DELETE FROM TABLE.events WHERE type = 'pushed'").await.unwrap();
+    place
+        .tamper("DELETE FROM TABLE.events WHERE type = 'pushed'")
+        .await
+        .unwrap();
     assert_eq!(store.trim(&UNUSED_TYPES, 10).await.unwrap(), 1);
     let left = [
-        "claimed", "event", "history", "pointing", "policy", "pushed", "subscribed", "target",
+        "claimed",
+        "event",
+        "history",
+        "pointing",
+        "policy",
+        "pushed",
+        "subscribed",
+        "target",
     ];
     assert_eq!(types(store).await, left);
     assert_eq!(claims(store, "idle").await, ClaimOutcome::UnknownType);

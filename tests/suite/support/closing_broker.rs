@@ -8,8 +8,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use redrive::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy,
-    Browsed, Deleted, DeliveryTag, ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Lost, Next,
-    Outgoing, Owner, PageRequest, Published, QueuePage, Rescued, Signal, Standing, Walk, WalkOptions,
+    Browsed, Deleted, DeliveryTag, ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Lost, Next, Outgoing, Owner,
+    PageRequest, Published, QueuePage, Rescued, Signal, Standing, Walk, WalkOptions,
 };
 use redrive::domain::broker_rules::Version;
 use redrive::domain::id::{QueueName, StoreId};

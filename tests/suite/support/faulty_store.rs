@@ -26,9 +26,9 @@ use redrive::store::{
     KeptPolicies, KeptQuery, LearnedQueue, LeaseOutcome, LifetimeQuery, LifetimeRecord, Lifetimes, LifetimesSweep,
     NamedLease, NewAudit, NewClaim, NewEventType, NewIncarnation, NewItem, NewPause, NewPolicy, NewRun, NewSave,
     NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
-    ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues, Reaped, Records, RescuedMessage,
-    RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken, SaveWindow,
-    SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion, StoredLetter, StoredLetters,
+    ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues, Reaped, Records,
+    RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken,
+    SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion, StoredLetter, StoredLetters,
     Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
 };
 
