@@ -213,14 +213,6 @@ fn a_store_broker_or_delivery_that_is_not_possible_is_told_what_is() {
             "[broker]\nqueue_type = \"stream\"",
             &["broker.queue_type", "\"classic\" or \"quorum\""],
         ),
-        (
-            "[broker]\nurl = \"amqp://a\"\ntls = { certificate = \"a.pem\", key = \"a.key\" }",
-            &["broker.tls (line 3)", "amqps://"],
-        ),
-        (
-            "[broker]\nurl = \"amqps://a\"\ntls = { certificate = \"a.pem\", key = \"\" }",
-            &["broker.tls.key", "is empty"],
-        ),
         ("[broker]\nqueue_prefix = \"a/b\"", &["broker.queue_prefix", "letters"]),
         ("[broker]\nurl_hash_key = \"\"", &["broker.url_hash_key", "empty"]),
         ("[store]\nurl = \"postgres://db\"", &["broker.url", "SQLite store"]),
@@ -262,6 +254,39 @@ fn a_store_broker_or_delivery_that_is_not_possible_is_told_what_is() {
             &["delivery.retry_policy.jitter (line 2)"],
         ),
         ("[delivery]\nretry_policy = 3", &["delivery.retry_policy (line 2)"]),
+    ] {
+        check(text, parts);
+    }
+}
+
+#[test]
+fn a_certificate_or_a_name_that_is_not_possible_is_told_what_is() {
+    for (text, parts) in [
+        (
+            "[broker]\nurl = \"amqp://a\"\ntls = { certificate = \"a.pem\", key = \"a.key\" }",
+            &["broker.tls (line 3)", "amqps://"][..],
+        ),
+        (
+            "[broker]\nurl = \"amqps://a\"\ntls = { certificate = \"a.pem\", key = \"\" }",
+            &["broker.tls.key", "is empty"],
+        ),
+        (
+            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], name = \"token-2\" }]",
+            &["api.tokens[0].name", "token-2", "another one"],
+        ),
+        (
+            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], name = \"a b\" }]",
+            &["api.tokens[0].name", "1 to 64"],
+        ),
+        (
+            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], name = \"a\" }, \
+             { value = \"b-token-of-24-characters\", scopes = [\"read\"], name = \"a\" }]",
+            &["api.tokens", "two of the name \"a\""],
+        ),
+        (
+            "[api]\ntls = { certificate = \"a.pem\" }",
+            &["api.tls.key", "is missing"],
+        ),
     ] {
         check(text, parts);
     }
@@ -327,23 +352,6 @@ fn an_endpoint_a_token_or_an_event_setting_that_is_not_possible_is_told_what_is(
         (
             "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], prefix = \"a\" }]",
             &["api.tokens[0].prefix", "the scope \"publish\" alone"],
-        ),
-        (
-            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], name = \"token-2\" }]",
-            &["api.tokens[0].name", "token-2", "another one"],
-        ),
-        (
-            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], name = \"a b\" }]",
-            &["api.tokens[0].name", "1 to 64"],
-        ),
-        (
-            "[api]\ntokens = [{ value = \"a-token-of-24-characters\", scopes = [\"read\"], name = \"a\" }, \
-             { value = \"b-token-of-24-characters\", scopes = [\"read\"], name = \"a\" }]",
-            &["api.tokens", "two of the name \"a\""],
-        ),
-        (
-            "[api]\ntls = { certificate = \"a.pem\" }",
-            &["api.tls.key", "is missing"],
         ),
         (
             "[events]\nbackoff_cap_s = 1",

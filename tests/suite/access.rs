@@ -461,7 +461,7 @@ async fn only_messages_may_be_large() {
     for (method, path) in [
         ("POST", "/v1/redeliver"),
         ("PUT", "/v1/types/t"),
-        ("PUT", "/v1/policies?default=true"),
+        ("PUT", "/v1/policies"),
     ] {
         let answer = ask(&mut daemon, ADMIN, (method, path, Some(json!({"url": large()})))).await;
         assert_eq!(answer.status, 413, "{path}: {}", answer.text());
@@ -710,8 +710,11 @@ async fn the_audit_names_a_token_by_its_name_wherever_it_stands_in_the_list() {
         assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
     }
     let audit = installation.run(&["audit", "--json"]).await.expect_code(0).json();
-    let actors: Vec<&Value> = audit.as_array().unwrap().iter().map(|line| &line["actor"]).collect();
-    assert_eq!(actors, ["api:billing", "api:billing"], "{audit}");
+    let lines = audit.as_array().unwrap();
+    assert!(
+        lines.len() == 4 && lines.iter().all(|line| line["actor"] == "api:billing"),
+        "{audit}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

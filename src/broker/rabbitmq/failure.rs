@@ -174,7 +174,7 @@ pub(super) const fn unreachable(detail: String) -> BrokerError {
 /// the handshake).
 pub(super) fn with_mend(text: String) -> String {
     if text.contains("CertificateRequired") {
-        return format!("{text}: the broker demands a certificate of its clients; set broker.tls");
+        return format!("the broker demands a certificate of its clients, set broker.tls ({text})");
     }
     text
 }

@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::client_tls::config;
+use super::failure::{rights, with_mend};
 use super::frames::{self, Arguments, BODY, Frame, HEADER, Method, MethodId};
 use super::line::Dialer;
 use crate::broker::{BrokerError, Rescued};
@@ -97,14 +98,14 @@ fn worded(dialer: &Dialer, connecting: bool, fault: Fault) -> BrokerError {
         Fault::Refused(403, _) if connecting => BrokerError::Login {
             user: dialer.address.user.clone(),
         },
-        Fault::Refused(403, text) => super::failure::rights(RESCUE, &text, &dialer.vhost, &dialer.address.user),
+        Fault::Refused(403, text) => rights(RESCUE, &text, &dialer.vhost, &dialer.address.user),
         Fault::Refused(code, text) => BrokerError::Failed {
             operation: RESCUE,
             detail: format!("{code} {text}"),
         },
         Fault::Transport(error) => BrokerError::Unreachable {
             operation: RESCUE,
-            detail: error.to_string(),
+            detail: with_mend(error.to_string()),
         },
         Fault::Silent => BrokerError::Unreachable {
             operation: RESCUE,

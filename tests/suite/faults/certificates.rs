@@ -85,8 +85,19 @@ async fn a_broker_that_demands_a_certificate_is_used_with_one() {
     let publish = ["publish", "--execution", "run", "--url", &url];
     let refused = scene.installation.run(&publish).await.expect_code(69).stderr;
     assert!(refused.contains("set broker.tls"), "{refused}");
-    let doctor = scene.installation.run(&["doctor"]).await.stdout;
-    assert!(doctor.contains("set broker.tls"), "{doctor}");
+    let checked = async |scene: &Scene, name: &str| {
+        let checks = scene.installation.run(&["doctor", "--json"]).await.json();
+        let named = checks.as_array().unwrap().iter().find(|check| check["name"] == name);
+        let check = named.unwrap().clone();
+        (
+            check["result"].as_str().unwrap().to_owned(),
+            check["found"].as_str().unwrap().to_owned(),
+        )
+    };
+    for part in ["broker", "management"] {
+        let (_, found) = checked(&scene, part).await;
+        assert!(found.contains("set broker.tls"), "{part}: {found}");
+    }
     // What the configuration trusts is enough.
     let another = Authority::create();
     scene.installation.set_environment(TRUSTED, &another.file("ca.pem"));
@@ -97,11 +108,13 @@ async fn a_broker_that_demands_a_certificate_is_used_with_one() {
     scene
         .installation
         .set("broker", "tls", files(&authority.file("client.key")));
-    let doctor = scene.installation.run(&["doctor", "--json"]).await;
-    assert!(!doctor.stdout.contains("certificate"), "{}", doctor.stdout);
     let mut daemon = scene.installation.daemon().await;
     scene.publish("run", "/hook", 1).await;
     scene.delivered(1).await;
+    for part in ["broker", "management"] {
+        let (result, found) = checked(&scene, part).await;
+        assert_eq!(result, "fine", "{part}: {found}");
+    }
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
     // So does the reader that decodes nothing.
     scene.installation.run(&publish).await.expect_code(0);
