@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::Uri;
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::request::Parts;
 use http_body_util::BodyExt as _;
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -27,6 +29,31 @@ pub(super) const LARGE: usize = 24 * 1024 * 1024;
 const BODY_GRACE: Duration = Duration::from_secs(10);
 /// How long a body waits for memory.
 const MEMORY_WAIT: Duration = Duration::from_secs(5);
+
+/// Text with line breaks is no mistake in these.
+const WRITTEN: [&str; 2] = ["filter", "reason"];
+
+/// Refuses control characters, which are in no name and no id; only a queue may be called anything.
+pub(super) fn check_text(uri: &Uri) -> Result<(), Problem> {
+    let is_bad = |text: &str, lines: bool| {
+        text.chars()
+            .any(|c| c.is_control() && !(lines && matches!(c, '\n' | '\r' | '\t')))
+    };
+    let refused = |field: &str| {
+        let field = crate::domain::text::show(field, 40);
+        Problem::field(&field, format!("{field} has a control character in it, such as %00"))
+    };
+    let path = percent_decode_str(uri.path()).decode_utf8_lossy();
+    if !path.starts_with("/v1/queues/") && is_bad(&path, false) {
+        return Err(refused("path"));
+    }
+    for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+        if is_bad(&name, false) || (name != "queue" && is_bad(&value, WRITTEN.contains(&&*name))) {
+            return Err(refused(&name));
+        }
+    }
+    Ok(())
+}
 
 /// The query of the URL; a key that is not known is an error.
 pub(super) struct Params<T>(pub(super) T);

@@ -15,15 +15,18 @@ use crate::ambient::Clock;
 use crate::domain::id::ExecutionId;
 use crate::domain::scope::{Prefix, Scope, Scopes};
 use crate::domain::url::EndpointUrl;
+use crate::engine::sight::Sight;
 use crate::engine::{Access, Engine, NewNotification, WriteGrant};
 use crate::telemetry::names::API_REQUESTS;
 use crate::wire::problem::Problem;
 
 use super::Shared;
+use super::extract;
 use super::host;
 use super::login::Failed;
 use super::masked::masked;
 use super::quota::Account;
+use super::reveal;
 use super::server::Peer;
 
 /// Answered whatever token comes along.
@@ -130,29 +133,51 @@ fn beyond(prefix: &Prefix) -> Problem {
     Problem::new(403, format!("this token publishes notifications {what} only"))
 }
 
-pub(super) async fn check(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
+pub(super) async fn check(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let route = request
         .extensions()
         .get::<MatchedPath>()
         .map_or("none", MatchedPath::as_str)
         .to_owned();
     let response = match admit(&gate, &request, &route) {
-        Ok(caller) => {
-            let sees_all = caller.scopes.allow(Scope::Operate);
-            request.extensions_mut().insert(caller);
-            let response = next.run(request).await;
-            if sees_all {
-                response
-            } else {
-                masked(&gate.shared.settings.masks, response).await
-            }
-        }
+        Ok(caller) => match answered(&gate.shared, caller, &route, request, next).await {
+            Ok(response) => response,
+            Err(problem) => problem.into_response(),
+        },
         Err(Refusal::Plain(problem)) => problem.into_response(),
         Err(Refusal::WrongToken(from)) => wrong_token(&gate.shared, from).await.into_response(),
     };
     let status = response.status().as_str().to_owned();
     metrics::counter!(API_REQUESTS, "route" => route, "status" => status).increment(1);
     response
+}
+
+/// The answer as whoever asks may see it: who may operate is answered whole, and that is told.
+async fn answered(
+    shared: &Shared,
+    caller: Caller,
+    route: &str,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    extract::check_text(request.uri())?;
+    let asked = reveal::take_asked(&mut request);
+    if !caller.scopes.allow(Scope::Operate) {
+        if asked {
+            return Err(lacks(Scope::Operate));
+        }
+        request.extensions_mut().insert(caller);
+        let response = Sight::Masked.during(next.run(request)).await;
+        return Ok(masked(&shared.settings.masks, response).await);
+    }
+    let Some(target) = reveal::target(request.method(), route, request.uri().path()) else {
+        request.extensions_mut().insert(caller);
+        return Ok(next.run(request).await);
+    };
+    let grant = caller.grant(None)?;
+    request.extensions_mut().insert(caller);
+    let response = next.run(request).await;
+    Ok(reveal::told(shared, (target, asked), &grant, response).await)
 }
 
 /// Why a request gets no further.

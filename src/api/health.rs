@@ -13,6 +13,7 @@ use crate::wire::record::{Part, Readiness};
 
 use super::Shared;
 use super::guard::Caller;
+use super::masked::MasksItself;
 use super::openapi;
 use super::problem::{answer, text};
 use super::queues::mismatch;
@@ -70,8 +71,10 @@ async fn readiness(shared: &Shared) -> Result<Readiness, Problem> {
     Ok(Readiness::from(&readiness))
 }
 
+/// Numbers, with labels of our own.
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    text((shared.metrics)(), "text/plain; version=0.0.4; charset=utf-8")
+    let numbers = text((shared.metrics)(), "text/plain; version=0.0.4; charset=utf-8");
+    MasksItself::said_of(numbers)
 }
 
 pub(super) async fn describe() -> Response {

@@ -1,13 +1,13 @@
 //! What leaves for those who may only look: every document, without the values that the masks name.
 //!
 //! One pass over the finished JSON, whatever route made it, so that no route can forget it: values by their names
-//! (headers, keys of payloads, forms in texts), bodies in base64, and what follows the names in the query of a URL.
+//! (headers, keys of payloads, forms in texts), payloads and bodies by the places in them, also in base64, lines of
+//! plans by what they are about, and what follows the names in the query of a URL. What is no JSON leaves only where
+//! its route says that there is nothing to hide in it, or that it hid it.
 
-use std::borrow::Cow;
-
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::BodyExt as _;
@@ -15,32 +15,69 @@ use serde_json::{Map, Value};
 
 use crate::ambient;
 use crate::domain::mask::{MASK, MaskRules};
-use crate::domain::url::redact_urls;
+use crate::engine::PlanLine;
+use crate::wire::problem::Problem;
 
-/// What stands for a hidden value.
-const HIDDEN: &str = "***";
+/// What somebody wrote, with places of its own.
+const WRITTEN: [&str; 4] = ["payload", "body", "properties", "metadata"];
+
+/// Said by a route of its answer: there is nothing to hide in it, or it is hidden already.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MasksItself;
+
+impl MasksItself {
+    /// Lets an answer leave as it is.
+    pub(super) fn said_of(mut response: Response) -> Response {
+        response.extensions_mut().insert(Self);
+        response
+    }
+}
 
 /// The answer without what `rules` hide.
 pub(super) async fn masked(rules: &MaskRules, response: Response) -> Response {
-    let is_json = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok())
-        .is_some_and(|kind| kind.starts_with("application/json") || kind.starts_with("application/problem+json"));
-    if !is_json {
+    if response.extensions().get::<MasksItself>().is_some() || response.body().size_hint().exact() == Some(0) {
         return response;
     }
-    let (mut parts, body) = response.into_parts();
-    // It was made whole in memory.
-    let bytes = body
-        .collect()
-        .await
-        .map(http_body_util::Collected::to_bytes)
-        .unwrap_or_default();
+    if !is_json(&response) {
+        let why = "what this answers cannot be masked: use a token with the scope \"operate\" (api.tokens)";
+        return Problem::new(406, why).into_response();
+    }
+    let (mut parts, bytes) = taken(response).await;
     let bytes = ambient::beside(|| without(rules, &bytes));
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert("redrive-masked", HeaderValue::from_static("true"));
     Response::from_parts(parts, Body::from(bytes))
+}
+
+/// The answer, with the number of values in it that `rules` hide.
+pub(super) async fn counted(rules: &MaskRules, response: Response) -> (Response, usize) {
+    if response.extensions().get::<MasksItself>().is_some() || !is_json(&response) {
+        return (response, 0);
+    }
+    let (parts, bytes) = taken(response).await;
+    let hidden = ambient::beside(|| {
+        let mut cover = Cover::new(rules);
+        if let Ok(mut value) = serde_json::from_slice::<Value>(&bytes) {
+            cover.walk(&mut value);
+        }
+        cover.hidden
+    });
+    (Response::from_parts(parts, Body::from(bytes)), hidden)
+}
+
+fn is_json(response: &Response) -> bool {
+    response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .is_some_and(|kind| kind.starts_with("application/json") || kind.starts_with("application/problem+json"))
+}
+
+/// It was made whole in memory.
+async fn taken(response: Response) -> (axum::http::response::Parts, Bytes) {
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes);
+    (parts, bytes.unwrap_or_default())
 }
 
 fn without(rules: &MaskRules, document: &[u8]) -> Bytes {
@@ -48,65 +85,112 @@ fn without(rules: &MaskRules, document: &[u8]) -> Bytes {
         // What cannot be looked through does not leave.
         return Bytes::from_static(b"null");
     };
-    walk(rules, &mut value);
+    Cover::new(rules).walk(&mut value);
     value.to_string().into()
 }
 
-fn walk(rules: &MaskRules, value: &mut Value) {
-    match value {
-        Value::Object(entries) => object(rules, entries),
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(rules, item)),
-        Value::String(text) => string(rules, text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
+/// One pass.
+struct Cover<'a> {
+    rules: &'a MaskRules,
+    /// Values that were hidden; those in queries of URLs are not counted.
+    hidden: usize,
 }
 
-fn object(rules: &MaskRules, entries: &mut Map<String, Value>) {
-    // A header of a message is such a pair.
-    let is_hidden = entries
-        .get("name")
-        .and_then(Value::as_str)
-        .is_some_and(|name| rules.hides_header(name));
-    if is_hidden && let Some(value) = entries.get_mut("value") {
-        *value = HIDDEN.into();
+impl<'a> Cover<'a> {
+    const fn new(rules: &'a MaskRules) -> Self {
+        Self { rules, hidden: 0 }
     }
-    for (name, value) in entries {
-        // Whether there is something is no secret.
-        if value.is_null() || value.is_boolean() {
-            continue;
-        }
-        if rules.hides_header(name) {
-            *value = HIDDEN.into();
-        } else if let Value::String(text) = value
-            && name.ends_with("_base64")
-        {
-            base64(rules, text);
-        } else {
-            walk(rules, value);
-        }
-    }
-}
 
-fn base64(rules: &MaskRules, text: &mut String) {
-    *text = match STANDARD.decode(&*text) {
-        Ok(bytes) => {
-            let masked = rules.body(&bytes);
-            if masked.hidden == 0 {
-                return;
+    fn walk(&mut self, value: &mut Value) {
+        match value {
+            Value::Object(entries) => self.object(entries),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item)),
+            Value::String(text) => self.string(text),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn hide(&mut self, value: &mut Value) {
+        if value.as_str() != Some(MASK) {
+            *value = MASK.into();
+            self.hidden += 1;
+        }
+    }
+
+    fn object(&mut self, entries: &mut Map<String, Value>) {
+        // A header of a message is such a pair.
+        let is_hidden = entries
+            .get("name")
+            .and_then(Value::as_str)
+            .is_some_and(|name| self.rules.hides_header(name));
+        if is_hidden && let Some(value) = entries.get_mut("value") {
+            self.hide(value);
+        }
+        self.line(entries);
+        for (name, value) in entries {
+            // Whether there is something is no secret.
+            if value.is_null() || value.is_boolean() {
+                continue;
             }
-            STANDARD.encode(masked.value)
+            if self.rules.hides_header(name) {
+                self.hide(value);
+                continue;
+            }
+            if let Value::String(text) = value
+                && name.ends_with("_base64")
+            {
+                self.base64(text);
+                continue;
+            }
+            if WRITTEN.contains(&name.as_str()) && (value.is_object() || value.is_array()) {
+                self.written(value);
+            }
+            self.walk(value);
         }
-        Err(_) => HIDDEN.to_owned(),
-    };
-}
-
-fn string(rules: &MaskRules, text: &mut String) {
-    let masked = rules.text(text);
-    if masked.hidden > 0 {
-        *text = masked.value.replace(MASK, HIDDEN);
     }
-    if let Cow::Owned(redacted) = redact_urls(text) {
-        *text = redacted;
+
+    /// A line of a plan.
+    fn line(&mut self, entries: &mut Map<String, Value>) {
+        let text = |name: &str| entries.get(name).and_then(Value::as_str).map(str::to_owned);
+        let (Some(target), Some(now), Some(effect)) = (text("target"), text("now"), text("effect")) else {
+            return;
+        };
+        let line = PlanLine { target, now, effect };
+        let masked = line.masked(self.rules);
+        self.hidden += usize::from(masked.now != line.now) + usize::from(masked.effect != line.effect);
+        entries.insert("now".to_owned(), masked.now.into());
+        entries.insert("effect".to_owned(), masked.effect.into());
+    }
+
+    /// A document that somebody wrote: its places begin here.
+    fn written(&mut self, value: &mut Value) {
+        let text = value.to_string();
+        let masked = self.rules.text(&text);
+        if masked.hidden > 0 {
+            self.hidden += masked.hidden;
+            *value = serde_json::from_str(&masked.value).unwrap_or_else(|_| MASK.into());
+        }
+    }
+
+    fn base64(&mut self, text: &mut String) {
+        let Ok(bytes) = STANDARD.decode(&*text) else {
+            self.hidden += 1;
+            MASK.clone_into(text);
+            return;
+        };
+        let masked = self.rules.body(&bytes);
+        if masked.hidden > 0 {
+            self.hidden += masked.hidden;
+            *text = STANDARD.encode(masked.value);
+        }
+    }
+
+    fn string(&mut self, text: &mut String) {
+        let masked = self.rules.outward(text);
+        self.hidden += masked.hidden;
+        if let std::borrow::Cow::Owned(shown) = masked.value {
+            *text = shown;
+        }
     }
 }
 
@@ -115,13 +199,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::mask::MaskRule;
+
+    fn rules() -> MaskRules {
+        MaskRules::new(vec![MaskRule::parse("/card/number").unwrap()], Vec::new())
+    }
 
     fn shown(document: &Value) -> Value {
-        serde_json::from_slice(&without(&MaskRules::usual(), document.to_string().as_bytes())).unwrap()
+        serde_json::from_slice(&without(&rules(), document.to_string().as_bytes())).unwrap()
     }
 
     #[test]
-    fn values_go_by_their_names_wherever_they_stand() {
+    fn values_go_by_their_names_and_places_wherever_they_stand() {
         let secret = "S3CRET";
         let document = json!({
             "items": [{
@@ -129,10 +218,15 @@ mod tests {
                 "why": {"text": format!("POST \"https://a.example/?a={secret}\" failed: 503")},
                 "headers": [{"name": "Authorization", "value": secret}, {"name": "x-request-api-key", "value": [secret]}],
                 "options": {"headers": {"X-Api-Key": secret, "X-Team": "a"}, "secret": secret},
-                "body": format!("{{\"password\":\"{secret}\",\"id\":7}}"),
-                "payload": {"deep": [{"accessToken": secret, "id": 8}]},
+                "body": format!("{{\"password\":\"{secret}\",\"id\":7,\"card\":{{\"number\":\"{secret}\"}}}}"),
+                "payload": {"deep": [{"accessToken": secret, "id": 8}], "card": {"number": [secret], "name": "A"}},
                 "body_base64": STANDARD.encode(format!("{{\"password\":\"{secret}\"}}")),
+                "payload_base64": STANDARD.encode(format!("{{\"card\":{{\"number\":\"{secret}\"}}}}")),
                 "form": format!("user=a&password={secret}"),
+                "lines": [
+                    {"target": "header x-redrive-header-authorization", "now": secret, "effect": "removed"},
+                    {"target": "body /card/number", "now": secret, "effect": secret},
+                ],
             }],
         });
         let shown = shown(&document);
@@ -141,6 +235,10 @@ mod tests {
             !text.contains(secret) && !text.contains(&STANDARD.encode(secret)),
             "{text}"
         );
+        for base64 in ["body_base64", "payload_base64"] {
+            let clear = STANDARD.decode(shown["items"][0][base64].as_str().unwrap()).unwrap();
+            assert!(!String::from_utf8(clear).unwrap().contains(secret), "{base64}");
+        }
         let item = &shown["items"][0];
         assert_eq!(item["url"], "https://a.example/hook?key=***&other=***");
         assert_eq!(item["headers"][0], json!({"name": "Authorization", "value": "***"}));
@@ -149,6 +247,7 @@ mod tests {
             json!({"headers": {"X-Api-Key": "***", "X-Team": "a"}, "secret": "***"})
         );
         assert_eq!(item["payload"]["deep"][0], json!({"accessToken": "***", "id": 8}));
+        assert_eq!(item["payload"]["card"], json!({"number": "***", "name": "A"}));
         assert_eq!(item["why"]["text"], "POST \"https://a.example/?a=***\" failed: 503");
     }
 
@@ -156,5 +255,34 @@ mod tests {
     fn what_names_nothing_stays_as_it_is() {
         let document = json!({"items": [{"url": "https://a.example/", "ready": 3, "age_s": 0.5, "paused": false}], "cursor": null});
         assert_eq!(shown(&document), document);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_looked_through_does_not_leave() {
+        let answer = |kind: &str| {
+            let mut response = Response::new(Body::from("password: S3CRET"));
+            response
+                .headers_mut()
+                .insert(CONTENT_TYPE, HeaderValue::from_str(kind).unwrap());
+            response
+        };
+        let status = async |response: Response| masked(&rules(), response).await.status().as_u16();
+        assert_eq!(status(answer("text/csv")).await, 406);
+        assert_eq!(status(answer("text/event-stream")).await, 406);
+        assert_eq!(status(Response::new(Body::from("x"))).await, 406);
+        assert_eq!(status(MasksItself::said_of(answer("text/plain"))).await, 200);
+        assert_eq!(status(Response::new(Body::empty())).await, 200);
+    }
+
+    #[tokio::test]
+    async fn values_that_are_hidden_are_counted() {
+        let document =
+            json!({"headers": [{"name": "cookie", "value": "a"}], "body": "password=b", "url": "https://a/?k=v"});
+        let (_, hidden) = counted(
+            &rules(),
+            super::super::problem::answer(axum::http::StatusCode::OK, &document),
+        )
+        .await;
+        assert_eq!(hidden, 2);
     }
 }

@@ -29,6 +29,7 @@ mod problem;
 mod queues;
 mod quota;
 mod records;
+mod reveal;
 mod routes;
 mod runs;
 mod server;
@@ -104,6 +105,8 @@ struct Shared {
     metrics: RenderMetrics,
     clock: Clock,
     logins: login::Logins,
+    /// Who was answered what the masks name.
+    told: reveal::Told,
     bodies: Arc<Semaphore>,
 }
 
@@ -141,6 +144,7 @@ pub async fn serve(
         metrics,
         clock,
         logins: login::Logins::default(),
+        told: reveal::Told::default(),
         bodies: Arc::new(Semaphore::new(BODIES_KIB_MAX)),
     });
     let router = routes::router(Arc::clone(&shared));

@@ -213,6 +213,7 @@ fn settings(config: &Config) -> EngineSettings {
         retention: config.retention,
         rates: rates.collect(),
         events: events(config),
+        masks: Arc::new(config.console.mask.clone()),
     }
 }
 

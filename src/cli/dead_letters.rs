@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::domain::dead_letter::DeadLetter as Letter;
+use crate::domain::url::redact_urls;
 use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
 use crate::engine::{Answer, Query};
 use crate::files;
@@ -430,9 +431,9 @@ fn csv_line(letter: &DeadLetter) -> String {
 }
 
 /// Quoted where RFC 4180 asks for it; what a spreadsheet would take for a formula is made text, and control
-/// characters are shown.
+/// characters are shown. A table of people is passed on: it has no value of a URL's query, as any table.
 fn csv_field(field: &str) -> String {
-    let mut field = shown(field);
+    let mut field = shown(&redact_urls(field));
     if field.starts_with(['=', '+', '-', '@']) {
         field.insert(0, '\'');
     }
@@ -458,5 +459,6 @@ mod tests {
         assert_eq!(csv_field("plain"), "plain");
         assert_eq!(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
         assert_eq!(csv_field("=HYPERLINK(1)"), "'=HYPERLINK(1)");
+        assert_eq!(csv_field("https://a.example/?key=S3CRET"), "https://a.example/?key=***");
     }
 }

@@ -1,7 +1,7 @@
 //! Standard output for people (aligned columns, no borders) and for programs (one JSON document).
 //!
 //! Every cell passes through `domain::text`: nothing from outside acts on the terminal. A table shows no value of a
-//! URL's query, as the audit: whoever needs it asks for the one thing, or for JSON.
+//! URL's query, as the audit: whoever needs it asks for the one thing, or for JSON, which are whole.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};

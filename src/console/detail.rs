@@ -263,8 +263,6 @@ pub struct Detail {
     pub revealed: Option<MessageKey>,
     /// The message for which that was asked and not answered.
     pub revealing: Option<MessageKey>,
-    /// The payload of the dead letter has values that are masked.
-    pub is_guarded: bool,
 }
 
 /// What Enter in a detail opens.
@@ -294,7 +292,6 @@ impl Detail {
             find: None,
             revealed: None,
             revealing: None,
-            is_guarded: false,
         }
     }
 

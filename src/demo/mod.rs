@@ -274,6 +274,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         retention: Retention::default(),
         rates: HashMap::new(),
         events: crate::engine::events::EventSettings::default(),
+        masks: std::sync::Arc::new(crate::domain::mask::MaskRules::usual()),
     }
 }
 

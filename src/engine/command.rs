@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
+use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::run::RunWish;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -192,6 +193,29 @@ pub struct PlanLine {
     pub now: String,
     /// What will happen to it.
     pub effect: String,
+}
+
+impl PlanLine {
+    /// The line without what the rules hide: a header by its name, a value of a body by its place, and what stands in
+    /// a text.
+    #[must_use]
+    pub fn masked(&self, rules: &MaskRules) -> Self {
+        let (header, place) = (self.target.strip_prefix("header "), self.target.strip_prefix("body "));
+        let whole =
+            header.is_some_and(|name| rules.hides_header(name)) || place.is_some_and(|place| rules.hides_place(place));
+        let text = |text: &str| {
+            if whole {
+                MASK.to_owned()
+            } else {
+                rules.outward(text).value.into_owned()
+            }
+        };
+        Self {
+            target: self.target.clone(),
+            now: text(&self.now),
+            effect: text(&self.effect),
+        }
+    }
 }
 
 /// The permission to execute plans: a read-only profile cannot make one.

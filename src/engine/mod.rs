@@ -50,6 +50,7 @@ mod rules;
 pub mod runs;
 mod settled;
 mod sieve;
+pub mod sight;
 pub mod snapshot;
 mod store_time;
 mod turns;
@@ -90,6 +91,7 @@ use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
 use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
+use crate::domain::mask::MaskRules;
 use crate::domain::naming::Naming;
 use crate::domain::policy::RetryPolicy;
 use crate::domain::retention::Retention;
@@ -137,6 +139,8 @@ pub struct EngineSettings {
     pub rates: HashMap<EndpointUrl, u32>,
     /// The event table.
     pub events: events::EventSettings,
+    /// What is not shown to those who may only look, and not lost when it comes back from them.
+    pub masks: Arc<MaskRules>,
 }
 
 /// Names of queues that should not live for ever, when nothing else is configured: those of jobs.
@@ -348,7 +352,8 @@ impl Engine {
     /// away in the middle.
     pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
         let engine = Arc::clone(&self.0);
-        finish(ambient::spawn("query", async move { engine.answer(query).await })).await
+        let answer = sight::Sight::present().during(async move { engine.answer(query).await });
+        finish(ambient::spawn("query", answer)).await
     }
 
     /// Follows a run until nothing more happens to it by itself; tells `on` of its progress. Works on it here when

@@ -42,6 +42,11 @@ impl Inner {
             let urls: Vec<&EndpointUrl> = endpoints.iter().map(|endpoint| &endpoint.url).collect();
             plan.messages = self.waiting_for(&urls).await?;
         }
+        if let Some(rules) = self.masks() {
+            plan.lines = plan.lines.iter().map(|line| line.masked(&rules)).collect();
+            // One of what is hidden would let it be guessed.
+            plan.hash = hash(&plan);
+        }
         Ok(plan)
     }
 

@@ -111,6 +111,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         retention: redrive::domain::retention::Retention::default(),
         rates: std::collections::HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
+        masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
     }

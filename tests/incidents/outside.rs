@@ -1,7 +1,5 @@
 //! What is asked from outside of the console: the broker's management API, the receiver's record, commands.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use crate::faults::scene::Scene;
@@ -10,16 +8,7 @@ use crate::support::servers::Vhost;
 use crate::support::wait::wait_until;
 
 pub(super) use crate::faults::scene::BOUND;
-
-/// Who runs these tests where, as the audit says it: `ana@db-7`.
-pub(super) fn who() -> String {
-    let said = |program: &str, argument: &str| {
-        let output = Command::new(program).arg(argument).output().unwrap();
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
-    };
-    let host = said("uname", "-n");
-    format!("{}@{}", said("id", "-un"), host.split('.').next().unwrap())
-}
+pub(super) use crate::support::daemon::who;
 
 /// What a command prints as JSON.
 pub(super) async fn json(installation: &Installation, arguments: &[&str]) -> Value {

@@ -13,21 +13,26 @@ use serde_json::{Value, json};
 use crate::support::certificates::Authority;
 use crate::support::daemon::{Daemon, Installation, free_port};
 use crate::support::http::{Answer, Request};
-use crate::support::receiver::Receiver;
 use crate::support::wait::{patient, wait_until};
 
 /// Nothing listens there: a notification stays where it can be looked at.
 const DEAD_URL: &str = "http://127.0.0.1:9/hook";
-const BOUND: Duration = Duration::from_mins(1);
+pub const BOUND: Duration = Duration::from_mins(1);
 
-const READER: &str = "the-reader-has-this-token";
+pub const READER: &str = "the-reader-has-this-token";
 const PUBLISHER: &str = "the-publisher-has-this-token";
 const TENANT: &str = "the-tenant-has-this-token";
-const OPERATOR: &str = "the-operator-has-this-token";
-const ADMIN: &str = "the-admin-has-this-token-";
+pub const OPERATOR: &str = "the-operator-has-this-token";
+pub const ADMIN: &str = "the-admin-has-this-token-";
 
-fn with_tokens() -> Installation {
+fn embedded() -> Installation {
     let mut installation = Installation::embedded();
+    with_tokens(&mut installation);
+    installation
+}
+
+/// A token for each scope, and failures that wait long.
+pub fn with_tokens(installation: &mut Installation) {
     let policy = json!({"retries_with_no_delay": 0, "minimum_delay": 600, "maximum_delay": 600});
     installation.set("delivery", "retry_policy", policy);
     let tokens = json!([
@@ -38,7 +43,6 @@ fn with_tokens() -> Installation {
         ADMIN,
     ]);
     installation.set("api", "tokens", tokens);
-    installation
 }
 
 fn refused(answer: &Answer, status: u16) -> String {
@@ -48,7 +52,7 @@ fn refused(answer: &Answer, status: u16) -> String {
 }
 
 /// What a token is answered: a method, a path, a body.
-async fn ask(daemon: &mut Daemon, token: &str, (method, path, body): (&str, &str, Option<Value>)) -> Answer {
+pub async fn ask(daemon: &mut Daemon, token: &str, (method, path, body): (&str, &str, Option<Value>)) -> Answer {
     daemon.token = Some(token.to_owned());
     let request = daemon.request(method, path);
     match body {
@@ -63,7 +67,7 @@ fn notification(execution: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_token_may_do_what_its_scopes_say_and_nothing_else() {
-    let installation = with_tokens();
+    let installation = embedded();
     let mut daemon = installation.daemon().await;
     let daemon = &mut daemon;
     let publish = |execution| ("POST", "/v1/notifications", Some(notification(execution)));
@@ -106,123 +110,9 @@ async fn each_token_may_do_what_its_scopes_say_and_nothing_else() {
     assert_eq!(ask(daemon, READER, plan).await.status, 200);
 }
 
-/// A subscription with credentials, and a notification with more of them.
-async fn with_credentials(daemon: &mut Daemon) {
-    let options =
-        json!({"headers": {"Authorization": "Bearer S3CRET"}, "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"});
-    let subscription = json!({"url": "http://127.0.0.1:9/sub?key=S3CRET", "options": options});
-    let made = ask(daemon, ADMIN, ("PUT", "/v1/types/t", Some(json!({})))).await;
-    assert!(made.status < 300, "{}", made.text());
-    let made = ask(daemon, ADMIN, ("POST", "/v1/types/t/subscriptions", Some(subscription))).await;
-    assert!(made.status < 300, "{}", made.text());
-    let event = json!({"reference": "r", "payload": {"password": "S3CRET"}, "nbf": "2099-01-01T00:00:00Z"});
-    let pushed = ask(daemon, ADMIN, ("POST", "/v1/types/t/events", Some(event))).await;
-    assert!(pushed.status < 300, "{}", pushed.text());
-    let notification = json!({
-        "execution_id": "e",
-        "url": "http://127.0.0.1:9/hook?api_key=S3CRET",
-        "headers": {"X-Api-Key": "S3CRET"},
-        "body": "{\"password\":\"S3CRET\"}",
-    });
-    let published = ask(daemon, ADMIN, ("POST", "/v1/notifications", Some(notification))).await;
-    assert_eq!(published.status, 202, "{}", published.text());
-}
-
-/// Every GET that the API says it has, with what is there for the parts of its path. Nothing that a read token is
-/// answered has a credential; an operator is answered them, so that the test has something to find.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_may_only_look_sees_no_credential_on_any_route() {
-    let installation = with_tokens();
-    let mut daemon = installation.daemon().await;
-    let daemon = &mut daemon;
-    with_credentials(daemon).await;
-    wait_until("a failed attempt", BOUND, async || {
-        let attempts = ask(daemon, ADMIN, ("GET", "/v1/attempts", None)).await.json();
-        (!attempts["items"].as_array().unwrap().is_empty()).then_some(())
-    })
-    .await;
-    let queues = ask(daemon, ADMIN, ("GET", "/v1/queues", None)).await.json();
-    let queue = queues["items"][0]["name"].as_str().unwrap().to_owned();
-    let described = ask(daemon, ADMIN, ("GET", "/openapi.json", None)).await.json();
-    let mut seen_by_others = 0;
-    for (path, methods) in described["paths"].as_object().unwrap() {
-        if methods.get("get").is_none() {
-            continue;
-        }
-        let filled = path
-            .replace("{name}", &queue)
-            .replace("{type}", "t")
-            .replace("{reference}", "r")
-            .replace("{id}", "e")
-            .replace("{claim}", "c");
-        let looked = ask(daemon, READER, ("GET", &filled, None)).await;
-        assert!(
-            looked.status != 403 && looked.status < 500,
-            "{filled}: {}",
-            looked.text()
-        );
-        assert!(!looked.text().contains("S3CRET"), "{filled}: {}", looked.text());
-        let operated = ask(daemon, OPERATOR, ("GET", &filled, None)).await;
-        assert_eq!(operated.status, looked.status, "{filled}");
-        if operated.text().contains("S3CRET") {
-            seen_by_others += 1;
-            assert!(looked.text().contains("***"), "{filled}: {}", looked.text());
-        }
-    }
-    assert!(seen_by_others >= 6, "{seen_by_others}");
-}
-
-/// A GET changes nothing and sends nothing: whatever is asked for, the store's numbers and the audit stay.
-#[tokio::test(flavor = "multi_thread")]
-async fn no_get_sends_or_changes_anything() {
-    let installation = with_tokens();
-    let mut daemon = installation.daemon().await;
-    let daemon = &mut daemon;
-    with_credentials(daemon).await;
-    let receiver = Receiver::start().await;
-    let url = receiver.url("/asked");
-    let described = ask(daemon, ADMIN, ("GET", "/openapi.json", None)).await.json();
-    let before = ask(daemon, ADMIN, ("GET", "/v1/audit", None)).await.json();
-    let queues =
-        async |daemon: &mut Daemon| ask(daemon, ADMIN, ("GET", "/v1/queues", None)).await.json()["items"].clone();
-    let names = |items: &Value| -> Vec<Value> {
-        items
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|one| one["name"].clone())
-            .collect()
-    };
-    let were = names(&queues(daemon).await);
-    for (path, methods) in described["paths"].as_object().unwrap() {
-        if methods.get("get").is_none() {
-            continue;
-        }
-        let filled = path
-            .replace("{type}", "t")
-            .replace("{reference}", "r")
-            .replace(['{', '}'], "");
-        for query in [
-            "",
-            "?yes=true",
-            &format!("?url={url}"),
-            &format!("?url={url}&method=DELETE"),
-            "?dry_run=false",
-        ] {
-            ask(daemon, ADMIN, ("GET", &format!("{filled}{query}"), None)).await;
-        }
-    }
-    assert!(receiver.seen().is_empty());
-    assert_eq!(
-        ask(daemon, ADMIN, ("GET", "/v1/audit", None)).await.json()["items"],
-        before["items"]
-    );
-    assert_eq!(names(&queues(daemon).await), were);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_token_only_life_and_readiness_are_told_and_no_reason() {
-    let installation = with_tokens();
+    let installation = embedded();
     let daemon = installation.daemon().await;
     assert_eq!(daemon.get("/healthz").await.status, 200);
     assert_eq!(daemon.get("/readyz").await.json(), json!({"ready": true}));
@@ -321,7 +211,7 @@ async fn the_demo_is_open_to_whoever_started_it_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_guessed_at_a_few_a_second_and_who_has_the_right_one_is_not_held_up() {
-    let installation = with_tokens();
+    let installation = embedded();
     let mut daemon = installation.daemon().await;
     assert_eq!(ask(&mut daemon, READER, ("GET", "/v1/queues", None)).await.status, 200);
     let begun = Instant::now();
@@ -394,7 +284,7 @@ fn rest(mut stream: &TcpStream, bound: Duration) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_may_not_publish_is_told_before_his_body_comes() {
-    let installation = with_tokens();
+    let installation = embedded();
     let daemon = installation.daemon().await;
     let mut stream = begins(&daemon, &post(READER, 20_000_000));
     stream.set_read_timeout(Some(patient(Duration::from_secs(5)))).unwrap();
@@ -405,7 +295,7 @@ async fn who_may_not_publish_is_told_before_his_body_comes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn bodies_that_come_slowly_hold_nobody_up_and_are_given_up() {
-    let installation = with_tokens();
+    let installation = embedded();
     let mut daemon = installation.daemon().await;
     // Together they announce more than all bodies may have.
     let slow: Vec<_> = (0..8)
@@ -470,7 +360,7 @@ async fn only_messages_may_be_large() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn those_who_say_nothing_keep_nobody_out() {
-    let mut installation = with_tokens();
+    let mut installation = embedded();
     installation.set("api", "connections_per_address", 20);
     let mut daemon = installation.daemon().await;
     let silent: Vec<_> = (0..100)
@@ -493,7 +383,7 @@ async fn those_who_say_nothing_keep_nobody_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_client_that_takes_no_answer_is_closed() {
-    let installation = with_tokens();
+    let installation = embedded();
     let daemon = installation.daemon().await;
     let request = format!("GET /openapi.json HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {READER}\r\n\r\n");
     let asked = tokio::task::spawn_blocking({
@@ -518,7 +408,7 @@ async fn a_client_that_takes_no_answer_is_closed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_probe_has_a_door_of_its_own() {
-    let mut installation = with_tokens();
+    let mut installation = embedded();
     let probe = format!("127.0.0.1:{}", free_port());
     installation.set("api", "probe", probe.as_str());
     let daemon = installation.daemon().await;
@@ -536,7 +426,7 @@ async fn a_probe_has_a_door_of_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_socket_of_this_user_needs_no_token() {
-    let mut installation = with_tokens();
+    let mut installation = embedded();
     let path = installation.path("api.sock");
     installation.set("api", "unix", path.to_str().unwrap());
     let ask = {
@@ -565,7 +455,7 @@ async fn a_socket_of_this_user_needs_no_token() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_proves_who_it_is_and_follows_a_new_certificate() {
     let (first, second) = (Authority::create(), Authority::create());
-    let mut installation = with_tokens();
+    let mut installation = embedded();
     let (certificate, key) = (installation.path("cert.pem"), installation.path("key.pem"));
     let put = |from: &Authority| {
         for (name, to) in [("cert.pem", &certificate), ("key.pem", &key)] {
@@ -740,7 +630,7 @@ async fn a_token_publishes_no_more_a_second_than_its_quota() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_url_that_is_never_delivered_to_is_refused_when_it_is_published() {
-    let installation = with_tokens();
+    let installation = embedded();
     let mut daemon = installation.daemon().await;
     assert_eq!(
         ask(&mut daemon, ADMIN, ("PUT", "/v1/types/t", Some(json!({}))))

@@ -9,6 +9,7 @@ use redrive::engine::{Access, Answer, EngineError, Query, RedeliverTarget};
 
 use crate::cli::prepared;
 use crate::engine::stage::Stage;
+use crate::support::daemon::who;
 use crate::support::receiver::Behaviour;
 
 const TARGET: [&str; 4] = ["--execution", "run-1", "--url", "http://example.com/hook"];
@@ -66,6 +67,14 @@ async fn a_handover_and_a_list_show_no_value_of_a_query_and_know_who_it_was() {
             "{shown:?}: {page}"
         );
         assert!(!page.contains("alice"), "{shown:?}: {page}");
+    }
+    let actors = at.run(&["audit", "--json"]).await.expect_code(0).json();
+    for line in actors.as_array().unwrap() {
+        let actor = line["actor"].as_str().unwrap();
+        assert!(
+            actor.starts_with("cli:") && actor.ends_with(&who()),
+            "without a terminal: {actor}"
+        );
     }
     let endpoint = at
         .run(&["endpoint", "show", &url, "--json"])

@@ -37,6 +37,7 @@ mod handover;
 mod incidents;
 mod jobs;
 mod layers;
+mod looking;
 mod observe;
 mod policies;
 mod protocols;

@@ -46,6 +46,14 @@ fn describe(operation: &Operation) -> Value {
     for (name, kind) in operation.query {
         parameters.push(json!({"name": name, "in": "query", "schema": {"type": kind}}));
     }
+    if super::reveal::bears(operation.method, operation.path) {
+        parameters.push(json!({
+            "name": "reveal",
+            "in": "query",
+            "description": "Says that somebody means to look at what the masks name: needs the scope operate, and is audited.",
+            "schema": {"type": "boolean"},
+        }));
+    }
     let mut described = json!({
         "summary": operation.summary,
         "parameters": parameters,

@@ -261,14 +261,8 @@ pub(super) fn discard(state: &State) -> Possible {
 
 pub(super) fn edit_letter(state: &State) -> Possible {
     writable(state)?;
-    let detail = state.details.last();
-    let letter = detail.and_then(|detail| detail.letter());
-    require(letter.is_some(), "open the dead letter first (Enter)")?;
-    let masked = detail.is_some_and(|detail| detail.is_guarded && !detail.reveals_letter());
-    require(
-        !masked,
-        "what is masked in it would be written into a file: reveal it first (M)",
-    )
+    let letter = state.details.last().and_then(|detail| detail.letter());
+    require(letter.is_some(), "open the dead letter first (Enter)")
 }
 
 pub(super) fn pause_run(state: &State) -> Possible {

@@ -164,9 +164,6 @@ pub(super) fn answered(state: &mut State, mut answer: DetailAnswer) {
         // Messages are looked at only when a key asks for it; until then the last look stays.
         answer.messages = answer.messages.or_else(|| shown.messages.clone());
     }
-    if let Some(Ok(About::Letter(letter))) = &answer.about {
-        detail.is_guarded = state.mask.body(&letter.message.body).hidden > 0;
-    }
     // What is as it was need not be laid out again.
     let before = detail.answer.replace(answer);
     detail.asked_at = None;

@@ -1,4 +1,9 @@
 //! The payload of a dead letter: handed to an editor, and what came back handed to the confirmation.
+//!
+//! What is masked is masked in the editor's file, too, unless it was revealed; what comes back as the mask keeps its
+//! value.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use crossterm::event::KeyCode;
@@ -11,11 +16,28 @@ use crate::console::effect::EditJob;
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
 use crate::engine::Command;
+use crate::engine::dead::DeadDetail;
 use crate::engine::runs::Edit;
+
+/// The open letter, and its payload as it may be shown.
+fn open(state: &State) -> Option<(&DeadDetail, Bytes)> {
+    let detail = state.details.last()?;
+    let letter = detail.letter()?;
+    let whole = &letter.message.body;
+    let shown = if detail.reveals_letter() {
+        whole.clone()
+    } else {
+        match state.mask.body(whole).value {
+            Cow::Borrowed(_) => whole.clone(),
+            Cow::Owned(masked) => masked.into(),
+        }
+    };
+    Some((letter, shown))
+}
 
 /// Gives the payload of the open letter to an editor.
 pub(super) fn begin(state: &State) -> Vec<Effect> {
-    let Some(letter) = state.details.last().and_then(|detail| detail.letter()) else {
+    let Some((letter, body)) = open(state) else {
         return Vec::new();
     };
     let json = letter
@@ -25,7 +47,7 @@ pub(super) fn begin(state: &State) -> Vec<Effect> {
         .is_some_and(|kind| kind.contains("json"));
     vec![Effect::Edit(EditJob {
         id: letter.letter.id.as_str().to_owned(),
-        body: letter.message.body.clone(),
+        body,
         suffix: if json { ".json" } else { ".txt" },
     })]
 }
@@ -39,9 +61,8 @@ pub(super) fn edited(state: &mut State, id: String, result: Result<Bytes, String
             return Vec::new();
         }
     };
-    let before = state.details.last().and_then(|detail| detail.letter());
-    let before = before.filter(|letter| letter.letter.id.as_str() == id);
-    if before.is_none_or(|letter| letter.message.body == body) || !matches!(state.mode, Mode::Browse) {
+    let before = open(state).filter(|(letter, _)| letter.letter.id.as_str() == id);
+    if before.is_none_or(|(_, before)| before == body) || !matches!(state.mode, Mode::Browse) {
         say::toast(state, Tone::Note, "the payload is as it was: nothing is changed");
         return Vec::new();
     }

@@ -27,7 +27,7 @@ use super::super::theme::Role;
 use super::canvas::{Canvas, behind, cells, row, wrap};
 use super::dialog_run;
 use super::words::{count, plural_of};
-use crate::domain::mask::{MASK, MaskRules};
+use crate::domain::mask::MaskRules;
 use crate::domain::text::{show, width};
 use crate::engine::command::RunPlan;
 use crate::engine::runs::OrderKind;
@@ -317,7 +317,7 @@ fn targets<'a>(
     rules: Option<&MaskRules>,
 ) -> Vec<Line> {
     let both = lines.skip(first / 2).take(listed / 2 + 2).flat_map(|line| {
-        let line = rules.map_or(Cow::Borrowed(line), |rules| Cow::Owned(masked(line, rules)));
+        let line = rules.map_or(Cow::Borrowed(line), |rules| Cow::Owned(line.masked(rules)));
         [vec![(line.target.clone(), Role::Text)], change(&line, columns)]
     });
     both.skip(first % 2).take(listed).collect()
@@ -327,24 +327,6 @@ fn targets<'a>(
 fn masks<'a>(state: &'a State, dialog: &Dialog) -> Option<&'a MaskRules> {
     let revealed = state.details.last().is_some_and(Detail::reveals_letter);
     (dialog.action == ActionId::EditLetter && !revealed).then_some(&*state.mask)
-}
-
-fn masked(line: &PlanLine, rules: &MaskRules) -> PlanLine {
-    let (header, place) = (line.target.strip_prefix("header "), line.target.strip_prefix("body "));
-    let whole =
-        header.is_some_and(|name| rules.hides_header(name)) || place.is_some_and(|place| rules.hides_place(place));
-    let text = |text: &str| {
-        if whole {
-            MASK.to_owned()
-        } else {
-            rules.text(text).value.into_owned()
-        }
-    };
-    PlanLine {
-        target: line.target.clone(),
-        now: text(&line.now),
-        effect: text(&line.effect),
-    }
 }
 
 /// What is now gives way to what comes, but for its beginning.

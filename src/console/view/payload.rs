@@ -4,7 +4,7 @@
 //!  payload: 96 B, JSON · 2 values masked, M reveals them
 //!  {
 //!    "order": 18,
-//!    "card": "********"
+//!    "card": "***"
 //!  /stock                                                      2 of 12, n and p step
 //! ```
 //!

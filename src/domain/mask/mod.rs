@@ -25,9 +25,10 @@ use bytes::Bytes;
 
 use super::message::HeaderValue;
 use super::notification::HEADER_REQUEST;
+use super::url::redact_urls;
 
 /// What stands in the place of a hidden value.
-pub const MASK: &str = "********";
+pub const MASK: &str = "***";
 /// Rules, at most.
 pub const RULES_MAX: usize = 200;
 /// A rule has at most this many bytes.
@@ -197,18 +198,10 @@ impl MaskRules {
     /// Whether the value at this JSON pointer, or what it is in, is hidden.
     #[must_use]
     pub fn hides_place(&self, pointer: &str) -> bool {
-        let Ok(rule) = MaskRule::parse(pointer) else {
-            return false;
-        };
-        let What::Pointer(steps) = rule.what else { return false };
-        let by_name = steps
-            .iter()
-            .any(|step| matches!(step, Segment::Named(name) if self.hides(name)));
-        by_name
-            || self
-                .hidden
-                .iter()
-                .any(|rule| matches!(&rule.what, What::Pointer(place) if begins(place, &steps)))
+        let steps = pointer.split('/').skip(1);
+        let steps: Vec<String> = steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+        let is_within = |rule: &MaskRule| matches!(&rule.what, What::Pointer(place) if begins(place, &steps));
+        steps.iter().any(|name| self.hides(name)) || self.hidden.iter().any(is_within)
     }
 
     /// The same for a header of a message; those of the request are called by their own names.
@@ -246,6 +239,21 @@ impl MaskRules {
             Cow::Owned(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
         };
         Masked { value, hidden }
+    }
+
+    /// A text as it leaves for who may only look: without the values in the queries of its URLs, too. Those are not
+    /// counted.
+    #[must_use]
+    pub fn outward<'a>(&self, text: &'a str) -> Masked<Cow<'a, str>> {
+        let Masked { value, hidden } = self.text(text);
+        let redacted = match redact_urls(&value) {
+            Cow::Owned(redacted) => Some(redacted),
+            Cow::Borrowed(_) => None,
+        };
+        Masked {
+            value: redacted.map_or(value, Cow::Owned),
+            hidden,
+        }
     }
 
     /// A header's value without what is hidden.
@@ -316,8 +324,11 @@ impl Masked<Cow<'_, [u8]>> {
 }
 
 /// Whether the steps lead through the place of a rule.
-fn begins(place: &[Segment], steps: &[Segment]) -> bool {
-    let fits = |(place, step): (&Segment, &Segment)| *place == Segment::Any || place == step;
+fn begins(place: &[Segment], steps: &[String]) -> bool {
+    let fits = |(place, step): (&Segment, &String)| match place {
+        Segment::Any => true,
+        Segment::Named(name) => name == step,
+    };
     place.len() <= steps.len() && place.iter().zip(steps).all(fits)
 }
 

@@ -89,6 +89,10 @@ fn word_end(input: &[u8], from: usize) -> usize {
 /// The end of the line, or of the string of JSON that it stands in.
 fn line_end(input: &[u8], from: usize) -> usize {
     let rest = input.get(from..).unwrap_or_default();
+    let backslashes = rest.iter().take_while(|byte| **byte == b'\\').count();
+    if backslashes > 0 && rest.get(backslashes) == Some(&b'"') {
+        return word_end(input, from);
+    }
     let ends = |at: usize, byte: u8| {
         matches!(byte, b'\n' | b'\r' | b'"') || (byte == b'\\' && matches!(rest.get(at + 1), Some(b'n' | b'r' | b'"')))
     };

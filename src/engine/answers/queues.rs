@@ -7,8 +7,10 @@ use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::url::EndpointUrl;
 use crate::engine::fields::QUEUE_FIELDS;
 use crate::engine::query::QueuesQuery;
+use crate::engine::sight::Sight;
 use crate::engine::view::{Page, QueueView};
 use crate::engine::{EngineError, Inner};
 
@@ -36,7 +38,7 @@ impl Inner {
         let mut views = Vec::with_capacity(seen.len());
         self.join(&world, &seen, |view| views.push(view)).await?;
         let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
-        sort(&mut views, query.sort.as_deref())?;
+        sort(&mut views, query.sort.as_deref(), Sight::present())?;
         let offset = offset_of(query.cursor.as_deref())?;
         let limit = bounded(query.limit) as usize;
         let more = views.len() > offset + limit;
@@ -117,7 +119,7 @@ impl Inner {
 }
 
 /// Sorts by a column; a leading `-` turns it round. Unknown values come last.
-fn sort(views: &mut [QueueView], column: Option<&str>) -> Result<(), EngineError> {
+fn sort(views: &mut [QueueView], column: Option<&str>, sight: Sight) -> Result<(), EngineError> {
     let column = column.unwrap_or("name");
     let (descending, column) = column.strip_prefix('-').map_or((false, column), |rest| (true, rest));
     match column {
@@ -125,6 +127,10 @@ fn sort(views: &mut [QueueView], column: Option<&str>) -> Result<(), EngineError
         "depth" | "ready" => views.sort_by_key(|view| (view.ready.is_none(), view.ready)),
         "unacked" => views.sort_by_key(|view| (view.unacked.is_none(), view.unacked)),
         "state" => views.sort_by_key(|view| view.state.map(QueueState::as_str)),
+        // Their order would tell what is hidden in them.
+        "endpoint" | "url" if sight == Sight::Masked => {
+            views.sort_by_cached_key(|view| view.url.as_ref().map(EndpointUrl::redacted));
+        }
         "endpoint" | "url" => views.sort_by(|a, b| a.url.cmp(&b.url)),
         "age" => views.sort_by_key(|view| (view.oldest_age.is_none(), view.oldest_age)),
         "next_attempt_at" => views.sort_by_key(|view| (view.next_attempt_at.is_none(), view.next_attempt_at)),

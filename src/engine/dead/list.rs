@@ -20,7 +20,7 @@ use crate::domain::filter::{Condition, Filter};
 use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
-use crate::engine::sieve::Sieve;
+use crate::engine::sieve::{Question, Sieve};
 use crate::engine::view::{Page, Source, Unread};
 use crate::engine::{Engine, EngineError, Inner};
 use crate::store::{DeadGroupQuery, DeadQuery, DeadQueue, DeadText};
@@ -46,7 +46,7 @@ impl Inner {
         query: &DeadListQuery,
     ) -> Result<DeadPage<DeadLetter>, EngineError> {
         let (mut sieve, sort) = (self.sieve(filter(&query.selection)?), sort(query.sort.as_deref())?);
-        let exactly = sieve.filter().map(exactly).unwrap_or_default();
+        let exactly = exactly(&sieve);
         let mut after = query.cursor.as_deref().map(cursor).transpose()?;
         let looked = self.dead_looks(query.patience).await?;
         let now = self.clock.now();
@@ -127,7 +127,7 @@ impl Inner {
     ) -> Result<Vec<DeadGroup>, EngineError> {
         let mut groups: HashMap<String, DeadGroup> = HashMap::new();
         let DeadSelection { queue, group, .. } = &query.selection;
-        let exactly = sieve.filter().map(exactly).unwrap_or_default();
+        let exactly = exactly(&sieve);
         let mut pages = DeadPages::of(queue.clone(), group.clone(), DeadSort::LastFailed).exactly(exactly);
         while let Some(rows) = pages.next(self).await? {
             for letter in &sieve
@@ -336,7 +336,7 @@ impl Inner {
         if let Some(group) = &selection.group {
             rows.retain(|row| letter_of(row).fingerprint == *group);
         }
-        let is_in = |filter: &Filter, row: &T| {
+        let is_in = |filter: &Question<'_>, row: &T| {
             let letter = letter_of(row);
             filter.matches(&DeadFields { letter, now })
         };
@@ -409,8 +409,8 @@ fn unread_view(known: &DeadQueue, why: &str) -> DeadQueueView {
 }
 
 /// What of a filter the index can look up; the filter itself decides all the same.
-fn exactly(filter: &Filter) -> Vec<(DeadText, String)> {
-    let conditions = filter.conditions().into_iter();
+fn exactly(sieve: &Sieve) -> Vec<(DeadText, String)> {
+    let conditions = sieve.conditions().into_iter();
     let exact = conditions.filter_map(|condition| match condition {
         Condition::Is(field, text) => Some((text_of(field)?, text.to_owned())),
         Condition::Contains(..) | Condition::Holds(_) | Condition::AtLeast(..) | Condition::Longer(..) => None,

@@ -7,10 +7,8 @@ use serde_json::Value;
 
 use super::json::from_json;
 use crate::domain::event::{EventType, HEADERS, Metadata, SECRET, SubscriptionOptions};
+use crate::domain::mask::MASK;
 use crate::engine::EngineError;
-
-/// What stands for a value that is not shown.
-const HIDDEN: &str = "***";
 
 /// Whether this can be the metadata of a type. Whether a dead-letter type exists, only saving says.
 ///
@@ -39,11 +37,11 @@ pub fn check_options(document: &str) -> Result<SubscriptionOptions, EngineError>
 #[must_use]
 pub fn shown_options(options: &str) -> String {
     let Ok(mut shown) = serde_json::from_str::<Value>(options) else {
-        return HIDDEN.to_owned();
+        return MASK.to_owned();
     };
     let mut hides = false;
     for value in confidential(&mut shown).filter(|(_, value)| !value.is_null()) {
-        *value.1 = HIDDEN.into();
+        *value.1 = MASK.into();
         hides = true;
     }
     if hides { shown.to_string() } else { options.to_owned() }
@@ -96,7 +94,7 @@ fn confidential(options: &mut Value) -> impl Iterator<Item = (String, &mut Value
 }
 
 fn is_hidden(value: &Value) -> bool {
-    value.as_str() == Some(HIDDEN)
+    value.as_str() == Some(MASK)
 }
 
 fn json(field: &str, document: &str) -> Result<Value, EngineError> {

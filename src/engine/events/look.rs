@@ -117,7 +117,7 @@ impl Inner {
             return Err(unknown_type(name));
         }
         let now = self.store.now().await?;
-        let mut asked = pushed_down(query, sieve.filter(), now);
+        let mut asked = pushed_down(query, sieve.conditions(), now);
         asked.before = query.cursor.as_deref().map(cursor).transpose()?;
         let limit = usize::try_from(query.limit.clamp(1, 1000)).unwrap_or(1000);
         asked.limit = if sieve.filter().is_none() {
@@ -160,12 +160,12 @@ pub(super) fn parse(source: &str) -> Result<Filter, EngineError> {
 }
 
 /// What the store looks up itself; the filter is asked all the same.
-fn pushed_down(query: &EventsQuery, filter: Option<&Filter>, now: Timestamp) -> EventSearch {
+fn pushed_down(query: &EventsQuery, conditions: Vec<Condition<'_>>, now: Timestamp) -> EventSearch {
     let mut asked = EventSearch {
         event_type: query.event_type.clone(),
         ..EventSearch::default()
     };
-    for condition in filter.map(Filter::conditions).unwrap_or_default() {
+    for condition in conditions {
         match condition {
             Condition::Is("type", name) if asked.event_type.is_none() => asked.event_type = EventType::parse(name).ok(),
             Condition::Is("reference", name) => asked.reference = Reference::parse(name).ok(),

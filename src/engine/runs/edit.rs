@@ -9,10 +9,12 @@ use bytes::Bytes;
 
 use super::difference;
 use super::drive::{Driver, Halt, InHand};
+use super::kept;
 use super::order::OrderKind;
 use super::outgoing::shown;
 use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
+use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::message::{HeaderValue, Message, decode, encode};
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
 use crate::engine::{EngineError, Inner};
@@ -48,28 +50,73 @@ pub struct EditedLetter {
 }
 
 impl Edit {
-    fn apply(&self, original: &Message) -> Message {
+    /// What stands for a hidden value keeps it.
+    fn apply(&self, original: &Message, rules: &MaskRules) -> Result<Message, EngineError> {
         let mut edited = original.clone();
         if let Some(body) = &self.body {
-            edited.body = body.clone();
+            edited.body = kept::body(rules, &original.body, body)?;
         }
         if let Some(content_type) = &self.content_type {
             edited.content_type = Some(content_type.clone());
         }
         for (name, value) in &self.headers {
+            let value = match value {
+                Some(value) => match kept::header(rules, original, name, value)? {
+                    Some(value) => Some(value),
+                    None => continue,
+                },
+                None => None,
+            };
             edited.headers.retain(|(present, _)| present != name);
-            if let Some(value) = value {
-                edited.headers.push((name.clone(), HeaderValue::text(value)));
+            edited.headers.extend(value.map(|value| (name.clone(), value)));
+        }
+        Ok(edited)
+    }
+
+    /// What is different, for somebody who does not see what the rules hide, and not whether he guessed it: what is
+    /// written over something hidden is a difference always.
+    fn shown(&self, letter: &EditedLetter, rules: &MaskRules) -> Vec<PlanLine> {
+        let (before, after) = (masked(&letter.original, rules), masked(&letter.edited, rules));
+        let mut lines = differences(&before, &after);
+        let mut hides = |target: String| {
+            lines.retain(|line| line.target != target);
+            lines.push(PlanLine {
+                target,
+                now: MASK.to_owned(),
+                effect: MASK.to_owned(),
+            });
+        };
+        let body = rules.body(&letter.original.body);
+        if self.body.is_some() && body.hidden > 0 {
+            hides("body, where it is hidden".to_owned());
+        }
+        for (name, _) in &self.headers {
+            let was = letter.original.header(name);
+            if rules.hides_header(name) || was.is_some_and(|value| rules.header(name, value).hidden > 0) {
+                hides(format!("header {name}"));
             }
         }
-        edited
+        lines
+    }
+}
+
+/// The message without what the rules hide.
+fn masked(message: &Message, rules: &MaskRules) -> Message {
+    let header = |(name, value): &(String, HeaderValue)| (name.clone(), rules.header(name, value).value);
+    Message {
+        body: rules.body(&message.body).value.into_owned().into(),
+        headers: message.headers.iter().map(header).collect(),
+        ..message.clone()
     }
 }
 
 impl Inner {
     pub(in crate::engine) async fn plan_edit(self: &Arc<Self>, id: &str, edit: &Edit) -> Result<Plan, EngineError> {
         let letter = self.edited_letter(id, edit).await?;
-        let lines = differences(&letter);
+        let lines = match self.masks() {
+            Some(rules) => edit.shown(&letter, &rules),
+            None => differences(&letter.original, &letter.edited),
+        };
         if lines.is_empty() {
             return Err(EngineError::Invalid {
                 field: "body".to_owned(),
@@ -135,15 +182,14 @@ impl Inner {
         Ok(EditedLetter {
             id: id.to_owned(),
             queue: detail.letter.queue,
-            edited: edit.apply(&before),
+            edited: edit.apply(&before, &self.settings.masks)?,
             original,
         })
     }
 }
 
 /// What is different, for people.
-fn differences(letter: &EditedLetter) -> Vec<PlanLine> {
-    let (before, after) = (&letter.original, &letter.edited);
+fn differences(before: &Message, after: &Message) -> Vec<PlanLine> {
     let mut lines = difference::of_bodies(&before.body, &after.body);
     let mut differs = |target: &str, now: Option<String>, then: Option<String>| {
         if now != then {

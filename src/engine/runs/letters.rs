@@ -13,7 +13,6 @@ use super::outgoing::{dropped_names, redriven};
 use crate::ambient;
 use crate::broker::{Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
-use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
 use crate::domain::message::{Message, decode};
 use crate::domain::naming::hex;
@@ -22,7 +21,7 @@ use crate::domain::time::Timestamp;
 use crate::engine::dead::dead_filter;
 use crate::engine::fields::DeadFields;
 use crate::engine::looks::{Charge, Cost, returns_of};
-use crate::engine::sieve::Sieve;
+use crate::engine::sieve::{Question, Sieve};
 use crate::engine::{EngineError, Inner};
 use crate::store::{DeadClaim, KeptKind, KeptMessage, KeptQuery};
 
@@ -465,7 +464,7 @@ pub(super) async fn chosen<T: Sync>(
     now: Timestamp,
 ) -> Result<Vec<Chosen>, EngineError> {
     if let Selection::Filter(_) = selection {
-        let is_in = |filter: &Filter, row: &T| {
+        let is_in = |filter: &Question<'_>, row: &T| {
             let letter = letter_of(row);
             filter.matches(&DeadFields { letter, now })
         };

@@ -13,6 +13,7 @@ mod drive;
 mod edit;
 mod flight;
 mod head;
+mod kept;
 mod letters;
 mod limited;
 mod order;

@@ -94,6 +94,7 @@ fn settings(vhost: &str) -> EngineSettings {
         retention: Retention::default(),
         rates: HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
+        masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
     }
 }
 

@@ -379,5 +379,6 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         retention: Retention::default(),
         rates: HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
+        masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
     }
 }

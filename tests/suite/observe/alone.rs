@@ -93,6 +93,7 @@ async fn engine(installation: &Installation) -> Engine {
         retention: Retention::default(),
         rates: HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
+        masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
     };
     let clock = Clock::system();
     let file = SqliteFile::open(&installation.path("store.db")).await.unwrap();

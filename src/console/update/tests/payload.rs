@@ -233,16 +233,26 @@ fn an_export_carries_what_is_shown_and_no_more() {
 }
 
 #[test]
-fn a_payload_with_masked_values_goes_into_no_editor_before_it_is_revealed() {
+fn masked_values_go_into_no_editor_before_they_are_revealed_and_come_back_as_they_were() {
+    let edited = |stage: &mut Stage| match &stage.play("E")[..] {
+        [Effect::Edit(job)] => (job.id.clone(), String::from_utf8(job.body.to_vec()).unwrap()),
+        other => panic!("{other:?}"),
+    };
     let mut stage = opened_letter(&document());
-    assert!(stage.play("E").is_empty());
-    assert!(stage.toasts()[0].contains("reveal it first"), "{:?}", stage.toasts());
+    let (id, body) = edited(&mut stage);
+    assert!(body.contains(MASK) && !body.contains(SECRET), "{body}");
+    let written = |body: &str| Event::Edited {
+        id: id.clone(),
+        result: Ok(Bytes::copy_from_slice(body.as_bytes())),
+    };
+    assert!(stage.event(written(&body)).is_empty(), "nothing is changed");
     let job = asked(&stage.play("M"));
     answered(&mut stage, &job, Ok(()));
-    assert!(matches!(&stage.play("E")[..], [Effect::Edit(_)]));
+    let (_, whole) = edited(&mut stage);
+    assert!(whole.contains(SECRET), "{whole}");
     stage.play("Tab Tab");
     assert_eq!(stage.state.details[0].tab, DetailTab::Attempts);
-    assert!(stage.play("E").is_empty(), "left, it is masked again");
+    assert_eq!(edited(&mut stage).1, body, "left, it is masked again");
 }
 
 fn found(stage: &Stage) -> (usize, usize) {
