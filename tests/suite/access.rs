@@ -411,14 +411,14 @@ async fn a_probe_has_a_door_of_its_own() {
     let mut installation = embedded();
     let probe = format!("127.0.0.1:{}", free_port());
     installation.set("api", "probe", probe.as_str());
-    let daemon = installation.daemon().await;
+    let mut daemon = installation.daemon().await;
     let get = async |path: &str| Request::new("GET", &format!("http://{probe}{path}")).send().await;
     assert_eq!(get("/healthz").await.status, 200);
     assert_eq!(get("/readyz").await.json(), json!({"ready": true}));
     for path in ["/metrics", "/v1/queues", "/openapi.json"] {
         assert_eq!(get(path).await.status, 404, "{path}");
     }
-    drop(daemon);
+    daemon.kill().await;
     installation.set("api", "probe_metrics", true);
     let _daemon = installation.daemon().await;
     assert!(get("/metrics").await.text().contains("redrive_"));
