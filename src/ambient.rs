@@ -128,6 +128,16 @@ pub fn new_id() -> String {
     uuid::Uuid::now_v7().to_string()
 }
 
+/// What the calling thread has had of a processor: other work on the machine does not count.
+#[must_use]
+pub fn processor_time() -> Duration {
+    let spec = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        u64::try_from(spec.tv_sec).unwrap_or(0),
+        u32::try_from(spec.tv_nsec).unwrap_or(0),
+    )
+}
+
 /// Computes beside the runtime's other tasks: they go on meanwhile. What the calling task waits for besides waits.
 pub fn beside<T>(work: impl FnOnce() -> T) -> T {
     let is_shared = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);

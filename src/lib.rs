@@ -25,6 +25,7 @@
 //! | 1 | `src/sqlite` | the one writer and the readers of a SQLite file |
 //! | 1 | `src/command.rs` | runs a handler's program |
 //! | 1 | `src/ambient.rs` | time, randomness, tasks |
+//! | 1 | `src/budget.rs` | how many bytes are in memory |
 //! | 1 | `src/files.rs` | new files, private and whole |
 //! | 1 | `src/config` | as written → resolved |
 //! | 1 | `src/telemetry` | the log and the numbers |
@@ -63,6 +64,7 @@ pub mod ambient;
 pub mod api;
 pub mod app;
 pub mod broker;
+pub mod budget;
 pub mod cli;
 pub mod command;
 pub mod config;

@@ -8,6 +8,10 @@ use redrive::{app, cli};
 /// Stack of every thread: a header table nested thousands of levels deep overflows the usual one.
 const STACK_BYTES: u64 = 128 * 1024 * 1024;
 const STACK_VARIABLE: &str = "RUST_MIN_STACK";
+/// Blocks of this size are the system's, and go back to it when they are freed: bodies would leave holes in the heap
+/// that are never given back. Other allocators than glibc's do so anyway.
+const LARGE_BLOCK_BYTES: u64 = 1024 * 1024;
+const LARGE_BLOCK_VARIABLE: &str = "MALLOC_MMAP_THRESHOLD_";
 
 fn main() -> ExitCode {
     enlarge_stacks();
@@ -32,6 +36,9 @@ fn enlarge_stacks() {
             .arg0(name)
             .args(arguments)
             .env(STACK_VARIABLE, STACK_BYTES.to_string());
+        if std::env::var_os(LARGE_BLOCK_VARIABLE).is_none() {
+            again.env(LARGE_BLOCK_VARIABLE, LARGE_BLOCK_BYTES.to_string());
+        }
         let _ = again.exec();
     }
 }

@@ -11,8 +11,8 @@ use axum::http::request::Parts;
 use http_body_util::BodyExt as _;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
-use tokio::sync::OwnedSemaphorePermit;
 
+use crate::budget::{Share, Use};
 use crate::domain::id::{ExecutionId, QueueName};
 use crate::wire::input;
 use crate::wire::problem::Problem;
@@ -116,7 +116,7 @@ async fn segment(parts: &mut Parts, field: &str) -> Result<String, Problem> {
 /// The body's bytes, `MOST` at most, with the share of memory that they take.
 pub(super) struct RawBody<const MOST: usize = SMALL> {
     pub(super) bytes: Bytes,
-    _memory: OwnedSemaphorePermit,
+    pub(super) memory: Share,
 }
 
 impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
@@ -132,8 +132,9 @@ impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
             return Err(too_large(MOST));
         }
         let mut body = request.into_body();
-        let (mut read, mut pace) = (Vec::new(), Pace::new(BODY_GRACE));
-        let mut memory = reserve(shared, 1).await?;
+        // Room is touched, and counted, only as bytes come.
+        let (mut read, mut pace) = (Vec::with_capacity(announced.unwrap_or(0)), Pace::new(BODY_GRACE));
+        let mut memory = in_time(shared.settings.memory.take(Use::Incoming, 1024)).await?;
         loop {
             let begun = shared.clock.uptime();
             let frame = tokio::time::timeout(pace.left(), body.frame())
@@ -150,30 +151,20 @@ impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
                 return Err(too_large(MOST));
             }
             // What is held grows with what is there, not with what was announced.
-            let missing = (read.len() + data.len())
-                .div_ceil(1024)
-                .saturating_sub(memory.num_permits());
-            if missing > 0 {
-                memory.merge(reserve(shared, missing).await?);
-            }
+            in_time(memory.grow(read.len() + data.len())).await?;
             read.extend_from_slice(&data);
         }
         Ok(Self {
             bytes: read.into(),
-            _memory: memory,
+            memory,
         })
     }
 }
 
 /// A share of the memory for bodies; those who wait for each other's are sent away after a while.
-async fn reserve(shared: &Shared, kib: usize) -> Result<OwnedSemaphorePermit, Problem> {
-    let many = u32::try_from(kib).unwrap_or(u32::MAX);
-    let reserved = Arc::clone(&shared.bodies).acquire_many_owned(many);
-    match tokio::time::timeout(MEMORY_WAIT, reserved).await {
-        Ok(Ok(permit)) => Ok(permit),
-        Ok(Err(_)) => Err(Problem::unavailable("stopping")),
-        Err(_) => Err(Problem::unavailable("too many bodies are being read: try again")),
-    }
+async fn in_time<T>(share: impl Future<Output = T>) -> Result<T, Problem> {
+    let waiting = tokio::time::timeout(MEMORY_WAIT, share).await;
+    waiting.map_err(|_| Problem::unavailable("too many bodies are in memory: try again"))
 }
 
 fn too_large(most: usize) -> Problem {

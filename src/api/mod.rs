@@ -41,7 +41,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures_util::future::OptionFuture;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient::Clock;
@@ -56,9 +55,6 @@ pub use tls::Tls;
 
 /// Renders the metrics as Prometheus text.
 pub type RenderMetrics = Arc<dyn Fn() -> String + Send + Sync>;
-
-/// Bodies that are read at one time have this many KiB together, at most.
-const BODIES_KIB_MAX: usize = 96 * 1024;
 
 /// The engine, once there is one; before that, what is waited for.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +103,6 @@ struct Shared {
     logins: login::Logins,
     /// Who was answered what the masks name.
     told: reveal::Told,
-    bodies: Arc<Semaphore>,
 }
 
 impl Shared {
@@ -145,7 +140,6 @@ pub async fn serve(
         clock,
         logins: login::Logins::default(),
         told: reveal::Told::default(),
-        bodies: Arc::new(Semaphore::new(BODIES_KIB_MAX)),
     });
     let router = routes::router(Arc::clone(&shared));
     let bounds = || Bounds {

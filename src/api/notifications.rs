@@ -9,7 +9,8 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use crate::ambient;
-use crate::engine::Ended;
+use crate::budget::{SMALL_BYTES, Share};
+use crate::engine::{Ended, Engine, EngineError, NewNotification, Receipt};
 use crate::wire::input;
 use crate::wire::problem::Problem;
 use crate::wire::publish::{self, EndedShape, Published};
@@ -27,7 +28,10 @@ pub(super) async fn publish(
     body: RawBody<LARGE>,
 ) -> Result<Response, Problem> {
     caller.grant(None)?;
-    let mut new = publish::notification(&body.bytes)?;
+    let RawBody { bytes, memory } = body;
+    let mut new = publish::notification(&bytes)?;
+    // What goes on is a copy.
+    drop(bytes);
     caller.may_publish(&new.execution, &new.url)?;
     let id = match new.id.take() {
         Some(id) => id,
@@ -39,7 +43,7 @@ pub(super) async fn publish(
     }
     let published = match shared.engine() {
         Ok(engine) => match engine.check_url(&new.url) {
-            Ok(()) => engine.publish(new).await.map_err(Problem::from),
+            Ok(()) => published(engine, new, memory).await.map_err(Problem::from),
             Err(refused) => Err(refused.into()),
         },
         Err(problem) => Err(problem),
@@ -49,6 +53,24 @@ pub(super) async fn publish(
         Err(problem) if problem.status >= 500 => Err(problem.with_id(id.as_str())),
         Err(problem) => Err(problem),
     }
+}
+
+/// A publish that has begun goes on when its client leaves, and its bytes are counted until it has ended.
+async fn published(engine: &Engine, new: NewNotification, memory: Share) -> Result<Receipt, EngineError> {
+    if memory.bytes() <= SMALL_BYTES {
+        return engine.publish(new).await;
+    }
+    let (engine, asked) = (engine.clone(), memory.bytes());
+    let task = ambient::spawn("publish what is large", async move {
+        let receipt = engine.publish(new).await;
+        drop(memory);
+        receipt
+    });
+    task.await.unwrap_or_else(|error| {
+        Err(EngineError::Refused {
+            why: format!("the publish of {asked} bytes broke off: {error}"),
+        })
+    })
 }
 
 #[derive(Deserialize)]

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::budget::Budget;
 use crate::domain::mask::MaskRules;
 use crate::domain::scope::{Prefix, Quota, Scopes};
 
@@ -27,6 +28,8 @@ pub struct ApiSettings {
     pub trusted_proxies: Vec<IpNet>,
     /// Whether the numbers are served to everybody at the probe's address.
     pub probe_metrics: bool,
+    /// What bodies may take of the memory.
+    pub memory: Budget,
     /// What those who may only look do not see.
     pub masks: MaskRules,
 }
@@ -144,6 +147,7 @@ mod tests {
             connections_per_address: 256,
             trusted_proxies: Vec::new(),
             probe_metrics: false,
+            memory: Budget::default(),
             masks: MaskRules::usual(),
         }
     }

@@ -9,6 +9,7 @@ use crate::api::{ApiSettings, ApiToken};
 use crate::broker::embedded::Embedded;
 use crate::broker::rabbitmq::{ClientTls, RabbitMq, RabbitSettings};
 use crate::broker::{BrokerError, BrokerHandle};
+use crate::budget::Budget;
 use crate::cli::{Exit, Failure};
 use crate::config::{self, BrokerKind, Config, StoreConfig};
 use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings};
@@ -57,13 +58,13 @@ impl From<SqliteError> for OpenError {
 }
 
 /// Opens store and broker. `api` is where this process listens, if it does: it is never delivered to.
-pub(super) async fn engine(config: &Config, api: Option<SocketAddr>) -> Result<Engine, OpenError> {
+pub(super) async fn engine(config: &Config, api: Option<SocketAddr>, memory: Budget) -> Result<Engine, OpenError> {
     // One provider in the process; whoever was first is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let clock = Clock::system();
     let sender = sender(config, api, clock.clone())?;
     let (store, broker) = seams(config, &clock).await?;
-    Ok(Engine::new(store, broker, sender, settings(config), clock))
+    Ok(Engine::new(store, broker, sender, settings(config, memory), clock))
 }
 
 async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHandle), OpenError> {
@@ -187,7 +188,12 @@ fn own_names(config: &Config) -> Vec<(String, u16)> {
     own
 }
 
-fn settings(config: &Config) -> EngineSettings {
+/// What messages and bodies may take; the engine and the API draw on the same.
+pub(super) fn memory(config: &Config) -> Budget {
+    Budget::new(config.delivery.memory_mib.saturating_mul(1024 * 1024))
+}
+
+fn settings(config: &Config, memory: Budget) -> EngineSettings {
     let delivery = &config.delivery;
     let rates = config
         .endpoints
@@ -201,6 +207,7 @@ fn settings(config: &Config) -> EngineSettings {
         leftover_pattern: config.janitor.leftover_pattern.clone(),
         save_before_expiry: config.janitor.save_before_expiry,
         prefetch: delivery.prefetch,
+        memory,
         request_timeout: delivery.timeout,
         linger: delivery.linger,
         in_flight_per_endpoint: delivery.in_flight_per_endpoint,
@@ -257,7 +264,7 @@ fn events(config: &Config) -> EventSettings {
 }
 
 /// The API's own part of the configuration; `bound` is where it listens really. A token is made where there is none.
-pub(super) fn api_settings(config: &Config, bound: SocketAddr) -> Result<ApiSettings, Failure> {
+pub(super) fn api_settings(config: &Config, bound: SocketAddr, memory: Budget) -> Result<ApiSettings, Failure> {
     use secrecy::ExposeSecret as _;
     let api = &config.api;
     let token = |(index, token): (usize, &crate::config::ApiToken)| {
@@ -281,6 +288,7 @@ pub(super) fn api_settings(config: &Config, bound: SocketAddr) -> Result<ApiSett
         connections_per_address: api.connections_per_address,
         trusted_proxies: api.trusted_proxies.clone(),
         probe_metrics: api.probe_metrics,
+        memory,
         masks: config.console.mask.clone(),
     })
 }

@@ -119,7 +119,7 @@ async fn open(config: Arc<Config>, failed: Arc<Mutex<Option<Failure>>>) -> Resul
 
 /// Store and broker, if they belong together: what the daemons of another store deliver is not shown as this one's.
 async fn owned(config: &Config) -> Result<Engine, OpenError> {
-    let engine = compose::engine(config, None).await?;
+    let engine = compose::engine(config, None, compose::memory(config)).await?;
     if let Err(error) = engine.compare_owner().await {
         engine.close().await;
         return Err(error.into());

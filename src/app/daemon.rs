@@ -2,6 +2,7 @@
 //!
 //! Whatever is away at start is waited for; what waiting does not mend ends the process with its code.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::ambient::{self, Clock};
 use crate::api::{self, ApiSettings, Backend, Doors, Tls};
+use crate::budget::Budget;
 use crate::cli::{self, Exit, Failure};
 use crate::config::Config;
 use crate::engine::Engine;
@@ -34,7 +36,8 @@ pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
         Failure::new(Exit::Configuration, why)
     })?;
     let bound = listener.local_addr()?;
-    let settings = compose::api_settings(&config, bound)?;
+    let memory = compose::memory(&config);
+    let settings = compose::api_settings(&config, bound, memory.clone())?;
     settings.check().map_err(|why| Failure::new(Exit::Configuration, why))?;
     let doors = doors(&config, listener).await?;
     for warning in config.warnings() {
@@ -44,7 +47,7 @@ pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
     cli::notice(&format!("listening on {scheme}://{bound}"));
     let backend = Backend::default();
     let served = serve_api(doors, settings, &backend, metrics, &stop);
-    let result = deliver(&config, bound, &backend, &stop).await;
+    let result = deliver(&config, (bound, memory), &backend, &stop).await;
     stop.cancel();
     let _ = served.await;
     result
@@ -100,11 +103,11 @@ pub(super) fn serve_api(
 
 async fn deliver(
     config: &Config,
-    bound: std::net::SocketAddr,
+    (bound, memory): (SocketAddr, Budget),
     backend: &Backend,
     stop: &CancellationToken,
 ) -> Result<Exit, Failure> {
-    let Some(engine) = open(config, bound, backend, stop).await? else {
+    let Some(engine) = open(config, (bound, memory), backend, stop).await? else {
         return Ok(Exit::Done);
     };
     backend.set(engine.clone());
@@ -125,12 +128,12 @@ async fn deliver(
 /// Opens store and broker, as often as it takes; `None` when the stop came first.
 async fn open(
     config: &Config,
-    bound: std::net::SocketAddr,
+    (bound, memory): (SocketAddr, Budget),
     backend: &Backend,
     stop: &CancellationToken,
 ) -> Result<Option<Engine>, Failure> {
     loop {
-        let error = match compose::engine(config, Some(bound)).await {
+        let error = match compose::engine(config, Some(bound), memory.clone()).await {
             Ok(engine) => return Ok(Some(engine)),
             Err(error) => error,
         };

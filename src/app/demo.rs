@@ -112,6 +112,7 @@ impl Api {
             connections_per_address: 256,
             trusted_proxies: Vec::new(),
             probe_metrics: false,
+            memory: crate::budget::Budget::default(),
             masks: MaskRules::usual(),
         };
         let doors = Doors {

@@ -87,7 +87,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
 }
 
 async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
-    let engine = match compose::engine(&config, None).await {
+    let engine = match compose::engine(&config, None, compose::memory(&config)).await {
         Ok(engine) => engine,
         Err(error) => {
             cli::doctor_without_engine(cli, &error.failure)?;

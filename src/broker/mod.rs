@@ -317,6 +317,13 @@ pub trait Attached: Send {
     /// The next message, or why there will be none. May be dropped and called again.
     async fn next(&mut self) -> Next;
 
+    /// The next message as [`Attached::next`], but for one that is larger than `room` where that is known before it is
+    /// in memory: [`Next::Larger`]. What is read ahead is within `room`, too.
+    async fn next_within(&mut self, room: usize) -> Next {
+        let _ = room;
+        self.next().await
+    }
+
     /// Settles a message. `Lost` means that nothing was sent: do not go on.
     async fn ack(&mut self, tag: DeliveryTag) -> Acked;
 

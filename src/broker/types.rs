@@ -114,6 +114,8 @@ pub enum AttachOutcome {
 pub enum Next {
     /// A message to settle.
     Message(Box<Delivery>),
+    /// The next one has more bytes than there is room for, so many, and was left where it is.
+    Larger(usize),
     /// Ownership is lost (connection, channel or queue gone): do not go on.
     Lost(Lost),
 }

@@ -282,8 +282,8 @@ async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, F
     let mut letters = session.engine.export_dead(selection(&export.selected)?)?;
     let mut sink = Sink::open(export)?;
     let mut count = 0_u64;
-    while let Some(detail) = letters.recv().await {
-        let detail = detail?;
+    while let Some(exported) = letters.recv().await {
+        let (detail, _memory) = exported?;
         if !export.ids.is_empty() && !export.ids.iter().any(|id| id == detail.letter.id.as_str()) {
             continue;
         }

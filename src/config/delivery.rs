@@ -15,6 +15,7 @@ use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
 
 use super::error::Problem;
+use super::memory;
 use super::section::Section;
 use super::tree::{Node, Written};
 
@@ -22,6 +23,7 @@ pub(super) const DELIVERY_KEYS: &[&str] = &[
     "workers",
     "slow_requests",
     "prefetch",
+    "memory_mib",
     "timeout_s",
     "linger_s",
     "in_flight_per_endpoint",
@@ -39,6 +41,8 @@ pub(super) const ENDPOINT_KEYS: &[&str] = &["url", "secret", "headers", "max_rec
 const TAKE_OVER_TIMEOUTS: u32 = 4;
 const TAKE_OVER_DEFAULT: Duration = Duration::from_mins(1);
 const DAY_S: f64 = 86_400.0;
+const MEMORY_MIB_MIN: usize = 32;
+const MEMORY_MIB_MAX: usize = 1024 * 1024;
 
 /// `[delivery]`.
 #[derive(Clone, Debug)]
@@ -49,6 +53,8 @@ pub struct DeliveryConfig {
     pub slow_requests: usize,
     /// Messages in hand per queue.
     pub prefetch: u16,
+    /// Messages and bodies in memory at one time, in MiB.
+    pub memory_mib: usize,
     /// The deadline of a request.
     pub timeout: Duration,
     /// How long a worker waits on an empty queue.
@@ -91,6 +97,11 @@ pub(super) fn delivery(section: Section<'_>, queue_type: QueueType) -> Result<De
         workers,
         slow_requests: section.integer("slow_requests", 1..=10_000, workers)?,
         prefetch: prefetch(section, queue_type)?,
+        memory_mib: section.integer(
+            "memory_mib",
+            MEMORY_MIB_MIN..=MEMORY_MIB_MAX,
+            memory::share_mib(MEMORY_MIB_MIN, MEMORY_MIB_MAX),
+        )?,
         timeout,
         linger: section.seconds("linger_s", 0.0..=3600.0, Duration::from_secs(5))?,
         in_flight_per_endpoint: section.integer("in_flight_per_endpoint", 1..=10_000, 16)?,

@@ -12,6 +12,7 @@ mod environment;
 mod error;
 mod events;
 mod exposed;
+mod memory;
 mod operation;
 mod print;
 mod secret;

@@ -137,6 +137,7 @@ fn delivery(page: &mut Page, delivery: &DeliveryConfig) {
     page.plain("workers", delivery.workers);
     page.plain("slow_requests", delivery.slow_requests);
     page.plain("prefetch", delivery.prefetch);
+    page.plain("memory_mib", delivery.memory_mib);
     page.seconds("timeout_s", delivery.timeout);
     page.seconds("linger_s", delivery.linger);
     page.plain("in_flight_per_endpoint", delivery.in_flight_per_endpoint);

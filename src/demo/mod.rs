@@ -262,6 +262,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         leftover_pattern: crate::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,
+        memory: crate::budget::Budget::default(),
         request_timeout: Duration::from_secs(5),
         linger: Duration::from_secs(1),
         in_flight_per_endpoint: 16,

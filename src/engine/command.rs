@@ -20,14 +20,14 @@ use super::view::{EndpointView, QueueView};
 pub const IDS_MAX: usize = 10_000;
 
 /// # Errors
-/// More ids than one command can name.
-pub(super) fn at_most_ids(count: usize) -> Result<(), EngineError> {
+/// More of something than one command can name.
+pub(super) fn at_most(count: usize, field: &str, mend: &str) -> Result<(), EngineError> {
     if count <= IDS_MAX {
         return Ok(());
     }
     Err(EngineError::Invalid {
-        field: "ids".to_owned(),
-        message: format!("{count} ids are named, and at most {IDS_MAX} are possible: use a filter for more"),
+        field: field.to_owned(),
+        message: format!("{count} {field} are named, and at most {IDS_MAX} are possible: {mend}"),
     })
 }
 

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::worker::Control;
+use crate::budget::Share;
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 
@@ -39,6 +40,8 @@ pub(super) enum Holding {
         url: Option<EndpointUrl>,
         probe: Probe,
         place: Place,
+        /// Its share of the memory; none while a probe waits for one.
+        share: Option<Share>,
     },
     /// A worker is on it.
     Working {
@@ -161,6 +164,14 @@ impl Holdings {
             .get(queue)
             .filter(|(current, _)| *current == claim)
             .map(|(_, holding)| holding)
+    }
+
+    /// The share of the memory that was taken for what is asked for under `claim`.
+    pub(super) fn take_share(&mut self, queue: &QueueName, claim: Claim) -> Option<Share> {
+        match self.by_queue.get_mut(queue) {
+            Some((current, Holding::Asking { share, .. })) if *current == claim => share.take(),
+            Some(_) | None => None,
+        }
     }
 
     /// It becomes another, under the same claim; false when that is not the present one.
@@ -314,6 +325,7 @@ mod tests {
             url,
             probe,
             place: Place::First,
+            share: None,
         }
     }
 

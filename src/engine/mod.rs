@@ -56,6 +56,7 @@ mod store_time;
 mod turns;
 pub mod usage;
 pub mod view;
+mod walking;
 mod why;
 mod worker;
 mod worst;
@@ -68,6 +69,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use command::{
     Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
@@ -89,6 +91,7 @@ use self::settled::Resting;
 use self::store_time::StoreTime;
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
+use crate::budget::Budget;
 use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::mask::MaskRules;
@@ -115,6 +118,8 @@ pub struct EngineSettings {
     pub save_before_expiry: bool,
     /// Messages in hand per queue.
     pub prefetch: u16,
+    /// What messages may take of the memory.
+    pub memory: Budget,
     /// Deadline of one request.
     pub request_timeout: Duration,
     /// How long a worker waits on an empty queue.
@@ -349,11 +354,16 @@ impl Engine {
     }
 
     /// Answers a query; changes nothing. One that takes a lease gives it back also when the caller goes
-    /// away in the middle.
+    /// away in the middle; a list that nobody waits for any more is given up.
     pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
-        let engine = Arc::clone(&self.0);
+        let (engine, only_reads) = (Arc::clone(&self.0), query.only_reads());
         let answer = sight::Sight::present().during(async move { engine.answer(query).await });
-        finish(ambient::spawn("query", answer)).await
+        let task = ambient::spawn("query", answer);
+        if only_reads {
+            finish(AbortOnDropHandle::new(task)).await
+        } else {
+            finish(task).await
+        }
     }
 
     /// Follows a run until nothing more happens to it by itself; tells `on` of its progress. Works on it here when
@@ -415,7 +425,9 @@ impl Engine {
 }
 
 /// A task's result; a panic in it is a refusal here and an error in the log.
-async fn finish<T>(task: tokio::task::JoinHandle<Result<T, EngineError>>) -> Result<T, EngineError> {
+async fn finish<T>(
+    task: impl Future<Output = Result<Result<T, EngineError>, tokio::task::JoinError>>,
+) -> Result<T, EngineError> {
     match task.await {
         Ok(result) => result,
         Err(error) => Err(EngineError::Refused {

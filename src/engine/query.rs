@@ -111,6 +111,16 @@ pub enum Query {
     Events(super::events::EventQuestion),
 }
 
+impl Query {
+    /// Whether it is a list that is read, and nothing is held meanwhile.
+    pub(super) const fn only_reads(&self) -> bool {
+        matches!(
+            self,
+            Self::Queues(_) | Self::Dead(_) | Self::DeadGroups(_) | Self::Events(_) | Self::Endpoints { .. }
+        )
+    }
+}
+
 /// Which queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueuesQuery {

@@ -8,15 +8,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::sight::Sight;
 use super::{EngineError, Inner};
-use crate::ambient::{self, Clock};
+use crate::ambient;
 use crate::domain::filter::{Condition, FieldValue, Fields, Filter};
 use crate::domain::mask::MaskRules;
 
-/// How long one filter may compute, over all its rows.
+/// How long one filter may compute, over all its rows, of a processor's time.
 const BUDGET: Duration = Duration::from_secs(1);
 /// How long it waits for the filters of others, at one time.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,15 +25,24 @@ const LOT: usize = 1_000;
 /// Texts of which nothing is ever hidden.
 const PLAIN: [&str; 2] = ["type", "state"];
 
-/// Whose filter computes.
+/// Whole lists that are made and sorted at one time.
+const WHOLE_LISTS: usize = 2;
+
+/// Whose filter computes, and who has a whole list in memory.
 #[derive(Debug)]
-pub(super) struct Sieves(Arc<Semaphore>);
+pub(super) struct Sieves {
+    filters: Arc<Semaphore>,
+    whole: Semaphore,
+}
 
 impl Default for Sieves {
     /// Half of the processors may compute filters.
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self(Arc::new(Semaphore::new((processors / 2).max(1))))
+        Self {
+            filters: Arc::new(Semaphore::new((processors / 2).max(1))),
+            whole: Semaphore::new(WHOLE_LISTS),
+        }
     }
 }
 
@@ -43,9 +52,9 @@ pub(super) struct Sieve {
     filter: Option<Filter>,
     /// What whoever asks does not see.
     masks: Option<Arc<MaskRules>>,
-    clock: Clock,
     turns: Arc<Semaphore>,
-    used: Duration,
+    patience: Duration,
+    left: Duration,
 }
 
 /// A filter, as it is asked of one row.
@@ -95,9 +104,9 @@ impl Inner {
         Sieve {
             filter,
             masks: self.masks(),
-            clock: self.clock.clone(),
-            turns: Arc::clone(&self.sieves.0),
-            used: Duration::ZERO,
+            turns: Arc::clone(&self.sieves.filters),
+            patience: PATIENCE,
+            left: BUDGET,
         }
     }
 
@@ -107,6 +116,25 @@ impl Inner {
             Sight::Whole => None,
             Sight::Masked => Some(Arc::clone(&self.settings.masks)),
         }
+    }
+}
+
+impl Inner {
+    /// A turn to make a list of everything, which takes as much memory as there are rows. To be held until it is cut.
+    pub(super) async fn whole_list(&self) -> Result<SemaphorePermit<'_>, EngineError> {
+        turn(
+            &self.sieves.whole,
+            PATIENCE,
+            "the whole lists of others are made at present",
+        )
+        .await
+    }
+}
+
+async fn turn<'a>(turns: &'a Semaphore, patience: Duration, why: &str) -> Result<SemaphorePermit<'a>, EngineError> {
+    match tokio::time::timeout(patience, turns.acquire()).await {
+        Ok(Ok(turn)) => Ok(turn),
+        Ok(Err(_)) | Err(_) => Err(EngineError::Busy { why: why.to_owned() }),
     }
 }
 
@@ -153,30 +181,34 @@ impl Sieve {
         };
         let mut marks = Vec::with_capacity(rows.len());
         for lot in rows.chunks(LOT) {
-            let waiting = tokio::time::timeout(PATIENCE, self.turns.acquire()).await;
-            let Ok(Ok(turn)) = waiting else {
-                return Err(EngineError::Busy {
-                    why: "the filters of others are computed at present".to_owned(),
-                });
-            };
-            let began = self.clock.uptime();
-            let left = BUDGET.saturating_sub(self.used);
-            let clock = &self.clock;
-            let is_over = || clock.uptime().saturating_sub(began) > left;
-            let asked = ambient::beside(|| {
+            let turn = turn(
+                &self.turns,
+                self.patience,
+                "the filters of others are computed at present",
+            )
+            .await?;
+            let left = self.left;
+            let (asked, used) = ambient::beside(|| {
+                // The processor's time of this thread: a machine that is busy otherwise makes no filter dearer.
+                let began = ambient::processor_time();
+                let used = || ambient::processor_time().saturating_sub(began);
+                let mut asked = true;
                 for row in lot {
-                    if is_over() {
-                        return false;
+                    asked = used() <= left;
+                    if !asked {
+                        break;
                     }
                     marks.push(is_in(&question, row));
                 }
-                true
+                (asked, used())
             });
             drop(turn);
-            self.used += self.clock.uptime().saturating_sub(began);
+            self.left = left.saturating_sub(used);
             if !asked {
                 return Err(too_dear(filter));
             }
+            // Whoever asked may have gone.
+            tokio::task::yield_now().await;
         }
         Ok(marks)
     }
@@ -191,5 +223,68 @@ fn too_dear(filter: &Filter) -> EngineError {
             crate::domain::text::show(filter.as_str(), 80),
             BUDGET.as_secs()
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fields::QUEUE_FIELDS;
+
+    fn sieve(turns: usize) -> Sieve {
+        Sieve {
+            filter: Some(Filter::parse("depth > 0", QUEUE_FIELDS).unwrap()),
+            masks: None,
+            turns: Arc::new(Semaphore::new(turns)),
+            patience: Duration::from_millis(20),
+            left: Duration::from_millis(50),
+        }
+    }
+
+    /// Takes so much of the processor's time.
+    fn compute(span: Duration) -> bool {
+        let began = ambient::processor_time();
+        while ambient::processor_time().saturating_sub(began) < span {
+            std::hint::black_box(());
+        }
+        true
+    }
+
+    #[tokio::test]
+    async fn the_rows_of_all_lots_are_in_one_budget() {
+        let mut sieve = sieve(1);
+        let rows = vec![(); LOT];
+        let dear = |_: &Question<'_>, (): &()| compute(Duration::from_micros(20));
+        sieve.ask(&rows, dear).await.unwrap();
+        sieve.ask(&rows, dear).await.unwrap();
+        let refused = sieve.ask(&rows, dear).await.unwrap_err();
+        assert!(
+            matches!(&refused, EngineError::Invalid { field, .. } if field == "filter"),
+            "{refused:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn time_that_the_filter_does_not_compute_is_not_counted() {
+        let mut sieve = sieve(1);
+        sieve.left = Duration::from_millis(5);
+        let waits = |_: &Question<'_>, (): &()| {
+            std::thread::sleep(Duration::from_millis(10));
+            true
+        };
+        assert_eq!(sieve.ask(&[(), (), ()], waits).await.unwrap().len(), 3);
+    }
+
+    #[tokio::test]
+    async fn who_waits_too_long_for_the_filters_of_others_is_told_so() {
+        let mut waiting = sieve(0);
+        let refused = waiting.ask(&[()], |_, ()| true).await.unwrap_err();
+        assert!(matches!(refused, EngineError::Busy { .. }), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn the_rows_that_are_in_are_kept_in_order() {
+        let kept = sieve(1).keep((0..2_500).collect(), |_, row| row % 1_000 == 7).await;
+        assert_eq!(kept.unwrap(), [7, 1_007, 2_007]);
     }
 }

@@ -98,6 +98,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         workers: 512,
         slow_requests: 512,
         prefetch,
+        memory: redrive::budget::Budget::default(),
         request_timeout: Duration::from_secs(15),
         linger: Duration::from_secs(5),
         in_flight_per_endpoint: 16,

@@ -3,7 +3,7 @@
 //! Sections, by argument (all of them without one): `throughput`, `one`, `latency`, `isolation`, `outage` (or one part
 //! of it: `outage:30`, `outage:60`, `outage:90`, percent that hang, `outage:dead`), `redrive`, `dead`, `expiring`,
 //! `intake`, `events` (or one part of it: `events:drain`, `events:push`, `events:wake`, `events:search`), `growth` (or
-//! `growth:N`, with so many executions), `console`. Each side (receiver, bare loop, engine) is a process of its own,
+//! `growth:N`, with so many executions), `console`, `memory`, `filters`. Each side (receiver, bare loop, engine) is a process of its own,
 //! started by this one from its own program; both sides of a ratio do the same work on the same broker with the same
 //! receiver, by turns. What a number means, and from when to when it is taken, stands in the module of its section.
 //!
@@ -32,20 +32,23 @@ mod dead;
 mod delivering;
 mod events;
 mod expiring;
+mod filters;
 mod ground;
 mod growth;
 mod intake;
 mod isolation;
 mod latency;
+mod memory;
 mod numbers;
 mod outage;
 mod process;
+mod program;
 mod receiver;
 mod redrive;
 mod support;
 mod throughput;
 
-const SECTIONS: [&str; 20] = [
+const SECTIONS: [&str; 22] = [
     "throughput",
     "one",
     "latency",
@@ -66,6 +69,8 @@ const SECTIONS: [&str; 20] = [
     "events:search",
     "growth",
     "console",
+    "memory",
+    "filters",
 ];
 
 fn main() {
@@ -126,6 +131,12 @@ fn main() {
         }
         if wanted("console") {
             console::run().await;
+        }
+        if wanted("memory") {
+            memory::run().await;
+        }
+        if wanted("filters") {
+            filters::run().await;
         }
     });
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::support::certificates::Authority;
 use crate::support::daemon::{Daemon, Installation, free_port};
 use crate::support::http::{Answer, Request};
+use crate::support::receiver::Receiver;
 use crate::support::wait::{patient, wait_until};
 
 /// Nothing listens there: a notification stays where it can be looked at.
@@ -329,7 +330,7 @@ async fn bodies_that_come_slowly_hold_nobody_up_and_are_given_up() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn who_sent_much_of_a_body_at_once_may_not_rest_the_longer_for_it() {
-    let installation = with_tokens();
+    let installation = embedded();
     let daemon = installation.daemon().await;
     let mut stream = begins(&daemon, &post(PUBLISHER, 24_000_000));
     let sent = tokio::task::spawn_blocking(move || {
@@ -342,7 +343,7 @@ async fn who_sent_much_of_a_body_at_once_may_not_rest_the_longer_for_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_messages_may_be_large() {
-    let installation = with_tokens();
+    let installation = embedded();
     let mut daemon = installation.daemon().await;
     let large = || "x".repeat(2_000_000);
     let notification = json!({"execution_id": "e", "url": DEAD_URL, "body": large()});
@@ -571,7 +572,7 @@ async fn a_token_has_no_more_queues_and_bytes_than_its_quota() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_does_not_pass_its_quota_by_with_events() {
     const OTHER: &str = "the-other-tenant-has-this-token";
-    let mut installation = with_tokens();
+    let mut installation = embedded();
     let tokens = json!([
         {"value": TENANT, "scopes": ["publish"], "bytes_waiting": 1000},
         {"value": OTHER, "scopes": ["publish"], "publishes_per_second": 100},
@@ -590,7 +591,7 @@ async fn a_token_does_not_pass_its_quota_by_with_events() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_names_a_token_by_its_name_wherever_it_stands_in_the_list() {
-    let mut installation = with_tokens();
+    let mut installation = embedded();
     let named = || json!({"value": OPERATOR, "scopes": ["operate"], "name": "billing"});
     for tokens in [json!([named(), ADMIN]), json!([ADMIN, named()])] {
         installation.set("api", "tokens", tokens);
@@ -677,7 +678,7 @@ async fn a_url_that_is_never_delivered_to_is_refused_when_it_is_published() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_ids_that_are_made_here_are_no_publishers_to_choose() {
     let receiver = Receiver::start().await;
-    let mut installation = with_tokens();
+    let mut installation = embedded();
     installation.append("\n[[handler]]\ntype = \"t\"\nwebhook = true\n");
     let mut daemon = installation.daemon().await;
     let daemon = &mut daemon;

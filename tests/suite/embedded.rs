@@ -51,6 +51,36 @@ pub(crate) async fn start() -> Bench {
     bench
 }
 
+#[tokio::test]
+async fn a_message_for_which_there_is_no_room_is_left_where_it_is() {
+    let bench = start().await;
+    let queue = bench.created("q").await;
+    for (id, bytes) in [("small", 10), ("large", 100_000), ("behind", 10)] {
+        let message = Message {
+            message_id: Some(id.to_owned()),
+            body: vec![b'x'; bytes].into(),
+            ..Message::default()
+        };
+        assert_eq!(
+            bench.broker.publish(&queue, &message).await.unwrap(),
+            Published::Accepted
+        );
+    }
+    let mut attached = bench.attached(&queue, 1).await;
+    for (room, came) in [(64 * 1024, "small"), (200_000, "large"), (64 * 1024, "behind")] {
+        if came == "large" {
+            let left = attached.next_within(64 * 1024).await;
+            assert!(matches!(left, Next::Larger(100_000..)), "{left:?}");
+        }
+        let Next::Message(delivery) = attached.next_within(room).await else {
+            panic!("{came} did not come");
+        };
+        assert_eq!(delivery.message.message_id.as_deref(), Some(came));
+        assert_eq!(attached.ack(delivery.tag).await, Acked::Sent);
+    }
+    attached.close().await;
+}
+
 /// What a killed process leaves is the file as it is: nothing is closed here, only opened again.
 #[tokio::test]
 async fn a_file_opened_again_has_everything_in_its_place_unacked_first() {

@@ -9,6 +9,7 @@ use crate::source::{self, SourceFile};
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("ambient", &["domain"]),
+    ("budget", &[]),
     ("sqlite", &["domain", "ambient", "telemetry"]),
     ("store", &["domain", "ambient", "sqlite", "telemetry"]),
     ("broker", &["domain", "ambient", "sqlite", "telemetry"]),
@@ -22,6 +23,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         &[
             "domain",
             "ambient",
+            "budget",
             "command",
             "store",
             "broker",
@@ -37,7 +39,16 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("jobs", FRONT),
 ];
 
-const FRONT: &[&str] = &["engine", "domain", "config", "files", "ambient", "telemetry", "wire"];
+const FRONT: &[&str] = &[
+    "engine",
+    "domain",
+    "config",
+    "files",
+    "ambient",
+    "budget",
+    "telemetry",
+    "wire",
+];
 
 /// The composition roots (the demo is one of its own) and the files of the crate's root name everything.
 const MAY_NAME_ALL: &[&str] = &["app", "demo", "lib", "main"];

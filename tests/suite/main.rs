@@ -38,6 +38,7 @@ mod incidents;
 mod jobs;
 mod layers;
 mod looking;
+mod memory;
 mod observe;
 mod policies;
 mod protocols;

@@ -10,15 +10,15 @@ use std::sync::atomic::Ordering;
 
 use super::registry::Slot;
 use super::shared::Shared;
-use super::tables::{self, Stored, Window};
+use super::tables::{self, Read, Stored, Window};
 use crate::ambient;
 use crate::broker::{Acked, Attached, Delivery, DeliveryTag, Lost, Next};
 use async_trait::async_trait;
 
-/// What is read ahead for one attachment.
+/// What is read ahead for one attachment: no more than whoever attaches has room for in any case.
 const AHEAD: Window = Window {
     messages: 64,
-    bytes: 1024 * 1024,
+    bytes: 64 * 1024,
 };
 
 /// The next one alone.
@@ -61,7 +61,7 @@ impl Attachment {
     }
 
     /// Hands out what is due now. Awaits only before it changes anything, so it may be dropped.
-    async fn due(&mut self) -> Option<Next> {
+    async fn due(&mut self, room: usize) -> Option<Next> {
         self.notice_the_end();
         if let Some(lost) = &self.lost {
             return Some(Next::Lost(lost.clone()));
@@ -69,8 +69,10 @@ impl Attachment {
         if self.unsettled.len() >= self.prefetch || !self.shared.registry.is_active(self.queue, &self.slot) {
             return None;
         }
-        if self.ahead.is_empty() {
-            self.read_ahead().await;
+        if self.ahead.is_empty()
+            && let Some(bytes) = self.read_ahead(i64::try_from(room).unwrap_or(i64::MAX)).await
+        {
+            return Some(Next::Larger(bytes));
         }
         match &self.lost {
             Some(lost) => Some(Next::Lost(lost.clone())),
@@ -87,14 +89,17 @@ impl Attachment {
         }
     }
 
-    async fn read_ahead(&mut self) {
-        let mut read = self.read(AHEAD).await;
+    /// Answers the size of the next one where that is more than `room`: it is not read then.
+    async fn read_ahead(&mut self, room: i64) -> Option<usize> {
+        let bytes = AHEAD.bytes.min(room);
+        let mut read = self.read(Window { bytes, ..AHEAD }, room).await;
         if read.as_ref().is_err_and(tables::is_damage) {
             // What is before the damaged one can be read.
-            read = self.read(ONE).await;
+            read = self.read(ONE, room).await;
         }
         match read {
-            Ok(Some(messages)) => {
+            Ok(Some(Read::Larger(bytes))) => return Some(bytes),
+            Ok(Some(Read::Messages(messages))) => {
                 self.read_to = messages.last().map_or(self.read_to, |stored| stored.id);
                 self.ahead = messages.into();
             }
@@ -108,14 +113,15 @@ impl Attachment {
             }
             Err(error) => self.lost = Some(Lost::Connection(error.to_string())),
         }
+        None
     }
 
     /// What comes next, as far as the window goes; `None` when the queue is gone.
-    async fn read(&self, window: Window) -> Result<Option<Vec<Stored>>, sqlx::Error> {
+    async fn read(&self, window: Window, room: i64) -> Result<Option<Read>, sqlx::Error> {
         let readers = self.shared.file.readers();
-        let messages = tables::messages(readers, self.queue, self.read_to, window).await?;
-        let exists = !messages.is_empty() || tables::queue_exists(readers, self.queue).await?;
-        Ok(exists.then_some(messages))
+        let read = tables::read(readers, self.queue, self.read_to, window, room).await?;
+        let exists = !read.is_empty() || tables::queue_exists(readers, self.queue).await?;
+        Ok(exists.then_some(read))
     }
 
     fn hand_out(&mut self, stored: Stored) -> Next {
@@ -148,8 +154,12 @@ impl Attachment {
 #[async_trait]
 impl Attached for Attachment {
     async fn next(&mut self) -> Next {
+        self.next_within(usize::MAX).await
+    }
+
+    async fn next_within(&mut self, room: usize) -> Next {
         loop {
-            if let Some(next) = self.due().await {
+            if let Some(next) = self.due(room).await {
                 return next;
             }
             self.changed().await;

@@ -527,8 +527,30 @@ pub(super) struct Window {
     pub(super) bytes: i64,
 }
 
+/// What is behind a place.
+#[derive(Debug)]
+pub(super) enum Read {
+    Messages(Vec<Stored>),
+    /// The next one has so many bytes, and there is no room for it.
+    Larger(usize),
+}
+
+impl Read {
+    pub(super) const fn is_empty(&self) -> bool {
+        matches!(self, Self::Messages(messages) if messages.is_empty())
+    }
+}
+
 /// The messages behind place `after`, in order, as far as `window` goes, at least one when there is one.
 pub(super) async fn messages(readers: &SqlitePool, queue: i64, after: i64, window: Window) -> Sql<Vec<Stored>> {
+    match read(readers, queue, after, window, i64::MAX).await? {
+        Read::Messages(messages) => Ok(messages),
+        Read::Larger(_) => Ok(Vec::new()),
+    }
+}
+
+/// [`messages`], where the first one has no more bytes than `room`.
+pub(super) async fn read(readers: &SqlitePool, queue: i64, after: i64, window: Window, room: i64) -> Sql<Read> {
     let sizes: Vec<(i64, i64)> = sqlx::query_as(MESSAGE_SIZES)
         .bind(queue)
         .bind(after)
@@ -536,8 +558,11 @@ pub(super) async fn messages(readers: &SqlitePool, queue: i64, after: i64, windo
         .fetch_all(readers)
         .await?;
     let Some((first, size)) = sizes.first().copied() else {
-        return Ok(Vec::new());
+        return Ok(Read::Messages(Vec::new()));
     };
+    if size > room {
+        return Ok(Read::Larger(usize::try_from(size).unwrap_or(usize::MAX)));
+    }
     let (mut last, mut total) = (first, size);
     for (id, size) in sizes.into_iter().skip(1) {
         total += size;
@@ -552,7 +577,7 @@ pub(super) async fn messages(readers: &SqlitePool, queue: i64, after: i64, windo
         .bind(last)
         .fetch_all(readers)
         .await?;
-    rows.iter().map(stored).collect()
+    rows.iter().map(stored).collect::<Sql<_>>().map(Read::Messages)
 }
 
 /// Whether a row holds what nobody wrote: its file is damaged, and reading it again changes nothing.

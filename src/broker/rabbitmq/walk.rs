@@ -30,8 +30,9 @@ use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
 
 const WALK: &str = "walk";
-/// The first window: what comes is not known yet.
+/// The first window, at most: what comes is not known yet, and taken for large.
 const FIRST: u16 = 64;
+const FIRST_BYTES_EACH: usize = 1 << 20;
 /// How much a window may grow from one to the next.
 const GROWTH: u32 = 8;
 /// Consumers of one walk of a quorum queue: it keeps them ordered as long as they are so few.
@@ -394,7 +395,10 @@ impl Window {
     /// which counts for some; growing step by step, so that a change of kind is noticed early.
     fn next(&mut self) {
         let Some(average) = self.bytes.checked_div(self.seen) else {
-            self.size = FIRST.min(u16::try_from(self.messages_max).unwrap_or(FIRST));
+            let fit = u16::try_from(self.bytes_max / FIRST_BYTES_EACH)
+                .unwrap_or(FIRST)
+                .clamp(1, FIRST);
+            self.size = fit.min(u16::try_from(self.messages_max).unwrap_or(FIRST));
             return;
         };
         let fit = self.bytes_max / average.max(self.largest / 8).max(1);
@@ -425,14 +429,14 @@ mod tests {
     #[test]
     fn windows_grow_to_what_fits() {
         let options = WalkOptions::default();
-        assert_eq!(windows(options, 512, 4), [64, 512, 2000, 2000]);
-        assert_eq!(windows(options, 1 << 20, 3), [64, 8, 8]);
-        assert_eq!(windows(options, 64 << 20, 3), [64, 1, 1]);
+        assert_eq!(windows(options, 512, 4), [8, 64, 512, 2000]);
+        assert_eq!(windows(options, 1 << 20, 3), [8, 8, 8]);
+        assert_eq!(windows(options, 64 << 20, 3), [8, 1, 1]);
         let quorum = WalkOptions {
             quorum: true,
             ..options
         };
-        assert_eq!(windows(quorum, 512, 4), [64, 512, 4096, 16_384]);
+        assert_eq!(windows(quorum, 512, 4), [8, 64, 512, 4096]);
     }
 
     #[test]

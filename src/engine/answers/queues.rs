@@ -1,8 +1,11 @@
 //! Queues: all of them, filtered and sorted, and one with its head.
 
+use std::cmp::Ordering;
+
 use super::listing::{Oldest, Seen};
 use super::world::World;
 use super::{bounded, offset_of};
+use crate::ambient;
 use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::filter::Filter;
 use crate::domain::id::QueueName;
@@ -26,6 +29,9 @@ impl Inner {
                 message: error.to_string(),
             })?;
         let mut sieve = self.sieve(filter);
+        let order = order(query.sort.as_deref(), Sight::present())?;
+        let (offset, limit) = (offset_of(query.cursor.as_deref())?, bounded(query.limit) as usize);
+        let turn = self.whole_list().await?;
         let (world, away) = self.world().await?;
         if let Some(detail) = away {
             return Err(BrokerError::Unreachable {
@@ -38,13 +44,14 @@ impl Inner {
         let mut views = Vec::with_capacity(seen.len());
         self.join(&world, &seen, |view| views.push(view)).await?;
         let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
-        sort(&mut views, query.sort.as_deref(), Sight::present())?;
-        let offset = offset_of(query.cursor.as_deref())?;
-        let limit = bounded(query.limit) as usize;
-        let more = views.len() > offset + limit;
-        let items: Vec<QueueView> = views.into_iter().skip(offset).take(limit).collect();
+        let more = views.len() > offset.saturating_add(limit);
+        let items = ambient::beside(move || {
+            first(&mut views, offset.saturating_add(limit), &order);
+            views.into_iter().skip(offset).take(limit).collect()
+        });
+        drop(turn);
         Ok(Page {
-            next_cursor: more.then(|| (offset + limit).to_string()),
+            next_cursor: more.then(|| offset.saturating_add(limit).to_string()),
             items,
             taken_at: world.now,
         })
@@ -118,22 +125,26 @@ impl Inner {
     }
 }
 
-/// Sorts by a column; a leading `-` turns it round. Unknown values come last.
-fn sort(views: &mut [QueueView], column: Option<&str>, sight: Sight) -> Result<(), EngineError> {
+type Order = Box<dyn Fn(&QueueView, &QueueView) -> Ordering + Send>;
+
+/// By a column, and by name where that is the same; a leading `-` turns it round. Unknown values come last.
+fn order(column: Option<&str>, sight: Sight) -> Result<Order, EngineError> {
     let column = column.unwrap_or("name");
     let (descending, column) = column.strip_prefix('-').map_or((false, column), |rest| (true, rest));
-    match column {
-        "name" => views.sort_by(|a, b| a.name.cmp(&b.name)),
-        "depth" | "ready" => views.sort_by_key(|view| (view.ready.is_none(), view.ready)),
-        "unacked" => views.sort_by_key(|view| (view.unacked.is_none(), view.unacked)),
-        "state" => views.sort_by_key(|view| view.state.map(QueueState::as_str)),
+    let by: fn(&QueueView, &QueueView) -> Ordering = match column {
+        "name" => |_, _| Ordering::Equal,
+        "depth" | "ready" => |a, b| (a.ready.is_none(), a.ready).cmp(&(b.ready.is_none(), b.ready)),
+        "unacked" => |a, b| (a.unacked.is_none(), a.unacked).cmp(&(b.unacked.is_none(), b.unacked)),
+        "state" => |a, b| a.state.map(QueueState::as_str).cmp(&b.state.map(QueueState::as_str)),
         // Their order would tell what is hidden in them.
         "endpoint" | "url" if sight == Sight::Masked => {
-            views.sort_by_cached_key(|view| view.url.as_ref().map(EndpointUrl::redacted));
+            |a, b| a.url.as_ref().map(EndpointUrl::redacted).cmp(&b.url.as_ref().map(EndpointUrl::redacted))
         }
-        "endpoint" | "url" => views.sort_by(|a, b| a.url.cmp(&b.url)),
-        "age" => views.sort_by_key(|view| (view.oldest_age.is_none(), view.oldest_age)),
-        "next_attempt_at" => views.sort_by_key(|view| (view.next_attempt_at.is_none(), view.next_attempt_at)),
+        "endpoint" | "url" => |a, b| a.url.cmp(&b.url),
+        "age" => |a, b| (a.oldest_age.is_none(), a.oldest_age).cmp(&(b.oldest_age.is_none(), b.oldest_age)),
+        "next_attempt_at" => |a, b| {
+            (a.next_attempt_at.is_none(), a.next_attempt_at).cmp(&(b.next_attempt_at.is_none(), b.next_attempt_at))
+        },
         _ => {
             return Err(EngineError::Invalid {
                 field: "sort".to_owned(),
@@ -142,9 +153,18 @@ fn sort(views: &mut [QueueView], column: Option<&str>, sight: Sight) -> Result<(
                 ),
             });
         }
+    };
+    Ok(Box::new(move |a, b| {
+        let ascending = by(a, b).then_with(|| a.name.cmp(&b.name));
+        if descending { ascending.reverse() } else { ascending }
+    }))
+}
+
+/// Leaves the first `count`, in order: a page of a long list needs no more.
+fn first(views: &mut Vec<QueueView>, count: usize, order: &Order) {
+    if count < views.len() {
+        views.select_nth_unstable_by(count, order);
+        views.truncate(count);
     }
-    if descending {
-        views.reverse();
-    }
-    Ok(())
+    views.sort_unstable_by(order);
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::listing::Seen;
+use crate::ambient;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::job;
@@ -205,14 +206,18 @@ impl Inner {
         let mut seen: HashMap<&QueueName, &Seen> = seen.iter().map(|seen| (&seen.name, seen)).collect();
         let mut pages = self.queue_pages(None);
         while let Some(rows) = pages.next().await? {
-            for row in rows {
-                let (name, listed) = (row.name.clone(), seen.remove(&row.name));
-                each(world.view(self.kind_of(&name), name, Some(row), listed));
+            ambient::beside(|| {
+                for row in rows {
+                    let (name, listed) = (row.name.clone(), seen.remove(&row.name));
+                    each(world.view(self.kind_of(&name), name, Some(row), listed));
+                }
+            });
+        }
+        ambient::beside(|| {
+            for (name, listed) in seen {
+                each(world.view(self.kind_of(name), name.clone(), None, Some(listed)));
             }
-        }
-        for (name, listed) in seen {
-            each(world.view(self.kind_of(name), name.clone(), None, Some(listed)));
-        }
+        });
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::list::Exported;
 use super::look::{HOLD, SOON};
 use super::{DeadDetail, DeadPages, DeadQueueView, DeadSelection, DeadSort};
 use crate::ambient;
@@ -172,14 +173,14 @@ impl Inner {
         &self,
         selection: &DeadSelection,
         sieve: &mut Sieve,
-        sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
+        sender: &mpsc::Sender<Exported>,
     ) -> Result<(), EngineError> {
         let mut pages = DeadPages::of(selection.queue.clone(), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
             let rows: Vec<_> = rows.into_iter().filter(|letter| letter.home == Home::Event).collect();
             for letter in self.sifted(rows, |letter| letter, selection, sieve).await? {
                 if let Some(detail) = self.dead_event(letter).await?
-                    && sender.send(Ok(detail)).await.is_err()
+                    && self.exported(detail, sender).await.is_err()
                 {
                     return Ok(());
                 }

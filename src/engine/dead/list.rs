@@ -14,6 +14,7 @@ use super::{
 };
 use crate::ambient;
 use crate::domain::broker_rules::Looks;
+use crate::budget::{Share, Use};
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, EVENT_TABLE, Home};
 use crate::domain::death;
 use crate::domain::filter::{Condition, Filter};
@@ -39,6 +40,9 @@ struct Looked {
     views: Vec<DeadQueueView>,
     problems: Vec<Unread>,
 }
+
+/// A dead letter with its message and the share of the memory that it takes.
+pub(super) type Exported = Result<(DeadDetail, Share), EngineError>;
 
 impl Inner {
     pub(in crate::engine) async fn dead_list(
@@ -125,23 +129,27 @@ impl Inner {
         asked: &DeadGroupQuery,
         now: Timestamp,
     ) -> Result<Vec<DeadGroup>, EngineError> {
+        let turn = self.whole_list().await?;
         let mut groups: HashMap<String, DeadGroup> = HashMap::new();
         let DeadSelection { queue, group, .. } = &query.selection;
         let exactly = exactly(&sieve);
         let mut pages = DeadPages::of(queue.clone(), group.clone(), DeadSort::LastFailed).exactly(exactly);
         while let Some(rows) = pages.next(self).await? {
-            for letter in &sieve
+            let letters = sieve
                 .keep(rows, |filter, letter| filter.matches(&DeadFields { letter, now }))
-                .await?
-            {
-                if groups.len() < GROUPS_MAX || groups.contains_key(&letter.fingerprint) {
-                    join(&mut groups, letter, asked);
+                .await?;
+            ambient::beside(|| {
+                for letter in &letters {
+                    if groups.len() < GROUPS_MAX || groups.contains_key(&letter.fingerprint) {
+                        join(&mut groups, letter, asked);
+                    }
                 }
-            }
+            });
         }
         let mut groups: Vec<DeadGroup> = groups.into_values().collect();
         groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.fingerprint.cmp(&b.fingerprint)));
         groups.truncate(asked.limit as usize);
+        drop(turn);
         Ok(groups)
     }
 
@@ -251,12 +259,7 @@ impl Inner {
     }
 
     /// Sends every selected dead letter with its message, queue by queue in order, until the receiver goes.
-    async fn dead_export(
-        self: Arc<Self>,
-        selection: DeadSelection,
-        mut sieve: Sieve,
-        sender: mpsc::Sender<Result<DeadDetail, EngineError>>,
-    ) {
+    async fn dead_export(self: Arc<Self>, selection: DeadSelection, mut sieve: Sieve, sender: mpsc::Sender<Exported>) {
         if let Err(error) = self.export_queues(&selection, &mut sieve, &sender).await {
             // Nobody listens any more, or hears of it.
             let _ = sender.send(Err(error)).await;
@@ -267,7 +270,7 @@ impl Inner {
         &self,
         selection: &DeadSelection,
         sieve: &mut Sieve,
-        sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
+        sender: &mpsc::Sender<Exported>,
     ) -> Result<(), EngineError> {
         let targets = self.dead_targets().await?;
         let wanted = |target: &&DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
@@ -290,7 +293,7 @@ impl Inner {
                     .sifted(read.collect(), |(letter, _)| letter, selection, sieve)
                     .await?;
                 for (letter, message) in read {
-                    if sender.send(Ok(self.detailed(letter, message))).await.is_err() {
+                    if self.exported(self.detailed(letter, message), sender).await.is_err() {
                         walk.close().await?;
                         return Ok(());
                     }
@@ -307,7 +310,7 @@ impl Inner {
         target: &DeadTarget,
         selection: &DeadSelection,
         sieve: &mut Sieve,
-        sender: &mpsc::Sender<Result<DeadDetail, EngineError>>,
+        sender: &mpsc::Sender<Exported>,
     ) -> Result<(), EngineError> {
         let mut pages = DeadPages::of(Some(target.name.clone()), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
@@ -315,13 +318,23 @@ impl Inner {
                 let row = self.store.dead_letter(&letter.id).await?;
                 let copy = row.and_then(|row| row.copy).as_deref().and_then(message::decode);
                 if let Some(message) = copy
-                    && sender.send(Ok(self.detailed(letter, message))).await.is_err()
+                    && self.exported(self.detailed(letter, message), sender).await.is_err()
                 {
                     return Ok(());
                 }
             }
         }
         Ok(())
+    }
+
+    /// Hands a dead letter on with its share of the memory, once there is one; the error means that nobody listens.
+    pub(super) async fn exported(
+        &self,
+        detail: DeadDetail,
+        sender: &mpsc::Sender<Exported>,
+    ) -> Result<(), mpsc::error::SendError<Exported>> {
+        let share = self.settings.memory.take(Use::InHand, detail.message.body.len()).await;
+        sender.send(Ok((detail, share))).await
     }
 
     /// Those of the group and the filter.
@@ -349,10 +362,7 @@ impl Engine {
     ///
     /// # Errors
     /// A filter that cannot be read; what fails later comes as the last item.
-    pub fn export_dead(
-        &self,
-        selection: DeadSelection,
-    ) -> Result<mpsc::Receiver<Result<DeadDetail, EngineError>>, EngineError> {
+    pub fn export_dead(&self, selection: DeadSelection) -> Result<mpsc::Receiver<Exported>, EngineError> {
         let sieve = self.0.sieve(filter(&selection)?);
         let (sender, receiver) = mpsc::channel(EXPORTED_AHEAD);
         let exporting = Arc::clone(&self.0).dead_export(selection, sieve, sender);

@@ -140,7 +140,7 @@ impl Inner {
             }));
         }
         let charge = self.charge_look(target).await?;
-        let Some(mut walk) = self.broker.walk(&target.name, target.options()).await? else {
+        let Some(mut walk) = self.walk(&target.name, target.options()).await? else {
             return Ok(Some(DeadLooked {
                 messages: 0,
                 whole: true,
@@ -227,7 +227,7 @@ impl Inner {
         generation: i64,
     ) -> Result<Option<Message>, EngineError> {
         let charge = self.charge_look(target).await?;
-        let Some(mut walk) = self.broker.walk(&target.name, target.options()).await? else {
+        let Some(mut walk) = self.walk(&target.name, target.options()).await? else {
             return Ok(None);
         };
         let mut reader = Reader::default();

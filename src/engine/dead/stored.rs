@@ -26,7 +26,7 @@ impl Inner {
         options: WalkOptions,
     ) -> Result<Option<Box<dyn Walk>>, BrokerError> {
         match Home::of(queue) {
-            Home::Broker | Home::Event => self.broker.walk(queue, options).await,
+            Home::Broker | Home::Event => self.walk(queue, options).await,
             Home::Store => Ok(Some(Box::new(StoredWalk {
                 store: StoreHandle::clone(&self.store),
                 after: None,

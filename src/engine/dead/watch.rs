@@ -136,9 +136,11 @@ impl Inner {
             }
         };
         let cut = walk.is_cut();
-        walk.close().await?;
-        if let Some(charge) = charge {
-            self.look_ended(charge, returns).await;
+        let again = walk.close().await?;
+        match charge {
+            Some(charge) if matches!(seen, Ok(true)) && !cut => self.look_ended(charge, returns, again).await,
+            Some(charge) => self.look_broke_off(charge, again).await,
+            None => {}
         }
         Ok(match (seen?, cut) {
             (true, false) => Died::Seen(died),

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::rooms::Roomy;
 use super::{ANSWER_MAX, Asked, Dispatcher, Tell, micros};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
@@ -60,15 +61,39 @@ impl Dispatcher {
     /// The next queue that may be asked for; its slot and its place are taken.
     pub(super) fn next_candidate(&mut self) -> Option<Asked> {
         loop {
-            let (queue, url, place) = self.first_waiting()?;
+            let Roomy {
+                queue,
+                url,
+                place,
+                share,
+            } = match self.next_with_room() {
+                Some(roomy) => roomy,
+                None => self.first_with_room()?,
+            };
             let asking = Holding::Asking {
                 url,
                 probe: Probe::No,
                 place,
+                share: Some(share),
             };
             match self.holdings.begin(&queue, asking) {
                 Some(claim) => return Some(Asked { queue, claim }),
                 None => drop(self.again.insert(queue)),
+            }
+        }
+    }
+
+    /// The first in line for which there is memory; those before it wait for theirs.
+    fn first_with_room(&mut self) -> Option<Roomy> {
+        loop {
+            let (queue, url, place) = self.first_waiting()?;
+            if let Some(share) = self.room_for(&queue) {
+                return Some(Roomy {
+                    queue,
+                    url,
+                    place,
+                    share,
+                });
             }
         }
     }
@@ -221,7 +246,7 @@ impl Dispatcher {
     /// lingers or had a turn makes room when somebody waits.
     pub(super) fn look_at_workers(&mut self) {
         let now = self.uptime();
-        let pause = if self.look_soon || self.candidates.len() > 0 {
+        let pause = if self.look_soon || self.candidates.len() > 0 || self.rooms.somebody_waits() {
             LOOK_SOON
         } else {
             LOOK
@@ -256,6 +281,7 @@ impl Dispatcher {
         let no_other = no_worker
             || (first && !self.admits(Line::First))
             || ((first || remembered) && !self.admits(Line::Remembered));
+        let no_memory = self.rooms.somebody_waits();
         let mut places = self.holdings.places();
         let mut slow_bytes = 0;
         let mut moves = Vec::new();
@@ -266,7 +292,7 @@ impl Dispatcher {
                 Place::Remembered | Place::First => no_other,
                 Place::Slow => false,
             };
-            if contended || has_to_share {
+            if contended || no_memory || has_to_share {
                 control.others_wait();
             }
             let live = url.map(|url| self.engine.endpoints.get(url));
@@ -307,7 +333,7 @@ fn hanging(control: &Control, standing: Standing, now: u64) -> Option<OpenReques
     control.open_request().filter(old)
 }
 
-fn line_of(live: &LiveEndpoint) -> Line {
+pub(super) fn line_of(live: &LiveEndpoint) -> Line {
     line_of_standing(live.standing())
 }
 

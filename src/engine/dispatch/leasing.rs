@@ -97,6 +97,7 @@ impl Dispatcher {
             return;
         };
         let (reserved, probe) = (reserved.clone(), probe.token());
+        let share = self.holdings.take_share(&asked.queue, asked.claim);
         metrics::counter!(names::LEASES, "event" => "taken").increment(1);
         if let Some(from) = &lease.taken_from {
             metrics::counter!(names::LEASES, "event" => "taken_over").increment(1);
@@ -134,7 +135,7 @@ impl Dispatcher {
         self.holdings.turn(&asked.queue, asked.claim, working);
         let worker = Worker::new(
             Arc::clone(&self.engine),
-            lease,
+            (lease, share),
             self.incarnation,
             endpoint,
             probe,
@@ -188,6 +189,7 @@ impl Dispatcher {
                 endpoint,
                 end: End::Trouble(Duration::from_secs(5)),
                 unused_probe: probe,
+                bytes: None,
             });
             if let (Some(endpoint), Some(token)) = (&end.endpoint, end.unused_probe) {
                 let next = if matches!(end.end, End::Stopping | End::Fenced) {

@@ -31,6 +31,9 @@ impl Dispatcher {
         if !self.holdings.turn(&queue, claim, Holding::Closing) {
             return;
         }
+        if let Some(bytes) = end.bytes {
+            self.rooms.saw(&queue, bytes);
+        }
         if let Some(endpoint) = &end.endpoint {
             self.candidates.learn(&queue, &endpoint.url);
         }

@@ -15,6 +15,7 @@ mod bounds;
 mod leasing;
 mod letting_go;
 mod probing;
+mod rooms;
 mod timers;
 
 use std::collections::{HashMap, HashSet};
@@ -24,6 +25,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use self::bounds::Bounds;
+use self::rooms::Rooms;
 use self::timers::Timers;
 use super::Inner;
 use super::candidates::Candidates;
@@ -31,6 +33,7 @@ use super::ending::Ending;
 use super::holdings::{Claim, Holding, Holdings};
 use super::worker::{Stops, WorkerEnd};
 use crate::ambient;
+use crate::budget::Share;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
@@ -95,8 +98,10 @@ pub(super) enum Tell {
     Probe {
         url: EndpointUrl,
         asked: Asked,
-        claimed: Option<i64>,
+        claimed: Option<(i64, Share)>,
     },
+    /// There are bytes for a queue that waited for them.
+    Room { queue: QueueName, share: Share },
     /// A worker ended.
     Ended { claim: Claim, end: Box<WorkerEnd> },
     /// A queue was released after its worker ended; `more`: it is not empty.
@@ -138,6 +143,8 @@ pub(super) struct Dispatcher {
     timers: Timers<QueueName>,
     /// When the turn of a URL with a rate is near.
     turns: Timers<EndpointUrl>,
+    /// Who waits for memory, and what is known of the sizes.
+    rooms: Rooms,
     /// Bytes that requests which hang hold.
     slow_bytes: usize,
     /// The last look at the workers, and the next (uptime in microseconds).
@@ -172,6 +179,7 @@ impl Dispatcher {
             asking: 0,
             timers: Timers::new(),
             turns: Timers::new(),
+            rooms: Rooms::default(),
             slow_bytes: 0,
             looked_at: 0,
             look_at: 0,
@@ -251,6 +259,7 @@ impl Dispatcher {
                 }
             }
             Tell::Gone(queue) => self.forget(&queue),
+            Tell::Room { queue, share } => self.room_came(queue, share),
             Tell::Compare(held) => self.compare(held),
             Tell::Learned(rows) => rows.iter().for_each(|(queue, url)| self.candidates.learn(queue, url)),
             Tell::Whose(found) => self.whose(found),
@@ -297,6 +306,7 @@ impl Dispatcher {
     /// Nothing is kept of a queue that is gone.
     fn forget(&mut self, queue: &QueueName) {
         self.candidates.forget(queue);
+        self.rooms.forget(queue);
         self.resting.remove(queue);
         self.timers.forget(queue);
     }

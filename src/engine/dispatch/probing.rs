@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{ANSWER_MAX, Asked, Dispatcher, Tell};
 use crate::ambient;
+use crate::budget::{Share, Use};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::engine::Inner;
@@ -16,6 +17,8 @@ use crate::store::{ProbeNext, ProbeOutcome};
 const PROBES_AT_ONCE: usize = 500;
 /// Before a probe is looked at again whose queue could not be had.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How long a probe waits for memory before it is looked whether it is still wanted.
+const MEMORY_WAIT: Duration = Duration::from_secs(30);
 
 impl Dispatcher {
     /// PROTOCOLS.md 14: claims the probes that are due.
@@ -40,6 +43,7 @@ impl Dispatcher {
                 url: Some(url.clone()),
                 probe: Probe::Claiming,
                 place: Place::Slow,
+                share: None,
             };
             if let Some(claim) = self.holdings.begin(&queue, asking) {
                 self.candidates.take(&queue);
@@ -59,15 +63,23 @@ impl Dispatcher {
             asked: asked.clone(),
             claimed: None,
         };
+        let bytes = self.rooms.expected(&asked.queue);
         let claiming = async move {
-            let claimed = claim_probe(&engine, &url, &asked.queue).await;
+            // Memory first: a probe that is claimed is due.
+            let share = engine.settings.memory.take(Use::InHand, bytes);
+            let claimed = match tokio::time::timeout(MEMORY_WAIT, share).await {
+                Ok(share) => claim_probe(&engine, &url, &asked.queue)
+                    .await
+                    .map(|token| (token, share)),
+                Err(_) => None,
+            };
             Tell::Probe { url, asked, claimed }
         };
         self.have_answered("probe", ANSWER_MAX, claiming, without);
     }
 
-    pub(super) fn probe_claimed(&mut self, url: &EndpointUrl, asked: Asked, claimed: Option<i64>) {
-        let Some(token) = claimed else {
+    pub(super) fn probe_claimed(&mut self, url: &EndpointUrl, asked: Asked, claimed: Option<(i64, Share)>) {
+        let Some((token, share)) = claimed else {
             self.give_up(&asked, ProbeNext::Same);
             self.candidate(asked.queue);
             self.engine.endpoints.probe_again_at(url, self.engine.store_time.now());
@@ -77,6 +89,7 @@ impl Dispatcher {
             url: Some(url.clone()),
             probe: Probe::Claimed(token),
             place: Place::Slow,
+            share: Some(share),
         };
         if self.holdings.turn(&asked.queue, asked.claim, asking) {
             self.ask(vec![asked]);

@@ -11,6 +11,7 @@ use super::{LifetimeRecord, facts};
 use crate::domain::expiry::{Extends, extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
+use crate::engine::command::at_most;
 use crate::engine::plans::hash;
 use crate::engine::{Command, Danger, EngineError, Inner, Plan, PlanLine};
 use crate::store::SaveState;
@@ -186,7 +187,10 @@ impl Inner {
                 records.sort_by(|a, b| a.name.cmp(&b.name));
                 return Ok(records);
             }
-            Which::Queues(names) => names.iter().collect(),
+            Which::Queues(names) => {
+                at_most(names.len(), "queues", "name fewer")?;
+                names.iter().collect()
+            }
             Which::Planned(planned) => planned.iter().map(|one| &one.name).collect(),
         };
         if names.is_empty() {

@@ -323,6 +323,8 @@ fn in_hand(part: JobPart, next: Next) -> JobNext {
             tag: delivery.tag,
         })),
         Next::Lost(lost) => JobNext::Lost(format!("{lost:?}")),
+        // Only where room was asked for.
+        Next::Larger(bytes) => JobNext::Lost(format!("a message of {bytes} bytes")),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, RunCounts, Target, eta, routes};
 use crate::domain::time::Timestamp;
-use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan, at_most_ids};
+use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan, at_most};
 use crate::engine::{EngineError, Inner};
 use crate::store::{Frozen, NewItem, NewRun};
 
@@ -427,7 +427,7 @@ fn check(order: &Order) -> Result<(), EngineError> {
         })
     };
     if let Selection::Ids(ids) = &order.selection {
-        at_most_ids(ids.len())?;
+        at_most(ids.len(), "ids", "use a filter for more")?;
     }
     if order.rate == Some(0) {
         return invalid("rate", "rate is 0; possible are 1 and more messages a second");

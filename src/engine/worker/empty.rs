@@ -43,10 +43,14 @@ impl Worker {
     /// The next message; lingers on an empty queue, and not when others wait.
     pub(super) async fn next(&mut self, attached: &mut dyn Attached) -> Result<Next, End> {
         let asked = self.engine.clock.uptime();
+        if let Some(first) = self.looked_for(attached).await {
+            return Ok(first);
+        }
+        let room = self.room.bytes();
         loop {
             tokio::select! {
                 biased;
-                next = attached.next() => break Ok(next),
+                next = attached.next_within(room) => break Ok(next),
                 () = self.stops.drain.cancelled() => break Err(End::Stopping),
                 () = self.stops.generation.cancelled() => break Err(End::Fenced),
                 () = self.control.wake.notified() => {

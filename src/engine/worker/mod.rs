@@ -9,6 +9,7 @@ mod attempt;
 mod empty;
 mod failure;
 mod message;
+mod room;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,12 +19,14 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use self::room::Room;
 use super::Inner;
 use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
 use super::insist::Pause;
 use super::settled::LastSettled;
 use crate::broker::{Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, Look, Lost, Next};
+use crate::budget::Share;
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{Epoch, IncarnationId, NotificationId, QueueName};
 use crate::domain::queue::QueueRecord;
@@ -173,6 +176,8 @@ pub(super) struct WorkerEnd {
     pub(super) end: End,
     /// The claimed probe was not settled.
     pub(super) unused_probe: Option<i64>,
+    /// What its last message took of the memory, if one was seen.
+    pub(super) bytes: Option<usize>,
 }
 
 /// What to do with the queue after one message.
@@ -197,6 +202,7 @@ pub(super) struct Worker {
     pub(super) sequence: u64,
     settled: LastSettled,
     prefetch: u16,
+    room: Room,
     /// Fires when the queue may have been empty for long enough.
     quiet: Pin<Box<tokio::time::Sleep>>,
     attaching: Attaching,
@@ -222,7 +228,7 @@ struct Attaching {
 impl Worker {
     pub(super) fn new(
         engine: Arc<Inner>,
-        lease: Lease,
+        (lease, share): (Lease, Option<Share>),
         incarnation: IncarnationId,
         endpoint: Option<Arc<LiveEndpoint>>,
         probe: Option<i64>,
@@ -231,6 +237,7 @@ impl Worker {
     ) -> Self {
         let prefetch = engine.settings.prefetch.max(1);
         let settled = engine.settled.take(&lease.record.name);
+        let room = Room::new(engine.settings.memory.clone(), share);
         Self {
             queue: lease.record.name.clone(),
             epoch: lease.epoch,
@@ -244,6 +251,7 @@ impl Worker {
             sequence: 0,
             settled,
             prefetch,
+            room,
             quiet: Box::pin(tokio::time::sleep(Duration::ZERO)),
             attaching: Attaching::default(),
         }
@@ -283,6 +291,7 @@ impl Worker {
             endpoint: self.endpoint,
             end,
             unused_probe: self.probe,
+            bytes: self.room.last(),
         }
     }
 
@@ -310,13 +319,14 @@ impl Worker {
         self.follow_rules().await?;
         tracing::debug!(queue = ?self.queue, "judged");
         let mut options = AttachOptions {
-            prefetch: self.prefetch,
+            prefetch: self.room.prefetch(self.prefetch),
             bind: self.record.refusing.is_none(),
             part: self.part(),
         };
         let mut pause = Pause::default();
         loop {
             self.may_go_on()?;
+            self.look_out().await?;
             match self.engine.broker.attach(&self.queue, options).await {
                 Ok(AttachOutcome::Attached(attached)) => {
                     tracing::debug!(queue = ?self.queue, "attached");
@@ -341,6 +351,7 @@ impl Worker {
                     return Err(End::Trouble(Duration::from_secs(5)));
                 }
             }
+            self.room.look_over();
             tokio::select! {
                 () = pause.wait() => {}
                 () = self.stops.drain.cancelled() => {}
@@ -429,6 +440,16 @@ impl Worker {
             };
             messages += 1;
             let flow = match next {
+                // It goes back, and comes again when there is room.
+                Next::Message(delivery) if !self.room.fits(delivery.message.body.len(), self.prefetch) => {
+                    tracing::debug!(queue = ?self.queue, bytes = delivery.message.body.len(), "waits for memory");
+                    return Flow::Stop(End::Yielded);
+                }
+                Next::Larger(bytes) if !self.room.fits(bytes, 1) => {
+                    tracing::debug!(queue = ?self.queue, bytes, "waits for memory");
+                    return Flow::Stop(End::Yielded);
+                }
+                Next::Larger(_) => Flow::Continue,
                 Next::Message(delivery) => {
                     self.attaching.received += 1;
                     self.attaching.in_vain = 0;

@@ -176,7 +176,7 @@ pub(crate) fn full() -> Message {
 pub(crate) async fn next(attached: &mut Box<dyn Attached>) -> Delivery {
     match within(SOON, attached.next()).await.expect("a message comes") {
         Next::Message(delivery) => *delivery,
-        Next::Lost(lost) => panic!("attachment lost: {lost:?}"),
+        other @ (Next::Lost(_) | Next::Larger(_)) => panic!("no message: {other:?}"),
     }
 }
 

@@ -329,7 +329,7 @@ async fn equal_messages_have_ids_of_their_own_and_export_gives_every_body() {
     let mut exported = shop.stage.engine.export_dead(query(None, None).selection).unwrap();
     let mut bodies = Vec::new();
     while let Some(detail) = exported.recv().await {
-        bodies.push(detail.unwrap().message.body);
+        bodies.push(detail.unwrap().0.message.body);
     }
     assert_eq!(bodies, ["same", "same", "other"]);
     let unknown = Query::DeadLetter {

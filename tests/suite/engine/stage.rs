@@ -74,6 +74,7 @@ fn settings(vhost: &str) -> EngineSettings {
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,
+        memory: redrive::budget::Budget::default(),
         request_timeout: Duration::from_secs(2),
         linger: Duration::from_millis(500),
         in_flight_per_endpoint: 16,

@@ -360,6 +360,7 @@ pub(crate) fn begun(daemon: &Daemon) -> usize {
 
 fn publishes_only(naming: &Naming) -> EngineSettings {
     EngineSettings {
+        memory: redrive::budget::Budget::default(),
         naming: naming.clone(),
         workers: 1,
         slow_requests: 1,

@@ -81,6 +81,7 @@ async fn engine(installation: &Installation) -> Engine {
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,
+        memory: redrive::budget::Budget::default(),
         request_timeout: Duration::from_secs(2),
         linger: Duration::from_millis(200),
         in_flight_per_endpoint: 4,

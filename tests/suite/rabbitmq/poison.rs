@@ -32,6 +32,7 @@ async fn work(broker: BrokerHandle, queue: QueueName) -> Result<Instant, String>
             }
             Next::Lost(Lost::Undecodable(_) | Lost::Connection(_)) => {}
             Next::Lost(Lost::Cancelled) => panic!("{queue:?} was cancelled"),
+            Next::Larger(bytes) => panic!("no room was asked for, and {bytes} bytes are too large"),
         }
     }
 }

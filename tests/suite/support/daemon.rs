@@ -400,10 +400,19 @@ impl Daemon {
 
     /// In bytes, from `/proc`.
     pub fn resident_memory(&self) -> u64 {
+        self.memory("VmRSS:")
+    }
+
+    /// The most that it ever was, in bytes.
+    pub fn resident_memory_most(&self) -> u64 {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("a running daemon");
         let line = status
             .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .find_map(|line| line.strip_prefix(name))
             .expect("a running daemon");
         let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
         kibibytes * 1024
