@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
 use hyper::http::Extensions;
@@ -29,6 +28,7 @@ use crate::domain::outcome::{FailureKind, Outcome};
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
 
+use super::body::{Borrowed, Lent};
 use super::connector::{Connector, Traffic};
 use super::failure::Failed;
 use super::guard::Guard;
@@ -86,7 +86,7 @@ pub enum SenderError {
     },
 }
 
-type Client = legacy::Client<Connector, Full<Bytes>>;
+type Client = legacy::Client<Connector, Borrowed>;
 
 /// Sends over HTTP and HTTPS.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ impl HttpSender {
             target,
             method,
             headers,
-            body: request.body,
+            body: Lent::new(request.body),
         })
     }
 
@@ -211,12 +211,12 @@ struct Prepared {
     target: Arc<Target>,
     method: hyper::Method,
     headers: HeaderMap,
-    body: Bytes,
+    body: Lent,
 }
 
 impl Prepared {
-    fn to_http(&self) -> hyper::Request<Full<Bytes>> {
-        let mut http = hyper::Request::new(Full::new(self.body.clone()));
+    fn to_http(&self) -> hyper::Request<Borrowed> {
+        let mut http = hyper::Request::new(self.body.lend());
         http.method_mut().clone_from(&self.method);
         http.uri_mut().clone_from(&self.target.uri);
         http.headers_mut().clone_from(&self.headers);

@@ -5,6 +5,7 @@
 //! environment; the address rules hold for literals, for the resolver's answers and for the address
 //! actually connected to; at most a snippet of the answer is read.
 
+mod body;
 mod connector;
 mod failure;
 mod guard;
