@@ -14,7 +14,7 @@ use crate::support::certificates::Authority;
 use crate::support::daemon::{Daemon, Installation, free_port};
 use crate::support::http::{Answer, Request};
 use crate::support::receiver::Receiver;
-use crate::support::wait::{patient, wait_until};
+use crate::support::wait::{patient, wait_until, within};
 
 /// Nothing listens there: a notification stays where it can be looked at.
 const DEAD_URL: &str = "http://127.0.0.1:9/hook";
@@ -192,7 +192,7 @@ async fn the_demo_is_open_to_whoever_started_it_alone() {
         let told = lines.find_map(|line| line.ok().filter(|line| line.contains("curl ")));
         (told, lines)
     });
-    let (told, _lines) = told.await.unwrap();
+    let (told, _lines) = within(BOUND, told).await.expect("how it is asked").unwrap();
     let told = told.expect("how it is asked");
     let part = |begin: &str, end: char| {
         let (_, rest) = told.split_once(begin).unwrap();
