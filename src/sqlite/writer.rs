@@ -312,6 +312,8 @@ impl Writer {
                 Err(error) if !is_busy(&error) => {
                     // Where it did begin and the savepoint failed, it would be in the way of the next one.
                     let _ = self.execute(ROLLBACK).await;
+                    // What was put there instead may be no database at all.
+                    self.presence.check().await?;
                     return Err(SqliteError::RolledBack(Arc::new(error)));
                 }
                 Err(_) if self.clock.uptime().saturating_sub(start) > BUSY_MAX => return Err(SqliteError::Busy),

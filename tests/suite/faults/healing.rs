@@ -264,8 +264,11 @@ async fn the_binding_of_a_queue_that_nobody_works_on_is_made_again_by_whoever_is
     let (waits, paused) = (scene.queue("waits", "/dead"), scene.queue("pauses", "/hook-0"));
     scene.publish("pauses", "/hook-0", 1).await;
     scene.delivered(7).await;
-    let pause = ["queue", "pause", paused.as_str(), "--yes"];
+    let (pause, url) = (["queue", "pause", paused.as_str(), "--yes"], scene.url("/dead"));
     scene.installation.run(&pause).await.expect_code(0);
+    // Else the next probe of the URL would bind its queue.
+    let disable = ["endpoint", "disable", url.as_str(), "--yes"];
+    scene.installation.run(&disable).await.expect_code(0);
     for (queue, execution, path) in [(&waits, "waits", "/dead"), (&paused, "pauses", "/hook-0")] {
         unbind(&scene, queue).await;
         let url = scene.url(path);
