@@ -184,7 +184,8 @@ async fn is_made(vhost: &Vhost) -> Option<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vhost_that_is_deleted_again_at_once_is_made_again_a_minute_later() {
     let vhost = Vhost::create().await;
-    let mut daemon = Installation::on_rabbit(&vhost).daemon().await;
+    let installation = Installation::on_rabbit(&vhost);
+    let mut daemon = installation.daemon().await;
     let path = format!("/api/vhosts/{}", vhost.name);
     vhost.manage("DELETE", &path, None).await;
     let made = wait_until("the vhost to be made again", BOUND, async || {

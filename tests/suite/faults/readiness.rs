@@ -1,9 +1,10 @@
 //! `/readyz` says within seconds what stops publishing or delivery, and waits for nothing.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 use super::healing::not_ready;
 use super::scene::{BOUND, Scene, executions};
@@ -194,7 +195,8 @@ async fn rights_to_nothing_but_the_queues_that_there_are_are_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_queues_of_checks_are_listed_nowhere() {
     let vhost = Vhost::create().await;
-    let mut daemon = Installation::on_rabbit(&vhost).daemon().await;
+    let installation = Installation::on_rabbit(&vhost);
+    let mut daemon = installation.daemon().await;
     let is_probe = |queue: &Value| queue["name"].as_str().is_some_and(|name| name.contains("probe"));
     stays_absent("a queue of a check", Duration::from_secs(6), async || {
         let listed = daemon.get("/v1/queues?limit=1000").await.json();
@@ -255,12 +257,22 @@ async fn an_embedded_file_that_was_deleted_takes_no_publish() {
     daemon.kill().await;
 }
 
+/// All of a SQLite file that nobody uses is in the file itself: what ends with its process may leave some in the log.
+pub(super) async fn settle(file: &Path) {
+    let url = format!("sqlite://{}", file.display());
+    let mut connection = SqliteConnection::connect(&url).await.unwrap();
+    let settle = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)");
+    settle.execute(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+}
+
 /// A store that worked elsewhere and ended in order.
 async fn another_store() -> Installation {
     let other = Installation::embedded();
     let mut daemon = other.daemon().await;
     assert_eq!(publish(&daemon, 1).await, 202);
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    settle(&other.path("store.db")).await;
     other
 }
 

@@ -6,6 +6,7 @@ use redrive::domain::numbers::Numbers;
 use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
+use super::readiness::settle;
 use super::scene::{BOUND, Scene, executions};
 use crate::engine::stage::{Ground, Stage};
 use crate::support::daemon::{Daemon, Installation};
@@ -125,6 +126,7 @@ async fn a_file_that_was_restored_while_nothing_ran_is_noticed_by_the_next_daemo
         publish(&daemon, number).await;
         assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
         if number == 1 {
+            settle(&store).await;
             std::fs::copy(&store, &backup).unwrap();
         }
     }
