@@ -238,6 +238,8 @@ impl IntakeQueue {
 pub struct ExchangeDetail {
     /// `direct`, `fanout`, `topic`, `headers`, or a plugin's.
     pub kind: String,
+    /// Name of the ordinary policy in effect.
+    pub policy: Option<String>,
     /// What it routes to.
     pub bindings: Vec<ExchangeBinding>,
 }

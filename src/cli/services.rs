@@ -35,10 +35,15 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
     if session.cli.global.dry_run {
         let queue = session.engine.naming().delivery_queue(&new.execution, &new.url);
         say("not published: this is what would be");
-        return print_published(session, id.as_str(), queue.as_str());
+        let shape = Published {
+            id: id.as_str().to_owned(),
+            queue: queue.as_str().to_owned(),
+            warning: None,
+        };
+        return print_published(session, &shape);
     }
     match session.engine.publish(new).await {
-        Ok(receipt) => print_published(session, receipt.id.as_str(), receipt.queue.as_str()),
+        Ok(receipt) => print_published(session, &Published::from(&receipt)),
         Err(error) => {
             // The caller repeats with the same id, also where it was made up here.
             say(&format!("id {} is not confirmed", id.as_str()));
@@ -47,13 +52,12 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
     }
 }
 
-fn print_published(session: &Session<'_>, id: &str, queue: &str) -> Result<Exit, Failure> {
-    let shape = Published {
-        id: id.to_owned(),
-        queue: queue.to_owned(),
-    };
+fn print_published(session: &Session<'_>, shape: &Published) -> Result<Exit, Failure> {
+    if let Some(warning) = &shape.warning {
+        say(warning);
+    }
     let facts = [("id", Some(shape.id.clone())), ("queue", Some(shape.queue.clone()))];
-    session.output.facts(&shape, &facts)?;
+    session.output.facts(shape, &facts)?;
     Ok(Exit::Done)
 }
 
@@ -71,6 +75,9 @@ pub(super) async fn end(session: &Session<'_>, target: &Target) -> Result<Exit, 
     let shape = EndedShape::from(&session.engine.end(execution, url).await?);
     if !shape.marked {
         say("there is no such queue: nothing to end");
+    }
+    if let Some(warning) = &shape.warning {
+        say(warning);
     }
     let facts = [("id", shape.id.clone()), ("queue", Some(shape.queue.clone()))];
     session.output.facts(&shape, &facts)?;

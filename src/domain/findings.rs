@@ -329,10 +329,8 @@ fn consumer_timeout(queue: &Examined<'_>, found: &mut Vec<Finding>) {
 
 #[cfg(test)]
 mod tests {
-    use regex::Regex;
-
     use super::*;
-    use crate::domain::broker_rules::Policy;
+    use crate::domain::broker_rules::{Pattern, Policy};
 
     struct Queue {
         kind: QueueKind,
@@ -488,7 +486,8 @@ mod tests {
         let mut queue = Queue::new(QueueKind::Delivery, true, &[LIMIT]);
         queue.policies = Policies::new(vec![Policy {
             name: "limits".to_owned(),
-            pattern: Regex::new("q").ok(),
+            pattern: Pattern::parse("q"),
+            matches_unknown: true,
             apply_to: "queues".to_owned(),
             priority: 0,
             operator: false,

@@ -164,6 +164,12 @@ impl Naming {
         format!("{}{}", self.prefix, self.fingerprint())
     }
 
+    /// The exchange that is there while every queue of the store is bound to [`Naming::exchange`].
+    #[must_use]
+    pub fn bound_exchange(&self) -> String {
+        format!("{}.bound", self.exchange())
+    }
+
     /// The exchange that says whose this broker is: which store its queues are delivered by. Nothing is ever routed
     /// through it.
     #[must_use]

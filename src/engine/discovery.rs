@@ -48,10 +48,15 @@ impl Inner {
     }
 
     fn signalled(&self, signal: Signal, tell: &mpsc::Sender<Tell>) {
+        let is_new = matches!(signal, Signal::QueueCreated(_));
         match signal {
             Signal::Nudged(queue) | Signal::QueueCreated(queue) => {
                 if self.settings.naming.is_delivery_queue(queue.as_str()) {
                     tracing::debug!(queue = ?queue, "told of a queue");
+                    if is_new && self.rules.has_odd() {
+                        // Whether that policy is for it is asked of the broker.
+                        self.policies_moved.notify_one();
+                    }
                     // A full channel means that there is more than enough to do: the sweep finds this one.
                     let result = if tell.try_send(Tell::Candidate(queue)).is_ok() {
                         "used"

@@ -41,6 +41,9 @@ pub(super) struct Held {
 impl Inner {
     /// Deletes the queue if nothing comes. The lease is freed in any case but `Lost`: the comparison frees that one.
     pub(super) async fn end_queue(self: &Arc<Self>, held: &Held) -> Ending {
+        // Whoever would bind it meanwhile waits, and then finds out what became of it.
+        let place = self.bindings.line_up(&held.queue);
+        let _turn = place.turn().await;
         let ending = match self.try_end(held).await {
             Ok(ending) => ending,
             Err(()) => self.rebind(held).await,

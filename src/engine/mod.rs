@@ -184,6 +184,8 @@ pub struct Receipt {
     pub id: NotificationId,
     /// The delivery queue that has it.
     pub queue: QueueName,
+    /// What its publisher should know all the same.
+    pub warning: Option<String>,
 }
 
 /// The result of an end mark.
@@ -224,6 +226,8 @@ struct Inner {
     recorder: Recorder,
     meters: Meters,
     rules: Arc<Rules>,
+    /// Who binds or unbinds a delivery queue under a lease of this process's delivery, or frees that.
+    bindings: Arc<turns::Turns>,
     settled: Resting,
     /// Runs that this process works on.
     tending: Tending,
@@ -279,6 +283,7 @@ impl Engine {
             recorder: Recorder::default(),
             meters: Meters::default(),
             rules: Arc::default(),
+            bindings: Arc::default(),
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),

@@ -111,7 +111,17 @@ impl Inner {
             .map_err(|error| unconfirmed(&id, error))?;
         self.record_queue(&queue, &notification.execution, &notification.url)
             .await;
-        Ok(Receipt { id, queue })
+        Ok(self.receipt(id, queue).await)
+    }
+
+    /// PROTOCOLS.md 33: what was published without a look at the broker's policies says so.
+    async fn receipt(&self, id: NotificationId, queue: QueueName) -> Receipt {
+        let warning = if self.broker.is_embedded() {
+            None
+        } else {
+            self.rules.unknown(&self.store, &self.clock).await
+        };
+        Receipt { id, queue, warning }
     }
 
     /// Publishes a notification that was stored before, under its own id.
@@ -129,7 +139,7 @@ impl Inner {
         let queue = self.settings.naming.delivery_queue(&execution, &url);
         let message = end_mark(&id, &execution, &url, self.clock.now());
         match self.publish_in_turn(&queue, &id, message, Missing::Ignore).await {
-            Ok(Settled::Stored) => Ok(Ended::Marked(Receipt { id, queue })),
+            Ok(Settled::Stored) => Ok(Ended::Marked(self.receipt(id, queue).await)),
             Ok(Settled::NoQueue) => Ok(Ended::NoQueue(queue)),
             Ok(Settled::Refused(why)) => Err(EngineError::TooLarge { why }),
             Err(error) => Err(unconfirmed(&id, error)),
@@ -251,6 +261,9 @@ impl Publish {
     async fn settle(&self) -> Result<Settled, EngineError> {
         let began = self.clock.uptime();
         loop {
+            if let Some(why) = self.refused_by_policy().await {
+                return self.refuse(why).await;
+            }
             match self.broker.publish(&self.queue, &self.message).await? {
                 Published::Accepted => {
                     self.broker.nudge(&self.queue).await;
@@ -280,6 +293,25 @@ impl Publish {
 }
 
 impl Publish {
+    /// PROTOCOLS.md 33: why what is published now would be destroyed, or lost. The daemons unbind such a queue for the
+    /// sake of all publishers, a little later.
+    async fn refused_by_policy(&self) -> Option<String> {
+        if self.broker.is_embedded() {
+            return None;
+        }
+        let (rules, naming) = (&self.rules, &self.naming);
+        rules.refuses(&self.queue, naming, &self.store, &self.clock).await
+    }
+
+    /// Nothing is published; an end of what does not exist is one all the same.
+    async fn refuse(&self, why: String) -> Result<Settled, EngineError> {
+        match (self.broker.look(&self.queue).await?, self.missing) {
+            (Look::Missing, Missing::Ignore) => Ok(Settled::NoQueue),
+            (Look::Missing, Missing::Create) => Err(refused(format!("the queue is not made: {why}"))),
+            (Look::Present { .. }, _) => Err(refused(format!("the queue takes no publishes: {why}"))),
+        }
+    }
+
     /// PROTOCOLS.md 33: a queue whose messages would be destroyed or reordered is not made.
     async fn may_be_made(&self) -> Result<(), EngineError> {
         let forbidden = self.rules.forbids(&self.queue, &self.naming, &self.store, &self.clock);

@@ -225,7 +225,8 @@ pub struct PartState {
 /// A part that does not work, and that delivery can do without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Degraded {
-    /// `management`: depths and policies are unknown; `publishing`: the broker takes nothing (alarm).
+    /// `management`: depths and policies are unknown; `publishing`: the broker takes nothing (alarm), or would lose
+    /// what it takes (a policy of our exchange).
     pub part: &'static str,
     /// Why.
     pub problem: String,

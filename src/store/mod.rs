@@ -193,6 +193,9 @@ pub trait Queues: Send + Sync {
     /// One row.
     async fn queue_get(&self, queue: &QueueName) -> Result<Option<QueueRecord>, StoreError>;
 
+    /// The rows of these that are known, at most 1,000 asked for at once; in no order.
+    async fn queues_get(&self, queues: &[QueueName]) -> Result<Vec<QueueRecord>, StoreError>;
+
     /// Whose queues these are, of those that have a row with a URL; in any order.
     async fn queue_urls(&self, queues: &[QueueName]) -> Result<Vec<QueueUrl>, StoreError>;
 

@@ -23,6 +23,9 @@ pub struct Published {
     pub id: String,
     /// Its delivery queue.
     pub queue: String,
+    /// What its publisher should know all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 impl From<&Receipt> for Published {
@@ -30,6 +33,7 @@ impl From<&Receipt> for Published {
         Self {
             id: receipt.id.as_str().to_owned(),
             queue: receipt.queue.as_str().to_owned(),
+            warning: receipt.warning.clone(),
         }
     }
 }
@@ -43,6 +47,9 @@ pub struct EndedShape {
     pub queue: String,
     /// Whether there was a queue to mark.
     pub marked: bool,
+    /// What its publisher should know all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 impl From<&Ended> for EndedShape {
@@ -52,11 +59,13 @@ impl From<&Ended> for EndedShape {
                 id: Some(receipt.id.as_str().to_owned()),
                 queue: receipt.queue.as_str().to_owned(),
                 marked: true,
+                warning: receipt.warning.clone(),
             },
             Ended::NoQueue(queue) => Self {
                 id: None,
                 queue: queue.as_str().to_owned(),
                 marked: false,
+                warning: None,
             },
         }
     }

@@ -8,8 +8,8 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "execution_id:string* url:string* headers:object body:any body_base64:string polling_time:integer \
          restart_count:integer id:string",
     ),
-    ("Published", "id:string queue:string"),
-    ("Ended", "id:string? queue:string marked:boolean"),
+    ("Published", "id:string queue:string warning:string"),
+    ("Ended", "id:string? queue:string marked:boolean warning:string"),
     ("Url", "url:string*"),
     ("Because", "reason:string"),
     ("Redeliver", "url:string all:boolean reason:string"),

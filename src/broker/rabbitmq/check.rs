@@ -11,9 +11,12 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use lapin::Channel;
-use lapin::options::{BasicGetOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
+use lapin::options::{
+    BasicGetOptions, ExchangeBindOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+    QueueDeleteOptions,
+};
 use lapin::types::{FieldTable, ShortString};
+use lapin::{Channel, ExchangeKind};
 
 use super::RabbitMq;
 use super::admin::{insert, on_channel, text};
@@ -27,6 +30,9 @@ use crate::domain::id::{QueueName, StoreId};
 use crate::domain::message::Message;
 
 /// The key of the binding that says that every queue is bound. It goes with the exchange, and with the wake queue.
+///
+/// A message that comes through it proves it only where what no queue takes comes back: a policy can send that
+/// elsewhere. So an exchange of ours says it too, which goes by itself with the one that it is bound to.
 const BOUND: &str = "bound";
 
 /// A queue that could be made so lately could be made now.
@@ -69,7 +75,23 @@ pub(super) async fn check(broker: &RabbitMq, store: &StoreId) -> Result<Standing
 
 /// Says that every queue is bound.
 pub(super) async fn mark_bound(broker: &RabbitMq) -> Result<(), BrokerError> {
-    let wake = short(&broker.settings.naming.wake_queue())?;
+    let naming = &broker.settings.naming;
+    let (wake, mark) = (short(&naming.wake_queue())?, short(&naming.bound_exchange())?);
+    let line = broker.admin.line().await?;
+    let passing = ExchangeDeclareOptions {
+        durable: true,
+        internal: true,
+        auto_delete: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let marked = on_channel(&line, async |channel: &Channel| {
+        line.call(channel.exchange_declare(mark.clone(), ExchangeKind::Fanout, passing, FieldTable::default()))
+            .await?;
+        let (exchange, key, options) = (broker.exchange.clone(), "".into(), ExchangeBindOptions::default());
+        line.call(channel.exchange_bind(exchange, mark.clone(), key, options, FieldTable::default()))
+            .await
+    });
+    marked.await.map_err(|error| broker.admin.error("bind", &error))?;
     let bound = broker.admin.bind_with(&wake, &ShortString::from(BOUND)).await;
     bound.map_err(|error| broker.admin.error("bind", &error))
 }
@@ -181,13 +203,14 @@ async fn make_and_read(
 /// While an alarm holds, nothing is published, and what was known of the mark stays true.
 async fn is_bound(broker: &RabbitMq) -> Result<bool, BrokerError> {
     match broker.publisher.publish(BOUND, &Message::default()).await {
-        Ok(Published::Returned) => Ok(false),
+        Ok(Published::Returned) => return Ok(false),
         // What the wake queue refuses has reached it.
-        Ok(Published::Accepted | Published::Refused(_) | Published::NotNow(_)) | Err(BrokerError::Blocked { .. }) => {
-            Ok(true)
-        }
+        Ok(Published::Accepted | Published::Refused(_) | Published::NotNow(_)) | Err(BrokerError::Blocked { .. }) => {}
         // The publisher waits for as long as a confirm may take, and an alarm may have begun meanwhile.
-        Err(BrokerError::Unknown { .. }) if broker.alarm.reason().is_some() => Ok(true),
-        Err(error) => Err(error),
+        Err(BrokerError::Unknown { .. }) if broker.alarm.reason().is_some() => {}
+        Err(error) => return Err(error),
     }
+    let mark = short(&broker.settings.naming.bound_exchange())?;
+    let stands = broker.admin.exchange_stands(&mark).await;
+    stands.map_err(|error| broker.admin.error("check", &error))
 }

@@ -2,10 +2,12 @@
 //! has it: of numbers the smallest counts; of everything else the argument, then the policy, then the operator's.
 //!
 //! Matched by ourselves, so that no look at the broker is needed per queue. One ordinary policy wins
-//! (the highest priority that matches), and one operator policy is merged with it.
+//! (the highest priority that matches), and one operator policy is merged with it. Where a pattern is not understood
+//! the broker's own word counts, as far as it was asked.
 
-use regex::Regex;
+use std::collections::HashMap;
 
+use super::pattern::Pattern;
 use crate::domain::naming::QueueType;
 
 /// A policy, reduced to what is asked here.
@@ -13,8 +15,10 @@ use crate::domain::naming::QueueType;
 pub struct Policy {
     /// Its name.
     pub name: String,
-    /// Over names; `None`: the pattern is not understood, and is taken to match.
-    pub pattern: Option<Regex>,
+    /// Over names; `None`: the pattern is not understood.
+    pub pattern: Option<Pattern>,
+    /// Whether one that is not understood is taken to match what the broker said nothing of.
+    pub matches_unknown: bool,
     /// `queues`, `classic_queues`, `quorum_queues`, `exchanges`, `all`, …
     pub apply_to: String,
     /// The highest that matches wins.
@@ -36,15 +40,62 @@ pub struct Declared<'a> {
     pub arguments: &'a [(String, String)],
 }
 
+/// The names of the ordinary policies that are in force, as the broker says, by what they are in force for. It tells
+/// nobody cheaply which operator policies are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Of queues.
+    pub queues: HashMap<String, Option<String>>,
+    /// Of exchanges.
+    pub exchanges: HashMap<String, Option<String>>,
+}
+
 /// The policies of a vhost.
 #[derive(Clone, Debug, Default)]
-pub struct Policies(Vec<Policy>);
+pub struct Policies {
+    all: Vec<Policy>,
+    told: Told,
+}
 
 impl Policies {
     /// Of all that the vhost has.
     #[must_use]
-    pub const fn new(policies: Vec<Policy>) -> Self {
-        Self(policies)
+    pub fn new(policies: Vec<Policy>) -> Self {
+        Self {
+            all: policies,
+            told: Told::default(),
+        }
+    }
+
+    /// With what the broker says: it counts where a pattern is not understood. One that is in force for nothing that
+    /// was asked for is taken not to match others.
+    #[must_use]
+    pub fn with_told(mut self, told: Told) -> Self {
+        let was_asked = told != Told::default();
+        for policy in self.all.iter_mut().filter(|policy| was_asked && !policy.operator) {
+            let mut in_force = told.queues.values().chain(told.exchanges.values()).flatten();
+            policy.matches_unknown = in_force.any(|name| *name == policy.name);
+        }
+        self.told = told;
+        self
+    }
+
+    /// Those whose pattern is not understood.
+    pub fn odd(&self) -> impl Iterator<Item = &Policy> {
+        self.all.iter().filter(|policy| policy.pattern.is_none())
+    }
+
+    /// Without those.
+    #[must_use]
+    pub fn understood(&self) -> Self {
+        let all = self.all.iter().filter(|policy| policy.pattern.is_some());
+        Self::new(all.cloned().collect())
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Policy] {
+        &self.all
     }
 
     /// Those that count for a queue: the ordinary one and the operator's, as far as there are any.
@@ -55,12 +106,18 @@ impl Policies {
     }
 
     fn winner(&self, name: &str, queue_type: QueueType, operator: bool) -> Option<&Policy> {
-        let matches = |policy: &&Policy| {
-            policy.operator == operator
-                && applies(&policy.apply_to, queue_type)
-                && policy.pattern.as_ref().is_none_or(|regex| regex.is_match(name))
-        };
-        self.0.iter().filter(matches).max_by_key(|policy| policy.priority)
+        let applies = |policy: &&Policy| policy.operator == operator && applies(&policy.apply_to, queue_type);
+        let told = self.told.queues.get(name);
+        highest(self.all.iter().filter(applies), name, told)
+    }
+
+    /// The one that counts for an exchange: operators have none.
+    #[must_use]
+    pub fn of_exchange(&self, name: &str) -> Option<&Policy> {
+        let applies =
+            |policy: &&Policy| !policy.operator && matches!(policy.apply_to.as_str(), "exchanges" | "all" | "");
+        let told = self.told.exchanges.get(name);
+        highest(self.all.iter().filter(applies), name, told)
     }
 
     /// The number that counts: the smallest of argument and policies.
@@ -77,7 +134,7 @@ impl Policies {
 
     /// Whether any of them sets a key like this, for whichever queue.
     pub fn any_sets(&self, key: impl Fn(&str) -> bool) -> bool {
-        self.0
+        self.all
             .iter()
             .any(|policy| policy.definition.iter().any(|(name, _)| key(name)))
     }
@@ -100,6 +157,19 @@ impl Policies {
     }
 }
 
+fn highest<'a>(
+    policies: impl Iterator<Item = &'a Policy>,
+    name: &str,
+    told: Option<&Option<String>>,
+) -> Option<&'a Policy> {
+    let matches = |policy: &&Policy| match (&policy.pattern, told) {
+        (Some(pattern), _) => pattern.is_match(name),
+        (None, Some(in_force)) if !policy.operator => in_force.as_ref() == Some(&policy.name),
+        (None, _) => policy.matches_unknown,
+    };
+    policies.filter(matches).max_by_key(|policy| policy.priority)
+}
+
 /// Whether a policy of that `apply-to` is for queues of `queue_type`.
 fn applies(apply_to: &str, queue_type: QueueType) -> bool {
     match apply_to {
@@ -117,7 +187,8 @@ mod tests {
     fn policy(priority: i64, operator: bool, definition: &[(&str, &str)]) -> Policy {
         Policy {
             name: format!("p{priority}"),
-            pattern: Regex::new("^work").ok(),
+            pattern: Pattern::parse("^work"),
+            matches_unknown: true,
             apply_to: "queues".to_owned(),
             priority,
             operator,
@@ -177,5 +248,36 @@ mod tests {
         assert_eq!(policies.in_force("work", QueueType::Classic).count(), 0);
         assert_eq!(policies.in_force("work", QueueType::Quorum).count(), 1);
         assert!(applies("all", QueueType::Classic) && !applies("exchanges", QueueType::Classic));
+    }
+
+    #[test]
+    fn where_a_pattern_is_not_understood_the_brokers_word_counts() {
+        let mut odd = policy(1, false, &[("expires", "5")]);
+        odd.pattern = Pattern::parse("^(w)(?<=w)ork");
+        let policies = Policies::new(vec![odd]);
+        let counts = |policies: &Policies, name: &str| policies.in_force(name, QueueType::Classic).count() == 1;
+        assert!(counts(&policies, "work"), "nobody was asked: the worst");
+        let told = |of: &str| Told {
+            queues: HashMap::from([("work".to_owned(), Some(of.to_owned())), ("other".to_owned(), None)]),
+            ..Told::default()
+        };
+        let not = policies.clone().with_told(told("p2"));
+        assert!(!counts(&not, "work") && !counts(&not, "other") && !counts(&not, "new"));
+        let some = policies.with_told(told("p1"));
+        assert!(counts(&some, "work") && !counts(&some, "other") && counts(&some, "new"));
+        assert!(!counts(&some.understood(), "work"));
+    }
+
+    #[test]
+    fn an_exchange_has_the_policies_that_are_for_exchanges() {
+        let mut alternate = policy(1, false, &[("alternate-exchange", "x")]);
+        let of = |policy: &Policy| Policies::new(vec![policy.clone()]).of_exchange("work").is_some();
+        assert!(!of(&alternate), "it is for queues");
+        for apply_to in ["exchanges", "all"] {
+            alternate.apply_to = apply_to.to_owned();
+            assert!(of(&alternate), "{apply_to}");
+        }
+        alternate.pattern = Pattern::parse("^other");
+        assert!(!of(&alternate));
     }
 }

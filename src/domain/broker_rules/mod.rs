@@ -2,10 +2,12 @@
 
 mod looks;
 mod matching;
+mod pattern;
 mod versions;
 
 pub use looks::Looks;
-pub use matching::{Declared, Policies, Policy};
+pub use matching::{Declared, Policies, Policy, Told};
+pub use pattern::Pattern;
 pub use versions::{BelowZero, CHECKED, Facts, Version, delivery_limit, facts, first_default_limit};
 
 use super::naming::QueueType;
@@ -50,10 +52,32 @@ pub fn judge(
     judgement
 }
 
+/// What a policy of an exchange does to what nothing there takes.
+pub const ALTERNATE: &str = "alternate-exchange";
+
+/// Why nothing may be published through our exchange: what no queue takes goes elsewhere in place of coming back, so
+/// that a publisher takes a queue for one that exists.
+#[must_use]
+pub fn judge_exchange(name: &str, policies: &Policies) -> Option<String> {
+    let policy = policies.of_exchange(name)?;
+    let (key, value) = policy.definition.iter().find(|(key, _)| key == ALTERNATE)?;
+    Some(format!(
+        "policy {:?} sets {key} {value:?} on exchange {name:?}: what no queue takes goes there, and never comes back to \
+         its publisher",
+        policy.name
+    ))
+}
+
 /// Whether any of these policies could have a say in order or in what waits, whichever queue it is for.
 #[must_use]
 pub fn could_harm(policies: &Policies) -> bool {
-    policies.any_sets(|key| HARMFUL.contains(&key) || key.starts_with("delayed-retry"))
+    policies.any_sets(could_harm_by)
+}
+
+/// Whether a policy that sets this key could.
+#[must_use]
+pub fn could_harm_by(key: &str) -> bool {
+    HARMFUL.contains(&key) || key.starts_with("delayed-retry")
 }
 
 /// The keys that [`judge`] heeds.
@@ -149,14 +173,13 @@ fn note(slot: &mut Option<String>, text: String) {
 
 #[cfg(test)]
 mod tests {
-    use regex::Regex;
-
     use super::*;
 
     fn policy(priority: i64, operator: bool, key: &str, value: &str) -> Policy {
         Policy {
             name: format!("p{priority}"),
-            pattern: Regex::new("^redrive\\.").ok(),
+            pattern: Pattern::parse("^redrive\\."),
+            matches_unknown: true,
             apply_to: "queues".to_owned(),
             priority,
             operator,
@@ -221,12 +244,24 @@ mod tests {
     #[test]
     fn a_policy_for_other_names_does_nothing() {
         let mut other = policy(1, false, "expires", "1000");
-        other.pattern = Regex::new("^other").ok();
+        other.pattern = Pattern::parse("^other");
         assert_eq!(judged(&[other.clone()]), Judgement::default());
         other.pattern = None;
         assert!(
             judged(&[other]).destroys.is_some(),
             "a pattern that is not understood is taken to match"
         );
+    }
+
+    #[test]
+    fn an_alternate_of_our_exchange_is_told_with_the_policy_that_sets_it() {
+        let mut alternate = policy(1, false, ALTERNATE, "elsewhere");
+        let judged = |policy: &Policy| judge_exchange("redrive.0a1b2c3d", &Policies::new(vec![policy.clone()]));
+        assert_eq!(judged(&alternate), None, "it is for queues");
+        alternate.apply_to = "all".to_owned();
+        let why = judged(&alternate).unwrap();
+        assert!(why.contains("p1") && why.contains("elsewhere"), "{why}");
+        alternate.definition[0].0 = "federation-upstream".to_owned();
+        assert_eq!(judged(&alternate), None);
     }
 }

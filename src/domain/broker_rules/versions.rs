@@ -125,10 +125,8 @@ pub fn delivery_limit(queue: &Declared<'_>, policies: &Policies, version: Option
 
 #[cfg(test)]
 mod tests {
-    use regex::Regex;
-
     use super::*;
-    use crate::domain::broker_rules::Policy;
+    use crate::domain::broker_rules::{Pattern, Policy};
 
     fn version(text: &str) -> Option<Version> {
         Version::parse(text)
@@ -211,7 +209,8 @@ mod tests {
             .collect();
         let policies = policy.map(|limit| Policy {
             name: "limits".to_owned(),
-            pattern: Regex::new("").ok(),
+            pattern: Pattern::parse(""),
+            matches_unknown: true,
             apply_to: "queues".to_owned(),
             priority: 0,
             operator: false,

@@ -102,7 +102,13 @@ impl Dispatcher {
             more: true,
         };
         let releasing = async move {
-            match engine.store.lease_free(&asked.queue, epoch).await {
+            let freed = {
+                // Whatever is done under the lease is done before.
+                let place = engine.bindings.line_up(&asked.queue);
+                let _turn = place.turn().await;
+                engine.store.lease_free(&asked.queue, epoch).await
+            };
+            match freed {
                 Ok(true) if release == Release::Stray => {
                     tracing::warn!(queue = ?asked.queue, "a lease without a worker was freed");
                 }

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use tokio::task::JoinHandle;
 
 use crate::ambient;
-use crate::broker::Look;
+use crate::broker::{BrokerError, Look};
 use crate::domain::id::{Epoch, QueueName, StoreId};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::domain::time::Timestamp;
@@ -182,8 +182,17 @@ impl Inner {
         Ok(tally)
     }
 
-    /// A queue that somebody works on: asked for, and given back to whoever delivers it.
+    /// A queue that somebody works on. Where it is this process it is bound under the lease that there is, and whoever
+    /// works on it goes on; of others it is asked for, and given back to whoever delivers it.
     pub(super) async fn bind_held(self: &Arc<Self>, manager: &Manager, queue: QueueName) -> Result<bool, String> {
+        let me = self.fence.incarnation();
+        let held = self.under_held_lease(&queue, me, async |row: &QueueRecord| Ok(self.bind_row(row).await?));
+        match held.await {
+            // One that is gone is found out by its worker.
+            Ok(Some(look)) => return Ok(look.is_some_and(|look| look != Look::Missing)),
+            Ok(None) => {}
+            Err(error) => return Err(crate::engine::error::chain(&error)),
+        }
         let outcome = match manager.lease(&queue).await {
             Ok(lease) => self.bind_one(lease).await,
             Err(error) => Err(crate::engine::error::chain(&error)),
@@ -194,22 +203,28 @@ impl Inner {
 
     async fn bind_one(self: &Arc<Self>, lease: Lease) -> Result<bool, String> {
         let queue = lease.record.name.clone();
-        let outcome = if to_bind(&lease.record) {
-            match self.broker.bind(&queue).await {
-                Ok(Look::Present { .. }) => Ok(true),
-                Ok(Look::Missing) => {
-                    self.forget_gone(&queue, lease.epoch).await;
-                    Ok(false)
-                }
-                Err(error) => Err(error.to_string()),
+        let outcome = match self.bind_row(&lease.record).await {
+            Ok(Some(Look::Present { .. })) => Ok(true),
+            Ok(Some(Look::Missing)) => {
+                self.forget_gone(&queue, lease.epoch).await;
+                Ok(false)
             }
-        } else {
-            Ok(false)
+            Ok(None) => Ok(false),
+            Err(error) => Err(error.to_string()),
         };
         if let Err(error) = self.store.lease_free(&queue, lease.epoch).await {
             tracing::debug!(queue = ?queue, error = ?error, "the lease is freed with its incarnation");
         }
         outcome
+    }
+
+    /// `None`: publishers should not reach it.
+    async fn bind_row(&self, row: &QueueRecord) -> Result<Option<Look>, BrokerError> {
+        if to_bind(row) {
+            self.broker.bind(&row.name).await.map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     /// The broker has no such queue, and nothing of ours deleted it: its row goes, and what is known of it is kept for

@@ -179,7 +179,7 @@ impl Inner {
             broker: found.broker.clone().unwrap_or_else(|| unknown("the broker")),
             store: self.store_state(&found, now).unwrap_or_else(|| unknown("the store")),
             delivering,
-            degraded: degraded(&found),
+            degraded: degraded(&found, self.rules.exchange_at_risk()),
         }
     }
 
@@ -203,7 +203,7 @@ impl Inner {
 }
 
 /// What does not work and stops nothing.
-fn degraded(found: &Found) -> Vec<Degraded> {
+fn degraded(found: &Found, at_risk: Option<(String, Timestamp)>) -> Vec<Degraded> {
     let parts = [("management", &found.management), ("publishing", &found.blocked)];
     let degraded = parts.into_iter().filter_map(|(part, state)| {
         let state = state.as_ref()?;
@@ -213,5 +213,10 @@ fn degraded(found: &Found) -> Vec<Degraded> {
             since: state.since,
         })
     });
-    degraded.collect()
+    let exchange = at_risk.map(|(problem, since)| Degraded {
+        part: "publishing",
+        problem,
+        since,
+    });
+    degraded.chain(exchange).collect()
 }

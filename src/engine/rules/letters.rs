@@ -1,18 +1,26 @@
 //! The dead-letter queue is judged like every other: a policy that empties it would lose what was given up as safely
-//! kept (PROTOCOLS.md 33). While one does, nothing more is put into it.
+//! kept (PROTOCOLS.md 33). While one does, nothing more is put into it. So it is while one sends what no queue takes
+//! elsewhere: a dead letter would seem to be stored where the queue is missing.
 
 use std::sync::PoisonError;
 
 use super::Rules;
-use crate::domain::broker_rules::judge;
+use crate::domain::broker_rules::{Policies, judge, judge_exchange};
 use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
 use crate::engine::view::Check;
 use crate::engine::{Event, Inner};
 
 impl Rules {
-    /// Why dead letters would not last at present.
+    /// Why dead letters would not last, or not arrive, at present.
     pub(in crate::engine) fn letters_at_risk(&self) -> Option<String> {
-        self.letters.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let letters = self.letters.read().unwrap_or_else(PoisonError::into_inner).clone();
+        letters.or_else(|| self.exchange_at_risk().map(|(reason, _)| reason))
+    }
+
+    /// Why nothing is published through our exchange at present, and since when, as this daemon knows it.
+    pub(in crate::engine) fn exchange_at_risk(&self) -> Option<(String, Timestamp)> {
+        self.exchange.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// True when that changed.
@@ -54,14 +62,32 @@ impl Inner {
     /// Why dead letters wait, as any process can tell it: by the policies that a daemon keeps.
     pub(in crate::engine) async fn letters_wait(&self) -> Option<String> {
         let policies = self.rules.kept(&self.store, &self.clock).await.ok()?;
-        let queue = self.letters_queue()?;
-        judge(queue.as_str(), self.settings.naming.queue_type, None, &policies).destroys
+        policies.letters(&self.settings.naming)
     }
 
-    /// For `doctor`.
-    pub(in crate::engine) async fn letters_check(&self) -> Option<Check> {
+    /// For `doctor`: dead letters that would not last, and an exchange that gives nothing back.
+    pub(in crate::engine) async fn rules_checks(&self) -> Vec<Check> {
+        let Ok(read) = self.broker.policies().await else {
+            return Vec::new();
+        };
+        let told = self.ask_of_odd(&read).await;
+        let policies = super::compiled(&read).with_told(told);
+        let exchange = judge_exchange(&self.settings.naming.exchange(), &policies).map(|reason| {
+            Check::broken(
+                "exchange",
+                format!("nothing is published: {reason}"),
+                "take it off this exchange: until then publishes are refused, and what would be dead-lettered waits in \
+                 its queue",
+            )
+        });
+        exchange
+            .into_iter()
+            .chain(self.letters_check(&policies).await)
+            .collect()
+    }
+
+    async fn letters_check(&self, policies: &Policies) -> Option<Check> {
         let queue = self.letters_queue()?;
-        let policies = super::compiled(&self.broker.policies().await.ok()?);
         let arguments = self
             .broker
             .queue_detail(&queue)
@@ -69,7 +95,7 @@ impl Inner {
             .ok()?
             .map(|found| found.arguments);
         let queue_type = self.settings.naming.queue_type;
-        let reason = judge(queue.as_str(), queue_type, arguments.as_deref(), &policies).destroys?;
+        let reason = judge(queue.as_str(), queue_type, arguments.as_deref(), policies).destroys?;
         Some(Check::broken(
             "dead letters",
             format!("{:?} does not keep them: {reason}", queue.as_str()),

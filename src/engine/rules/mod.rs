@@ -11,18 +11,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use regex::Regex;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use self::kept::LastKept;
 use super::dispatch::Tell;
-use super::{EngineError, Inner};
-use crate::broker::BrokerPolicy;
-use crate::domain::broker_rules::{Declared, Judgement, Policies, Policy, could_harm, judge};
+use super::{Event, Inner};
+use crate::broker::{BrokerError, BrokerPolicy};
+use crate::domain::broker_rules::{
+    ALTERNATE, Declared, Judgement, Pattern, Policies, Policy, Told, could_harm, could_harm_by, judge, judge_exchange,
+};
 use crate::domain::findings::LONG_HOLD;
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
+use crate::domain::time::Timestamp;
 
 /// Between two readings of the policies.
 const READ: Duration = Duration::from_secs(10);
@@ -40,15 +42,27 @@ type Arguments = Arc<Vec<(String, String)>>;
 /// What is known of policies and arguments.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    policies: RwLock<(Option<Vec<BrokerPolicy>>, Arc<Policies>)>,
+    policies: RwLock<Read>,
     /// They never change while a queue lives.
     arguments: Mutex<HashMap<QueueName, Arguments>>,
     /// Uptime in microseconds before which the broker is not asked for arguments again: it did not answer.
     quiet_until: AtomicU64,
     /// Why dead letters would not last.
     letters: RwLock<Option<String>>,
+    /// Why nothing may be published through our exchange, and since when.
+    exchange: RwLock<Option<(String, Timestamp)>>,
     /// What daemons keep in the store, as it was read last.
-    kept: tokio::sync::Mutex<LastKept>,
+    kept: Mutex<LastKept>,
+    /// Whoever reads it.
+    reading: tokio::sync::Mutex<()>,
+}
+
+/// The policies as they were read, and as they are judged by.
+#[derive(Debug, Default)]
+struct Read {
+    policies: Option<Vec<BrokerPolicy>>,
+    told: Told,
+    judged: Arc<Policies>,
 }
 
 impl Rules {
@@ -80,32 +94,46 @@ impl Rules {
     }
 
     fn policies(&self) -> Arc<Policies> {
-        Arc::clone(&self.policies.read().unwrap_or_else(PoisonError::into_inner).1)
+        let policies = self.policies.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&policies.judged)
     }
 
-    /// Takes in the policies; true when they changed, or were never read before.
-    fn replace(&self, read: Vec<BrokerPolicy>) -> bool {
+    /// Takes in the policies and what the broker says of them; true when they changed, or were never read before.
+    fn replace(&self, read: Vec<BrokerPolicy>, told: Told) -> bool {
         let mut policies = self.policies.write().unwrap_or_else(PoisonError::into_inner);
-        if policies.0.as_ref() == Some(&read) {
+        if policies.policies.as_ref() == Some(&read) && policies.told == told {
             return false;
         }
-        let compiled = Arc::new(compiled(&read));
-        *policies = (Some(read), compiled);
+        let judged = compiled(&read).with_told(told.clone());
+        *policies = Read {
+            policies: Some(read),
+            told,
+            judged: Arc::new(judged),
+        };
         true
+    }
+
+    /// Whether only the broker can tell which queues some policy is for.
+    pub(super) fn has_odd(&self) -> bool {
+        self.policies().odd().next().is_some()
     }
 }
 
 /// The vhost's policies as the domain matches them.
 pub(super) fn compiled(policies: &[BrokerPolicy]) -> Policies {
-    let compiled = policies.iter().map(|policy| Policy {
+    Policies::new(policies.iter().map(|policy| matched(policy, true)).collect())
+}
+
+fn matched(policy: &BrokerPolicy, matches_unknown: bool) -> Policy {
+    Policy {
         name: policy.name.clone(),
-        pattern: Regex::new(&policy.pattern).ok(),
+        pattern: Pattern::parse(&policy.pattern),
+        matches_unknown,
         apply_to: policy.applies_to.clone(),
         priority: policy.priority,
         operator: policy.operator,
         definition: policy.definition.clone(),
-    });
-    Policies::new(compiled.collect())
+    }
 }
 
 impl Inner {
@@ -192,16 +220,65 @@ impl Inner {
                 return false;
             }
         };
-        let document = kept::written(&read);
-        let changed = self.rules.replace(read);
+        let told = self.ask_of_odd(&read).await;
+        let now = self.clock.uptime();
+        let changed = self.rules.replace(read.clone(), told);
+        let document = kept::written(&read, &self.rules.policies());
+        self.rules.kept_here(document.clone(), now);
+        self.judge_exchange();
         self.judge_letters().await;
-        match self.store.broker_policies_keep(&document).await {
-            Ok(()) => self.rules.kept_here(self.clock.uptime()).await,
-            Err(error) => {
-                tracing::debug!(error = ?error, "publishers do not know the broker's policies as they are now");
-            }
+        if let Err(error) = self.store.broker_policies_keep(&document).await {
+            tracing::debug!(error = ?error, "publishers do not know the broker's policies as they are now");
         }
         changed || could_harm(&self.rules.policies())
+    }
+
+    /// What the broker says is in force for what is ours, where some pattern is not understood that could harm. What
+    /// cannot be asked is taken for the worst.
+    async fn ask_of_odd(&self, read: &[BrokerPolicy]) -> Told {
+        let asked = self.ask_what_is_in_force(&compiled(read)).await;
+        asked.unwrap_or_else(|error| {
+            tracing::warn!(error = ?error, "a policy whose pattern is not understood is taken for the worst");
+            Told::default()
+        })
+    }
+
+    async fn ask_what_is_in_force(&self, policies: &Policies) -> Result<Told, BrokerError> {
+        let odd: Vec<&Policy> = policies.odd().collect();
+        let sets = |wanted: &(dyn Fn(&str) -> bool + Sync)| {
+            let mut keys = odd.iter().flat_map(|policy| &policy.definition);
+            keys.any(|(key, _)| wanted(key))
+        };
+        let (naming, mut told) = (&self.settings.naming, Told::default());
+        if sets(&could_harm_by) {
+            let listed = self.broker.queues_all().await?.queues.into_iter();
+            let ours = listed.filter(|queue| queue.name.as_str().starts_with(&naming.prefix));
+            told.queues = ours
+                .map(|queue| (queue.name.as_str().to_owned(), queue.policy))
+                .collect();
+        }
+        if sets(&|key| key == ALTERNATE)
+            && let Some(found) = self.broker.exchange_detail(&naming.exchange()).await?
+        {
+            told.exchanges.insert(naming.exchange(), found.policy);
+        }
+        Ok(told)
+    }
+
+    /// Judges our exchange by the policies as they were read last.
+    fn judge_exchange(&self) {
+        let judged = judge_exchange(&self.settings.naming.exchange(), &self.rules.policies());
+        let mut exchange = self.rules.exchange.write().unwrap_or_else(PoisonError::into_inner);
+        match (&judged, exchange.as_ref()) {
+            (Some(reason), None) => {
+                tracing::error!(reason = ?reason, "nothing is published and nothing is dead-lettered");
+                self.tell(Event::Incident(format!("nothing is published: {reason}")));
+            }
+            (None, Some(_)) => tracing::info!("what no queue takes comes back to its publisher again"),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+        let since = exchange.as_ref().map_or_else(|| self.clock.now(), |(_, since)| *since);
+        *exchange = judged.map(|reason| (reason, since));
     }
 
     /// What is still not as it is judged after it was tried.
@@ -212,16 +289,12 @@ impl Inner {
         stop: &CancellationToken,
     ) -> Unsettled {
         let tried = async {
-            let queues = match &unsettled {
-                Unsettled::None => Vec::new(),
+            let rows = match unsettled {
+                Unsettled::None => return Ok(Vec::new()),
                 Unsettled::Unknown => self.find_unsettled().await?,
-                Unsettled::Queues(queues) => queues.clone(),
+                Unsettled::Queues(queues) => self.still_unsettled(&queues).await?,
             };
-            Ok::<_, EngineError>(if queues.is_empty() {
-                queues
-            } else {
-                self.settle(queues, tell, stop).await?
-            })
+            self.settle(rows, tell, stop).await
         };
         match tried.await {
             Ok(left) if left.is_empty() => Unsettled::None,

@@ -2,12 +2,15 @@
 //! one whose URL is parked are the ones in which something waits, and that is what a policy destroys
 //! (PROTOCOLS.md 33).
 //!
-//! Marked and unbound, or bound and unmarked, under a managing lease. The binding comes first and the mark after it:
-//! what a crash leaves between differs from what is judged, and is done again.
+//! Marked and unbound, or bound and unmarked, under a managing lease; where this process delivers a queue, under the
+//! lease that it has, and the request in hand goes on. The binding comes first and the mark after it: what a crash
+//! leaves between differs from what is judged, and is done again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -17,49 +20,95 @@ use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::engine::dispatch::Tell;
 use crate::engine::{EngineError, Event, Inner};
-use crate::store::{Lease, LeaseOutcome, Purpose, QueueMark};
+use crate::store::{LeaseOutcome, Purpose, QueueMark};
 
-/// Leases taken at once.
-const AT_ONCE: usize = 32;
+/// Queues that are read, whose leases are taken, and that are settled at once.
+const AT_ONCE: usize = 250;
+/// How long something else that this process does with a queue that it holds is waited for.
+const TURN: Duration = Duration::from_millis(200);
 
 impl Inner {
     /// The queues that differ, of all that the store knows.
-    pub(super) async fn find_unsettled(&self) -> Result<Vec<QueueName>, EngineError> {
+    pub(super) async fn find_unsettled(&self) -> Result<Vec<QueueRecord>, EngineError> {
         let mut unsettled = Vec::new();
         let mut pages = self.queue_pages(None);
         while let Some(rows) = pages.next().await? {
-            for row in rows {
-                if self.differs(&row).await.is_some() {
-                    unsettled.push(row.name);
-                }
-            }
+            self.keep_differing(rows, &mut unsettled).await;
         }
         Ok(unsettled)
+    }
+
+    /// Those of some that still do.
+    pub(super) async fn still_unsettled(&self, queues: &[QueueName]) -> Result<Vec<QueueRecord>, EngineError> {
+        let mut unsettled = Vec::new();
+        for part in queues.chunks(AT_ONCE) {
+            let rows = self.store.queues_get(part).await?;
+            self.keep_differing(rows, &mut unsettled).await;
+        }
+        Ok(unsettled)
+    }
+
+    async fn keep_differing(&self, rows: Vec<QueueRecord>, unsettled: &mut Vec<QueueRecord>) {
+        for row in rows {
+            if self.differs(&row).await.is_some() {
+                unsettled.push(row);
+            }
+        }
     }
 
     /// Settles what can be settled now; answers the rest, which somebody holds.
     pub(super) async fn settle(
         self: &Arc<Self>,
-        queues: Vec<QueueName>,
+        rows: Vec<QueueRecord>,
         tell: &mpsc::Sender<Tell>,
         stop: &CancellationToken,
     ) -> Result<Vec<QueueName>, EngineError> {
-        let (free, mut rest) = self.ask_for(queues, tell).await?;
-        if free.is_empty() {
-            return Ok(rest);
+        if rows.is_empty() {
+            return Ok(Vec::new());
         }
+        let incarnations = self.store.incarnations_living().await?;
+        let (me, count) = (self.fence.incarnation(), rows.len());
+        let (mut free, mut mine, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        for row in rows {
+            let is_held = row
+                .owner
+                .is_some_and(|owner| incarnations.iter().any(|one| one.id == owner));
+            match row.owner {
+                Some(owner) if is_held && owner == me => mine.push(row.name),
+                // Another daemon sees the policy itself, and a command is soon done.
+                Some(_) if is_held => rest.push(row.name),
+                // A crash left it being deleted: whoever takes it judges it.
+                Some(_) | None if row.closing == Closing::Closing => {}
+                Some(_) | None => free.push(row.name),
+            }
+        }
+        let mut held = stream::iter(mine)
+            .map(|queue| self.settle_held(queue, me, tell))
+            .buffer_unordered(AT_ONCE);
+        while let Some(left) = held.next().await {
+            rest.extend(left);
+        }
+        if !free.is_empty() {
+            rest.extend(self.settle_free(&free, tell, stop).await?);
+        }
+        tracing::info!(queues = count, left = rest.len(), "queues follow the broker's policies");
+        Ok(rest)
+    }
+
+    async fn settle_free(
+        self: &Arc<Self>,
+        free: &[QueueName],
+        tell: &mpsc::Sender<Tell>,
+        stop: &CancellationToken,
+    ) -> Result<Vec<QueueName>, EngineError> {
         let manager = self.begin_managing("policies").await?;
-        let count = free.len();
-        let mut settled = 0;
+        let mut rest = Vec::new();
         for part in free.chunks(AT_ONCE) {
             if stop.is_cancelled() {
                 break;
             }
             match self.settle_some(manager.id(), part, tell).await {
-                Ok(left) => {
-                    settled += part.len() - left.len();
-                    rest.extend(left);
-                }
+                Ok(left) => rest.extend(left),
                 Err(error) => {
                     tracing::warn!(error = ?error, "queues wait for what follows from a broker policy");
                     rest.extend_from_slice(part);
@@ -67,37 +116,51 @@ impl Inner {
             }
         }
         manager.end().await;
-        tracing::info!(queues = count, settled, "queues follow the broker's policies");
         Ok(rest)
     }
 
-    /// Tells those that are free from those that somebody alive holds; what is held here is asked for.
-    async fn ask_for(
-        &self,
-        queues: Vec<QueueName>,
-        tell: &mpsc::Sender<Tell>,
-    ) -> Result<(Vec<QueueName>, Vec<QueueName>), EngineError> {
-        let incarnations = self.store.incarnations_living().await?;
-        let (mut free, mut held) = (Vec::new(), Vec::new());
-        for queue in queues {
-            let Some(row) = self.store.queue_get(&queue).await? else {
-                continue;
-            };
-            if self.differs(&row).await.is_none() {
-                continue;
-            }
-            let owner = row
-                .owner
-                .filter(|owner| incarnations.iter().any(|one| one.id == *owner));
-            if owner.is_some() {
-                // Its worker judges it when it attaches again; another daemon sees the policy itself.
+    /// A queue that this process delivers, under the lease that it has: whoever works on it goes on. Answers the queue
+    /// where that could not be done now.
+    async fn settle_held(&self, queue: QueueName, me: IncarnationId, tell: &mpsc::Sender<Tell>) -> Option<QueueName> {
+        let settled = self.under_held_lease(&queue, me, async |row: &QueueRecord| {
+            let stops = self
+                .differs(row)
+                .await
+                .is_some_and(|judged| judged.breaks_order.is_some());
+            let settled = self.settle_one(row).await;
+            if stops {
                 let _ = tell.send(Tell::LetGo(queue.clone())).await;
-                held.push(queue);
-            } else {
-                free.push(queue);
+            }
+            settled
+        });
+        match settled.await {
+            Ok(Some(true)) => None,
+            Ok(Some(false) | None) => Some(queue),
+            Err(error) => {
+                tracing::warn!(queue = ?queue, error = ?error, "a queue waits for what follows from a broker policy");
+                Some(queue)
             }
         }
-        Ok((free, held))
+    }
+
+    /// Does something to the binding of a queue that the present incarnation of this process holds, and nothing else of
+    /// this process does at the same time; `None`: it does not hold it, or is not soon done with it.
+    pub(in crate::engine) async fn under_held_lease<T>(
+        &self,
+        queue: &QueueName,
+        me: IncarnationId,
+        work: impl AsyncFnOnce(&QueueRecord) -> Result<T, EngineError>,
+    ) -> Result<Option<T>, EngineError> {
+        let place = self.bindings.line_up(queue);
+        let Ok(_turn) = tokio::time::timeout(TURN, place.turn()).await else {
+            return Ok(None);
+        };
+        let row = self.store.queue_get(queue).await?;
+        let held = row.filter(|row| row.owner == Some(me) && row.closing != Closing::Closing);
+        match held.filter(|_| self.fence.permits(me)) {
+            Some(row) => work(&row).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn settle_some(
@@ -121,7 +184,7 @@ impl Inner {
                 return false;
             }
         };
-        let settled = self.settle_one(&lease).await;
+        let settled = self.settle_one(&lease.record).await;
         if let Err(error) = self.store.lease_free(queue, lease.epoch).await {
             tracing::debug!(error = ?error, "the lease is freed with its incarnation");
         }
@@ -132,9 +195,8 @@ impl Inner {
         })
     }
 
-    /// False when the lease was lost meanwhile.
-    async fn settle_one(&self, lease: &Lease) -> Result<bool, EngineError> {
-        let record = &lease.record;
+    /// Under the lease that the row tells of. False when it was lost meanwhile.
+    async fn settle_one(&self, record: &QueueRecord) -> Result<bool, EngineError> {
         let Some(judged) = self.differs(record).await else {
             return Ok(true);
         };
@@ -150,7 +212,7 @@ impl Inner {
         if judged.destroys != record.refusing
             && !self
                 .store
-                .queue_mark(queue, lease.epoch, QueueMark::Refusing(judged.destroys))
+                .queue_mark(queue, record.epoch, QueueMark::Refusing(judged.destroys))
                 .await?
         {
             return Ok(false);
@@ -166,7 +228,7 @@ impl Inner {
             });
         }
         let mark = QueueMark::Refused(judged.breaks_order);
-        Ok(self.store.queue_mark(queue, lease.epoch, mark).await?)
+        Ok(self.store.queue_mark(queue, record.epoch, mark).await?)
     }
 
     async fn bind_again(&self, queue: &QueueName) -> Result<(), BrokerError> {
@@ -178,11 +240,8 @@ impl Inner {
     }
 
     /// What a queue is judged to be, where its row says something else. A mark is taken away only by who knows the
-    /// queue's arguments: they may be what it was marked for. A queue that is being deleted is left alone.
+    /// queue's arguments: they may be what it was marked for.
     async fn differs(&self, row: &QueueRecord) -> Option<Judgement> {
-        if row.closing == Closing::Closing {
-            return None;
-        }
         let differs = |judged: &Judgement| judged.destroys != row.refusing || judged.breaks_order != row.refused;
         if row.refusing.is_none() && row.refused.is_none() {
             let arguments = self.rules.arguments_of(&row.name);

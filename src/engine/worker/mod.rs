@@ -316,6 +316,10 @@ impl Worker {
             return Err(End::Refused);
         }
         tracing::debug!(queue = ?self.queue, "leased");
+        // A policy that appears between the judgement and the binding is followed after both.
+        let engine = Arc::clone(&self.engine);
+        let place = engine.bindings.line_up(&self.queue);
+        let _turn = place.turn().await;
         self.follow_rules().await?;
         tracing::debug!(queue = ?self.queue, "judged");
         let mut options = AttachOptions {

@@ -75,6 +75,11 @@ const GET: &str = concat!(
 const URLS: &str = "SELECT q.name, q.url, e.last_success_at IS NOT NULL AS answered \
     FROM redrive.delivery_queues q LEFT JOIN redrive.endpoints e ON e.url_key = redrive.url_key(q.url) \
     WHERE q.name = ANY ($1::text[]) AND q.url IS NOT NULL";
+const GET_SOME: &str = concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM redrive.delivery_queues WHERE name = ANY($1)"
+);
 const PAGE: &str = concat!(
     "SELECT ",
     queue_columns!(),
@@ -211,6 +216,11 @@ impl Queues for PostgresStore {
             },
         )
         .await
+    }
+
+    async fn queues_get(&self, queues: &[QueueName]) -> Result<Vec<QueueRecord>, StoreError> {
+        let names: Vec<String> = queues.iter().map(|queue| storable(queue.as_str())).collect();
+        self.records("reading queues", sqlx::query(GET_SOME).bind(names)).await
     }
 
     async fn queues_page(&self, query: &QueueQuery) -> Result<Vec<QueueRecord>, StoreError> {

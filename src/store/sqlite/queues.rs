@@ -43,6 +43,11 @@ const LEARN: &str = "INSERT INTO delivery_queues AS q (name, execution, url, act
 const GET: &str = concat!("SELECT ", queue_columns!(), " FROM delivery_queues WHERE name = $1");
 const URLS: &str = "SELECT q.name, q.url, e.last_success_at IS NOT NULL AS answered FROM json_each($1) AS j \
     JOIN delivery_queues AS q ON q.name = j.value LEFT JOIN endpoints AS e ON e.url = q.url WHERE q.url IS NOT NULL";
+const GET_SOME: &str = concat!(
+    "SELECT ",
+    queue_columns!(),
+    " FROM delivery_queues WHERE name IN (SELECT value FROM json_each($1))"
+);
 const PAGE: &str = concat!(
     "SELECT ",
     queue_columns!(),
@@ -171,6 +176,12 @@ impl Queues for SqliteStore {
             .map(queue_url)
             .collect::<Result<_, _>>()
             .map_err(unread(operation))
+    }
+
+    async fn queues_get(&self, queues: &[QueueName]) -> Result<Vec<QueueRecord>, StoreError> {
+        let names: Vec<&str> = queues.iter().map(QueueName::as_str).collect();
+        let statement = sqlx::query(GET_SOME).bind(serde_json::json!(names).to_string());
+        records("reading queues", statement.fetch_all(self.readers()).await)
     }
 
     async fn queues_page(&self, query: &QueueQuery) -> Result<Vec<QueueRecord>, StoreError> {

@@ -334,6 +334,14 @@ impl Ground {
         }
     }
 
+    /// With a login that may not go where the broker tells of events.
+    pub(crate) async fn rabbit_sqlite_without_events() -> Self {
+        Self::RabbitSqlite {
+            directory: scratch_directory(),
+            vhost: Vhost::create().await.for_its_own_user().await,
+        }
+    }
+
     pub(crate) async fn rabbit_postgres() -> Self {
         Self::RabbitPostgres {
             vhost: Vhost::create().await,

@@ -22,7 +22,7 @@
 //! | 16 slots before workers | `slots` |
 //! | 17, 18 decisions and records | `decisions` |
 //! | 21 poison | `rabbitmq::poison` for the driver; the engine: `poison` |
-//! | 23 broker policies | the judgement's table in `domain`; carried out: `rules` |
+//! | 23 broker policies | the judgement's table in `domain`; carried out: `rules`, `heeded`; without a daemon: `kept` |
 //! | 24 release | `release` |
 //! | 31 a message is its id and its fingerprint | what is remembered of acks: the table and the properties in `engine::settled`; a broker that is killed: `faults::brokers`; heads, decisions, deletions: `identity` |
 //! | 25, 26 intake | `events::intake`, `events::intake_faults`; the guard: `store_contract::events::a_batch_under_a_lost_lease_changes_nothing` |
@@ -34,8 +34,10 @@ mod connections;
 mod decisions;
 mod deleting;
 mod endpoints;
+mod heeded;
 mod identity;
 mod isolation;
+mod kept;
 mod life;
 mod ownership;
 mod pauses;

@@ -4,27 +4,32 @@ use std::time::Duration;
 
 use redrive::broker::Look;
 use redrive::domain::naming::QueueType;
-use redrive::engine::{Answer, Command, Query};
+use redrive::engine::{Answer, Command, Engine, Query};
 use serde_json::{Value, json};
 
 use crate::engine::stage::{BOUND, Ground, Stage, notification};
 use crate::support::receiver::Behaviour;
 use crate::support::wait::{stays_absent, wait_until};
 
-/// Longer than the promised 3 s on a busy machine, and shorter than a poll of the policies: it is the broker's
-/// event that is heeded.
-const HEEDED: Duration = Duration::from_secs(10);
+/// Within this a policy is heeded where the broker has policy events.
+pub(super) const HEEDED: Duration = Duration::from_secs(3);
+/// And where it has none.
+const HEEDED_WITHOUT_EVENTS: Duration = Duration::from_secs(15);
 
-async fn policy(stage: &Stage, definition: Option<Value>) {
+pub(super) async fn policy(stage: &Stage, definition: Option<Value>) {
     policy_on(stage, "^redrive\\.", definition).await;
 }
 
-async fn policy_on(stage: &Stage, pattern: &str, definition: Option<Value>) {
+pub(super) async fn policy_on(stage: &Stage, pattern: &str, definition: Option<Value>) {
+    policy_for(stage, pattern, "queues", definition).await;
+}
+
+pub(super) async fn policy_for(stage: &Stage, pattern: &str, apply_to: &str, definition: Option<Value>) {
     let vhost = stage.ground.rabbit();
     let path = format!("/api/policies/{}/meddling", vhost.name);
     match definition {
         Some(definition) => {
-            let body = json!({"pattern": pattern, "apply-to": "queues", "definition": definition});
+            let body = json!({"pattern": pattern, "apply-to": apply_to, "definition": definition});
             vhost.manage("PUT", &path, Some(&body)).await;
         }
         None => {
@@ -43,7 +48,7 @@ async fn destroys(definition: Value, names: &str) {
     stage.publish_many("a", "/hook", 3).await;
     stage.endpoint_is("/hook", "unavailable").await;
     policy(&stage, Some(definition)).await;
-    let warned = wait_until("the warning", BOUND, async || {
+    let warned = wait_until("the warning", HEEDED, async || {
         let view = stage.queue_view("a", "/hook").await?;
         view.warnings
             .iter()
@@ -64,7 +69,7 @@ async fn destroys(definition: Value, names: &str) {
     stage.receiver.behave("/hook", Behaviour::Status(200));
     stage.delivered(3).await;
     policy(&stage, None).await;
-    wait_until("the queue to take publishes again", BOUND, async || {
+    wait_until("the queue to take publishes again", HEEDED, async || {
         let row = stage.store.queue_get(&stage.queue("a", "/hook")).await.unwrap()?;
         row.refusing.is_none().then_some(())
     })
@@ -146,14 +151,18 @@ async fn a_queue_with_priorities_is_not_delivered_and_says_why() {
 }
 
 /// Whether the row says that the queue takes no publishes.
-async fn is_refusing(stage: &Stage, execution: &str, path: &str) -> bool {
+pub(super) async fn is_refusing(stage: &Stage, execution: &str, path: &str) -> bool {
     let row = stage.store.queue_get(&stage.queue(execution, path)).await.unwrap();
     row.is_some_and(|row| row.refusing.is_some())
 }
 
-async fn refused(stage: &Stage, execution: &str, path: &str) -> String {
+pub(super) async fn refused(stage: &Stage, execution: &str, path: &str) -> String {
+    refused_by(&stage.engine, stage, execution, path).await
+}
+
+pub(super) async fn refused_by(engine: &Engine, stage: &Stage, execution: &str, path: &str) -> String {
     let new = notification(execution, stage.url(path), 99, "refused");
-    let error = stage.engine.publish(new).await.unwrap_err();
+    let error = engine.publish(new).await.unwrap_err();
     assert!(error.is_unreachable(), "{error:?}");
     redrive::engine::error::chain(&error)
 }
@@ -161,7 +170,21 @@ async fn refused(stage: &Stage, execution: &str, path: &str) -> String {
 /// No worker can have a queue whose URL is parked or disabled, or that a person paused: those are what waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_policy_that_destroys_is_heeded_for_queues_that_no_worker_can_have() {
-    let mut stage = Stage::on(Ground::rabbit_sqlite().await, |settings| {
+    no_worker_can_have(Ground::rabbit_sqlite().await, HEEDED, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_policy_events_a_policy_that_destroys_is_heeded_all_the_same() {
+    no_worker_can_have(
+        Ground::rabbit_sqlite_without_events().await,
+        HEEDED_WITHOUT_EVENTS,
+        false,
+    )
+    .await;
+}
+
+async fn no_worker_can_have(ground: Ground, heeded: Duration, has_events: bool) {
+    let mut stage = Stage::on(ground, |settings| {
         settings.default_policy.retries_with_no_delay = 0;
         settings.default_policy.minimum_delay_retries = 0;
         settings.default_policy.maximum_delay_retries = 0;
@@ -177,10 +200,11 @@ async fn a_policy_that_destroys_is_heeded_for_queues_that_no_worker_can_have() {
     stage.publish("d", "/paused").await;
     stage.execute(Command::PauseQueue(stage.queue("d", "/paused"))).await;
     let all = [("a", "/parked"), ("b", "/parked"), ("c", "/disabled"), ("d", "/paused")];
+    assert_eq!(stage.broker.health().await.events, has_events);
     policy(&stage, Some(json!({"expires": 3_600_000}))).await;
     for (execution, path) in all {
         let what = format!("the queue of {execution} to take no publishes");
-        wait_until(what, HEEDED, async || {
+        wait_until(what, heeded, async || {
             is_refusing(&stage, execution, path).await.then_some(())
         })
         .await;
@@ -194,13 +218,13 @@ async fn a_policy_that_destroys_is_heeded_for_queues_that_no_worker_can_have() {
     policy(&stage, None).await;
     for (execution, path) in all {
         let what = format!("the queue of {execution} to take publishes again");
-        wait_until(what, HEEDED, async || {
+        wait_until(what, heeded, async || {
             (!is_refusing(&stage, execution, path).await).then_some(())
         })
         .await;
         stage.publish(execution, path).await;
     }
-    wait_until("new queues to be made again", HEEDED, async || {
+    wait_until("new queues to be made again", heeded, async || {
         let new = notification("new", stage.url("/parked"), 1, "new");
         stage.engine.publish(new).await.ok().map(drop)
     })

@@ -84,6 +84,7 @@ contract! {
         learned_queues_have_rows_and_endpoints_and_keep_what_was_known
         pages_go_by_name_in_byte_order_and_by_url
         it_is_known_whose_queues_some_are_and_whether_that_url_answered
+        of_some_names_the_rows_that_are_there_are_read
         every_mark_is_guarded_by_the_lease
         marks_are_kept
         pausing_an_unknown_queue_answers_nothing

@@ -58,6 +58,20 @@ pub(super) async fn pages_go_by_name_in_byte_order_and_by_url(place: &Place) {
     assert_eq!(names(store.queues_page(&of_one).await.unwrap()), ["B", "a-1", "ä"]);
 }
 
+pub(super) async fn of_some_names_the_rows_that_are_there_are_read(place: &Place) {
+    let store = &*place.store;
+    let odd = "it's \"odd\", ü";
+    store
+        .queues_learn(&[learned("a", "one"), learned("b", "one"), learned(odd, "two")])
+        .await
+        .unwrap();
+    let asked = [queue("a"), queue("missing"), queue(odd), queue("a")];
+    let mut found = store.queues_get(&asked).await.unwrap();
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    assert_eq!(found, [record(store, "a").await, record(store, odd).await]);
+    assert_eq!(store.queues_get(&[]).await.unwrap(), []);
+}
+
 fn marks() -> Vec<QueueMark> {
     let reason = || Some("because".to_owned());
     vec![

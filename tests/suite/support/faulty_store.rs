@@ -132,6 +132,7 @@ passed_on! {
         queues_learn(learned: &[LearnedQueue]) -> ();
         queue_get(queue: &QueueName) -> Option<QueueRecord>;
         queue_urls(queues: &[QueueName]) -> Vec<QueueUrl>;
+        queues_get(queues: &[QueueName]) -> Vec<QueueRecord>;
         queues_page(query: &QueueQuery) -> Vec<QueueRecord>;
         queues_due(limit: u32) -> Vec<QueueRecord>;
         queues_waiting(limit: u32) -> Vec<QueueRecord>;

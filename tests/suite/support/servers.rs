@@ -122,6 +122,24 @@ impl Vhost {
         RabbitAddress::shared().vhost().await
     }
 
+    /// Reached as an administrator who may go into this virtual host and into no other.
+    pub async fn for_its_own_user(mut self) -> Self {
+        let user = unique_name("user");
+        let login = json!({"password": user, "tags": "administrator"});
+        self.manage("PUT", &format!("/api/users/{user}"), Some(&login)).await;
+        let rights = json!({"configure": ".*", "write": ".*", "read": ".*"});
+        self.manage("PUT", &format!("/api/permissions/{}/{user}", self.name), Some(&rights))
+            .await;
+        for address in [&mut self.node.amqp, &mut self.node.management] {
+            let mut url = Url::parse(address).expect("a URL");
+            url.set_username(&user).expect("a URL with a host");
+            url.set_password(Some(&user)).expect("a URL with a host");
+            // Without the path that a URL of HTTP always has.
+            url.as_str().trim_end_matches('/').clone_into(address);
+        }
+        self
+    }
+
     /// The AMQP URL with this virtual host as its path.
     pub fn amqp(&self) -> String {
         format!("{}/{}", self.node.amqp, self.name)

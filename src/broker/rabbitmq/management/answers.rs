@@ -29,7 +29,7 @@ pub(super) fn queue(value: &Value, taken_at: Timestamp) -> Option<ListedQueue> {
         state: text(value, "state"),
         arguments: pairs(value.get("arguments")),
         redelivered: value.get("message_stats").and_then(redelivered),
-        policy: text(value, "policy").filter(|policy| !policy.is_empty()),
+        policy: policy_in_force(value),
         taken_at,
     })
 }
@@ -37,6 +37,11 @@ pub(super) fn queue(value: &Value, taken_at: Timestamp) -> Option<ListedQueue> {
 /// What is counted of a queue names only what happened to it.
 fn redelivered(stats: &Value) -> Option<u64> {
     stats.get("redeliver").map_or(Some(0), Value::as_u64)
+}
+
+/// The name of the ordinary policy that is in force for a queue or an exchange.
+pub(super) fn policy_in_force(value: &Value) -> Option<String> {
+    text(value, "policy").filter(|policy| !policy.is_empty())
 }
 
 /// A policy; `None` when it has no name or pattern.

@@ -18,7 +18,7 @@ use crate::domain::id::QueueName;
 const COLUMNS: &str = "name,type,state,arguments,policy,consumers,messages_ready,messages_unacknowledged,message_bytes,idle_since,head_message_timestamp,message_stats.redeliver";
 const PAGE_MAX: u32 = 500;
 /// What is asked for of all queues at once: what is known without statistics.
-const COLUMNS_FEW: &str = "name,type,state,arguments,messages_ready,messages_unacknowledged";
+const COLUMNS_FEW: &str = "name,type,state,arguments,policy,messages_ready,messages_unacknowledged";
 
 /// Queues of a listing that are read in one go.
 const READ_AT_ONCE: usize = 128;
@@ -245,7 +245,9 @@ impl Management {
         exchange: &str,
     ) -> Result<Option<ExchangeDetail>, BrokerError> {
         let path = ["exchanges", self.vhost(), exchange];
-        let answer = self.send(Method::GET, &path, &[("columns", "type")], None).await?;
+        let answer = self
+            .send(Method::GET, &path, &[("columns", "type,policy")], None)
+            .await?;
         if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
             return Ok(None);
         }
@@ -261,6 +263,7 @@ impl Management {
             kind: kind
                 .ok_or_else(|| not_understood("an exchange has no type"))?
                 .to_owned(),
+            policy: answers::policy_in_force(&answer.body),
             bindings: list(&bindings, "bindings")?
                 .iter()
                 .filter_map(answers::binding)
