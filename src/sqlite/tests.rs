@@ -62,7 +62,7 @@ async fn a_file_that_is_closed_in_order_leaves_no_log() {
         insert(&file, "kept".to_owned()).await.unwrap();
         let reading = (0..READERS_MAX * 2).map(|_| {
             let readers = file.readers().clone();
-            tokio::spawn(async move {
+            ambient::spawn("reading", async move {
                 let mut reads = 0;
                 while sqlx::query_scalar::<_, i64>("SELECT count(*) FROM note")
                     .fetch_one(&readers)
