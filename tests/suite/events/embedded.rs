@@ -1,5 +1,6 @@
 //! Events in this process: handlers of those who embed the library, and answers of the store that come too late.
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -134,7 +135,10 @@ async fn two_notifications(stage: &Stage) {
     };
     let queue = stage.settings.naming.delivery_queue(&execution, &notification.url);
     let second = encode(&notification.to_message()).unwrap();
-    let hex: String = second.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = second.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
     let row = |id: &str, bytes: &str| format!("('{id}', '{}', x'{bytes}', 'imports', '4711', 1)", queue.as_str());
     stage
         .tamper(&format!(
