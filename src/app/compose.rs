@@ -75,7 +75,7 @@ async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHan
             let store = SqliteStore::open(file.clone(), clock.clone())
                 .await
                 .map_err(EngineError::from)?;
-            (Some(file), Arc::new(store))
+            (Some(file), Arc::new(store.owning_its_file()))
         }
         StoreConfig::Postgres { url } => {
             let store = PostgresStore::connect_with_patience(url.expose(), patience(config.delivery.take_over)).await;

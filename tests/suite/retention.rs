@@ -46,6 +46,23 @@ async fn verified(at: &Installation, code: i32) -> Value {
     at.run(&["audit", "verify", "--json"]).await.expect_code(code).json()
 }
 
+/// Stopped at different moments of its beginning, when it opens what it reads with.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_stops_in_order_leaves_one_file() {
+    for round in 0..8 {
+        let at = Installation::embedded();
+        let mut daemon = at.daemon().await;
+        let publish = json!({"execution_id": "e", "url": "http://127.0.0.1:9/hook", "body": "x"});
+        for _ in 0..round {
+            assert_eq!(daemon.post("/v1/notifications", &publish).await.status, 202);
+        }
+        assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+        for beside in ["store.db-wal", "store.db-shm"] {
+            assert!(!at.path(beside).exists(), "round {round}: {beside} is left");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_is_verified_and_the_first_broken_link_is_named() {
     let at = Installation::embedded();

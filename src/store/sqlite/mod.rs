@@ -24,6 +24,7 @@ mod stored_letters;
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -61,6 +62,9 @@ const MIGRATIONS: &[(i64, &str)] = &[
     (22, include_str!("migrations/0022.sql")),
 ];
 
+/// How long the close of the file waits for those that still read it.
+const CLOSING: Duration = Duration::from_secs(5);
+
 const IDENTITY: &str = "SELECT identity FROM settings";
 /// What only this file answers, whoever writes it over.
 const MARK: &str = "SELECT identity, (SELECT value FROM numbers WHERE name = 'epoch') FROM settings";
@@ -78,6 +82,7 @@ pub struct SqliteStore {
     living: Mutex<HashMap<i64, File>>,
     known_types: KnownTypes,
     gathering: Arc<Gathering>,
+    owns_file: bool,
 }
 
 impl SqliteStore {
@@ -92,7 +97,15 @@ impl SqliteStore {
             clock,
             living: Mutex::default(),
             gathering: Arc::default(),
+            owns_file: false,
         })
+    }
+
+    /// Its close closes the file too, so that nothing is left beside it: for a process that is over then.
+    #[must_use]
+    pub const fn owning_its_file(mut self) -> Self {
+        self.owns_file = true;
+        self
     }
 
     async fn write<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
@@ -157,6 +170,9 @@ impl Store for SqliteStore {
     /// The file itself stays open: it belongs to whoever opened it.
     async fn close(&self) {
         self.living.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        if self.owns_file && tokio::time::timeout(CLOSING, self.file.close()).await.is_err() {
+            tracing::debug!("something still reads the SQLite file: it is not closed in order");
+        }
     }
 }
 
