@@ -53,7 +53,7 @@ const ACK: MethodId = (60, 80);
 
 /// Why a step failed.
 #[derive(Debug)]
-enum Fault {
+pub(super) enum Fault {
     Transport(io::Error),
     /// The broker closed the channel or the connection.
     Refused(u16, String),
@@ -300,7 +300,7 @@ impl Wire {
     }
 }
 
-fn tuned(tune: &Frame) -> Result<(u16, u32), Fault> {
+pub(super) fn tuned(tune: &Frame) -> Result<(u16, u32), Fault> {
     let (_, mut arguments) = tune.method().ok_or_else(|| odd("tune"))?;
     let (channels, frame_max) = (arguments.u16(), arguments.u32());
     let (channels, frame_max) = channels.zip(frame_max).ok_or_else(|| odd("tune"))?;
@@ -313,7 +313,7 @@ fn tuned(tune: &Frame) -> Result<(u16, u32), Fault> {
 }
 
 /// Whether the broker ended something with this.
-fn refused(id: MethodId, mut arguments: Arguments<'_>) -> Result<(), Fault> {
+pub(super) fn refused(id: MethodId, mut arguments: Arguments<'_>) -> Result<(), Fault> {
     match id {
         CONNECTION_CLOSE | CHANNEL_CLOSE => {
             let code = arguments.u16().unwrap_or(0);
