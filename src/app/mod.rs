@@ -87,14 +87,15 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
 }
 
 async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
+    let warnings = config.warnings();
     let engine = match compose::engine(&config, None, compose::memory(&config)).await {
         Ok(engine) => engine,
         Err(error) => {
-            cli::doctor_without_engine(cli, &error.failure)?;
+            cli::doctor_without_engine(cli, &error.failure, &warnings)?;
             return Err(error.failure);
         }
     };
-    let result = cli::run(cli, &engine, access(&config)).await;
+    let result = cli::run(cli, &engine, access(&config), &warnings).await;
     engine.close().await;
     result
 }

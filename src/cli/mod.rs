@@ -186,19 +186,20 @@ pub fn offline(cli: &Cli, environment: &crate::config::Environment) -> Result<Ex
 }
 
 /// Answers `doctor` when store or broker could not even be opened; says whether that was asked for.
-pub fn doctor_without_engine(cli: &Cli, failure: &Failure) -> Result<bool, Failure> {
+pub fn doctor_without_engine(cli: &Cli, failure: &Failure, warnings: &[String]) -> Result<bool, Failure> {
     if !matches!(cli.command, Some(Sub::Doctor)) {
         return Ok(false);
     }
-    records::doctor_broken(Output::new(&cli.global), failure)?;
+    records::doctor_broken(Output::new(&cli.global), failure, warnings)?;
     Ok(true)
 }
 
-/// Runs a command on an engine.
-pub async fn run(cli: &Cli, engine: &Engine, access: Access) -> Result<Exit, Failure> {
+/// Runs a command on an engine; `warnings` are those of the configuration.
+pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]) -> Result<Exit, Failure> {
     let session = Session {
         cli,
         engine,
+        warnings,
         output: Output::new(&cli.global),
         access: cli.access(access),
     };
@@ -240,6 +241,8 @@ struct Session<'a> {
     engine: &'a Engine,
     output: Output,
     access: Access,
+    /// What is possible in the configuration but not advisable.
+    warnings: &'a [String],
 }
 
 impl Session<'_> {

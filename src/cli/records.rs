@@ -160,6 +160,7 @@ pub(super) async fn doctor(session: &Session<'_>) -> Result<Exit, Failure> {
         return Err(mismatch());
     };
     let mut items: Vec<Check> = checks.iter().map(Check::from).collect();
+    items.extend(session.warnings.iter().map(configuration));
     items.push(terminal());
     print_checks(session.output, &items)?;
     let broken = items.iter().any(|check| check.result == "broken");
@@ -167,14 +168,26 @@ pub(super) async fn doctor(session: &Session<'_>) -> Result<Exit, Failure> {
 }
 
 /// What can be said when store or broker could not be opened.
-pub(super) fn doctor_broken(output: Output, failure: &Failure) -> std::io::Result<()> {
+pub(super) fn doctor_broken(output: Output, failure: &Failure, warnings: &[String]) -> std::io::Result<()> {
     let opening = Check {
         name: "start".to_owned(),
         result: "broken",
         found: failure.causes().join(": "),
         mend: Some("mend this first; then run doctor again".to_owned()),
     };
-    print_checks(output, &[opening, terminal()])
+    let warnings = warnings.iter().map(configuration);
+    let items: Vec<Check> = [opening].into_iter().chain(warnings).chain([terminal()]).collect();
+    print_checks(output, &items)
+}
+
+/// What the configuration allows and nobody advises; how to mend it is a part of the text.
+fn configuration(warning: &String) -> Check {
+    Check {
+        name: "configuration".to_owned(),
+        result: "warning",
+        found: warning.clone(),
+        mend: None,
+    }
 }
 
 const CHECKS: &[Column] = &[

@@ -1,6 +1,9 @@
 //! What other users of this machine can do with the files of the configuration: what they can write is refused, since
 //! it names the commands that are run; what they can read and has secrets in it is warned of.
+//!
+//! Files that are read are looked at as they are open: what their names lead to may change.
 
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -8,43 +11,86 @@ use std::path::Path;
 use super::error::Problem;
 use super::tree::{Node, Written};
 
+/// The superuser, whose files are everybody's configuration.
+const ROOT: u32 = 0;
+
 /// Who else has a hand in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     Nothing,
     Read,
     Write,
+    /// It is theirs.
+    Own(u32),
 }
 
-fn others(path: &Path) -> io::Result<Others> {
-    let about = path.metadata()?;
-    if !about.is_file() {
-        return Ok(Others::Nothing);
+fn others(about: &Metadata) -> Others {
+    if about.is_file() {
+        others_of(about.mode(), about.uid(), rustix::process::geteuid().as_raw())
+    } else {
+        Others::Nothing
     }
-    Ok(match about.mode() {
+}
+
+fn others_of(mode: u32, owner: u32, user: u32) -> Others {
+    match mode {
+        _ if owner != user && owner != ROOT => Others::Own(owner),
         mode if mode & 0o022 != 0 => Others::Write,
         // A group that may read is how a service gets what root owns.
         mode if mode & 0o004 != 0 => Others::Read,
         _ => Others::Nothing,
-    })
+    }
 }
 
-fn writable(path: &Path) -> String {
-    format!(
-        "{} can be written by other users, who could make this one run their commands: run chmod go-w on it",
-        path.display()
-    )
+/// Why a file cannot be trusted: others can write it, or it is theirs.
+pub(super) fn refusal(path: &Path, about: &Metadata) -> Option<String> {
+    let path = path.display();
+    match others(about) {
+        Others::Write => Some(format!(
+            "{path} can be written by other users, who could make this one run their commands: run chmod go-w on it"
+        )),
+        Others::Own(owner) => Some(format!(
+            "{path} belongs to another user (number {owner}), who could make this one run their commands: \
+             run chown on it, or use a copy of your own"
+        )),
+        Others::Read | Others::Nothing => None,
+    }
 }
 
-/// A warning about the configuration's own file, which holds `document`.
-pub(super) fn of_file(path: &Path, document: &Node) -> Result<Option<String>, Problem> {
-    match others(path).map_err(Problem::Read)? {
-        Others::Write => Err(Problem::Exposed(writable(path))),
-        Others::Read if has_secret(document) => Ok(Some(format!(
+/// Why the folder of a file cannot be trusted: everybody can put another file in its place.
+fn folder_refusal(path: &Path) -> io::Result<Option<String>> {
+    const WORLD_WRITABLE: u32 = 0o002;
+    /// As for `/tmp`: only who owns a file takes it away.
+    const STICKY: u32 = 0o1000;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let mode = folder.metadata()?.mode();
+    Ok((mode & WORLD_WRITABLE != 0 && mode & STICKY == 0).then(|| {
+        format!(
+            "the folder {} can be written by everybody, who could put another file in the place of {}: run chmod o-w on it",
+            folder.display(),
+            path.display()
+        )
+    }))
+}
+
+/// A warning about the configuration's own file, which holds `document`; `about` is of the file as it was read.
+pub(super) fn of_file(path: &Path, about: &Metadata, document: &Node) -> Result<Option<String>, Problem> {
+    let refusal = match refusal(path, about) {
+        Some(refusal) => Some(refusal),
+        None if about.is_file() => folder_refusal(path).map_err(Problem::Read)?,
+        None => None,
+    };
+    if let Some(refusal) = refusal {
+        return Err(Problem::Exposed(refusal));
+    }
+    let is_exposed = others(about) == Others::Read && has_secret(document);
+    Ok(is_exposed.then(|| {
+        format!(
             "{} has secrets in it, and other users can read it: chmod 600, or keep the secrets in files of their own",
             path.display()
-        ))),
-        Others::Read | Others::Nothing => Ok(None),
-    }
+        )
+    }))
 }
 
 /// Warnings about the files that secrets are kept in.
@@ -53,19 +99,28 @@ pub(super) fn of_secrets(document: &Node) -> Result<Vec<String>, Problem> {
     for node in secret_files(document) {
         let Written::Text(path) = &node.written else { continue };
         // What cannot be read is told by whoever reads it.
-        match others(Path::new(path)) {
-            Ok(Others::Write) => return Err(node.problem(writable(Path::new(path)))),
-            Ok(Others::Read) => warnings.push(format!(
+        let Ok(about) = Path::new(path).metadata() else {
+            continue;
+        };
+        if let Some(refusal) = refusal(Path::new(path), &about) {
+            return Err(node.problem(refusal));
+        }
+        if others(&about) == Others::Read {
+            warnings.push(format!(
                 "{path} ({}) is a secret that other users can read: chmod 600",
                 node.path
-            )),
-            Ok(Others::Nothing) | Err(_) => {}
+            ));
         }
     }
     Ok(warnings)
 }
 
-/// The places of `{ file = "PATH" }`, and of the keys of certificates.
+/// Whether a secret stands in a file.
+pub(super) fn names_files(document: &Node) -> bool {
+    !secret_files(document).is_empty()
+}
+
+/// The places of `{ file = "PATH" }` and of the keys of certificates.
 fn secret_files(node: &Node) -> Vec<&Node> {
     let own = node
         .entries()
@@ -107,6 +162,29 @@ fn has_secret(document: &Node) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_is_its_owners_and_roots_and_nobody_elses() {
+        const USER: u32 = 1000;
+        for (mode, owner, expected) in [
+            (0o600, USER, Others::Nothing),
+            (0o640, USER, Others::Nothing),
+            (0o640, ROOT, Others::Nothing),
+            (0o644, ROOT, Others::Read),
+            (0o604, USER, Others::Read),
+            (0o620, USER, Others::Write),
+            (0o602, ROOT, Others::Write),
+            (0o600, 1001, Others::Own(1001)),
+            (0o444, 1001, Others::Own(1001)),
+        ] {
+            assert_eq!(others_of(mode, owner, USER), expected, "{mode:o} of {owner}");
+        }
+        assert_eq!(
+            others_of(0o600, USER, ROOT),
+            Others::Own(USER),
+            "root runs nobody's commands"
+        );
+    }
 
     #[test]
     fn a_secret_in_place_is_seen_and_one_that_is_elsewhere_is_none() {

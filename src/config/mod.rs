@@ -23,6 +23,7 @@ mod template;
 mod tests;
 mod tree;
 
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
 pub use api::{ApiConfig, ApiTls, ApiToken};
@@ -97,14 +98,14 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, with its field and the mend.
     pub fn load(choice: &ConfigChoice, environment: &Environment) -> Result<Self, ConfigError> {
-        let (file, text) = read(choice, environment)?;
+        let Text { file, text, about } = read(choice, environment)?;
         let mut config =
             Self::resolve(&text, choice.profile.as_deref(), environment).map_err(|problem| ConfigError {
                 file: file.clone(),
                 problem,
             })?;
-        if let Some(path) = &file {
-            let warning = Node::parse(&text).and_then(|document| exposed::of_file(path, &document));
+        if let (Some(path), Some(about)) = (&file, &about) {
+            let warning = Node::parse(&text).and_then(|document| exposed::of_file(path, about, &document));
             let warning = warning.map_err(|problem| ConfigError {
                 file: file.clone(),
                 problem,
@@ -177,9 +178,43 @@ impl Config {
                 self.api.listen
             ));
         }
+        if let Some(probe) = self.api.probe.filter(|probe| !probe.ip().is_loopback())
+            && self.api.probe_metrics
+        {
+            warnings.push(format!(
+                "api.probe is {probe}, and serves /metrics there to everybody, in the clear: leave api.probe_metrics out, \
+                 or let api.probe be an address that only your own network reaches"
+            ));
+        }
         warnings.extend(self.exposed.iter().cloned());
         warnings
     }
+}
+
+/// Whether these bytes are a configuration. No file that they name is looked at: where they name one, it is enough that
+/// they are TOML.
+///
+/// # Panics
+/// What is printed of it is no TOML.
+pub(crate) fn is_understood(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return false;
+    };
+    let Ok(document) = Node::parse(text) else { return false };
+    let _ = document.to_value();
+    if exposed::names_files(&document) {
+        return true;
+    }
+    let environment = Environment {
+        data_home: Some(PathBuf::from("data")),
+        ..Environment::default()
+    };
+    let Ok(config) = Config::resolve(text, None, &environment) else {
+        return false;
+    };
+    let _ = config.warnings();
+    assert!(Node::parse(&config.print()).is_ok(), "what is printed is no TOML");
+    true
 }
 
 /// Whether this URL leaves the machine with that scheme.
@@ -194,8 +229,17 @@ fn is_this_machine(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
 }
 
+/// The text of a configuration, and the file that it stood in.
+#[derive(Default)]
+struct Text {
+    file: Option<PathBuf>,
+    text: String,
+    /// Of the file that was open, whatever its name leads to now.
+    about: Option<Metadata>,
+}
+
 /// A file that was named has to exist; the usual one may be missing.
-fn read(choice: &ConfigChoice, environment: &Environment) -> Result<(Option<PathBuf>, String), ConfigError> {
+fn read(choice: &ConfigChoice, environment: &Environment) -> Result<Text, ConfigError> {
     let named = choice
         .file
         .clone()
@@ -208,11 +252,15 @@ fn read(choice: &ConfigChoice, environment: &Environment) -> Result<(Option<Path
     };
     let is_named = named.is_some();
     let Some(file) = named.or_else(usual) else {
-        return Ok((None, String::new()));
+        return Ok(Text::default());
     };
     match read_text(&file) {
-        Ok(text) => Ok((Some(file), text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => Ok((None, String::new())),
+        Ok((text, about)) => Ok(Text {
+            file: Some(file),
+            text,
+            about: Some(about),
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => Ok(Text::default()),
         Err(error) => Err(ConfigError {
             file: Some(file),
             problem: Problem::Read(error),
@@ -220,16 +268,18 @@ fn read(choice: &ConfigChoice, environment: &Environment) -> Result<(Option<Path
     }
 }
 
-fn read_text(file: &Path) -> std::io::Result<String> {
+fn read_text(file: &Path) -> std::io::Result<(String, Metadata)> {
     use std::io::Read as _;
     let mut text = String::new();
-    let mut bounded = std::fs::File::open(file)?.take(FILE_BYTES_MAX + 1);
+    let file = std::fs::File::open(file)?;
+    let about = file.metadata()?;
+    let mut bounded = file.take(FILE_BYTES_MAX + 1);
     bounded.read_to_string(&mut text)?;
     if bounded.limit() == 0 {
         let why = format!("it has more than {FILE_BYTES_MAX} bytes");
         return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, why));
     }
-    Ok(text)
+    Ok((text, about))
 }
 
 fn resolve_with(document: &Node, profile: Option<&str>, environment: &Environment) -> Result<Config, Problem> {

@@ -1,9 +1,12 @@
 //! Secrets: written in place, in an environment variable, or in a file. They never show themselves.
 
+use std::path::Path;
+
 use secrecy::{ExposeSecret, SecretString};
 
 use super::environment::Environment;
 use super::error::Problem;
+use super::exposed;
 use super::tree::{Node, Written};
 
 /// What stands for a secret where the configuration is shown.
@@ -103,8 +106,13 @@ pub(super) fn read(node: &Node, environment: &Environment) -> Result<Secret, Pro
         },
         (_, [(key, place)]) if key == "file" => {
             let path = text(place)?;
-            let content =
-                read_file(path).map_err(|error| missing(format!("cannot be read from file {path:?}: {error}")))?;
+            let unreadable = |error| missing(format!("cannot be read from file {path:?}: {error}"));
+            let file = std::fs::File::open(path).map_err(unreadable)?;
+            let about = file.metadata().map_err(unreadable)?;
+            if let Some(refusal) = exposed::refusal(Path::new(path), &about) {
+                return Err(place.problem(refusal));
+            }
+            let content = read_file(&file).map_err(unreadable)?;
             Ok(secret(content.trim_end_matches(['\r', '\n']).to_owned()))
         }
         (other, _) => Err(node.problem(format!(
@@ -114,12 +122,10 @@ pub(super) fn read(node: &Node, environment: &Environment) -> Result<Secret, Pro
     }
 }
 
-fn read_file(path: &str) -> std::io::Result<String> {
+fn read_file(file: &std::fs::File) -> std::io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
-    std::fs::File::open(path)?
-        .take(FILE_BYTES_MAX)
-        .read_to_string(&mut text)?;
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
     Ok(text)
 }
 

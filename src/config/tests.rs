@@ -725,6 +725,55 @@ fn what_goes_over_the_network_in_the_clear_is_warned_of() {
     let api = |rest: &str| format!("[api]\ntokens = [\"a-token-of-24-characters\"]\nlisten = \"0.0.0.0:8470\"\n{rest}");
     assert!(warned(&api(""), "api.tls"));
     assert!(!warned(&api("tls = { certificate = \"a\", key = \"b\" }"), "api.tls"));
+    let probe = |address: &str, metrics| format!("[api]\nprobe = \"{address}\"\nprobe_metrics = {metrics}");
+    assert!(warned(&probe("0.0.0.0:8471", true), "api.probe is 0.0.0.0:8471"));
+    for quiet in [probe("0.0.0.0:8471", false), probe("127.0.0.1:8471", true)] {
+        assert!(!warned(&quiet, "api.probe"), "{quiet}");
+    }
+}
+
+#[test]
+fn a_folder_in_which_everybody_can_put_another_configuration_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("config.toml");
+    std::fs::write(&file, "[api]\ntls = { certificate = \"a\", key = \"api.key\" }").unwrap();
+    for (mode, is_refused) in [(0o777, true), (0o1777, false), (0o775, false), (0o700, false)] {
+        std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        let choice = ConfigChoice {
+            file: Some(file.clone()),
+            profile: None,
+        };
+        let loaded = Config::load(&choice, &environment(&[]));
+        let refused = loaded.map_or_else(|error| error.to_string(), |_| String::new());
+        assert_eq!(refused.contains("chmod o-w"), is_refused, "{mode:o}: {refused}");
+    }
+}
+
+/// Only root can give a file away.
+#[test]
+fn a_configuration_or_secret_of_another_user_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, secret) = (directory.path().join("config.toml"), directory.path().join("token"));
+    std::fs::write(&secret, "a-token-of-24-characters").unwrap();
+    std::fs::write(&file, format!("[api]\ntokens = [{{ file = {secret:?} }}]")).unwrap();
+    let load = || {
+        let choice = ConfigChoice {
+            file: Some(file.clone()),
+            profile: None,
+        };
+        Config::load(&choice, &environment(&[]))
+    };
+    load().unwrap();
+    for given in [&file, &secret] {
+        if std::os::unix::fs::chown(given, Some(65_534), None).is_err() {
+            return;
+        }
+        let refused = load().unwrap_err().to_string();
+        assert!(refused.contains("belongs to another user (number 65534)"), "{refused}");
+        std::os::unix::fs::chown(given, Some(0), None).unwrap();
+    }
+    load().unwrap();
 }
 
 #[test]
