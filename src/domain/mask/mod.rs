@@ -52,6 +52,7 @@ pub const DEFAULT_NAMES: &[&str] = &[
     "pwd",
     "pin",
     "iban",
+    "card*",
     "*card-number*",
     "session*",
     "jwt",

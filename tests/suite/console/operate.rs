@@ -415,10 +415,10 @@ async fn payload_of_the_event(installation: &Installation, arguments: &[&str]) -
 async fn what_is_masked_is_revealed_by_a_key_and_the_audit_says_who_looked() {
     let mut scene = Scene::sqlite().await;
     scene.installation.set("console", "refresh_s", 1);
-    scene.installation.set("console", "mask", json!(["/card/number"]));
+    scene.installation.set("console", "mask", json!(["/account/number"]));
     let payload = scene.installation.path("payload.json");
     let secret = ["hunter-2", "4111-1111"];
-    let document = json!({"order": 18, "password": secret[0], "card": {"number": secret[1], "year": 2030}});
+    let document = json!({"order": 18, "password": secret[0], "account": {"number": secret[1], "year": 2030}});
     fs::write(&payload, document.to_string()).unwrap();
     let push = [
         "event",
