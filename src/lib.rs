@@ -75,6 +75,8 @@ pub mod domain;
 pub mod engine;
 pub mod files;
 pub mod jobs;
+#[doc(hidden)]
+pub mod parsers;
 pub mod sqlite;
 pub mod store;
 pub mod telemetry;

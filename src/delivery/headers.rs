@@ -94,3 +94,8 @@ pub(super) fn header_value(name: &str, value: &str) -> Result<HeaderValue, Faile
         Failed::new(FailureKind::BadRequest, &text)
     })
 }
+
+/// Whether a request can carry this header.
+pub(crate) fn can_be_sent(name: &str, value: &str) -> bool {
+    header_name(name).is_ok() && header_value(name, value).is_ok()
+}

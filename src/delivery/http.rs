@@ -179,10 +179,8 @@ impl HttpSender {
             self.guard.check(peer.ip(), peer.port()).map_err(refused)?;
         }
         answer.begun = true;
-        answer.retry_after = response.headers().get(RETRY_AFTER).map(|value| {
-            let bytes = value.as_bytes();
-            String::from_utf8_lossy(bytes.get(..RETRY_AFTER_BYTES_MAX).unwrap_or(bytes)).into_owned()
-        });
+        let retry_after = response.headers().get(RETRY_AFTER);
+        answer.retry_after = retry_after.map(|value| kept_retry_after(value.as_bytes()));
         let outcome = Outcome::Status(response.status().as_u16());
         let mut read = 0;
         while let Some(frame) = response.frame().await {
@@ -275,6 +273,11 @@ impl Answer {
         }
         Failed::new(FailureKind::Timeout, &format!("no answer within {within} s"))
     }
+}
+
+/// What is kept of a `Retry-After`.
+pub(crate) fn kept_retry_after(value: &[u8]) -> String {
+    String::from_utf8_lossy(value.get(..RETRY_AFTER_BYTES_MAX).unwrap_or(value)).into_owned()
 }
 
 fn method_of(method: &Method) -> Result<hyper::Method, Failed> {

@@ -9,7 +9,7 @@ mod body;
 mod connector;
 mod failure;
 mod guard;
-mod headers;
+pub(crate) mod headers;
 pub mod http;
 mod resolver;
 mod target;

@@ -50,8 +50,9 @@ const FRONT: &[&str] = &[
     "wire",
 ];
 
-/// The composition roots (the demo is one of its own) and the files of the crate's root name everything.
-const MAY_NAME_ALL: &[&str] = &["app", "demo", "lib", "main"];
+/// The composition roots (the demo is one of its own), the list of all readers of foreign bytes and the files of the
+/// crate's root name everything.
+const MAY_NAME_ALL: &[&str] = &["app", "demo", "lib", "main", "parsers"];
 
 /// Drivers behind a seam: the rest of the program sees the trait.
 const DRIVERS: &[(&str, &[&str])] = &[

@@ -14,6 +14,7 @@ mod browse;
 mod check;
 mod client_tls;
 mod failure;
+pub(crate) mod foreign;
 mod frames;
 mod health;
 mod held;

@@ -145,6 +145,64 @@ fn share(digits: &str) -> Option<u32> {
     Some(value * 1_000 / most)
 }
 
+const ESCAPE: char = '\u{1b}';
+
+/// The keys that the library makes of this text.
+fn keys_of(text: &str) -> Vec<Event> {
+    let mut alt = false;
+    let mut keys = Vec::new();
+    for character in text.chars() {
+        let (code, modifiers) = match character {
+            ESCAPE if !alt => {
+                alt = true;
+                continue;
+            }
+            ESCAPE => (KeyCode::Esc, KeyModifiers::NONE),
+            '\u{7}' => (KeyCode::Char('g'), KeyModifiers::CONTROL),
+            character if alt => (KeyCode::Char(character), KeyModifiers::ALT),
+            character if character.is_ascii_uppercase() => (KeyCode::Char(character), KeyModifiers::SHIFT),
+            character => (KeyCode::Char(character), KeyModifiers::NONE),
+        };
+        alt = false;
+        keys.push(Event::Key(KeyEvent::new(code, modifiers)));
+    }
+    keys
+}
+
+/// Whether a terminal that sends these bytes says what its ground is; a NUL stands for a moment in which nothing comes.
+///
+/// # Panics
+/// More comes out than went in, or what no answer is does not come out as it went in.
+pub(crate) fn are_understood(bytes: &[u8]) -> bool {
+    const PAUSE: Event = Event::Key(KeyEvent::new(KeyCode::Char('\0'), KeyModifiers::NONE));
+    let typed = keys_of(&String::from_utf8_lossy(bytes));
+    let begins = |event: &Event| matches!(event, Event::Key(key) if is(*key, ']', KeyModifiers::ALT));
+    let may_be_answers = typed.iter().any(begins);
+    let mut answers = Answers::default();
+    let mut heard = Vec::new();
+    for event in &typed {
+        heard.extend(answers.take(event.clone()));
+        if *event == PAUSE {
+            heard.extend(answers.pause());
+        }
+        assert!(
+            answers.held.len() <= 2 && answers.text.len() <= ANSWER_MAX + char::MAX_LEN_UTF8,
+            "{} keys and {} bytes are held",
+            answers.held.len(),
+            answers.text.len()
+        );
+    }
+    heard.extend(answers.pause());
+    assert!(!answers.is_waiting() && heard.len() <= typed.len());
+    let is_ground = |heard: &Heard| matches!(heard, Heard::Ground(_));
+    let has_ground = heard.iter().any(is_ground);
+    if !may_be_answers {
+        let typed: Vec<Heard> = typed.into_iter().map(Heard::Event).collect();
+        assert_eq!(heard, typed, "keys were taken for an answer");
+    }
+    has_ground
+}
+
 #[cfg(test)]
 mod tests {
     use crossterm::event::KeyEventKind;
@@ -154,23 +212,7 @@ mod tests {
 
     /// As the library reads these bytes; `~` stands for the escape character.
     fn keys(text: &str) -> Vec<Event> {
-        let mut alt = false;
-        let mut keys = Vec::new();
-        for character in text.chars() {
-            let (code, modifiers) = match character {
-                '~' if !alt => {
-                    alt = true;
-                    continue;
-                }
-                '\u{7}' => (KeyCode::Char('g'), KeyModifiers::CONTROL),
-                character if alt => (KeyCode::Char(character), KeyModifiers::ALT),
-                character if character.is_ascii_uppercase() => (KeyCode::Char(character), KeyModifiers::SHIFT),
-                character => (KeyCode::Char(character), KeyModifiers::NONE),
-            };
-            alt = false;
-            keys.push(Event::Key(KeyEvent::new(code, modifiers)));
-        }
-        keys
+        keys_of(&text.replace('~', "\u{1b}"))
     }
 
     /// What reaches the console, and the ground that was heard.

@@ -13,7 +13,7 @@
 //! At the end the terminal is given back first; what is in flight is finished after, under its own
 //! bounds, and a further signal cuts it short. Signals are heard here: whoever calls need not.
 
-mod answers;
+pub(crate) mod answers;
 mod first_run;
 mod input;
 mod link;

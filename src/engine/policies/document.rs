@@ -156,6 +156,13 @@ mod tests {
     }
 
     #[test]
+    fn a_saved_number_is_the_written_one_to_its_last_digit() {
+        let written = read(r#"{"jitter": 0.10475222036650434375}"#, PolicyOwner::Queue).unwrap();
+        let saved = canonical(r#"{"jitter": 0.10475222036650434375}"#, PolicyOwner::Queue).unwrap();
+        assert_eq!(read(&saved.unwrap(), PolicyOwner::Queue).unwrap(), written);
+    }
+
+    #[test]
     fn a_key_given_twice_and_what_is_not_json_are_refused() {
         let twice = read(r#"{"jitter": 0, "jitter": 1}"#, PolicyOwner::Default).unwrap_err();
         assert_eq!(twice.field.as_deref(), Some("jitter"));
