@@ -202,7 +202,7 @@ mod tests {
     use crate::domain::mask::MaskRule;
 
     fn rules() -> MaskRules {
-        MaskRules::new(vec![MaskRule::parse("/card/number").unwrap()], Vec::new())
+        MaskRules::new(vec![MaskRule::parse("/account/number").unwrap()], Vec::new())
     }
 
     fn shown(document: &Value) -> Value {
@@ -218,14 +218,14 @@ mod tests {
                 "why": {"text": format!("POST \"https://a.example/?a={secret}\" failed: 503")},
                 "headers": [{"name": "Authorization", "value": secret}, {"name": "x-request-api-key", "value": [secret]}],
                 "options": {"headers": {"X-Api-Key": secret, "X-Team": "a"}, "secret": secret},
-                "body": format!("{{\"password\":\"{secret}\",\"id\":7,\"card\":{{\"number\":\"{secret}\"}}}}"),
-                "payload": {"deep": [{"accessToken": secret, "id": 8}], "card": {"number": [secret], "name": "A"}},
+                "body": format!("{{\"password\":\"{secret}\",\"id\":7,\"account\":{{\"number\":\"{secret}\"}}}}"),
+                "payload": {"deep": [{"accessToken": secret, "id": 8}], "account": {"number": [secret], "name": "A"}},
                 "body_base64": STANDARD.encode(format!("{{\"password\":\"{secret}\"}}")),
-                "payload_base64": STANDARD.encode(format!("{{\"card\":{{\"number\":\"{secret}\"}}}}")),
+                "payload_base64": STANDARD.encode(format!("{{\"account\":{{\"number\":\"{secret}\"}}}}")),
                 "form": format!("user=a&password={secret}"),
                 "lines": [
                     {"target": "header x-redrive-header-authorization", "now": secret, "effect": "removed"},
-                    {"target": "body /card/number", "now": secret, "effect": secret},
+                    {"target": "body /account/number", "now": secret, "effect": secret},
                 ],
             }],
         });
@@ -247,7 +247,7 @@ mod tests {
             json!({"headers": {"X-Api-Key": "***", "X-Team": "a"}, "secret": "***"})
         );
         assert_eq!(item["payload"]["deep"][0], json!({"accessToken": "***", "id": 8}));
-        assert_eq!(item["payload"]["card"], json!({"number": "***", "name": "A"}));
+        assert_eq!(item["payload"]["account"], json!({"number": "***", "name": "A"}));
         assert_eq!(item["why"]["text"], "POST \"https://a.example/?a=***\" failed: 503");
     }
 

@@ -15,7 +15,7 @@ use crate::support::wait::wait_until;
 /// Part of every credential of the scene.
 const SECRET: &str = "S3CRET";
 /// A place of bodies that is hidden because it was configured.
-const PLACE: &str = "/card/number";
+const PLACE: &str = "/account/number";
 
 /// A daemon that has credentials wherever it can have any.
 struct Scene {
@@ -34,7 +34,7 @@ fn body(note: &str) -> Value {
         "order": 7,
         "note": note,
         "password": "S3CRET-password",
-        "card": {"number": "S3CRET-4111", "name": "A"},
+        "account": {"number": "S3CRET-4111", "name": "A"},
         "lines": [{"accessToken": ["S3CRET-token"]}],
         "inner": "{\"client_secret\":\"S3CRET-inner\",\"a\":1}",
         "callback": "https://c.example/?sig=S3CRET-callback",
@@ -208,7 +208,7 @@ fn bodies(path: &str) -> Vec<Value> {
             json!({"headers": {"x-redrive-header-X-Note": null, "x-redrive-url": null}}),
             json!({"headers": {"x-redrive-header-X-Api-Key": "S3CRET-key".len().to_string()}}),
             json!({"body": {"order": 8}}),
-            json!({"body": {"card": {}, "password": 1, "lines": [], "inner": "", "callback": null}}),
+            json!({"body": {"account": {}, "password": 1, "lines": [], "inner": "", "callback": null}}),
             json!({"body": "no JSON\n"}),
             json!({"body_base64": ""}),
         ],
@@ -432,7 +432,7 @@ async fn what_was_shown_as_stars_keeps_its_value_when_it_comes_back() {
     let shown = ask(daemon, READER, ("GET", &path, None)).await.json();
     let mut edited: Value = serde_json::from_str(shown["body"].as_str().unwrap()).unwrap();
     assert_eq!(
-        (&edited["password"], &edited["card"]["number"]),
+        (&edited["password"], &edited["account"]["number"]),
         (&json!("***"), &json!("***"))
     );
     edited["order"] = 8.into();
@@ -448,7 +448,7 @@ async fn what_was_shown_as_stars_keeps_its_value_when_it_comes_back() {
     // Where nothing was, nothing is kept.
     for (edit, place) in [
         (
-            json!({"body": {"password": "***", "card": {"expiry": 1, "number": 2}, "new_token": "***"}}),
+            json!({"body": {"password": "***", "account": {"expiry": 1, "number": 2}, "new_token": "***"}}),
             "/new_token",
         ),
         (

@@ -40,6 +40,7 @@ mod layers;
 mod looking;
 mod memory;
 mod observe;
+mod packaging;
 mod policies;
 mod protocols;
 mod rabbitmq;

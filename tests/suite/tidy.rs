@@ -22,7 +22,7 @@ fn the_repository_keeps_the_house_rules() {
     assert!(found.is_empty(), "not tidy:\n  {}", found.join("\n  "));
 }
 
-/// `module::test`, or `module::…` for several of a module.
+/// `module::test`, or `module::…` for all of a module.
 #[test]
 fn every_test_that_the_threats_name_exists() {
     let files = source::repository_files();
@@ -34,29 +34,63 @@ fn every_test_that_the_threats_name_exists() {
         .collect();
     assert!(named.len() > 20, "{named:?}");
     for name in named {
-        let steps: Vec<&str> = name.split("::").collect();
-        let is_there = match steps.as_slice() {
-            [.., module, "…"] => {
-                let module = if *module == "tests" {
-                    steps[steps.len() - 3]
-                } else {
-                    module
-                };
-                let (file, folder) = (format!("/{module}.rs"), format!("/{module}/"));
-                files
-                    .iter()
-                    .any(|one| one.path.ends_with(&file) || one.path.contains(&folder))
-            }
-            [.., test] => {
-                let function = format!("fn {test}(");
-                files
-                    .iter()
-                    .any(|one| is_rust(&one.path) && one.text.contains(&function))
-            }
-            [] => false,
-        };
-        assert!(is_there, "SECURITY.md names {name}, which is not there");
+        assert!(is_tested(name, &files), "SECURITY.md names {name}, which is no test");
     }
+}
+
+/// Whether there is a test of that name in the module's file, or any test where it ends with `…`. What a macro makes
+/// into tests counts where its module's file has the name, too.
+fn is_tested(name: &str, files: &[SourceFile]) -> bool {
+    let Some((module, test)) = name.rsplit_once("::") else {
+        return false;
+    };
+    let inside: Vec<&SourceFile> = files.iter().filter(|file| is_of(&file.path, module)).collect();
+    let function = format!("fn {test}(");
+    inside.iter().any(|file| {
+        let mut pieces = file.text.split(&function);
+        let before = pieces.next().unwrap_or_default();
+        match (test, pieces.next()) {
+            ("…", _) => is_marked(&file.text),
+            (_, None) => false,
+            // The attributes stand between the end of what is before and the function.
+            (_, Some(_)) => {
+                let above = before.rsplit("}\n").next().unwrap_or_default();
+                is_marked(above) || before.contains("proptest! {") || is_listed(test, module, files)
+            }
+        }
+    })
+}
+
+fn is_marked(text: &str) -> bool {
+    text.contains("#[test]") || text.contains("#[tokio::test")
+}
+
+/// Tests of a contract are functions that a list in the module above makes into tests of each driver.
+fn is_listed(test: &str, module: &str, files: &[SourceFile]) -> bool {
+    let above = module.split("::").next().unwrap_or_default();
+    let list = format!("tests/suite/{above}/mod.rs");
+    let list = files.iter().find(|file| file.path == list);
+    list.is_some_and(|list| list.text.split_whitespace().any(|word| word == test))
+}
+
+/// Whether this is the file of a module, of the program or of the suite; `…` stands for any module.
+fn is_of(path: &str, module: &str) -> bool {
+    let Some(inner) = ["src/", "tests/suite/", "tests/"]
+        .iter()
+        .find_map(|top| path.strip_prefix(top))
+        .and_then(|inner| inner.strip_suffix(".rs"))
+    else {
+        return false;
+    };
+    let inner = inner.strip_suffix("/mod").unwrap_or(inner);
+    let steps: Vec<&str> = inner.split('/').collect();
+    let mut wanted: Vec<&str> = module.split("::").collect();
+    let fits = |wanted: &[&str]| {
+        let pairs = steps.iter().zip(wanted);
+        steps.len() == wanted.len() && pairs.into_iter().all(|(step, want)| step == want || *want == "…")
+    };
+    // `tests` is a module of the file itself, or a file of its own.
+    fits(&wanted) || (wanted.pop() == Some("tests") && fits(&wanted))
 }
 
 #[test]
@@ -287,6 +321,42 @@ fn each_breach_of_a_house_rule_is_named() {
         ],
     );
     assert!(!is_agreed_folder("docs") && is_agreed_folder(".ci") && is_agreed_folder("assets"));
+}
+
+#[test]
+fn only_what_is_a_test_counts_as_one() {
+    let files = [
+        SourceFile::new("src/a/b.rs", "//! B.\nfn plain() {}\n"),
+        SourceFile::new(
+            "src/a/c.rs",
+            "//! C.\nfn plain() {}\n#[cfg(test)]\nmod tests {\n#[test]\nfn one() {}\n}\n",
+        ),
+        SourceFile::new(
+            "tests/suite/d/e.rs",
+            "//! E.\n#[tokio::test]\nasync fn two() {\n}\nfn helper() {}\n",
+        ),
+        SourceFile::new("tests/suite/f/mod.rs", "contract! {\n  g:\n    three\n}\n"),
+        SourceFile::new(
+            "tests/suite/f/g.rs",
+            "//! G.\npub async fn three() {}\npub async fn four() {}\n",
+        ),
+    ];
+    for (name, is_test) in [
+        ("a::c::tests::one", true),
+        ("a::c::tests::…", true),
+        ("d::e::two", true),
+        ("d::…::two", true),
+        ("f::g::three", true),
+        ("a::b::tests::…", false),
+        ("a::b::plain", false),
+        ("a::c::plain", false),
+        ("d::e::helper", false),
+        ("d::two", false),
+        ("f::g::four", false),
+        ("one", false),
+    ] {
+        assert_eq!(is_tested(name, &files), is_test, "{name}");
+    }
 }
 
 #[test]

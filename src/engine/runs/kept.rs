@@ -194,7 +194,7 @@ mod tests {
     use crate::domain::mask::MaskRule;
 
     fn rules() -> MaskRules {
-        MaskRules::new(vec![MaskRule::parse("/card/number").unwrap()], Vec::new())
+        MaskRules::new(vec![MaskRule::parse("/account/number").unwrap()], Vec::new())
     }
 
     fn kept(before: &str, written: &str) -> Result<String, String> {
@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    const BEFORE: &str = r#"{"a": 1.50, "password": ["x", "y"], "card": {"number": 4111}, "people": [{"token": "1"}, {"token": "2"}], "url": "https://a/?k=v", "inner": "{\"pin\":\"7\",\"b\":1}"}"#;
+    const BEFORE: &str = r#"{"a": 1.50, "password": ["x", "y"], "account": {"number": 4111}, "people": [{"token": "1"}, {"token": "2"}], "url": "https://a/?k=v", "inner": "{\"pin\":\"7\",\"b\":1}"}"#;
 
     #[test]
     fn a_document_that_was_shown_comes_back_whole_with_what_was_written_beside() {
@@ -225,7 +225,7 @@ mod tests {
         for (written, place) in [
             (r#"{"secret": "***"}"#, "body /secret"),
             (
-                r#"{"card": {"x": 1, "number": "***"}, "new": {"a/b": {"token": "***"}}}"#,
+                r#"{"account": {"x": 1, "number": "***"}, "new": {"a/b": {"token": "***"}}}"#,
                 "body /new/a~1b/token",
             ),
             (r#"{"people": [{"token": "***"}]}"#, "body /people/0/token"),

@@ -69,6 +69,7 @@ pub(super) async fn an_error_is_found_by_any_part_of_its_text_in_any_letter_case
         ("b", "timeout: no answer from db-17 in \"30 s\""),
         ("c", "exit 2: größer als erlaubt"),
         ("d", "x"),
+        ("f", "it's 5 %_ off'; DROP TABLE event; --"),
     ];
     failed_with(store, &errors).await;
     push(store, "e", "never failed").await;
@@ -82,6 +83,10 @@ pub(super) async fn an_error_is_found_by_any_part_of_its_text_in_any_letter_case
         // Too short for an index.
         (&["s\""], &["b"]),
         (&["db-17", "1:"], &["a"]),
+        // What means something in SQL is text.
+        (&["'; drop table event; --"], &["f"]),
+        (&["%"], &["f"]),
+        (&["_ off"], &["f"]),
     ] {
         assert_eq!(found_by_error(store, parts).await, expected, "{parts:?}");
     }

@@ -68,6 +68,36 @@ async fn an_address_that_cannot_be_used_says_so_without_its_password() {
     place.end().await;
 }
 
+/// `127.1` is the way to the same server, and no name of this machine to those who look at it.
+#[tokio::test]
+async fn a_server_elsewhere_that_cannot_prove_itself_is_refused_unless_the_url_says_so() {
+    let place = Place::postgres().await;
+    let elsewhere = place.url().replace("127.0.0.1", "127.1").replace("localhost", "127.1");
+    assert!(elsewhere.contains("127.1"), "the tests' server is at {elsewhere}");
+    let joint = if elsewhere.contains('?') { '&' } else { '?' };
+    let refused = PostgresStore::connect(&elsewhere).await;
+    let Err(refused) = refused else {
+        panic!("it has no certificate, and is believed")
+    };
+    let text = format!("{refused} {:?}", std::error::Error::source(&refused)).to_lowercase();
+    assert!(text.contains("tls"), "{text}");
+    for (mode, is_believed) in [
+        ("verify-full", false),
+        ("require", false),
+        ("disable", true),
+        ("prefer", true),
+    ] {
+        let connected = PostgresStore::connect(&format!("{elsewhere}{joint}sslmode={mode}")).await;
+        assert_eq!(connected.is_ok(), is_believed, "{mode}: {connected:?}");
+        if let Ok(store) = connected {
+            store.close().await;
+        }
+    }
+    let here = format!("{}{joint}sslmode=verify-full", place.url());
+    assert!(PostgresStore::connect(&here).await.is_err(), "asked for, also here");
+    place.end().await;
+}
+
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_unreachable() {
     let refused = PostgresStore::connect("postgres://nobody:hunter2@127.0.0.1:1/none").await;
