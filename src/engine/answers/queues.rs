@@ -137,9 +137,12 @@ fn order(column: Option<&str>, sight: Sight) -> Result<Order, EngineError> {
         "unacked" => |a, b| (a.unacked.is_none(), a.unacked).cmp(&(b.unacked.is_none(), b.unacked)),
         "state" => |a, b| a.state.map(QueueState::as_str).cmp(&b.state.map(QueueState::as_str)),
         // Their order would tell what is hidden in them.
-        "endpoint" | "url" if sight == Sight::Masked => {
-            |a, b| a.url.as_ref().map(EndpointUrl::redacted).cmp(&b.url.as_ref().map(EndpointUrl::redacted))
-        }
+        "endpoint" | "url" if sight == Sight::Masked => |a, b| {
+            a.url
+                .as_ref()
+                .map(EndpointUrl::redacted)
+                .cmp(&b.url.as_ref().map(EndpointUrl::redacted))
+        },
         "endpoint" | "url" => |a, b| a.url.cmp(&b.url),
         "age" => |a, b| (a.oldest_age.is_none(), a.oldest_age).cmp(&(b.oldest_age.is_none(), b.oldest_age)),
         "next_attempt_at" => |a, b| {

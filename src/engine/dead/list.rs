@@ -13,8 +13,8 @@ use super::{
     DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort, DeadTarget,
 };
 use crate::ambient;
-use crate::domain::broker_rules::Looks;
 use crate::budget::{Share, Use};
+use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, EVENT_TABLE, Home};
 use crate::domain::death;
 use crate::domain::filter::{Condition, Filter};

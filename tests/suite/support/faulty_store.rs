@@ -28,8 +28,8 @@ use redrive::store::{
     NewStoredLetter, NewSubscription, OutboxRow, Policies, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion,
     ProbeNext, ProbeOutcome, Purpose, PushOutcome, QueueMark, QueueQuery, QueueUrl, Queues, Reaped, Records,
     RescuedMessage, RunQuery, RunRecord, RunStop, RunTaken, Runs, SaveBegun, SaveQuery, SaveRecord, SaveTaken,
-    SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion, StoredLetter, StoredLetters,
-    Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
+    SaveWindow, SavedMessage, Saves, SourceTaken, Store, StoreError, StoreHandle, StoreVersion, StoredLetter,
+    StoredLetters, Subscription, Success, Tally, Trim, Trimming, TypePut, WaitingHead, WaitingQuery,
 };
 
 use super::wait::at_moment;
