@@ -65,10 +65,11 @@ impl Driver<'_> {
                     "{done} are done; not seen yet what became of them: {why}. `run cancel` leaves the rest where it is"
                 ),
                 Ok(Trouble::Told(trouble)) => return Ok(Some(trouble)),
-                Err(error) => match Halt::from(error) {
-                    Halt::Waits(why) => why,
-                    halt => return Err(halt),
-                },
+                Err(error) => {
+                    let halt = Halt::from(error);
+                    let Halt::Waits(why) = halt else { return Err(halt) };
+                    why
+                }
             };
             self.wait(saying).await?;
         }
