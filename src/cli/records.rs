@@ -160,7 +160,7 @@ pub(super) async fn doctor(session: &Session<'_>) -> Result<Exit, Failure> {
         return Err(mismatch());
     };
     let mut items: Vec<Check> = checks.iter().map(Check::from).collect();
-    items.extend(session.warnings.iter().map(configuration));
+    items.extend(session.warnings.iter().map(|warning| configuration(warning)));
     items.push(terminal());
     print_checks(session.output, &items)?;
     let broken = items.iter().any(|check| check.result == "broken");
@@ -175,17 +175,17 @@ pub(super) fn doctor_broken(output: Output, failure: &Failure, warnings: &[Strin
         found: failure.causes().join(": "),
         mend: Some("mend this first; then run doctor again".to_owned()),
     };
-    let warnings = warnings.iter().map(configuration);
+    let warnings = warnings.iter().map(|warning| configuration(warning));
     let items: Vec<Check> = [opening].into_iter().chain(warnings).chain([terminal()]).collect();
     print_checks(output, &items)
 }
 
 /// What the configuration allows and nobody advises; how to mend it is a part of the text.
-fn configuration(warning: &String) -> Check {
+fn configuration(warning: &str) -> Check {
     Check {
         name: "configuration".to_owned(),
         result: "warning",
-        found: warning.clone(),
+        found: warning.to_owned(),
         mend: None,
     }
 }

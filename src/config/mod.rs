@@ -98,7 +98,7 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, with its field and the mend.
     pub fn load(choice: &ConfigChoice, environment: &Environment) -> Result<Self, ConfigError> {
-        let Text { file, text, about } = read(choice, environment)?;
+        let Source { file, text, about } = read(choice, environment)?;
         let mut config =
             Self::resolve(&text, choice.profile.as_deref(), environment).map_err(|problem| ConfigError {
                 file: file.clone(),
@@ -231,7 +231,7 @@ fn is_this_machine(host: &str) -> bool {
 
 /// The text of a configuration, and the file that it stood in.
 #[derive(Default)]
-struct Text {
+struct Source {
     file: Option<PathBuf>,
     text: String,
     /// Of the file that was open, whatever its name leads to now.
@@ -239,7 +239,7 @@ struct Text {
 }
 
 /// A file that was named has to exist; the usual one may be missing.
-fn read(choice: &ConfigChoice, environment: &Environment) -> Result<Text, ConfigError> {
+fn read(choice: &ConfigChoice, environment: &Environment) -> Result<Source, ConfigError> {
     let named = choice
         .file
         .clone()
@@ -252,15 +252,15 @@ fn read(choice: &ConfigChoice, environment: &Environment) -> Result<Text, Config
     };
     let is_named = named.is_some();
     let Some(file) = named.or_else(usual) else {
-        return Ok(Text::default());
+        return Ok(Source::default());
     };
     match read_text(&file) {
-        Ok((text, about)) => Ok(Text {
+        Ok((text, about)) => Ok(Source {
             file: Some(file),
             text,
             about: Some(about),
         }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => Ok(Text::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !is_named => Ok(Source::default()),
         Err(error) => Err(ConfigError {
             file: Some(file),
             problem: Problem::Read(error),

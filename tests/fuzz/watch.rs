@@ -177,8 +177,11 @@ impl fmt::Display for Finding {
         let said: String = self.said.chars().take(SHOWN_BYTES).collect();
         writeln!(f, "  {} with input {}: {}", self.kind, self.runs, said.trim())?;
         let beginning = &self.input[..self.input.len().min(SHOWN_BYTES)];
-        let hexadecimal: String = beginning.iter().map(|byte| format!("{byte:02x}")).collect();
-        writeln!(f, "  {} bytes, in hexadecimal: {hexadecimal}", self.input.len())?;
+        write!(f, "  {} bytes, in hexadecimal: ", self.input.len())?;
+        for byte in beginning {
+            write!(f, "{byte:02x}")?;
+        }
+        writeln!(f)?;
         writeln!(f, "  as text: {:?}", String::from_utf8_lossy(beginning))?;
         write!(f, "  kept in {}: see --replay", self.file.display())
     }
