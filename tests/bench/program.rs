@@ -104,7 +104,7 @@ impl Program {
             directory,
         };
         let begun = Instant::now();
-        while !program.get("/readyz").await.is_some_and(|answer| answer.status == 200) {
+        while program.get("/readyz").await.is_none_or(|answer| answer.status != 200) {
             assert!(begun.elapsed() < READY_BOUND && program.is_alive(), "{}", program.log());
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
