@@ -312,7 +312,8 @@ impl Writer {
                 Err(error) if !is_busy(&error) => {
                     // Where it did begin and the savepoint failed, it would be in the way of the next one.
                     let _ = self.execute(ROLLBACK).await;
-                    // What was put there instead may be no database at all.
+                    // What it read of a file that was put there instead, it would go by when the right one is back.
+                    self.is_spent = true;
                     self.presence.check().await?;
                     return Err(SqliteError::RolledBack(Arc::new(error)));
                 }
