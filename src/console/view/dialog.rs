@@ -368,7 +368,7 @@ fn press(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -
 fn answers(now: crate::domain::time::Timestamp, dialog: &Dialog, columns: usize) -> Vec<Line> {
     // Whoever cancels a run reads "cancel" twice otherwise, once for each answer.
     let (title, keep) = if dialog.action == ActionId::CancelRun {
-        ("end the run", "[ Enter  let it go on ]")
+        ("cancel the run", "[ Enter  do not cancel ]")
     } else {
         (action::spec(dialog.action).title, "[ Enter  cancel ]")
     };

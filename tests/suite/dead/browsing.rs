@@ -188,7 +188,7 @@ async fn dead_letters_that_others_returned_too_often_since_a_look_are_not_looked
 async fn a_walk_tells_how_much_it_adds_to_what_the_broker_counts() {
     let shop = Shop::open().await;
     shop.queue("work", &[]).await;
-    shop.fill("work", 40).await;
+    shop.fill("work", 6).await;
     let queue = QueueName::parse("work").unwrap();
     let mut counted = Vec::new();
     for _ in 0..3 {
@@ -197,13 +197,13 @@ async fn a_walk_tells_how_much_it_adds_to_what_the_broker_counts() {
         assert!(!walk.next(1).await.unwrap().is_empty());
         counted.push(walk.close().await.unwrap());
     }
-    assert_eq!(counted, [0, 40, 40]);
+    assert_eq!(counted, [0, 6, 6]);
     wait_until("the broker to count them", BOUND, async || {
         let listed = shop.stage.broker.queue_detail(&queue).await.unwrap()?;
-        (listed.redelivered == Some(80)).then_some(())
+        (listed.redelivered == Some(12)).then_some(())
     })
     .await;
-    assert_eq!(shop.drain("work").await.len(), 40);
+    assert_eq!(shop.drain("work").await.len(), 6);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

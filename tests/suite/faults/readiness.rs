@@ -330,12 +330,17 @@ async fn a_full_disk_is_told_confirms_nothing_that_it_cannot_keep_and_is_over_wh
         "{} were confirmed",
         confirmed.len()
     );
+    // There may be room for less still: now there is none at all.
+    let limit = |fsize: &str| {
+        let arguments = ["--pid", &daemon.pid().to_string(), fsize];
+        let made = std::process::Command::new("prlimit").args(arguments).status();
+        assert!(made.unwrap().success());
+    };
+    limit("--fsize=4096:");
     not_ready(&daemon, "store").await;
     assert_eq!(publish_large("full").await, 503);
 
-    let room = ["--pid", &daemon.pid().to_string(), "--fsize=unlimited"];
-    let made = std::process::Command::new("prlimit").args(room).status();
-    assert!(made.unwrap().success());
+    limit("--fsize=unlimited");
     wait_until("a publish that is confirmed", BOUND, async || {
         (publish_large("room").await == 202).then_some(())
     })
