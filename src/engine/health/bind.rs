@@ -249,8 +249,9 @@ impl Inner {
         self.publisher.forget(queue);
         self.rules.forget(queue);
         self.settled.forget(queue);
-        // One that was about to be deleted by us is no loss.
-        if let Some(row) = row.filter(|row| row.closing == Closing::Open) {
+        // One that was about to be deleted by us is no loss, nor one whose row the lease made a moment ago: a nudge that
+        // is older than the end of its queue leads there.
+        if let Some(row) = row.filter(|row| row.closing == Closing::Open && row.url.is_some()) {
             self.note_loss(&row);
         }
     }
