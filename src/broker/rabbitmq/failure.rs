@@ -158,7 +158,7 @@ pub(super) fn connect_error(address: &Address, vhost: &str, error: &CallError) -
             vhost,
             &address.user,
         ),
-        _ => unreachable(format!("{address:?}: {}", with_mend(text))),
+        _ => unreachable(with_mend(format!("{address:?}: {text}"))),
     }
 }
 
@@ -175,6 +175,11 @@ pub(super) const fn unreachable(detail: String) -> BrokerError {
 pub(super) fn with_mend(text: String) -> String {
     if text.contains("CertificateRequired") {
         return format!("the broker demands a certificate of its clients, set broker.tls ({text})");
+    }
+    // The alert is lost where the connection's end overtakes it.
+    let is_tls = text.contains("amqps://") || text.contains("https://");
+    if is_tls && text.contains("reset by peer") {
+        return format!("{text}; a broker that demands another certificate of its clients ends it so, set broker.tls");
     }
     text
 }

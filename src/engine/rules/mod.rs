@@ -1,5 +1,5 @@
 //! The broker's policies and the queues' arguments, as far as they touch order and what waits
-//! (PROTOCOLS.md 23, 33): read every 5 s and when told, matched by ourselves. A daemon has every queue follow from
+//! (PROTOCOLS.md 23, 33): read every 10 s and when told, matched by ourselves. A daemon has every queue follow from
 //! them, judges the dead-letter queue too, and keeps the set in the store for those who publish.
 
 mod kept;
@@ -27,7 +27,7 @@ use crate::domain::naming::QueueType;
 use crate::domain::time::Timestamp;
 
 /// Between two readings of the policies.
-const READ: Duration = Duration::from_secs(5);
+const READ: Duration = Duration::from_secs(10);
 /// And at least, however often the broker tells of a change: it tells it once for each queue.
 const READ_MIN: Duration = Duration::from_millis(250);
 /// Between two tries with queues that somebody holds.
