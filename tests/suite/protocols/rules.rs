@@ -15,7 +15,7 @@ use crate::support::wait::{stays_absent, wait_until};
 /// Within 3 s, and what other tests beside take of two processors; policies are read each 10 s without events.
 pub(super) const HEEDED: Duration = Duration::from_secs(5);
 /// And where it has none.
-const HEEDED_WITHOUT_EVENTS: Duration = Duration::from_secs(15);
+pub(super) const HEEDED_WITHOUT_EVENTS: Duration = Duration::from_secs(15);
 
 pub(super) async fn policy(stage: &Stage, definition: Option<Value>) {
     policy_on(stage, "^redrive\\.", definition).await;
