@@ -192,7 +192,8 @@ impl Inner {
                 if self.read_rules().await {
                     unsettled = Unsettled::Unknown;
                 }
-                read_at = Some(self.clock.uptime());
+                // As the pause below counts it: else each second reading is left out.
+                read_at = Some(now);
             }
             unsettled = self.settle_rules(unsettled, &tell, &generation).await;
             let pause = match &unsettled {
