@@ -314,7 +314,7 @@ async fn a_policy_that_only_the_broker_understands_concerns_the_queues_that_it_s
 }
 
 async fn known(stage: &Stage, pattern: &str) {
-    wait_until("the policy to be known", HEEDED, async || {
+    wait_until("the policy to be known", HEEDED_WITHOUT_EVENTS, async || {
         let kept = stage.store.broker_policies_kept().await.unwrap()?;
         kept.document.contains(pattern).then_some(())
     })
