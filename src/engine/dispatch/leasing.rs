@@ -8,6 +8,7 @@ use super::letting_go::Release;
 use super::{ANSWER_MAX, ASK_AGAIN, Asked, Dispatcher, REST_HELD, REST_STOPPED, REST_WANTED, Tell};
 use crate::ambient;
 use crate::domain::id::{IncarnationId, QueueName};
+use crate::domain::numbers::Numbers;
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::engine::endpoints::LiveEndpoint;
@@ -24,7 +25,10 @@ impl Dispatcher {
         let asking = async move {
             let queues: Vec<QueueName> = asked.iter().map(|asked| asked.queue.clone()).collect();
             match engine.store.leases_take(incarnation, Purpose::Deliver, &queues).await {
-                Ok(outcomes) => Tell::Leases(asked.into_iter().zip(outcomes).collect()),
+                Ok(outcomes) => {
+                    engine.health.saw(highest_given(&outcomes));
+                    Tell::Leases(asked.into_iter().zip(outcomes).collect())
+                }
                 Err(error) => {
                     tracing::warn!(error = ?error, "leases wait for the store");
                     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -202,6 +206,18 @@ impl Dispatcher {
             let end = Box::new(end);
             let _ = tell.send(Tell::Ended { claim, end }).await;
         }));
+    }
+}
+
+/// A store that is restored within a second of this answer knows less than it.
+fn highest_given(outcomes: &[LeaseOutcome]) -> Numbers {
+    let epochs = outcomes.iter().filter_map(|outcome| match outcome {
+        LeaseOutcome::Taken(lease) => Some(lease.epoch.0),
+        _ => None,
+    });
+    Numbers {
+        epoch: epochs.max().unwrap_or_default(),
+        ..Numbers::default()
     }
 }
 

@@ -109,10 +109,15 @@ impl Health {
         found.beats.last = Some(state);
     }
 
-    /// Takes in what the store has; answers what this process saw before.
-    fn saw(&self, now: Numbers) -> Numbers {
+    /// The highest numbers of the store that this process saw.
+    fn numbers(&self) -> Numbers {
+        *self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what the store had, or gave to this process, a moment ago.
+    pub(super) fn saw(&self, now: Numbers) {
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *numbers, now)
+        *numbers = numbers.highest(now);
     }
 
     /// Looks at the broker at once: something of ours is not there.

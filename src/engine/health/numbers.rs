@@ -27,8 +27,11 @@ const RAISES_MAX: u32 = 5;
 impl Inner {
     /// What of the store only grows, noticed when it does not.
     pub(in crate::engine) async fn look_at_numbers(&self) -> Result<Numbers, StoreError> {
+        // Remembered before it is asked: what is seen meanwhile may be newer than the answer.
+        let before = self.health.numbers();
         let numbers = self.store.numbers().await?;
-        self.compare_numbers(numbers, self.health.saw(numbers)).await?;
+        self.compare_numbers(numbers, before).await?;
+        self.health.saw(numbers);
         Ok(numbers)
     }
 
