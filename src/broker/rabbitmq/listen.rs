@@ -133,6 +133,8 @@ impl Listening {
         };
         self.events.store(true, Ordering::Relaxed);
         *backoff = BACKOFF_MIN;
+        // One that was set before anybody listened has no event.
+        self.tell(Signal::PolicyChanged);
         while let Some(Ok(delivery)) = consumer.next().await {
             let key = delivery.routing_key.clone();
             let message = message::received(delivery.properties, delivery.data);

@@ -12,10 +12,9 @@ use crate::support::receiver::Behaviour;
 use crate::support::wait::{stays_absent, wait_until};
 
 /// Within this a policy is heeded where the broker has policy events.
-/// Within 3 s, and what other tests beside take of two processors: less than the 10 s after which policies are read anyway.
-pub(super) const HEEDED: Duration = Duration::from_secs(8);
-/// And where it has none: 15 s, and the same.
-pub(super) const HEEDED_WITHOUT_EVENTS: Duration = Duration::from_secs(20);
+pub(super) const HEEDED: Duration = Duration::from_secs(3);
+/// And where it has none.
+pub(super) const HEEDED_WITHOUT_EVENTS: Duration = Duration::from_secs(15);
 
 pub(super) async fn policy(stage: &Stage, definition: Option<Value>) {
     policy_on(stage, "^redrive\\.", definition).await;
