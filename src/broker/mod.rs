@@ -229,6 +229,14 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// Unbinds a delivery queue, so that every publisher gets a return.
     async fn unbind(&self, queue: &QueueName) -> Result<(), BrokerError>;
 
+    /// [`Broker::unbind`] for many; after an error nobody knows which are still bound, and it may be done again.
+    async fn unbind_all(&self, queues: &[QueueName]) -> Result<(), BrokerError> {
+        for queue in queues {
+            self.unbind(queue).await?;
+        }
+        Ok(())
+    }
+
     /// Binds an existing delivery queue again. [`Look::Missing`] when it does not exist.
     async fn bind(&self, queue: &QueueName) -> Result<Look, BrokerError>;
 

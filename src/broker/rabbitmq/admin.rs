@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{Channel, ExchangeKind};
@@ -194,6 +195,28 @@ impl Admin {
             Err(error) if error.says_missing(queue.as_str()) => Ok(()),
             Err(error) => Err(self.error("unbind", &error)),
         }
+    }
+
+    /// All on one channel, without waiting for each answer; one by one where that does not do.
+    pub(super) async fn unbind_all(&self, queues: &[ShortString]) -> Result<(), BrokerError> {
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let line = self.line().await?;
+        let unbound = on_channel(&line, async |channel: &Channel| {
+            let unbinding = queues.iter().map(|queue| {
+                let (exchange, key) = (self.exchange.clone(), queue.clone());
+                line.call(channel.queue_unbind(queue.clone(), exchange, key, FieldTable::default()))
+            });
+            try_join_all(unbinding).await
+        });
+        if let Err(error) = unbound.await {
+            tracing::debug!(error = ?error, "queues are unbound one by one");
+            for queue in queues {
+                self.unbind(queue).await?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) async fn delete_empty(

@@ -394,6 +394,14 @@ impl Broker for RabbitMq {
         self.admin.unbind(&short(queue.as_str())?).await
     }
 
+    async fn unbind_all(&self, queues: &[QueueName]) -> Result<(), BrokerError> {
+        let queues: Vec<ShortString> = queues
+            .iter()
+            .map(|queue| short(queue.as_str()))
+            .collect::<Result<_, _>>()?;
+        self.admin.unbind_all(&queues).await
+    }
+
     async fn bind(&self, queue: &QueueName) -> Result<Look, BrokerError> {
         self.admin.bind(&short(queue.as_str())?).await
     }

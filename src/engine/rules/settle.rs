@@ -20,10 +20,12 @@ use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::engine::dispatch::Tell;
 use crate::engine::{EngineError, Event, Inner};
-use crate::store::{LeaseOutcome, Purpose, QueueMark};
+use crate::store::{Lease, LeaseOutcome, Purpose, QueueMark};
 
 /// Queues that are read, whose leases are taken, and that are settled at once.
 const AT_ONCE: usize = 250;
+/// So many times that: while one waits for the broker, the other one is in the store.
+const PARTS: usize = 2;
 /// How long something else that this process does with a queue that it holds is waited for.
 const TURN: Duration = Duration::from_millis(200);
 
@@ -102,19 +104,23 @@ impl Inner {
         stop: &CancellationToken,
     ) -> Result<Vec<QueueName>, EngineError> {
         let manager = self.begin_managing("policies").await?;
-        let mut rest = Vec::new();
-        for part in free.chunks(AT_ONCE) {
-            if stop.is_cancelled() {
-                break;
-            }
-            match self.settle_some(manager.id(), part, tell).await {
-                Ok(left) => rest.extend(left),
-                Err(error) => {
-                    tracing::warn!(error = ?error, "queues wait for what follows from a broker policy");
-                    rest.extend_from_slice(part);
+        let me = manager.id();
+        let mut parts = stream::iter(free.chunks(AT_ONCE).map(<[QueueName]>::to_vec))
+            .map(|part| async move {
+                if stop.is_cancelled() {
+                    return Vec::new();
                 }
-            }
+                self.settle_some(me, &part, tell).await.unwrap_or_else(|error| {
+                    tracing::warn!(error = ?error, "queues wait for what follows from a broker policy");
+                    part
+                })
+            })
+            .buffer_unordered(PARTS);
+        let mut rest = Vec::new();
+        while let Some(left) = parts.next().await {
+            rest.extend(left);
         }
+        drop(parts);
         manager.end().await;
         Ok(rest)
     }
@@ -170,29 +176,52 @@ impl Inner {
         tell: &mpsc::Sender<Tell>,
     ) -> Result<Vec<QueueName>, EngineError> {
         let outcomes = self.store.leases_take(me, Purpose::Manage, queues).await?;
-        let settling = queues.iter().zip(outcomes);
-        let settled = join_all(settling.map(|(queue, outcome)| self.settle_taken(queue, outcome, tell))).await;
-        let left = queues.iter().zip(settled).filter(|(_, settled)| !settled);
-        Ok(left.map(|(queue, _)| queue.clone()).collect())
+        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        for (queue, outcome) in queues.iter().zip(outcomes) {
+            match outcome {
+                LeaseOutcome::Taken(lease) => {
+                    let judged = self.differs(&lease.record).await;
+                    taken.push((lease, judged));
+                }
+                LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Locked | LeaseOutcome::Disowned => {
+                    left.push(queue.clone());
+                }
+            }
+        }
+        let destroyed = taken
+            .iter()
+            .filter(|(_, judged)| judged.as_ref().is_some_and(is_destroyed));
+        let destroyed: Vec<QueueName> = destroyed.map(|(lease, _)| lease.record.name.clone()).collect();
+        self.broker.unbind_all(&destroyed).await?;
+        let settling = taken
+            .into_iter()
+            .map(|(lease, judged)| self.settle_taken(*lease, judged, tell));
+        left.extend(join_all(settling).await.into_iter().flatten());
+        Ok(left)
     }
 
-    /// Whether the queue is now as it is judged; its lease is free after it.
-    async fn settle_taken(&self, queue: &QueueName, outcome: LeaseOutcome, tell: &mpsc::Sender<Tell>) -> bool {
-        let lease = match outcome {
-            LeaseOutcome::Taken(lease) => lease,
-            LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Locked | LeaseOutcome::Disowned => {
-                return false;
-            }
+    /// The queue where it is not as it is judged now; its lease is free after it.
+    async fn settle_taken(
+        &self,
+        lease: Lease,
+        judged: Option<Judgement>,
+        tell: &mpsc::Sender<Tell>,
+    ) -> Option<QueueName> {
+        let (record, epoch) = (lease.record, lease.epoch);
+        let settled = match judged {
+            Some(judged) => self.settle_marks(&record, judged).await,
+            None => Ok(true),
         };
-        let settled = self.settle_one(&lease.record).await;
-        if let Err(error) = self.store.lease_free(queue, lease.epoch).await {
+        let queue = record.name;
+        if let Err(error) = self.store.lease_free(&queue, epoch).await {
             tracing::debug!(error = ?error, "the lease is freed with its incarnation");
         }
         let _ = tell.send(Tell::Candidate(queue.clone())).await;
-        settled.unwrap_or_else(|error| {
+        let settled = settled.unwrap_or_else(|error| {
             tracing::warn!(queue = ?queue, error = ?error, "a queue waits for what follows from a broker policy");
             false
-        })
+        });
+        (!settled).then_some(queue)
     }
 
     /// Under the lease that the row tells of. False when it was lost meanwhile.
@@ -200,11 +229,18 @@ impl Inner {
         let Some(judged) = self.differs(record).await else {
             return Ok(true);
         };
+        if is_destroyed(&judged) {
+            self.broker.unbind(&record.name).await?;
+        }
+        self.settle_marks(record, judged).await
+    }
+
+    /// The same for a queue that is unbound where it is judged so.
+    async fn settle_marks(&self, record: &QueueRecord, judged: Judgement) -> Result<bool, EngineError> {
         let queue = &record.name;
         match &judged.destroys {
             Some(reason) => {
                 tracing::error!(queue = ?queue, reason = ?reason, "queue takes no more publishes: a broker policy destroys what waits");
-                self.broker.unbind(queue).await?;
             }
             None if record.refusing.is_some() => self.bind_again(queue).await?,
             None => {}
@@ -252,4 +288,8 @@ impl Inner {
         let known = self.rules.arguments_of(&row.name).is_some();
         Some(judged).filter(|judged| known && differs(judged))
     }
+}
+
+const fn is_destroyed(judged: &Judgement) -> bool {
+    judged.destroys.is_some()
 }

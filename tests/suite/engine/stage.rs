@@ -20,7 +20,9 @@ use redrive::domain::policy::RetryPolicy;
 use redrive::domain::retention::Retention;
 use redrive::domain::url::EndpointUrl;
 use redrive::engine::view::{EndpointView, QueueView};
-use redrive::engine::{Access, Answer, Command, Done, Engine, EngineSettings, NewNotification, Query, Receipt};
+use redrive::engine::{
+    Access, Answer, Command, Done, Engine, EngineError, EngineSettings, NewNotification, Query, Receipt,
+};
 use redrive::sqlite::SqliteFile;
 use redrive::store::StoreHandle;
 use redrive::store::postgres::PostgresStore;
@@ -297,10 +299,17 @@ impl Stage {
         .await
     }
 
+    /// Planned again where what it was made for moves meanwhile, as an operator would.
     pub(crate) async fn execute(&self, command: Command) -> Done {
-        let plan = self.engine.plan(command).await.unwrap();
         let grant = Access::Operator.grant("tester", Some("a test".to_owned())).unwrap();
-        self.engine.execute(&plan, &grant).await.unwrap()
+        for _ in 0..5 {
+            let plan = self.engine.plan(command.clone()).await.unwrap();
+            match self.engine.execute(&plan, &grant).await {
+                Err(EngineError::Refused { why }) if why.contains("plan is stale") => {}
+                done => return done.unwrap(),
+            }
+        }
+        panic!("what {command:?} was planned for moves all the time");
     }
 
     /// The dead-letter queue, once it has that many.

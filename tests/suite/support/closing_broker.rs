@@ -125,6 +125,7 @@ passed_on! {
     declare_again(queue: &QueueName, arguments: &[(String, String)]) -> Result<(), BrokerError>;
     renew(queue: &QueueName) -> Result<Look, BrokerError>;
     unbind(queue: &QueueName) -> Result<(), BrokerError>;
+    unbind_all(queues: &[QueueName]) -> Result<(), BrokerError>;
     bind(queue: &QueueName) -> Result<Look, BrokerError>;
     delete_empty(queue: &QueueName) -> Result<Deleted, BrokerError>;
     delete_unused(queue: &QueueName, queue_type: QueueType) -> Result<Deleted, BrokerError>;
