@@ -19,6 +19,9 @@ pub enum EndpointState {
 }
 
 impl EndpointState {
+    /// What each is called.
+    pub const NAMES: [&'static str; 4] = ["available", "unavailable", "parked", "disabled"];
+
     /// As printed, stored and filtered by.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -24,6 +24,9 @@ pub enum QueueKind {
 }
 
 impl QueueKind {
+    /// What each is called.
+    pub const NAMES: [&'static str; 6] = ["delivery", "dead_letter", "intake", "job", "wake", "foreign"];
+
     /// As printed, stored and filtered by.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -70,6 +73,25 @@ pub enum QueueState {
 }
 
 impl QueueState {
+    /// What a filter may call any of them.
+    pub const WORDS: [&'static str; 15] = [
+        "delivering",
+        "empty",
+        "waiting_retry",
+        "endpoint_unavailable",
+        "unavailable",
+        "parked",
+        "endpoint_disabled",
+        "disabled",
+        "paused",
+        "rate_limited",
+        "unowned",
+        "broker_blocked",
+        "refused",
+        "quarantined",
+        "ended",
+    ];
+
     /// As printed and filtered by.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -7,6 +7,7 @@ use super::row::QueueRow;
 use super::snapshot::EndpointRow;
 use super::view::{QueueView, Retry};
 use crate::domain::dead_letter::DeadLetter;
+use crate::domain::endpoint::EndpointState;
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
@@ -15,8 +16,8 @@ use crate::domain::url::EndpointUrl;
 /// The fields that a filter over queues may name.
 pub const QUEUE_FIELDS: &[Field] = &[
     Field::new("name", FieldKind::Text),
-    Field::new("kind", FieldKind::Text),
-    Field::new("state", FieldKind::Text),
+    Field::new("kind", FieldKind::Word(&QueueKind::NAMES)),
+    Field::new("state", FieldKind::Word(&QueueState::WORDS)),
     Field::new("why", FieldKind::Text),
     Field::new("endpoint", FieldKind::Text),
     Field::new("url", FieldKind::Text),
@@ -34,7 +35,7 @@ pub const QUEUE_FIELDS: &[Field] = &[
 pub const ENDPOINT_FIELDS: &[Field] = &[
     Field::new("endpoint", FieldKind::Text),
     Field::new("url", FieldKind::Text),
-    Field::new("state", FieldKind::Text),
+    Field::new("state", FieldKind::Word(&EndpointState::NAMES)),
     Field::new("since", FieldKind::Duration),
     Field::new("attempts", FieldKind::Number),
     Field::new("status", FieldKind::Number),
@@ -248,4 +249,42 @@ fn count(number: Option<u64>) -> FieldValue<'static> {
 
 fn span(span: Option<Duration>) -> FieldValue<'static> {
     span.map_or(FieldValue::Missing, FieldValue::Duration)
+}
+
+#[cfg(test)]
+mod words {
+    use super::*;
+    use crate::domain::event::EventState;
+    use crate::domain::run::RunState;
+
+    /// Every state that a row can be in may be asked for.
+    #[test]
+    fn are_those_that_rows_have() {
+        use QueueState as Q;
+        let states = [
+            Q::Delivering,
+            Q::Empty,
+            Q::WaitingRetry,
+            Q::EndpointUnavailable,
+            Q::Parked,
+            Q::EndpointDisabled,
+            Q::Paused,
+            Q::RateLimited,
+            Q::Unowned,
+            Q::BrokerBlocked,
+            Q::Refused,
+            Q::Quarantined,
+            Q::Ended,
+        ];
+        let words: Vec<&str> = states.iter().flat_map(|state| state.words()).copied().collect();
+        assert_eq!(words, QueueState::WORDS);
+        use QueueKind as K;
+        let kinds = [K::Delivery, K::DeadLetter, K::Intake, K::Job, K::Wake, K::Foreign];
+        assert_eq!(kinds.map(QueueKind::as_str), QueueKind::NAMES);
+        use EndpointState as E;
+        let endpoints = [E::Available, E::Unavailable, E::Parked, E::Disabled];
+        assert_eq!(endpoints.map(EndpointState::as_str), EndpointState::NAMES);
+        assert_eq!(EventState::ALL.map(EventState::as_str), EventState::NAMES);
+        assert_eq!(RunState::ALL.map(RunState::as_str), RunState::NAMES);
+    }
 }

@@ -87,7 +87,7 @@ fn asks(done: &str, fields: &[Field]) -> Asks {
 
 const fn operators(kind: FieldKind) -> &'static [&'static str] {
     match kind {
-        FieldKind::Text => &["=", "!=", "~"],
+        FieldKind::Text | FieldKind::Word(_) => &["=", "!=", "~"],
         FieldKind::Number | FieldKind::Duration => &[">", "<", ">=", "<=", "="],
         FieldKind::Bool => &["= true", "= false"],
     }
@@ -96,6 +96,7 @@ const fn operators(kind: FieldKind) -> &'static [&'static str] {
 fn known_values(field: Field, values: impl Fn(&str) -> Vec<String>) -> Vec<String> {
     match field.kind {
         FieldKind::Text => values(field.name).into_iter().map(|value| as_word(&value)).collect(),
+        FieldKind::Word(words) => words.iter().map(|word| (*word).to_owned()).collect(),
         FieldKind::Bool => vec!["true".to_owned(), "false".to_owned()],
         FieldKind::Number | FieldKind::Duration => Vec::new(),
     }

@@ -9,13 +9,14 @@ use super::columns::{count, fill, text, time};
 use super::{ArrangeJob, Column, Job, Row};
 use crate::domain::filter::{Field, FieldKind, FieldValue};
 use crate::domain::id::QueueName;
+use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
 use crate::engine::expiring::ExpiringQueue;
 
 /// The fields that a filter over expiring queues may name. `left` is the time until it goes.
 const FIELDS: &[Field] = &[
     Field::new("name", FieldKind::Text),
-    Field::new("kind", FieldKind::Text),
+    Field::new("kind", FieldKind::Word(&QueueKind::NAMES)),
     Field::new("messages", FieldKind::Number),
     Field::new("consumers", FieldKind::Number),
     Field::new("left", FieldKind::Duration),

@@ -120,7 +120,7 @@ fn anywhere<R: Row>(wanted: &str) -> String {
     let is_text = |name: &&&str| {
         R::FIELDS
             .iter()
-            .any(|field| field.name == **name && field.kind == FieldKind::Text)
+            .any(|field| field.name == **name && matches!(field.kind, FieldKind::Text | FieldKind::Word(_)))
     };
     let parts: Vec<String> = R::SEARCHED
         .iter()

@@ -15,7 +15,7 @@ use crate::engine::runs::RunView;
 const FIELDS: &[Field] = &[
     Field::new("id", FieldKind::Text),
     Field::new("command", FieldKind::Text),
-    Field::new("state", FieldKind::Text),
+    Field::new("state", FieldKind::Word(&RunState::NAMES)),
     Field::new("actor", FieldKind::Text),
     Field::new("reason", FieldKind::Text),
     Field::new("note", FieldKind::Text),

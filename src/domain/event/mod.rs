@@ -165,6 +165,8 @@ pub enum EventState {
 impl EventState {
     /// All, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::Ready, Self::Leased, Self::Dead, Self::Held];
+    /// What each is called.
+    pub const NAMES: [&'static str; 4] = ["ready", "leased", "dead", "held"];
 
     /// As printed.
     #[must_use]

@@ -55,6 +55,8 @@ impl Field {
 pub enum FieldKind {
     /// Text.
     Text,
+    /// One of these words; another one is refused where it is compared as a whole.
+    Word(&'static [&'static str]),
     /// A number: `100`, `1.5`, `10k`, `2M`, `1G`.
     Number,
     /// A span of time: `30s`, `5m`, `2h`, `3d`.
@@ -157,7 +159,7 @@ pub struct FilterError {
     pub column: usize,
     /// What was expected there and what was found; safe to show.
     pub message: String,
-    /// For an unknown field: the known one that was probably meant.
+    /// For an unknown field or word: the known one that was probably meant.
     pub nearest: Option<String>,
 }
 

@@ -160,7 +160,7 @@ fn single_or(mut parts: Vec<Expression>, join: fn(Vec<Expression>) -> Expression
 
 fn check_operator(column: usize, field: Field, operator: Operator) -> Result<(), FilterError> {
     let allowed = match field.kind {
-        FieldKind::Text => return Ok(()),
+        FieldKind::Text | FieldKind::Word(_) => return Ok(()),
         FieldKind::Number | FieldKind::Duration => operator != Operator::Contains,
         FieldKind::Bool => matches!(operator, Operator::Equal | Operator::NotEqual),
     };
@@ -169,7 +169,7 @@ fn check_operator(column: usize, field: Field, operator: Operator) -> Result<(),
     }
     let (what, expected) = match field.kind {
         FieldKind::Bool => ("true or false", "= or !="),
-        FieldKind::Text | FieldKind::Number => ("a number", "=, !=, <, <=, > or >="),
+        FieldKind::Text | FieldKind::Word(_) | FieldKind::Number => ("a number", "=, !=, <, <=, > or >="),
         FieldKind::Duration => ("a duration", "=, !=, <, <=, > or >="),
     };
     Err(FilterError::at(
@@ -194,8 +194,13 @@ fn literal(column: usize, field: Field, operator: Operator, value: ValueToken) -
         ValueToken::Quoted(text) | ValueToken::Word(text) => text,
     };
     match field.kind {
-        FieldKind::Text if operator == Operator::Contains => Ok(Literal::Part(text.to_lowercase())),
-        FieldKind::Text => Ok(Literal::Text(text)),
+        FieldKind::Text | FieldKind::Word(_) if operator == Operator::Contains => {
+            Ok(Literal::Part(text.to_lowercase()))
+        }
+        FieldKind::Word(words) if matches!(operator, Operator::Equal | Operator::NotEqual) => {
+            known_word(column, field, words, text)
+        }
+        FieldKind::Text | FieldKind::Word(_) => Ok(Literal::Text(text)),
         FieldKind::Number => number(&text)
             .map(Literal::Number)
             .ok_or_else(|| expected("a number such as 100, 1.5 or 10k", &text)),
@@ -206,6 +211,23 @@ fn literal(column: usize, field: Field, operator: Operator, value: ValueToken) -
         FieldKind::Bool if text.eq_ignore_ascii_case("false") => Ok(Literal::Bool(false)),
         FieldKind::Bool => Err(expected("true or false", &text)),
     }
+}
+
+/// No row ever has another word, and an empty answer would say that there is nothing.
+fn known_word(column: usize, field: Field, words: &[&str], text: String) -> Result<Literal, FilterError> {
+    if words.contains(&text.as_str()) {
+        return Ok(Literal::Text(text));
+    }
+    let nearest = nearest(&text, words.iter().copied());
+    let hint = match nearest {
+        Some(nearest) => format!("did you mean {nearest}?"),
+        None => format!("it is one of {}", words.join(", ")),
+    };
+    Err(FilterError {
+        column,
+        message: format!("{} is never {}; {hint}", field.name, show(&text, SHOWN_WIDTH_MAX)),
+        nearest: nearest.map(str::to_owned),
+    })
 }
 
 fn pattern(column: usize, pattern: &str) -> Result<Regex, FilterError> {

@@ -12,6 +12,7 @@ const FIELDS: &[Field] = &[
     Field::new("depth", FieldKind::Number),
     Field::new("state", FieldKind::Text),
     Field::new("type", FieldKind::Text),
+    Field::new("kind", FieldKind::Word(&["delivery", "dead_letter", "foreign"])),
     Field::new("reason", FieldKind::Text),
     Field::new("endpoint", FieldKind::Text),
     Field::new("age", FieldKind::Duration),
@@ -176,6 +177,20 @@ fn an_unknown_field_names_the_nearest() {
     assert_eq!(refused("xyzzyxyzzy > 1", 1, "known are").nearest, None);
     let error = refused("a\u{202e}b = 1", 1, "is none");
     assert!(!error.to_string().contains('\u{202e}'));
+}
+
+#[test]
+fn a_word_that_no_row_has_names_the_nearest() {
+    for expression in ["kind = delivery", "kind != foreign", "kind ~ dead", "kind ~ /^d/"] {
+        Filter::parse(expression, FIELDS).unwrap();
+    }
+    let error = refused(
+        "depth > 1 and kind = delivry",
+        22,
+        "kind is never delivry; did you mean delivery?",
+    );
+    assert_eq!(error.nearest.as_deref(), Some("delivery"));
+    refused("kind != xyzzy", 9, "it is one of delivery, dead_letter, foreign");
 }
 
 #[test]

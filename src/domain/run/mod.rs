@@ -51,6 +51,9 @@ impl RunState {
         Self::Cancelled,
     ];
 
+    /// What each is called.
+    pub const NAMES: [&'static str; 7] = ["planned", "running", "canary", "paused", "done", "failed", "cancelled"];
+
     /// The word of CONTRACT.md.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

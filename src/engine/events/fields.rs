@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::groups::group_of;
-use crate::domain::event::{Event, rfc3339};
+use crate::domain::event::{Event, EventState, rfc3339};
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
 use crate::domain::time::Timestamp;
 
@@ -15,7 +15,7 @@ pub const EVENT_FIELDS: &[Field] = &[
     Field::new("type", FieldKind::Text),
     Field::new("subtype", FieldKind::Text),
     Field::new("reference", FieldKind::Text),
-    Field::new("state", FieldKind::Text),
+    Field::new("state", FieldKind::Word(&EventState::NAMES)),
     Field::new("reason", FieldKind::Text),
     Field::new("error", FieldKind::Text),
     Field::new("payload", FieldKind::Text),
