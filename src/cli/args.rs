@@ -405,8 +405,12 @@ pub(super) enum SkipTo {
 
 #[derive(Debug, Args)]
 pub(super) struct Named {
-    /// The queue's name on the broker.
+    /// The queue's name on the broker, the beginning of it that no other queue has, or the id of an execution, with
+    /// its URL behind it.
+    #[arg(value_name = "NAME|EXECUTION")]
     pub(super) name: String,
+    /// The URL of that execution.
+    pub(super) url: Option<String>,
 }
 
 #[derive(Debug, Args)]

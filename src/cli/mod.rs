@@ -17,6 +17,7 @@ mod expiring;
 mod given;
 mod handover;
 mod jobs;
+mod named;
 mod offline;
 mod output;
 mod policies;

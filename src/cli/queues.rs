@@ -8,8 +8,9 @@ use crate::wire::input;
 use crate::wire::plan::{self, Asked};
 use crate::wire::queue::{Browsed, Queue as QueueShape, WhyAnswer};
 
-use super::args::{Named, Queue, Queues, SkipTo};
+use super::args::{Queue, Queues, SkipTo};
 use super::exit::{Exit, Failure};
+use super::named::{self, Means};
 use super::output::{Column, number, or_dash};
 use super::when::{relative_or, span};
 use super::{Session, say};
@@ -100,13 +101,15 @@ fn row(view: &QueueView) -> Vec<String> {
 
 pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Failure> {
     let command = match queue {
-        Queue::Why(named) => return why(session, name(named)?).await,
-        Queue::Browse { named, limit } => return browse(session, name(named)?, *limit).await,
-        Queue::Pause(named) => Command::PauseQueue(name(named)?),
-        Queue::Resume(named) => Command::ResumeQueue(name(named)?),
-        Queue::Purge(named) => Command::PurgeQueue(name(named)?),
-        Queue::Delete(named) => Command::DeleteQueue(name(named)?),
-        Queue::Rescue(named) => Command::RescueQueue(name(named)?),
+        Queue::Why(named) => return why(session, named::queue(session, named, Means::Harmless).await?).await,
+        Queue::Browse { named, limit } => {
+            return browse(session, named::queue(session, named, Means::Harmless).await?, *limit).await;
+        }
+        Queue::Pause(named) => Command::PauseQueue(named::queue(session, named, Means::Harmless).await?),
+        Queue::Resume(named) => Command::ResumeQueue(named::queue(session, named, Means::Harmless).await?),
+        Queue::Purge(named) => Command::PurgeQueue(named::queue(session, named, Means::Loses).await?),
+        Queue::Delete(named) => Command::DeleteQueue(named::queue(session, named, Means::Loses).await?),
+        Queue::Rescue(named) => Command::RescueQueue(named::queue(session, named, Means::Harmless).await?),
         Queue::Move {
             named,
             to,
@@ -116,12 +119,18 @@ pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Fa
             let order = Order {
                 to: Some(input::queue(to)?),
                 rate: *rate,
-                ..Order::new(OrderKind::Move, Selection::Queue(name(named)?))
+                ..Order::new(
+                    OrderKind::Move,
+                    Selection::Queue(named::queue(session, named, Means::Loses).await?),
+                )
             };
             return super::runs::start(session, order, *detach).await;
         }
         Queue::Skip { named, to } => {
-            let order = session.engine.skip(name(named)?, matches!(to, SkipTo::Dead));
+            let order = session.engine.skip(
+                named::queue(session, named, Means::Loses).await?,
+                matches!(to, SkipTo::Dead),
+            );
             return super::runs::start(session, order, false).await;
         }
     };
@@ -131,10 +140,6 @@ pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Fa
     let shape = plan::done(&done, Asked::One);
     session.output.facts(&shape, &said(&done))?;
     Ok(Exit::Done)
-}
-
-fn name(named: &Named) -> Result<QueueName, Failure> {
-    Ok(input::queue(&named.name)?)
 }
 
 fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {

@@ -335,6 +335,42 @@ async fn what_is_not_there_ends_with_4_and_an_end_without_a_queue_with_0() {
     assert!(ended["id"].is_null(), "{ended}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_goes_by_the_beginning_of_its_name_or_its_execution_and_url() {
+    let at = prepared().await;
+    let named = async |arguments: &[&str]| {
+        let why = at.run(&[&["queue", "why", "--json"], arguments].concat()).await;
+        why.expect_code(0).json()["name"].as_str().unwrap().to_owned()
+    };
+    at.run(&publish(&[])).await.expect_code(0);
+    let queue = named(&["run-1", "http://example.com/hook"]).await;
+    assert_eq!(named(&[&queue]).await, queue, "the whole name");
+    assert_eq!(named(&["redrive.run-1.",]).await, queue, "its beginning");
+
+    // With --yes nobody sees in a plan which one it is.
+    let guessed = at
+        .run(&["queue", "purge", "redrive.run-1.", "--yes"])
+        .await
+        .expect_code(2);
+    assert!(guessed.stderr.contains(&queue), "{guessed:?}");
+    at.run(&["queue", "purge", "redrive.run-1.", "--dry-run"])
+        .await
+        .expect_code(0);
+
+    at.run(&["publish", "--execution", "run-12", "--url", "http://example.com/hook"])
+        .await
+        .expect_code(0);
+    let several = at.run(&["queue", "why", "redrive.run-1"]).await.expect_code(2);
+    assert!(
+        several.stderr.contains("2 queues begin with redrive.run-1"),
+        "{several:?}"
+    );
+    for wrong in ["run-12", "redrive.rum-12.0123456789abcdef0123456789abcdef"] {
+        let missing = at.run(&["queue", "why", wrong]).await.expect_code(4);
+        assert!(missing.stderr.contains("did you mean redrive.run-12."), "{missing:?}");
+    }
+}
+
 #[test]
 fn a_broker_that_is_not_there_ends_with_69() {
     let program = Program::with_config("[broker]\nurl = \"amqp://guest:guest@127.0.0.1:1\"\n");

@@ -1,0 +1,119 @@
+//! Which queue a command means: its whole name, the beginning of it that no other one has, or an execution and its URL.
+
+use crate::domain::id::QueueName;
+use crate::domain::nearest::nearest;
+use crate::domain::text::show;
+use crate::engine::{Answer, EngineError, Query, QueuesQuery};
+use crate::wire::input;
+
+use super::Session;
+use super::args::Named;
+use super::exit::{Exit, Failure};
+use super::queues::mismatch;
+
+/// Names that are compared with what was given, at most.
+const NAMES_MAX: usize = 20_000;
+/// Names that an error shows.
+const SHOWN_MAX: usize = 5;
+/// Characters of one of them.
+const WIDTH_MAX: usize = 200;
+
+/// What is done to the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Means {
+    /// Nothing is lost by it.
+    Harmless,
+    /// Messages are lost, or leave their order: with `--yes` nobody sees in a plan which queue it is.
+    Loses,
+}
+
+/// The queue that was named.
+///
+/// # Errors
+/// It is no name, none or several queues begin so, or the name is not whole where it has to be.
+pub(super) async fn queue(session: &Session<'_>, named: &Named, means: Means) -> Result<QueueName, Failure> {
+    if let Some(url) = &named.url {
+        let (execution, url) = (input::execution(&named.name)?, input::url(url)?);
+        return Ok(session.engine.naming().delivery_queue(&execution, &url));
+    }
+    let whole = input::queue(&named.name)?;
+    match session.engine.query(Query::Queue(whole.clone())).await {
+        Ok(_) => return Ok(whole),
+        Err(EngineError::NotFound { .. }) => {}
+        // Whoever asks next is told the same, with what was asked.
+        Err(_) => return Ok(whole),
+    }
+    let names = names(session).await?;
+    let begins: Vec<&str> = names
+        .iter()
+        .map(QueueName::as_str)
+        .filter(|name| name.starts_with(whole.as_str()))
+        .collect();
+    match begins.as_slice() {
+        [] => Err(not_found(&whole, &names)),
+        [one] if means == Means::Loses && session.cli.global.yes => Err(Failure::new(
+            Exit::Usage,
+            format!("with --yes the whole name is needed: {}", show(one, WIDTH_MAX)),
+        )),
+        [one] => Ok(input::queue(one)?),
+        several => {
+            let shown: Vec<String> = several
+                .iter()
+                .take(SHOWN_MAX)
+                .map(|name| show(name, WIDTH_MAX))
+                .collect();
+            let more = several.len().saturating_sub(SHOWN_MAX);
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            Err(Failure::new(
+                Exit::Usage,
+                format!(
+                    "{} queues begin with {}: {}{more}; give more of the name",
+                    several.len(),
+                    show(whole.as_str(), WIDTH_MAX),
+                    shown.join(", ")
+                ),
+            ))
+        }
+    }
+}
+
+fn not_found(whole: &QueueName, names: &[QueueName]) -> Failure {
+    let asked = whole.as_str();
+    let names = || names.iter().map(QueueName::as_str);
+    // A part of a name is more often typed than one with an error in it.
+    let near = names()
+        .find(|name| name.contains(asked))
+        .or_else(|| nearest(asked, names()));
+    let hint = match near {
+        Some(near) => format!("did you mean {}?", show(near, WIDTH_MAX)),
+        None => "`redrive queues` lists those that there are".to_owned(),
+    };
+    Failure::new(
+        Exit::NotFound,
+        format!("there is no queue {}: {hint}", show(asked, WIDTH_MAX)),
+    )
+}
+
+async fn names(session: &Session<'_>) -> Result<Vec<QueueName>, Failure> {
+    let (mut names, mut cursor) = (Vec::new(), None);
+    loop {
+        let query = QueuesQuery {
+            filter: None,
+            sort: Some("name".to_owned()),
+            limit: input::LIMIT_MAX,
+            cursor,
+        };
+        let Answer::Queues(page) = session.engine.query(Query::Queues(query)).await? else {
+            return Err(mismatch());
+        };
+        names.extend(page.items.into_iter().map(|view| view.name));
+        cursor = page.next_cursor;
+        if cursor.is_none() || names.len() >= NAMES_MAX {
+            return Ok(names);
+        }
+    }
+}
