@@ -50,6 +50,7 @@ mod rules;
 pub mod runs;
 mod settled;
 mod sieve;
+mod sources;
 pub mod sight;
 pub mod snapshot;
 mod store_time;
@@ -232,6 +233,8 @@ struct Inner {
     /// Runs that this process works on.
     tending: Tending,
     dead: DeadRoom,
+    /// What cannot be read at present.
+    sources: sources::Sources,
     /// What queues were judged by last.
     preflight: preflight::LastPreflight,
     /// What works at present, for whoever asks whether this process is ready.
@@ -287,6 +290,7 @@ impl Engine {
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),
+            sources: sources::Sources::default(),
             sieves: sieve::Sieves::default(),
             preflight: preflight::LastPreflight::default(),
             health: health::Health::default(),

@@ -84,6 +84,7 @@ impl Inner {
         let next = items.last().filter(|_| more);
         Ok(DeadPage {
             page: Page {
+                problems: Vec::new(),
                 next_cursor: next.map(|row| format!("{}_{}", sort.value(row), row.id.as_str())),
                 items,
                 taken_at: now,
@@ -113,6 +114,7 @@ impl Inner {
         };
         Ok(DeadPage {
             page: Page {
+                problems: Vec::new(),
                 items,
                 next_cursor: None,
                 taken_at: now,

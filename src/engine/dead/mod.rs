@@ -37,7 +37,6 @@ pub(in crate::engine) struct DeadRoom {
     /// The targets as last found, and when (uptime).
     found: Mutex<Option<(Duration, Arc<Vec<DeadTarget>>)>>,
     /// Since when they cannot be looked for.
-    unread_since: Mutex<Option<Timestamp>>,
     /// Queues that this process looks at.
     looking: Mutex<HashSet<QueueName>>,
 }
