@@ -393,10 +393,10 @@ fn part<T>(page: &mut String, title: &str, none: &str, part: &Part<T>, line: imp
     let _ = write!(page, "\n## {title}\n\n");
     let items = part.items.as_deref().unwrap_or_default();
     for unread in &part.unread {
-        let what = if items.is_empty() { "" } else { ": there may be more" };
+        let what = if items.is_empty() { "" } else { " whether this is all" };
         let _ = writeln!(
             page,
-            "**Not known**{what}: {} could not be read because {}",
+            "Not known{what}: {} could not be read, because {}",
             code(&unread.source.name()),
             code(&unread.reason)
         );

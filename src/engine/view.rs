@@ -191,6 +191,13 @@ impl Check {
         Self::new(name, CheckResult::Broken, found, Some(mend))
     }
 
+    /// It could not be looked at, so that nothing is known of it.
+    #[must_use]
+    pub fn unread(name: &str, why: &str) -> Self {
+        let mend = "see what broker, management and store say above: this is judged when they can be read";
+        Self::warning(name, format!("not known: {why}"), mend)
+    }
+
     fn new(name: &str, result: CheckResult, found: String, mend: Option<&str>) -> Self {
         Self {
             name: name.to_owned(),
@@ -221,6 +228,8 @@ pub struct Readiness {
     pub store: PartState,
     /// Whether this process delivers, and why not.
     pub delivering: PartState,
+    /// The management API, which delivery does not need; `None`: the broker has none.
+    pub management: Option<PartState>,
     /// What does not work and stops no delivery.
     pub degraded: Vec<Degraded>,
 }

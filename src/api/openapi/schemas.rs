@@ -267,7 +267,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ("Degraded", "part:string problem:string since:time?"),
     (
         "Readiness",
-        "ready:boolean broker:Part store:Part delivering:Part degraded:[Degraded]",
+        "ready:boolean broker:Part store:Part delivering:Part management:Part degraded:[Degraded]",
     ),
     (
         "Problem",
