@@ -14,7 +14,7 @@ use crate::engine::query::QueuesQuery;
 use crate::engine::view::Unread;
 use crate::engine::{Answer, Query};
 use crate::wire;
-use crate::wire::dead::Group;
+use crate::wire::dead::{Group, Total};
 use crate::wire::endpoint::Endpoint;
 use crate::wire::json;
 use crate::wire::queue::Queue;
@@ -52,6 +52,8 @@ struct Shift {
     taken_at: Option<String>,
     endpoints: Part<Endpoint>,
     queues: Part<Queue>,
+    /// How many dead letters there are in all; `null`: not read.
+    dead: Option<Total>,
     dead_groups: Part<Group>,
     runs: Part<Run>,
     audit: Part<Audit>,
@@ -142,7 +144,7 @@ async fn look(session: &Session<'_>, span: Duration) -> Result<(Shift, Vec<Unrea
     let since = now.minus(span);
     let endpoints = endpoints(session).await?;
     let queues = queues(session).await?;
-    let dead_groups = dead_groups(session).await?;
+    let (dead_groups, dead) = dead_groups(session).await?;
     let runs = runs(session, since).await?;
     let audit = audit(session, since).await?;
     let mut problems: Vec<Unread> = Vec::new();
@@ -164,6 +166,7 @@ async fn look(session: &Session<'_>, span: Duration) -> Result<(Shift, Vec<Unrea
         taken_at: wire::time(now),
         endpoints,
         queues,
+        dead,
         dead_groups,
         runs,
         audit,
@@ -213,7 +216,7 @@ async fn queues(session: &Session<'_>) -> Result<Part<Queue>, Failure> {
     }
 }
 
-async fn dead_groups(session: &Session<'_>) -> Result<Part<Group>, Failure> {
+async fn dead_groups(session: &Session<'_>) -> Result<(Part<Group>, Option<Total>), Failure> {
     let query = Query::DeadGroups(DeadListQuery {
         selection: DeadSelection::default(),
         sort: None,
@@ -222,12 +225,13 @@ async fn dead_groups(session: &Session<'_>) -> Result<Part<Group>, Failure> {
         patience: PATIENCE,
     });
     match ask(session, query).await? {
-        Ok(Answer::DeadGroups(found)) => Ok(Part::read(
-            found.page.items.iter().map(Group::from).collect(),
-            found.problems,
-        )),
+        Ok(Answer::DeadGroups(found)) => {
+            let total = Total::from(found.sum());
+            let groups = found.page.items.iter().map(Group::from).collect();
+            Ok((Part::read(groups, found.problems), Some(total)))
+        }
         Ok(_) => Err(mismatch()),
-        Err(unread) => Ok(Part::not_read(unread)),
+        Err(unread) => Ok((Part::not_read(unread), None)),
     }
 }
 
@@ -376,7 +380,8 @@ fn still_wrong(page: &mut String, shift: &Shift) {
             )
         },
     );
-    part(page, "Dead letters", "There are none.", &shift.dead_groups, |one| {
+    let title = dead_title(shift.dead);
+    part(page, &title, "There are none.", &shift.dead_groups, |one| {
         format!(
             "**{}** × {} at {}, {}, the last {} (`{}`)",
             one.count,
@@ -387,6 +392,24 @@ fn still_wrong(page: &mut String, shift: &Shift) {
             one.fingerprint
         )
     });
+}
+
+/// With their number, where that is known.
+fn dead_title(total: Option<Total>) -> String {
+    let of = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+    let letters = total.and_then(|total| Some((total.letters.filter(|letters| *letters > 0)?, total.queues)));
+    let letters = letters.map(|(letters, queues)| match queues {
+        0 | 1 => of(letters, "dead letter"),
+        many => format!("{} in {many} queues", of(letters, "dead letter")),
+    });
+    let events = total.and_then(|total| total.events).filter(|events| *events > 0);
+    let events = events.map(|events| of(events, "dead event"));
+    let known: Vec<String> = letters.into_iter().chain(events).collect();
+    if known.is_empty() {
+        "Dead letters".to_owned()
+    } else {
+        format!("Dead letters: {}", known.join(" and "))
+    }
 }
 
 fn part<T>(page: &mut String, title: &str, none: &str, part: &Part<T>, line: impl Fn(&T) -> String) {
@@ -445,6 +468,7 @@ mod tests {
             taken_at: Some("2026-11-21T03:12:44Z".to_owned()),
             endpoints: Part::read(Vec::new(), Vec::new()),
             queues: Part::read(Vec::new(), Vec::new()),
+            dead: None,
             dead_groups: Part::read(Vec::new(), Vec::new()),
             runs: Part::read(Vec::new(), Vec::new()),
             audit: Part::read(Vec::new(), Vec::new()),

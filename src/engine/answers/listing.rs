@@ -88,6 +88,11 @@ impl Inner {
     /// Everything that the broker lists, in no order.
     pub(in crate::engine) async fn seen(&self, oldest: Oldest) -> Result<Vec<Seen>, BrokerError> {
         let listed = self.broker.queues_all().await?.queues;
+        Ok(self.seen_in(listed, oldest).await)
+    }
+
+    /// What was listed, with what will surprise about each queue.
+    pub(in crate::engine) async fn seen_in(&self, listed: Vec<ListedQueue>, oldest: Oldest) -> Vec<Seen> {
         let preflight = self.preflight(&listed).await;
         let judged = |queue: ListedQueue| {
             let findings = preflight.findings(self.kind_of(&queue.name), &queue);
@@ -112,10 +117,10 @@ impl Inner {
                 queue.oldest_at = oldest.get(&queue.name).copied();
             }
         }
-        Ok(seen)
+        seen
     }
 
-    /// The same, or why it could not be read.
+    /// Everything, or why it could not be read.
     pub(in crate::engine) async fn seen_if_possible(&self, oldest: Oldest) -> Listing {
         let source = self.listing_source();
         match self.seen(oldest).await {

@@ -402,6 +402,7 @@ fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>, looks: &Looks) -> 
         messages: known.and_then(|known| known.messages),
         looked_at: known.and_then(|known| known.looked_at),
         looking: looking.map(|known| (known.seen, known.expected)),
+        consumed: target.consumers > 0 && looking.is_none(),
         problem: target
             .out_of_bounds(known, looks)
             .or_else(|| known.and_then(|known| known.problem.clone())),
@@ -416,6 +417,7 @@ fn unread_view(known: &DeadQueue, why: &str) -> DeadQueueView {
         messages: known.messages,
         looked_at: known.looked_at,
         looking: None,
+        consumed: false,
         problem: Some(format!("it could not be looked for: {why}")),
     }
 }

@@ -187,7 +187,7 @@ impl Inner {
     }
 
     /// The names of all targets, whether they exist or not. Our own delivery queues are none.
-    pub(super) async fn target_names(
+    pub(in crate::engine) async fn target_names(
         &self,
         listed: &[ListedQueue],
         policies: &Policies,

@@ -194,8 +194,12 @@ impl Inner {
             broker: found.broker.clone().unwrap_or_else(|| unknown("the broker")),
             store: self.store_state(&found, now).unwrap_or_else(|| unknown("the store")),
             delivering,
-            management: (!self.broker.is_embedded())
-                .then(|| found.management.clone().unwrap_or_else(|| unknown("the management API"))),
+            management: (!self.broker.is_embedded()).then(|| {
+                found
+                    .management
+                    .clone()
+                    .unwrap_or_else(|| unknown("the management API"))
+            }),
             degraded: degraded(&found, self.rules.exchange_at_risk()),
         }
     }
