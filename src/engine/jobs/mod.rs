@@ -92,7 +92,7 @@ impl Engine {
         let mut found = None;
         for part in JobPart::ALL {
             let queue = id.queue(part);
-            let listed = self.0.broker.queue_detail(&queue).await?;
+            let listed = self.0.listed(self.0.broker.queue_detail(&queue).await)?;
             let Some(listed) = listed else {
                 return Err(expired(&queue));
             };
