@@ -62,6 +62,7 @@ async fn readiness(shared: &Shared) -> Result<Readiness, Problem> {
             broker: part.clone(),
             store: part.clone(),
             delivering: part,
+            management: None,
             degraded: Vec::new(),
         });
     };

@@ -28,7 +28,7 @@ const COLUMNS: &[Column] = &[
 
 pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result<Exit, Failure> {
     let mut items: Vec<Item> = Vec::new();
-    let mut cursor = None;
+    let (mut cursor, mut problems) = (None, Vec::new());
     loop {
         let missing = selection
             .limit
@@ -43,6 +43,9 @@ pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result
         };
         items.extend(page.items.iter().map(|view| Item::of(view, page.taken_at)));
         cursor = page.next_cursor;
+        if problems.is_empty() {
+            problems = page.problems;
+        }
         if cursor.is_none() || items.len() >= usize::try_from(selection.limit).unwrap_or(usize::MAX) {
             break;
         }
@@ -53,6 +56,7 @@ pub(super) async fn list(session: &Session<'_>, selection: &Endpoints) -> Result
             selection.limit
         ));
     }
+    session.output.problems(&problems);
     session.output.list(&items, COLUMNS, |item| item.row.clone())?;
     Ok(Exit::Done)
 }
@@ -93,6 +97,7 @@ pub(super) async fn one(session: &Session<'_>, endpoint: &Endpoint) -> Result<Ex
             let Answer::Endpoint(view) = session.engine.query(Query::Endpoint(input::url(url)?)).await? else {
                 return Err(mismatch());
             };
+            session.output.problems(&view.problems);
             print_endpoint(session, &view)?;
             return Ok(Exit::Done);
         }

@@ -81,6 +81,7 @@ impl From<EngineError> for Failure {
             EngineError::Invalid { .. } | EngineError::RefusedUrl { .. } => Exit::Usage,
             EngineError::NotFound { .. } | EngineError::Expired { .. } => Exit::NotFound,
             EngineError::Refused { .. } => Exit::Refused,
+            EngineError::Unread(_) => Exit::Unreachable,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_unreachable() => Exit::Unreachable,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_misconfigured() => Exit::Configuration,
             EngineError::OtherOwner { .. } => Exit::Configuration,

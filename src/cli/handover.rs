@@ -11,8 +11,10 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::redact_urls;
 use crate::engine::dead::{DeadListQuery, DeadSelection};
 use crate::engine::query::QueuesQuery;
+use crate::engine::view::Unread;
 use crate::engine::{Answer, Query};
-use crate::wire::dead::Group;
+use crate::wire;
+use crate::wire::dead::{Group, Total};
 use crate::wire::endpoint::Endpoint;
 use crate::wire::json;
 use crate::wire::queue::Queue;
@@ -48,11 +50,53 @@ const STUCK: &[QueueState] = &[
 struct Shift {
     since: Option<String>,
     taken_at: Option<String>,
-    endpoints: Vec<Endpoint>,
-    queues: Vec<Queue>,
-    dead_groups: Vec<Group>,
-    runs: Vec<Run>,
-    audit: Vec<Audit>,
+    endpoints: Part<Endpoint>,
+    queues: Part<Queue>,
+    /// How many dead letters there are in all; `null`: not read.
+    dead: Option<Total>,
+    dead_groups: Part<Group>,
+    runs: Part<Run>,
+    audit: Part<Audit>,
+    /// What could not be read of all that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    problems: Vec<wire::Unread>,
+}
+
+/// What one heading tells, `null` where it could not be read.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Part<T> {
+    items: Option<Vec<T>>,
+    /// What it lacks.
+    #[serde(skip)]
+    unread: Vec<Unread>,
+}
+
+impl Shift {
+    /// Nothing could be read.
+    const fn is_empty(&self) -> bool {
+        self.endpoints.items.is_none()
+            && self.queues.items.is_none()
+            && self.dead_groups.items.is_none()
+            && self.runs.items.is_none()
+            && self.audit.items.is_none()
+    }
+}
+
+impl<T> Part<T> {
+    const fn read(items: Vec<T>, unread: Vec<Unread>) -> Self {
+        Self {
+            items: Some(items),
+            unread,
+        }
+    }
+
+    fn not_read(unread: Unread) -> Self {
+        Self {
+            items: None,
+            unread: vec![unread],
+        }
+    }
 }
 
 pub(super) async fn run(session: &Session<'_>, handover: &Handover) -> Result<Exit, Failure> {
@@ -63,7 +107,14 @@ pub(super) async fn run(session: &Session<'_>, handover: &Handover) -> Result<Ex
         );
         Failure::new(Exit::Usage, why)
     })?;
-    let shift = look(session, span).await?;
+    let (shift, problems) = look(session, span).await?;
+    if shift.is_empty() {
+        let why = problems
+            .iter()
+            .map(|unread| format!("{} could not be read: {}", unread.source.name(), shown(&unread.reason)));
+        return Err(Failure::new(Exit::Unreachable, why.collect::<Vec<_>>().join("; ")));
+    }
+    session.output.problems(&problems);
     let text = if session.output.is_json() {
         String::from_utf8_lossy(&json::pretty(&shift)).into_owned() + "\n"
     } else {
@@ -88,29 +139,67 @@ fn span(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(number.checked_mul(seconds)?))
 }
 
-async fn look(session: &Session<'_>, span: Duration) -> Result<Shift, Failure> {
+async fn look(session: &Session<'_>, span: Duration) -> Result<(Shift, Vec<Unread>), Failure> {
+    let now = crate::ambient::Clock::system().now();
+    let since = now.minus(span);
+    let endpoints = endpoints(session).await?;
+    let queues = queues(session).await?;
+    let (dead_groups, dead) = dead_groups(session).await?;
+    let runs = runs(session, since).await?;
+    let audit = audit(session, since).await?;
+    let mut problems: Vec<Unread> = Vec::new();
+    for part in [
+        &endpoints.unread,
+        &queues.unread,
+        &dead_groups.unread,
+        &runs.unread,
+        &audit.unread,
+    ] {
+        for unread in part {
+            if !problems.iter().any(|known| known.source == unread.source) {
+                problems.push(unread.clone());
+            }
+        }
+    }
+    let shift = Shift {
+        since: wire::time(since),
+        taken_at: wire::time(now),
+        endpoints,
+        queues,
+        dead,
+        dead_groups,
+        runs,
+        audit,
+        problems: wire::unread(&problems),
+    };
+    Ok((shift, problems))
+}
+
+/// The answer, or what could not be read for it.
+async fn ask(session: &Session<'_>, query: Query) -> Result<Result<Answer, Unread>, Failure> {
+    match session.engine.query(query).await {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(error) => Ok(Err(session.engine.unread(error)?)),
+    }
+}
+
+async fn endpoints(session: &Session<'_>) -> Result<Part<Endpoint>, Failure> {
     let query = Query::Endpoints {
         not_available: true,
         limit: PAGE,
         cursor: None,
     };
-    let Answer::Endpoints(endpoints) = session.engine.query(query).await? else {
-        return Err(mismatch());
-    };
-    let now = endpoints.taken_at;
-    let since = now.minus(span);
-    Ok(Shift {
-        since: crate::wire::time(since),
-        taken_at: crate::wire::time(now),
-        endpoints: endpoints.items.iter().map(Endpoint::from).collect(),
-        queues: queues(session).await?,
-        dead_groups: dead_groups(session).await?,
-        runs: runs(session, since).await?,
-        audit: audit(session, since).await?,
-    })
+    match ask(session, query).await? {
+        Ok(Answer::Endpoints(page)) => Ok(Part::read(
+            page.items.iter().map(Endpoint::from).collect(),
+            page.problems,
+        )),
+        Ok(_) => Err(mismatch()),
+        Err(unread) => Ok(Part::not_read(unread)),
+    }
 }
 
-async fn queues(session: &Session<'_>) -> Result<Vec<Queue>, Failure> {
+async fn queues(session: &Session<'_>) -> Result<Part<Queue>, Failure> {
     let states: Vec<String> = STUCK
         .iter()
         .map(|state| format!("state = {}", state.as_str()))
@@ -120,13 +209,14 @@ async fn queues(session: &Session<'_>) -> Result<Vec<Queue>, Failure> {
         limit: PAGE,
         ..QueuesQuery::default()
     });
-    let Answer::Queues(page) = session.engine.query(query).await? else {
-        return Err(mismatch());
-    };
-    Ok(page.items.iter().map(Queue::from).collect())
+    match ask(session, query).await? {
+        Ok(Answer::Queues(page)) => Ok(Part::read(page.items.iter().map(Queue::from).collect(), page.problems)),
+        Ok(_) => Err(mismatch()),
+        Err(unread) => Ok(Part::not_read(unread)),
+    }
 }
 
-async fn dead_groups(session: &Session<'_>) -> Result<Vec<Group>, Failure> {
+async fn dead_groups(session: &Session<'_>) -> Result<(Part<Group>, Option<Total>), Failure> {
     let query = Query::DeadGroups(DeadListQuery {
         selection: DeadSelection::default(),
         sort: None,
@@ -134,36 +224,45 @@ async fn dead_groups(session: &Session<'_>) -> Result<Vec<Group>, Failure> {
         cursor: None,
         patience: PATIENCE,
     });
-    let Answer::DeadGroups(found) = session.engine.query(query).await? else {
-        return Err(mismatch());
-    };
-    Ok(found.page.items.iter().map(Group::from).collect())
+    match ask(session, query).await? {
+        Ok(Answer::DeadGroups(found)) => {
+            let total = Total::from(found.sum());
+            let groups = found.page.items.iter().map(Group::from).collect();
+            Ok((Part::read(groups, found.problems), Some(total)))
+        }
+        Ok(_) => Err(mismatch()),
+        Err(unread) => Ok((Part::not_read(unread), None)),
+    }
 }
 
 /// Those that are not over, and those that changed since then.
-async fn runs(session: &Session<'_>, since: Timestamp) -> Result<Vec<Run>, Failure> {
+async fn runs(session: &Session<'_>, since: Timestamp) -> Result<Part<Run>, Failure> {
     let query = Query::Runs {
         before: None,
         limit: PAGE,
     };
-    let Answer::Runs(page) = session.engine.query(query).await? else {
-        return Err(mismatch());
-    };
-    let told = page
-        .items
-        .iter()
-        .filter(|run| !run.record.state.is_over() || run.record.updated_at >= since);
-    Ok(told.map(Run::from).collect())
+    match ask(session, query).await? {
+        Ok(Answer::Runs(page)) => {
+            let told = page
+                .items
+                .iter()
+                .filter(|run| !run.record.state.is_over() || run.record.updated_at >= since);
+            Ok(Part::read(told.map(Run::from).collect(), page.problems))
+        }
+        Ok(_) => Err(mismatch()),
+        Err(unread) => Ok(Part::not_read(unread)),
+    }
 }
 
 /// What came of what was done since then, oldest first; what was only begun is told by its end.
-async fn audit(session: &Session<'_>, since: Timestamp) -> Result<Vec<Audit>, Failure> {
+async fn audit(session: &Session<'_>, since: Timestamp) -> Result<Part<Audit>, Failure> {
     let mut lines: Vec<Audit> = Vec::new();
     let mut before = None;
     loop {
-        let query = Query::Audit { before, limit: PAGE };
-        let Answer::Audit(page) = session.engine.query(query).await? else {
-            return Err(mismatch());
+        let page = match ask(session, Query::Audit { before, limit: PAGE }).await? {
+            Ok(Answer::Audit(page)) => page,
+            Ok(_) => return Err(mismatch()),
+            Err(unread) => return Ok(Part::not_read(unread)),
         };
         before = page.items.last().map(|line| line.id);
         let old = page.items.last().is_none_or(|line| line.at < since);
@@ -177,7 +276,7 @@ async fn audit(session: &Session<'_>, since: Timestamp) -> Result<Vec<Audit>, Fa
         }
     }
     lines.reverse();
-    Ok(lines)
+    Ok(Part::read(lines, Vec::new()))
 }
 
 fn page(shift: &Shift, span: Duration) -> String {
@@ -247,7 +346,7 @@ fn still_wrong(page: &mut String, shift: &Shift) {
         |one| {
             let waiting = one
                 .waiting
-                .map_or_else(String::new, |waiting| format!(", {waiting} waiting"));
+                .map_or_else(|| ", ? waiting".to_owned(), |waiting| format!(", {waiting} waiting"));
             let next = match &one.next_attempt_at {
                 Some(at) => format!(", next attempt {at}"),
                 None => ", **waits for a person**".to_owned(),
@@ -269,7 +368,9 @@ fn still_wrong(page: &mut String, shift: &Shift) {
         "No queue does.",
         &shift.queues,
         |one| {
-            let waiting = one.ready.map_or_else(String::new, |ready| format!(", {ready} waiting"));
+            let waiting = one
+                .ready
+                .map_or_else(|| ", ? waiting".to_owned(), |ready| format!(", {ready} waiting"));
             let why = one.why.as_ref().map(|why| format!(": {}", code(&why.text)));
             format!(
                 "**{}** {}{waiting}{}",
@@ -279,7 +380,8 @@ fn still_wrong(page: &mut String, shift: &Shift) {
             )
         },
     );
-    part(page, "Dead letters", "There are none.", &shift.dead_groups, |one| {
+    let title = dead_title(shift.dead);
+    part(page, &title, "There are none.", &shift.dead_groups, |one| {
         format!(
             "**{}** × {} at {}, {}, the last {} (`{}`)",
             one.count,
@@ -292,10 +394,41 @@ fn still_wrong(page: &mut String, shift: &Shift) {
     });
 }
 
-fn part<T>(page: &mut String, title: &str, none: &str, items: &[T], line: impl Fn(&T) -> String) {
+/// With their number, where that is known.
+fn dead_title(total: Option<Total>) -> String {
+    let of = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+    let letters = total.and_then(|total| Some((total.letters.filter(|letters| *letters > 0)?, total.queues)));
+    let letters = letters.map(|(letters, queues)| match queues {
+        0 | 1 => of(letters, "dead letter"),
+        many => format!("{} in {many} queues", of(letters, "dead letter")),
+    });
+    let events = total.and_then(|total| total.events).filter(|events| *events > 0);
+    let events = events.map(|events| of(events, "dead event"));
+    let known: Vec<String> = letters.into_iter().chain(events).collect();
+    if known.is_empty() {
+        "Dead letters".to_owned()
+    } else {
+        format!("Dead letters: {}", known.join(" and "))
+    }
+}
+
+fn part<T>(page: &mut String, title: &str, none: &str, part: &Part<T>, line: impl Fn(&T) -> String) {
     let _ = write!(page, "\n## {title}\n\n");
-    if items.is_empty() {
+    let items = part.items.as_deref().unwrap_or_default();
+    for unread in &part.unread {
+        let what = if items.is_empty() { "" } else { " whether this is all" };
+        let _ = writeln!(
+            page,
+            "Not known{what}: {} could not be read, because {}",
+            code(&unread.source.name()),
+            code(&unread.reason)
+        );
+    }
+    if items.is_empty() && part.unread.is_empty() {
         let _ = writeln!(page, "{none}");
+    }
+    if !items.is_empty() && !part.unread.is_empty() {
+        page.push('\n');
     }
     for item in items.iter().take(LINES_MAX) {
         let _ = writeln!(page, "- {}", line(item));
@@ -333,11 +466,13 @@ mod tests {
         let shift = Shift {
             since: None,
             taken_at: Some("2026-11-21T03:12:44Z".to_owned()),
-            endpoints: Vec::new(),
-            queues: Vec::new(),
-            dead_groups: Vec::new(),
-            runs: Vec::new(),
-            audit: Vec::new(),
+            endpoints: Part::read(Vec::new(), Vec::new()),
+            queues: Part::read(Vec::new(), Vec::new()),
+            dead: None,
+            dead_groups: Part::read(Vec::new(), Vec::new()),
+            runs: Part::read(Vec::new(), Vec::new()),
+            audit: Part::read(Vec::new(), Vec::new()),
+            problems: Vec::new(),
         };
         let page = page(&shift, Duration::from_secs(28_800));
         assert!(

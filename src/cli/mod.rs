@@ -22,6 +22,7 @@ mod offline;
 mod output;
 mod policies;
 mod queues;
+mod reads;
 mod records;
 mod runs;
 mod services;
@@ -37,6 +38,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
+pub use reads::{COMMANDS, Does};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
 use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub};

@@ -75,7 +75,10 @@ impl Output {
         for problem in problems {
             let source = problem.source.name();
             say(&text::show(
-                &format!("{source} could not be read, so there may be more: {}", problem.reason),
+                &format!(
+                    "{source} could not be read, so rows or numbers may be missing: {}",
+                    problem.reason
+                ),
                 LINE_WIDTH_MAX,
             ));
         }

@@ -35,7 +35,7 @@ const COLUMNS: &[Column] = &[
 
 pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Exit, Failure> {
     let mut views: Vec<QueueView> = Vec::new();
-    let mut cursor = None;
+    let (mut cursor, mut problems) = (None, Vec::new());
     loop {
         let missing = selection
             .limit
@@ -50,6 +50,9 @@ pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Ex
             return Err(mismatch());
         };
         views.extend(page.items);
+        if problems.is_empty() {
+            problems = page.problems;
+        }
         cursor = page.next_cursor;
         if cursor.is_none() || views.len() >= usize::try_from(selection.limit).unwrap_or(usize::MAX) {
             break;
@@ -62,6 +65,7 @@ pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Ex
         ));
     }
     let items: Vec<QueueItem<'_>> = views.iter().map(QueueItem::of).collect();
+    session.output.problems(&problems);
     session.output.list(&items, COLUMNS, |item| row(item.view))?;
     Ok(Exit::Done)
 }
@@ -173,6 +177,7 @@ async fn why(session: &Session<'_>, name: QueueName) -> Result<Exit, Failure> {
     let Answer::Queue(view) = session.engine.query(Query::Queue(name)).await? else {
         return Err(mismatch());
     };
+    session.output.problems(&view.problems);
     session.output.facts(&WhyAnswer::from(view.as_ref()), &facts(&view))?;
     Ok(Exit::Done)
 }

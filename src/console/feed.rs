@@ -149,6 +149,8 @@ pub struct Batch<R> {
     pub more: bool,
     /// What is being looked through and not finished, safe to show.
     pub progress: Option<String>,
+    /// What could not be read, so that there may be more rows (from outside).
+    pub lacks: Option<String>,
 }
 
 /// A list with how it is fed.
@@ -175,6 +177,8 @@ pub struct Feed {
     pub more: bool,
     /// What is being looked through and not finished, safe to show.
     pub progress: Option<String>,
+    /// What the last answer lacks, because it could not be read (from outside).
+    pub lacks: Option<String>,
     /// Rows to ask for.
     pub limit: u32,
 }
@@ -188,6 +192,7 @@ impl Default for Feed {
             problem: None,
             more: false,
             progress: None,
+            lacks: None,
             limit: PAGE,
         }
     }

@@ -126,23 +126,27 @@ impl Inner {
         }
     }
 
-    async fn incidents(&self) -> Vec<crate::store::AuditEntry> {
+    async fn incidents(&self) -> Result<Vec<crate::store::AuditEntry>, crate::store::StoreError> {
         let now = self.clock.now();
-        let mut entries = self.store.audit_list(None, AUDIT).await.unwrap_or_default();
+        let mut entries = self.store.audit_list(None, AUDIT).await?;
         entries.retain(|one| one.entry.command == super::health::COMMAND && now.since(one.at) < INCIDENT);
-        entries
+        Ok(entries)
     }
 
     /// The newest of them that is one.
     pub(super) async fn incident(&self) -> Option<String> {
-        let all = self.incidents().await;
+        // The store has its own place in what tells of incidents.
+        let all = self.incidents().await.ok()?;
         let newest = all.into_iter().find(|one| one.entry.result != super::health::BOUND)?;
         Some(format!("{}: {}", newest.entry.result, newest.entry.detail))
     }
 
     /// What was gone from the broker lately, as the daemons wrote it down.
     async fn incident_checks(&self) -> Vec<Check> {
-        let incidents = self.incidents().await.into_iter();
+        let incidents = match self.incidents().await {
+            Ok(incidents) => incidents.into_iter(),
+            Err(error) => return vec![Check::unread("incident", &super::error::chain(&error))],
+        };
         let check = |entry: crate::store::AuditEntry| {
             let found = format!("{}: {}", entry.entry.result, entry.entry.detail);
             let mend = if entry.entry.result == super::health::WENT_BACK {
@@ -160,8 +164,9 @@ impl Inner {
     }
 
     async fn daemon_checks(&self) -> Vec<Check> {
-        let Ok(incarnations) = self.store.incarnations_living().await else {
-            return Vec::new();
+        let incarnations = match self.store.incarnations_living().await {
+            Ok(incarnations) => incarnations,
+            Err(error) => return vec![Check::unread("daemon", &super::error::chain(&error))],
         };
         let daemons = incarnations.iter().filter(|one| one.delivers).count();
         vec![if daemons == 0 {

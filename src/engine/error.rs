@@ -4,6 +4,7 @@ use crate::broker::BrokerError;
 use crate::domain::job::JobError;
 use crate::domain::notification::NotificationError;
 use crate::domain::policy::PolicyError;
+use crate::engine::view::Unread;
 use crate::store::StoreError;
 
 /// An error of the engine.
@@ -70,6 +71,9 @@ pub enum EngineError {
         /// What is used up.
         why: String,
     },
+    /// What was asked for could not be read.
+    #[error("{} could not be read: {}", .0.source.name(), .0.reason)]
+    Unread(Box<Unread>),
     /// The broker.
     #[error("broker failed")]
     Broker(#[from] BrokerError),
@@ -109,6 +113,7 @@ impl EngineError {
                     | BrokerError::Management { .. }
             ),
             Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
+            Self::Unread(_) => true,
             Self::Invalid { .. }
             | Self::NotFound { .. }
             | Self::Expired { .. }
@@ -138,6 +143,7 @@ impl EngineError {
             Self::OtherOwner { .. } => true,
             Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
             Self::Invalid { .. }
+            | Self::Unread(_)
             | Self::NotFound { .. }
             | Self::Expired { .. }
             | Self::InvalidPolicy(_)

@@ -54,6 +54,13 @@ struct EndpointsSeen {
     again_after: Duration,
 }
 
+/// The states of endpoints that are counted.
+const NOT_AVAILABLE: [EndpointState; 3] = [
+    EndpointState::Unavailable,
+    EndpointState::Parked,
+    EndpointState::Disabled,
+];
+
 impl Inner {
     /// Begins an incarnation of this process.
     ///
@@ -133,6 +140,11 @@ impl Inner {
         while !generation.is_cancelled() {
             if let Err(error) = self.poll_once(id, &tell, &mut seen).await {
                 tracing::debug!(error = ?error, "poll waits for the store");
+                for state in NOT_AVAILABLE {
+                    metrics::gauge!(names::ENDPOINTS, "state" => state.as_str()).set(f64::NAN);
+                }
+                // They are read at once when it is back: until then nothing is known of them.
+                seen.generation = None;
             }
             tokio::select! {
                 () = tokio::time::sleep(BEAT) => {}
@@ -183,11 +195,7 @@ impl Inner {
         for url in self.endpoints.replace(&not_available, question) {
             self.look_at_endpoint(&url).await?;
         }
-        for state in [
-            EndpointState::Unavailable,
-            EndpointState::Parked,
-            EndpointState::Disabled,
-        ] {
+        for state in NOT_AVAILABLE {
             let count = not_available.iter().filter(|endpoint| endpoint.state == state).count();
             #[expect(clippy::cast_precision_loss, reason = "a number of endpoints")]
             metrics::gauge!(names::ENDPOINTS, "state" => state.as_str()).set(count as f64);

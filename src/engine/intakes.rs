@@ -3,6 +3,7 @@
 
 use super::Inner;
 use super::answers::listing::Seen;
+use super::error::chain;
 use super::view::{Check, CheckResult};
 use crate::broker::{ExchangeDetail, IntakeQueue, ListedQueue};
 use crate::domain::id::QueueName;
@@ -158,13 +159,17 @@ impl Inner {
     pub(super) async fn intake_checks(&self) -> Vec<Check> {
         let mut checks = Vec::new();
         for intake in self.intake_queues() {
-            let Ok(listed) = self.broker.queue_detail(&intake.name).await else {
-                // The broker's own check says so.
-                continue;
+            let name = format!("intake: {}", intake.name.as_str());
+            let listed = match self.broker.queue_detail(&intake.name).await {
+                Ok(listed) => listed,
+                Err(error) => {
+                    checks.push(Check::unread(&name, &chain(&error)));
+                    continue;
+                }
             };
             let judged = judge(&self.known_of_intake(&intake, listed.as_ref()).await);
             checks.push(Check {
-                name: format!("intake: {}", intake.name.as_str()),
+                name,
                 result: judged.result,
                 found: judged.found,
                 mend: judged.mend.map(str::to_owned),
@@ -202,7 +207,7 @@ impl Inner {
     async fn known_of_intake(&self, intake: &IntakeQueue, listed: Option<&ListedQueue>) -> Known {
         let daemons = match self.store.incarnations_living().await {
             Ok(all) => Ok(all.iter().filter(|one| one.delivers).count()),
-            Err(error) => Err(super::error::chain(&error)),
+            Err(error) => Err(chain(&error)),
         };
         Known {
             queue: listed.map(|listed| Listed {

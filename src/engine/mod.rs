@@ -52,6 +52,7 @@ mod settled;
 mod sieve;
 pub mod sight;
 pub mod snapshot;
+mod sources;
 mod store_time;
 mod turns;
 pub mod usage;
@@ -232,6 +233,8 @@ struct Inner {
     /// Runs that this process works on.
     tending: Tending,
     dead: DeadRoom,
+    /// What cannot be read at present.
+    sources: sources::Sources,
     /// What queues were judged by last.
     preflight: preflight::LastPreflight,
     /// What works at present, for whoever asks whether this process is ready.
@@ -287,6 +290,7 @@ impl Engine {
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),
+            sources: sources::Sources::default(),
             sieves: sieve::Sieves::default(),
             preflight: preflight::LastPreflight::default(),
             health: health::Health::default(),

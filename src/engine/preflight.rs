@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Inner;
+use super::error::chain;
 use super::rules::compiled;
 use super::view::Check;
 use crate::broker::{BrokerError, ExchangeDetail, ListedQueue};
@@ -129,10 +130,7 @@ impl Inner {
     pub(super) async fn preflight_checks(&self) -> Vec<Check> {
         let listed = match self.broker.queues_all().await {
             Ok(page) => page.queues,
-            Err(error) => {
-                tracing::debug!(error = ?error, "queues are not judged");
-                return Vec::new();
-            }
+            Err(error) => return vec![Check::unread("queues", &chain(&error))],
         };
         let preflight = self.preflight(&listed).await;
         let mut found: BTreeMap<&'static str, (u64, String, Finding)> = BTreeMap::new();

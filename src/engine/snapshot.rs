@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::dead::DeadSum;
 use super::query::Incarnation;
 use super::runs::RunView;
 use super::view::Retry;
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub broker: Part,
     /// The store.
     pub store: Part,
+    /// Why it is not known which queues have dead letters in them (from outside); `None`: it is, as far as the rest.
+    pub dead_unread: Option<String>,
     /// Why the broker takes no publishes at present (from outside); `None`: it does, as far as it is known.
     pub alarm: Option<String>,
     /// What was gone from the broker within the last hour and was made again, or is lost.
@@ -51,6 +54,18 @@ pub struct Snapshot {
     pub totals: Totals,
     /// What to look at first.
     pub worst: Worst,
+}
+
+impl Snapshot {
+    /// When the oldest of what it shows was read; `None`: something of it never was.
+    #[must_use]
+    pub fn read_at(&self) -> Option<Timestamp> {
+        let read = |part: &Part| match part.problem {
+            None => Some(self.taken_at),
+            Some(_) => part.taken_at,
+        };
+        Some(read(&self.broker)?.min(read(&self.store)?))
+    }
 }
 
 /// How a part answered when the snapshot was made.
@@ -88,8 +103,10 @@ pub struct Totals {
     pub down_waiting: Option<u64>,
     /// When the oldest of these was published, where known.
     pub down_oldest_at: Option<Timestamp>,
-    /// Messages in the dead-letter queue of our family, and dead letters in the store.
-    pub dead: Option<u64>,
+    /// Dead letters of every dead-letter queue of the vhost, and dead events.
+    pub dead: DeadSum,
+    /// Of the dead letters, those of our own family: in its queue and in the store.
+    pub dead_own: Option<u64>,
     /// Notifications delivered since this observer began; queues that ended meanwhile are counted.
     pub delivered: u64,
     /// Delivery queues by state, in the order of [`QUEUE_STATES`].

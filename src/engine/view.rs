@@ -52,6 +52,8 @@ pub struct QueueView {
     pub findings: Vec<Finding>,
     /// When the numbers were read.
     pub taken_at: Timestamp,
+    /// What of it could not be read, where it was asked for alone.
+    pub problems: Vec<Unread>,
 }
 
 impl QueueView {
@@ -71,6 +73,8 @@ pub struct EndpointView {
     pub queues: u64,
     /// Messages that wait for it, where known.
     pub waiting: Option<u64>,
+    /// What of it could not be read, where it was asked for alone.
+    pub problems: Vec<Unread>,
 }
 
 /// What is tried when.
@@ -114,23 +118,31 @@ pub struct Page<T> {
     pub next_cursor: Option<String>,
     /// When it was read.
     pub taken_at: Timestamp,
+    /// What could not be read, so that there may be more than this, or numbers are missing.
+    pub problems: Vec<Unread>,
 }
 
 /// Where numbers are read from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
+    /// The broker itself.
+    Broker,
     /// The broker's management API: which queues there are, and their statistics.
     Management,
+    /// The store.
+    Store,
     /// One queue.
     Queue(QueueName),
 }
 
 impl Source {
-    /// Its name: `management`, or `queue NAME`.
+    /// Its name: `broker`, `management`, `store` or `queue NAME`.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
+            Self::Broker => "broker".to_owned(),
             Self::Management => "management".to_owned(),
+            Self::Store => "store".to_owned(),
             Self::Queue(queue) => format!("queue {}", queue.as_str()),
         }
     }
@@ -179,6 +191,13 @@ impl Check {
         Self::new(name, CheckResult::Broken, found, Some(mend))
     }
 
+    /// It could not be looked at, so that nothing is known of it.
+    #[must_use]
+    pub fn unread(name: &str, why: &str) -> Self {
+        let mend = "see what broker, management and store say above: this is judged when they can be read";
+        Self::warning(name, format!("not known: {why}"), mend)
+    }
+
     fn new(name: &str, result: CheckResult, found: String, mend: Option<&str>) -> Self {
         Self {
             name: name.to_owned(),
@@ -209,6 +228,8 @@ pub struct Readiness {
     pub store: PartState,
     /// Whether this process delivers, and why not.
     pub delivering: PartState,
+    /// The management API, which delivery does not need; `None`: the broker has none.
+    pub management: Option<PartState>,
     /// What does not work and stops no delivery.
     pub degraded: Vec<Degraded>,
 }

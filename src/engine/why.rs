@@ -113,10 +113,14 @@ fn waits(known: &Facts<'_>) -> Option<Why> {
         return Some(says(QueueState::Parked, text, None));
     }
     let until = head.next_attempt_at?;
+    let attempt = head.failures + 1;
+    let of = if attempt > head.attempts_allowed {
+        String::new()
+    } else {
+        format!(" of {}", head.attempts_allowed)
+    };
     let text = format!(
-        "attempt {} of {} is due ({})",
-        head.failures + 1,
-        head.attempts_allowed,
+        "attempt {attempt}{of} is due ({})",
         last_of(head.last_status, head.last_error.as_deref())
     );
     Some(says(QueueState::WaitingRetry, text, Some(until)))
@@ -164,8 +168,12 @@ fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {
         EndpointState::Unavailable => Some(says(
             QueueState::EndpointUnavailable,
             format!(
-                "its URL is unavailable after {} failed attempts ({last}); one message probes it",
-                endpoint.attempts
+                "its URL is unavailable{} ({last}); one message probes it",
+                match endpoint.attempts {
+                    0 => String::new(),
+                    1 => " after 1 failed attempt".to_owned(),
+                    many => format!(" after {many} failed attempts"),
+                }
             ),
             endpoint.next_attempt_at,
         )),

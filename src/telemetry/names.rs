@@ -80,6 +80,9 @@ pub const INTAKE_MESSAGES: &str = "redrive_intake_messages_total";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
+/// Whether what numbers are read from answers, by `source`.
+pub const SOURCE_UP: &str = "redrive_source_up";
+
 /// How a number behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
@@ -228,6 +231,10 @@ pub const METRICS: &[Metric] = &[
     counter(
         INTAKE_MESSAGES,
         "Messages of intake queues that were committed, by result: event, coalesced (with a later one of its batch), undecodable.",
+    ),
+    gauge(
+        SOURCE_UP,
+        "1 while what numbers are read from answers, 0 while it does not, NaN until it was asked; by source: broker, management, store.",
     ),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::domain::dead_letter::{DeadLetter as Letter, Target, policy, response};
 use crate::domain::death::Death as DomainDeath;
-use crate::engine::dead::{DeadDetail, DeadGroup, DeadPage, DeadQueueView};
+use crate::engine::dead::{DeadDetail, DeadGroup, DeadPage, DeadQueueView, DeadSum};
 
 use super::queue::{Header, headers};
 use super::{Unread, time};
@@ -131,6 +131,27 @@ impl From<&DeadQueueView> for Queue {
     }
 }
 
+/// How many dead letters and dead events there are; `null` is not known, never zero.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Total {
+    /// Dead letters in queues that nobody consumes, and in the store.
+    pub letters: Option<u64>,
+    /// How many places have some.
+    pub queues: u64,
+    /// Dead events of the event table.
+    pub events: Option<u64>,
+}
+
+impl From<DeadSum> for Total {
+    fn from(sum: DeadSum) -> Self {
+        Self {
+            letters: sum.letters,
+            queues: sum.queues,
+            events: sum.events,
+        }
+    }
+}
+
 /// A page with the queues that it was read from.
 #[derive(Clone, Debug, Serialize)]
 pub struct List<T> {
@@ -142,6 +163,8 @@ pub struct List<T> {
     pub taken_at: Option<String>,
     /// Every dead-letter queue, and how far the look at it is.
     pub queues: Vec<Queue>,
+    /// How many there are in all, whatever this page shows.
+    pub total: Total,
     /// What could not be read, so that there may be more than this.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Unread>,
@@ -158,6 +181,7 @@ impl<T> List<T> {
             next_cursor: page.page.next_cursor.clone(),
             taken_at: time(page.page.taken_at),
             queues: page.queues.iter().map(Queue::from).collect(),
+            total: Total::from(page.sum()),
             problems: page.problems.iter().map(Unread::from).collect(),
         }
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::engine::view::EndpointView;
 
-use super::time;
+use super::{Unread, time, unread};
 
 /// An endpoint.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +22,8 @@ pub struct Endpoint {
     pub probe_message_id: Option<String>,
     pub queues: u64,
     pub waiting: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Unread>,
 }
 
 impl From<&EndpointView> for Endpoint {
@@ -40,6 +42,7 @@ impl From<&EndpointView> for Endpoint {
             probe_message_id: endpoint.probe_message.as_ref().map(|id| id.as_str().to_owned()),
             queues: view.queues,
             waiting: view.waiting,
+            problems: unread(&view.problems),
         }
     }
 }
@@ -71,6 +74,7 @@ mod tests {
             },
             queues: 2,
             waiting: None,
+            problems: Vec::new(),
         };
         let json = serde_json::to_value(Endpoint::from(&view)).unwrap();
         for key in [

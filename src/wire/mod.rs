@@ -38,6 +38,9 @@ pub struct List<T> {
     pub next_cursor: Option<String>,
     /// When it was read.
     pub taken_at: Option<String>,
+    /// What could not be read, so that there may be more than this, or numbers are missing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Unread>,
 }
 
 impl<T> List<T> {
@@ -50,6 +53,7 @@ impl<T> List<T> {
             items: page.items.iter().map(T::from).collect(),
             next_cursor: page.next_cursor.clone(),
             taken_at: time(page.taken_at),
+            problems: unread(&page.problems),
         }
     }
 }
@@ -57,7 +61,7 @@ impl<T> List<T> {
 /// What an answer lacks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Unread {
-    /// Where it would have come from: `management`, `queue NAME`.
+    /// Where it would have come from: `broker`, `management`, `store`, `queue NAME`.
     pub source: String,
     /// Why it could not be read.
     pub reason: String,
@@ -73,6 +77,12 @@ impl From<&view::Unread> for Unread {
             since: time(unread.since),
         }
     }
+}
+
+/// The shapes of what an answer lacks.
+#[must_use]
+pub fn unread(problems: &[view::Unread]) -> Vec<Unread> {
+    problems.iter().map(Unread::from).collect()
 }
 
 /// Bytes as text where they are UTF-8, else in base64: exactly one of the two.
@@ -115,6 +125,7 @@ mod tests {
             items: vec![1_u8, 2],
             next_cursor: Some("x".to_owned()),
             taken_at: Timestamp::from_seconds(0),
+            problems: Vec::new(),
         };
         let json = serde_json::to_value(List::<Number>::of(&page)).unwrap();
         let expected = serde_json::json!({

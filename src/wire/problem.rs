@@ -97,9 +97,10 @@ impl From<&EngineError> for Problem {
                 ..Self::new(429, detail)
             },
             EngineError::Unconfirmed { id, .. } => Self::unavailable(detail).with_id(id),
-            EngineError::OtherOwner { .. } | EngineError::Broker(_) | EngineError::Store(_) => {
-                Self::unavailable(detail)
-            }
+            EngineError::OtherOwner { .. }
+            | EngineError::Unread(_)
+            | EngineError::Broker(_)
+            | EngineError::Store(_) => Self::unavailable(detail),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::domain::queue::{Head, Pause, Why};
 use crate::domain::time::Timestamp;
 use crate::engine::view::{BrowsedMessage, QueueView};
 
-use super::time;
+use super::{Unread, time, unread};
 
 /// A queue.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +33,8 @@ pub struct Queue {
     pub warnings: Vec<String>,
     pub findings: Vec<FindingShape>,
     pub taken_at: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Unread>,
 }
 
 /// What will surprise about a queue.
@@ -77,6 +79,7 @@ impl From<&QueueView> for Queue {
             warnings: view.warnings.clone(),
             findings: view.findings.iter().map(FindingShape::from).collect(),
             taken_at: time(view.taken_at),
+            problems: unread(&view.problems),
         }
     }
 }
@@ -175,6 +178,8 @@ pub struct WhyAnswer {
     pub head: Option<QueueHead>,
     pub warnings: Vec<String>,
     pub taken_at: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<Unread>,
 }
 
 impl From<&QueueView> for WhyAnswer {
@@ -193,6 +198,7 @@ impl From<&QueueView> for WhyAnswer {
             head: queue.head,
             warnings: queue.warnings,
             taken_at: queue.taken_at,
+            problems: queue.problems,
         }
     }
 }
@@ -341,6 +347,7 @@ mod tests {
             warnings: Vec::new(),
             findings: Vec::new(),
             taken_at: Timestamp::from_seconds(0),
+            problems: Vec::new(),
         }
     }
 

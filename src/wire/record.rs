@@ -188,6 +188,10 @@ pub struct Readiness {
     pub store: Part,
     /// Whether this process delivers.
     pub delivering: Part,
+    /// The management API: depths and policies are unknown without it, and delivery goes on; `None`: the broker has
+    /// none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub management: Option<Part>,
     /// What does not work and stops no delivery.
     pub degraded: Vec<Degraded>,
 }
@@ -245,6 +249,7 @@ impl From<&ReadinessView> for Readiness {
             broker: Part::from(&view.broker),
             store: Part::from(&view.store),
             delivering: Part::from(&view.delivering),
+            management: view.management.as_ref().map(Part::from),
             degraded: view
                 .degraded
                 .iter()

@@ -59,6 +59,9 @@ fn describe(operation: &Operation) -> Value {
         "parameters": parameters,
         "responses": responses(operation),
     });
+    if let (Some(sources), Some(described)) = (operations::reads(operation), described.as_object_mut()) {
+        described.insert("x-reads".to_owned(), json!(sources));
+    }
     if let (Some(name), Some(described)) = (operation.body, described.as_object_mut()) {
         let content = json!({"application/json": {"schema": kind(name)}});
         described.insert("requestBody".to_owned(), json!({"content": content}));

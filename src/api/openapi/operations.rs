@@ -67,6 +67,50 @@ const fn post(path: &'static str, summary: &'static str, body: &'static str, ans
     }
 }
 
+const BROKER: &str = "broker";
+const MANAGEMENT: &str = "management";
+const STORE: &str = "store";
+
+/// What each question is answered from: what of it cannot be read makes it 503, or is in the answer's `problems`.
+const READS: &[(&str, &[&str])] = &[
+    ("/v1/queues", &[BROKER, MANAGEMENT, STORE]),
+    ("/v1/queues/{name}", &[BROKER, MANAGEMENT, STORE]),
+    ("/v1/queues/{name}/why", &[BROKER, MANAGEMENT, STORE]),
+    ("/v1/endpoints", &[MANAGEMENT, STORE]),
+    ("/v1/endpoints/disable", &[STORE]),
+    ("/v1/policies", &[STORE]),
+    ("/v1/policies/history", &[STORE]),
+    ("/v1/expiring", &[MANAGEMENT, STORE]),
+    ("/v1/expiring/saves", &[STORE]),
+    ("/v1/retries", &[STORE]),
+    ("/v1/attempts", &[STORE]),
+    ("/v1/audit", &[STORE]),
+    ("/v1/dead", &[BROKER, MANAGEMENT, STORE]),
+    ("/v1/dead/groups", &[BROKER, MANAGEMENT, STORE]),
+    ("/v1/dead/{id}", &[BROKER, MANAGEMENT, STORE]),
+    ("/v1/runs", &[STORE]),
+    ("/v1/runs/{id}", &[STORE]),
+    ("/v1/types/{type}/events", &[STORE]),
+    ("/v1/types/{type}/events/{reference}", &[STORE]),
+    ("/v1/events", &[STORE]),
+    ("/v1/events/counts", &[STORE]),
+    ("/v1/types", &[STORE]),
+    ("/v1/types/{type}", &[STORE]),
+    ("/v1/types/{type}/subscriptions", &[STORE]),
+    ("/v1/types/{type}/claims/{claim}", &[STORE]),
+    ("/healthz", &[]),
+    // What was found last, which is told for each source by itself.
+    ("/readyz", &[BROKER, STORE]),
+    ("/metrics", &[]),
+    ("/openapi.json", &[]),
+];
+
+/// What a question is answered from; `None` for what changes something.
+pub(super) fn reads(operation: &Operation) -> Option<&'static [&'static str]> {
+    let (_, sources) = READS.iter().find(|(path, _)| *path == operation.path)?;
+    (operation.method == "get").then_some(sources)
+}
+
 pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         query: &[],

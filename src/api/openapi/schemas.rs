@@ -22,7 +22,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "Queue",
         "name:string kind:string execution_id:string? url:string? ready:integer? unacked:integer? \
          state:string? why:Why? owner:string? oldest_age_s:integer? next_attempt_at:time? paused:boolean \
-         pause:Pause? head:Head? delivered:integer? warnings:[string] findings:[Finding] taken_at:time?",
+         pause:Pause? head:Head? delivered:integer? warnings:[string] findings:[Finding] taken_at:time? problems:[Unread]",
     ),
     ("Why", "code:string text:string until:time?"),
     (
@@ -43,7 +43,10 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "id:string queue:string cause:string state:string actor:string reason:string? messages:integer bytes:integer \
          left:integer at:time? until:time?",
     ),
-    ("SaveList", "items:[Save] next_cursor:string? taken_at:time?"),
+    (
+        "SaveList",
+        "items:[Save] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
     ("Finding", "code:string effect:string mend:string"),
     ("Pause", "by:string reason:string? at:time?"),
     (
@@ -54,7 +57,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "WhyAnswer",
         "name:string state:string? why:Why? code:string? text:string? until:time? url:string? \
-         owner:string? next_attempt_at:time? head:Head? warnings:[string] taken_at:time?",
+         owner:string? next_attempt_at:time? head:Head? warnings:[string] taken_at:time? problems:[Unread]",
     ),
     ("Purged", "name:string purged:boolean messages:integer"),
     ("Deleted", "name:string deleted:boolean messages:integer"),
@@ -63,7 +66,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "Endpoint",
         "url:string state:string since:time? attempts:integer next_attempt_at:time? last_status:integer? \
          last_error:string? last_success_at:time? probe_queue:string? probe_message_id:string? \
-         queues:integer waiting:integer?",
+         queues:integer waiting:integer? problems:[Unread]",
     ),
     (
         "Tested",
@@ -122,19 +125,37 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ("Claim", "id:string type:string expires_at:time? events:[Event]"),
     ("Released", "id:string released:integer"),
     ("Reschedule", "at:any nbf:any reason:string"),
-    ("EventList", "items:[Event] next_cursor:string? taken_at:time?"),
+    (
+        "EventList",
+        "items:[Event] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
     ("EventCountList", "items:[EventCount] next_cursor:string?"),
     ("EventTypeList", "items:[EventType] next_cursor:string?"),
     ("SubscriptionList", "items:[Subscription] next_cursor:string?"),
-    ("QueueList", "items:[Queue] next_cursor:string? taken_at:time?"),
-    ("EndpointList", "items:[Endpoint] next_cursor:string? taken_at:time?"),
+    (
+        "QueueList",
+        "items:[Queue] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
+    (
+        "EndpointList",
+        "items:[Endpoint] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
     (
         "ExpiringList",
         "items:[Expiring] next_cursor:string? taken_at:time? total:integer soon_queues:integer soon_messages:integer",
     ),
-    ("RetryList", "items:[Retry] next_cursor:string? taken_at:time?"),
-    ("AttemptList", "items:[Attempt] next_cursor:string? taken_at:time?"),
-    ("AuditList", "items:[Audit] next_cursor:string? taken_at:time?"),
+    (
+        "RetryList",
+        "items:[Retry] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
+    (
+        "AttemptList",
+        "items:[Attempt] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
+    (
+        "AuditList",
+        "items:[Audit] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
     (
         "RetryPolicy",
         "retries_with_no_delay:integer minimum_delay_retries:integer minimum_delay:integer \
@@ -147,14 +168,17 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "type:string? url:string? version:integer? author:string? at:time? policy:RetryPolicy? source:string \
          effective:RetryPolicy retries:integer attempts:integer total_s:integer",
     ),
-    ("PolicyList", "items:[Policy] next_cursor:string? taken_at:time?"),
+    (
+        "PolicyList",
+        "items:[Policy] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
     (
         "PolicyVersion",
         "version:integer author:string at:time? policy:RetryPolicy? attempts:integer? total_s:integer?",
     ),
     (
         "PolicyHistory",
-        "items:[PolicyVersion] next_cursor:string? taken_at:time?",
+        "items:[PolicyVersion] next_cursor:string? taken_at:time? problems:[Unread]",
     ),
     ("RestorePolicy", "version:integer* reason:string"),
     (
@@ -216,12 +240,13 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "DeadLetterList",
-        "items:[DeadLetter] next_cursor:string? taken_at:time? queues:[DeadQueue] problems:[Unread]",
+        "items:[DeadLetter] next_cursor:string? taken_at:time? queues:[DeadQueue] total:DeadTotal problems:[Unread]",
     ),
     (
         "DeadGroupList",
-        "items:[DeadGroup] next_cursor:string? taken_at:time? queues:[DeadQueue] problems:[Unread]",
+        "items:[DeadGroup] next_cursor:string? taken_at:time? queues:[DeadQueue] total:DeadTotal problems:[Unread]",
     ),
+    ("DeadTotal", "letters:integer? queues:integer events:integer?"),
     ("Unread", "source:string reason:string since:time?"),
     ("PlanLine", "target:string now:string effect:string"),
     (
@@ -256,7 +281,10 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "RunItem",
         "id:string queue:string target:string? state:string reason:string? dropped:any",
     ),
-    ("RunList", "items:[Run] next_cursor:string? taken_at:time?"),
+    (
+        "RunList",
+        "items:[Run] next_cursor:string? taken_at:time? problems:[Unread]",
+    ),
     (
         "RunPlan",
         "id:string total:integer refused:integer size_bytes:integer oldest_at:time? newest_at:time? \
@@ -267,7 +295,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ("Degraded", "part:string problem:string since:time?"),
     (
         "Readiness",
-        "ready:boolean broker:Part store:Part delivering:Part degraded:[Degraded]",
+        "ready:boolean broker:Part store:Part delivering:Part management:Part degraded:[Degraded]",
     ),
     (
         "Problem",

@@ -13,6 +13,7 @@ use crate::engine::expiring::{ExpiringQuery, ExpiringQueue, SaveRecord};
 use crate::engine::policies::PolicyView;
 use crate::engine::query::{AuditEntry, PolicyScope, SaveQuery};
 use crate::engine::runs::RunView;
+use crate::engine::view::Unread;
 use crate::engine::{Answer, Engine, Query};
 
 /// Groups that are listed, at most.
@@ -128,6 +129,7 @@ async fn dead_groups(engine: &Engine, filter: Option<String>) -> Result<Batch<De
     let more = rows.len() >= GROUPS_MAX as usize;
     Ok(Batch {
         progress: progress(&found.queues),
+        lacks: lacks(&found.problems),
         ..batch(rows, more)
     })
 }
@@ -151,10 +153,21 @@ async fn dead_letters(engine: &Engine, selection: DeadSelection, limit: u32) -> 
         if cursor.is_none() || left(limit, rows.len()) == 0 {
             return Ok(Batch {
                 progress: progress(&found.queues),
+                lacks: lacks(&found.problems),
                 ..batch(rows, cursor.is_some())
             });
         }
     }
+}
+
+/// What could not be read, with the reason of the first.
+fn lacks(problems: &[Unread]) -> Option<String> {
+    let first = problems.first()?;
+    let more = match problems.len() {
+        1 => String::new(),
+        many => format!("; and {} more", many - 1),
+    };
+    Some(format!("{}: {}{more}", first.source.name(), first.reason))
 }
 
 /// What is being looked through, else what cannot be.
@@ -218,6 +231,7 @@ pub(super) fn batch<R>(rows: Vec<Arc<R>>, more: bool) -> Batch<R> {
         rows: Arc::new(rows),
         more,
         progress: None,
+        lacks: None,
     }
 }
 

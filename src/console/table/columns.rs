@@ -98,6 +98,10 @@ impl Row for QueueRow {
         Some((Arc::clone(&snapshot.queues), taken_at))
     }
 
+    fn unread(snapshot: &Snapshot) -> Option<&str> {
+        snapshot.broker.problem.as_deref().or(snapshot.store.problem.as_deref())
+    }
+
     fn to_job(job: Job<Self>) -> ArrangeJob {
         ArrangeJob::Queues(job)
     }
@@ -158,6 +162,10 @@ impl Row for EndpointRow {
         Some((Arc::clone(&snapshot.endpoints), taken_at))
     }
 
+    fn unread(snapshot: &Snapshot) -> Option<&str> {
+        snapshot.store.problem.as_deref()
+    }
+
     fn to_job(job: Job<Self>) -> ArrangeJob {
         ArrangeJob::Endpoints(job)
     }
@@ -201,6 +209,10 @@ impl Row for Retry {
     fn rows_of(snapshot: &Snapshot) -> Option<(Arc<Vec<Arc<Self>>>, Timestamp)> {
         let taken_at = snapshot.store.taken_at.unwrap_or(snapshot.taken_at);
         Some((Arc::clone(&snapshot.retries), taken_at))
+    }
+
+    fn unread(snapshot: &Snapshot) -> Option<&str> {
+        snapshot.store.problem.as_deref()
     }
 
     fn to_job(job: Job<Self>) -> ArrangeJob {

@@ -77,6 +77,12 @@ pub trait Row: Debug + Send + Sync + Sized + 'static {
         None
     }
 
+    /// Why the rows of a snapshot could not be read.
+    #[must_use]
+    fn unread(_: &Snapshot) -> Option<&str> {
+        None
+    }
+
     /// A job for the list of these rows.
     fn to_job(job: Job<Self>) -> ArrangeJob;
 

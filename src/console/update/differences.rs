@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 5;
 
 /// Says what is different now.
 pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
-    if now.totals.dead > before.totals.dead && before.totals.dead.is_some() {
+    if now.totals.dead.letters > before.totals.dead.letters && before.totals.dead.letters.is_some() {
         state.died_at = Some(now.taken_at);
     }
     part(state, "broker", &before.broker, &now.broker);
@@ -75,7 +75,7 @@ fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
 
 /// What died while they were down does not come back by itself.
 fn suggest_redrive(state: &mut State, now: &Snapshot) {
-    let Some(dead) = now.totals.dead.filter(|dead| *dead > 0) else {
+    let Some(dead) = now.totals.dead_own.filter(|dead| *dead > 0) else {
         return;
     };
     let Some(key) = state.keymap.label(ActionId::DeadLetters) else {

@@ -19,12 +19,13 @@ impl State {
         self.refresh.saturating_mul(3).max(LIVE_MIN)
     }
 
-    /// Whether what is shown is as new as it should be.
+    /// Whether what is shown was read as lately as it should be; what could not be read does not count.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.snapshot
             .as_ref()
-            .is_some_and(|snapshot| self.now.since(snapshot.taken_at) < self.live_for())
+            .and_then(|snapshot| snapshot.read_at())
+            .is_some_and(|at| self.now.since(at) < self.live_for())
     }
 
     /// Whether the list in front is as new as it should be, when it is one that is fed.

@@ -155,10 +155,11 @@ fn data_age(state: &State) -> Option<(String, Role)> {
     if state.is_live() {
         return Some(("● live ".to_owned(), Role::Header));
     }
-    Some((
-        format!(" {} old ", span(state.now.since(snapshot.taken_at))),
-        Role::AlarmWarning,
-    ))
+    let stale = match snapshot.read_at() {
+        Some(at) => format!(" stale {} ", span(state.now.since(at))),
+        None => " not read yet ".to_owned(),
+    };
+    Some((stale, Role::AlarmWarning))
 }
 
 /// Whether what the body shows is older than it should be, so that it is dimmed.
@@ -371,7 +372,11 @@ fn badge(state: &State, view: View) -> String {
     };
     let [disabled, parked, unavailable, _] = snapshot.totals.endpoints_by_state;
     let of = |number: usize| format!(" {}", count(u64::try_from(number).unwrap_or(u64::MAX)));
+    let is_unread = |part: &Part, rows: usize| part.taken_at.is_none() && rows == 0;
     match view {
+        View::Queues if is_unread(&snapshot.broker, snapshot.queues.len()) => " ?".to_owned(),
+        View::Endpoints if is_unread(&snapshot.store, snapshot.endpoints.len()) => " ?".to_owned(),
+        View::Retries if is_unread(&snapshot.store, snapshot.retries.len()) => " ?".to_owned(),
         View::Overview | View::Policies | View::Audit => String::new(),
         View::Runs => match snapshot.runs.len() {
             0 => String::new(),
@@ -390,9 +395,10 @@ fn badge(state: &State, view: View) -> String {
             down => format!("{} ▼{}", of(snapshot.endpoints.len()), count(down)),
         },
         View::Retries => of(snapshot.retries.len()),
-        View::Dead => match snapshot.totals.dead {
-            Some(dead) if dead > 0 => format!(" {}", count(dead)),
-            Some(_) | None => String::new(),
+        View::Dead => match snapshot.totals.dead.letters {
+            Some(0) => String::new(),
+            Some(dead) => format!(" {}", count(dead)),
+            None => " ?".to_owned(),
         },
         View::Log => of(state.journal.len()),
     }

@@ -220,6 +220,7 @@ fn foot<R: Listed>(
         return filter_line(canvas, area, table, input);
     }
     let mut place = match window.len() {
+        0 if is_unread(state, table) => " not read".to_owned(),
         0 => " none".to_owned(),
         _ => format!(" {}–{} of {}", window.start + 1, window.end, of(table.order.len())),
     };
@@ -258,10 +259,24 @@ fn how_it_is_fed(state: &State, taken_at: Option<Timestamp>) -> Option<(String, 
     let asked = feed.asked.as_ref().map(|(asked, _)| asked);
     let answered = feed.answered.as_ref().map(|(answered, _)| answered);
     match (&feed.progress, asked) {
+        (None, _) if feed.lacks.is_some() => {
+            let lacks = feed.lacks.as_deref().unwrap_or_default();
+            Some((format!("! not all read: {}", show(lacks, OUTSIDE_MAX)), Role::Error))
+        }
         (Some(progress), _) => Some((progress.clone(), Role::Info)),
         (None, Some(_)) if asked != answered && taken_at.is_some() => Some(("looking …".to_owned(), Role::Info)),
         _ => (!state.is_fed() && taken_at.is_some()).then_some((age, Role::Warning)),
     }
+}
+
+/// Whether there are no rows because they could not be read.
+fn is_unread<R: Listed>(state: &State, table: &Table<R>) -> bool {
+    let of_snapshot = state.snapshot.as_deref().and_then(R::unread).is_some();
+    table.rows.is_empty()
+        && (of_snapshot
+            || state
+                .feed()
+                .is_some_and(|feed| feed.problem.is_some() || feed.lacks.is_some()))
 }
 
 fn marked<R: Listed>(table: &Table<R>) -> String {
@@ -325,7 +340,9 @@ pub(super) fn skip_columns(text: &str, columns: usize) -> String {
 fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table: &Table<R>) {
     let many = R::MANY;
     let problem = state.feed().and_then(|feed| feed.problem.as_deref());
-    let (title, mend) = if let Some(problem) = problem.filter(|_| table.taken_at.is_none()) {
+    let lacks = state.feed().and_then(|feed| feed.lacks.as_deref());
+    let unread = problem.or(lacks).filter(|_| table.rows.is_empty());
+    let (title, mend) = if let Some(problem) = unread {
         (format!("The {many} cannot be read."), show(problem, OUTSIDE_MAX))
     } else if table.taken_at.is_none() && state.feed().is_some() {
         match state.frozen_at {
@@ -347,6 +364,13 @@ fn nothing<R: Listed>(canvas: &mut Canvas<'_>, area: Rect, state: &State, table:
         )
     } else if table.taken_at.is_none() {
         (format!("Sorting the {many} …"), String::new())
+    } else if let Some(why) = state
+        .snapshot
+        .as_deref()
+        .and_then(R::unread)
+        .filter(|_| table.rows.is_empty())
+    {
+        (format!("The {many} could not be read."), show(why, OUTSIDE_MAX))
     } else if !table.rows.is_empty() {
         let hidden = of(table.rows.len());
         (

@@ -75,6 +75,8 @@ impl Retry {
     /// `5 of 13`; for those that nobody will make, how many were.
     pub(super) fn counted(&self) -> String {
         match self.at {
+            // Not read yet, or more were made than a policy that was changed since allows.
+            Some(_) if self.attempt > self.of => self.attempt.to_string(),
             Some(_) => format!("{} of {}", self.attempt, self.of),
             None => format!("{} failed", self.attempt.saturating_sub(1)),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::listing::{Oldest, Seen};
 use super::{bounded, offset_of};
 use crate::domain::url::EndpointUrl;
-use crate::engine::view::{EndpointView, Page};
+use crate::engine::view::{EndpointView, Page, Unread};
 use crate::engine::{EngineError, Inner};
 use crate::store::EndpointQuery;
 
@@ -37,19 +37,21 @@ impl Inner {
         };
         let rows = self.store.endpoints_page(&query).await?;
         let full = rows.len() == limit as usize;
-        let waiting = match self.counted_before().filter(|_| offset > 0) {
-            Some(waiting) => Some(waiting),
+        let (waiting, unread) = match self.counted_before().filter(|_| offset > 0) {
+            Some(waiting) => (Some(waiting), None),
             None => self.count_waiting().await?,
         };
         let items = rows
             .into_iter()
             .map(|(endpoint, queues)| EndpointView {
                 waiting: waiting.as_ref().and_then(|waiting| of(waiting, &endpoint.url)),
+                problems: Vec::new(),
                 endpoint,
                 queues,
             })
             .collect();
         Ok(Page {
+            problems: unread.into_iter().collect(),
             items,
             next_cursor: full.then(|| (offset + limit as usize).to_string()),
             taken_at: self.clock.now(),
@@ -66,18 +68,19 @@ impl Inner {
         while let Some(rows) = pages.next().await? {
             queues.extend(rows.into_iter().map(|row| row.name));
         }
-        let listed = self.seen_if_possible(Oldest::Nowhere).await?;
-        let its_own = listed.iter().filter(|queue| queues.contains(&queue.name));
+        let listing = self.seen_if_possible(Oldest::Nowhere).await;
+        let its_own = listing.seen.iter().filter(|queue| queues.contains(&queue.name));
         Ok(EndpointView {
             endpoint,
             queues: queues.len() as u64,
-            waiting: its_own.fold(Some(0), with).filter(|_| !listed.is_empty()),
+            waiting: its_own.fold(Some(0), with).filter(|_| listing.unread.is_none()),
+            problems: listing.unread.into_iter().collect(),
         })
     }
 
     /// Messages that wait for `urls` together; `None` when one of their counts is not known.
     pub(in crate::engine) async fn waiting_for(&self, urls: &[&EndpointUrl]) -> Result<Option<u64>, EngineError> {
-        let waiting = self.count_waiting().await?;
+        let (waiting, _) = self.count_waiting().await?;
         Ok(waiting.and_then(|waiting| urls.iter().map(|url| of(&waiting, url)).sum()))
     }
 
@@ -87,11 +90,11 @@ impl Inner {
         (self.clock.uptime().saturating_sub(*at) < CACHED).then(|| Arc::clone(waiting))
     }
 
-    /// `None` when the broker cannot list.
-    async fn count_waiting(&self) -> Result<Option<Arc<Waiting>>, EngineError> {
-        let listed = self.seen_if_possible(Oldest::Nowhere).await?;
-        if listed.is_empty() {
-            return Ok(None);
+    /// Nothing, and why, when the broker cannot list.
+    async fn count_waiting(&self) -> Result<(Option<Arc<Waiting>>, Option<Unread>), EngineError> {
+        let listing = self.seen_if_possible(Oldest::Nowhere).await;
+        if listing.unread.is_some() {
+            return Ok((None, listing.unread));
         }
         let mut urls = HashMap::new();
         let mut pages = self.queue_pages(None);
@@ -99,7 +102,7 @@ impl Inner {
             urls.extend(rows.into_iter().filter_map(|row| Some((row.name, row.url?))));
         }
         let mut waiting = Waiting::new();
-        for queue in &listed {
+        for queue in &listing.seen {
             if let Some(url) = urls.get(&queue.name) {
                 let sum = waiting.entry(url.clone()).or_insert(Some(0));
                 *sum = with(*sum, queue);
@@ -108,7 +111,7 @@ impl Inner {
         let waiting = Arc::new(waiting);
         let counted = (self.clock.uptime(), Arc::clone(&waiting));
         *self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
-        Ok(Some(waiting))
+        Ok((Some(waiting), None))
     }
 }
 

@@ -11,7 +11,8 @@ use crate::broker::{BrokerError, ListedQueue, PageRequest};
 use crate::domain::findings::Finding;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
-use crate::engine::{EngineError, Inner};
+use crate::engine::Inner;
+use crate::engine::view::Unread;
 
 /// Queues of a page, the most that the management API gives.
 const PAGE: u32 = 500;
@@ -41,6 +42,14 @@ pub(in crate::engine) struct Seen {
     /// What will surprise about it.
     pub(in crate::engine) findings: Vec<Finding>,
     pub(in crate::engine) taken_at: Timestamp,
+}
+
+/// What the broker lists, as far as it could be read.
+#[derive(Debug)]
+pub(in crate::engine) struct Listing {
+    pub(in crate::engine) seen: Vec<Seen>,
+    /// Why nothing is known of any queue.
+    pub(in crate::engine) unread: Option<Unread>,
 }
 
 impl Seen {
@@ -79,6 +88,11 @@ impl Inner {
     /// Everything that the broker lists, in no order.
     pub(in crate::engine) async fn seen(&self, oldest: Oldest) -> Result<Vec<Seen>, BrokerError> {
         let listed = self.broker.queues_all().await?.queues;
+        Ok(self.seen_in(listed, oldest).await)
+    }
+
+    /// What was listed, with what will surprise about each queue.
+    pub(in crate::engine) async fn seen_in(&self, listed: Vec<ListedQueue>, oldest: Oldest) -> Vec<Seen> {
         let preflight = self.preflight(&listed).await;
         let judged = |queue: ListedQueue| {
             let findings = preflight.findings(self.kind_of(&queue.name), &queue);
@@ -103,17 +117,24 @@ impl Inner {
                 queue.oldest_at = oldest.get(&queue.name).copied();
             }
         }
-        Ok(seen)
+        seen
     }
 
-    /// The same; empty when the management API is away.
-    pub(super) async fn seen_if_possible(&self, oldest: Oldest) -> Result<Vec<Seen>, EngineError> {
+    /// Everything, or why it could not be read.
+    pub(in crate::engine) async fn seen_if_possible(&self, oldest: Oldest) -> Listing {
+        let source = self.listing_source();
         match self.seen(oldest).await {
-            Err(error @ (BrokerError::Unreachable { .. } | BrokerError::Management { .. })) => {
-                tracing::warn!(error = ?error, "depths are unknown");
-                Ok(Vec::new())
+            Ok(seen) => {
+                self.is_read(&source);
+                Listing { seen, unread: None }
             }
-            listed => Ok(listed?),
+            Err(error) => {
+                tracing::warn!(error = ?error, "depths are unknown");
+                Listing {
+                    seen: Vec::new(),
+                    unread: Some(self.unread(source, &error)),
+                }
+            }
         }
     }
 

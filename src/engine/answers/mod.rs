@@ -54,6 +54,7 @@ impl Inner {
                 let items = self.run_views(&query).await?;
                 let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
                 Answer::Runs(Page {
+                    problems: Vec::new(),
                     next_cursor: items.last().filter(|_| full).map(|last| last.record.id.clone()),
                     taken_at: self.clock.now(),
                     items,
@@ -75,6 +76,7 @@ impl Inner {
         };
         self.recorder.flush(&self.store).await;
         Ok(Page {
+            problems: Vec::new(),
             items: self.store.attempts(&query).await?,
             next_cursor: None,
             taken_at: self.clock.now(),
@@ -87,6 +89,7 @@ impl Inner {
         let full = items.len() == limit as usize;
         let next_cursor = items.last().filter(|_| full).map(|entry| entry.id.to_string());
         Ok(Page {
+            problems: Vec::new(),
             items,
             next_cursor,
             taken_at: self.clock.now(),

@@ -14,7 +14,7 @@ use crate::domain::url::EndpointUrl;
 use crate::engine::fields::QUEUE_FIELDS;
 use crate::engine::query::QueuesQuery;
 use crate::engine::sight::Sight;
-use crate::engine::view::{Page, QueueView};
+use crate::engine::view::{Page, QueueView, Source};
 use crate::engine::{EngineError, Inner};
 
 impl Inner {
@@ -40,9 +40,9 @@ impl Inner {
             }
             .into());
         }
-        let seen = self.seen_if_possible(Oldest::Everywhere).await?;
-        let mut views = Vec::with_capacity(seen.len());
-        self.join(&world, &seen, |view| views.push(view)).await?;
+        let listing = self.seen_if_possible(Oldest::Everywhere).await;
+        let mut views = Vec::with_capacity(listing.seen.len());
+        self.join(&world, &listing.seen, |view| views.push(view)).await?;
         let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
         let more = views.len() > offset.saturating_add(limit);
         let items = ambient::beside(move || {
@@ -51,6 +51,7 @@ impl Inner {
         });
         drop(turn);
         Ok(Page {
+            problems: listing.unread.into_iter().collect(),
             next_cursor: more.then(|| offset.saturating_add(limit).to_string()),
             items,
             taken_at: world.now,
@@ -62,31 +63,40 @@ impl Inner {
             return self.intake(name).await;
         }
         let record = self.store.queue_get(name).await?;
+        let mut problems = Vec::new();
         let mut seen = match self.broker.queue_detail(name).await {
             Ok(Some(listed)) => Some(self.seen_with_findings(listed).await),
             Ok(None) => None,
             Err(error) => {
-                tracing::debug!(error = ?error, "statistics are unknown");
+                problems.push(self.unread(self.listing_source(), &error));
                 None
             }
         };
         // An exact look beats statistics that lag; only for our own queues, where it renews nothing.
-        if self.kind_of(name) == QueueKind::Delivery
-            && let Ok(Look::Present { ready, .. }) = self.broker.look(name).await
-        {
-            let now = self.clock.now();
-            let entry = seen.get_or_insert_with(|| Seen::unknown(name.clone(), now));
-            entry.ready = Some(ready);
-            entry.taken_at = now;
+        if self.kind_of(name) == QueueKind::Delivery {
+            match self.broker.look(name).await {
+                Ok(Look::Present { ready, .. }) => {
+                    let now = self.clock.now();
+                    let entry = seen.get_or_insert_with(|| Seen::unknown(name.clone(), now));
+                    entry.ready = Some(ready);
+                    entry.taken_at = now;
+                }
+                Ok(Look::Missing) => {}
+                Err(error) => problems.push(self.unread(Source::Queue(name.clone()), &error)),
+            }
         }
         if record.is_none() && seen.is_none() {
-            return Err(EngineError::NotFound {
-                what: format!("queue {:?}", name.as_str()),
+            return Err(match problems.pop() {
+                Some(unread) => EngineError::Unread(Box::new(unread)),
+                None => EngineError::NotFound {
+                    what: format!("queue {:?}", name.as_str()),
+                },
             });
         }
         let (world, _) = self.world().await?;
         let decided = record.as_ref().is_some_and(|record| record.decision.is_some());
         let mut view = world.view(self.kind_of(name), name.clone(), record, seen.as_ref());
+        view.problems = problems;
         if decided && let Some(reason) = self.letters_wait().await {
             view.warnings
                 .push(format!("its dead letter waits, because it would not last: {reason}"));

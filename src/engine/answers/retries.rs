@@ -28,6 +28,7 @@ impl Inner {
         }
         fill(&mut items, &heads);
         Ok(Page {
+            problems: Vec::new(),
             items,
             next_cursor: None,
             taken_at: now,

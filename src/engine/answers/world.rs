@@ -89,6 +89,7 @@ impl World {
             warnings: record.as_ref().map(warnings).unwrap_or_default(),
             findings: seen.map(|seen| seen.findings.clone()).unwrap_or_default(),
             taken_at: seen.map_or(self.now, |seen| seen.taken_at),
+            problems: Vec::new(),
         };
         if seen.is_some_and(|seen| seen.node_down) {
             view.warnings

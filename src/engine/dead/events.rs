@@ -47,6 +47,7 @@ pub(super) fn view(known: &[DeadQueue]) -> Option<DeadQueueView> {
         messages: known.messages,
         looked_at: known.looked_at,
         looking: known.claimed_by.as_ref().map(|_| (known.seen, known.expected)),
+        consumed: false,
         problem: known.problem.clone(),
     })
 }

@@ -84,6 +84,7 @@ impl Inner {
         let next = items.last().filter(|_| more);
         Ok(DeadPage {
             page: Page {
+                problems: Vec::new(),
                 next_cursor: next.map(|row| format!("{}_{}", sort.value(row), row.id.as_str())),
                 items,
                 taken_at: now,
@@ -113,6 +114,7 @@ impl Inner {
         };
         Ok(DeadPage {
             page: Page {
+                problems: Vec::new(),
                 items,
                 next_cursor: None,
                 taken_at: now,
@@ -163,11 +165,17 @@ impl Inner {
         };
         let parsed = DeadLetterId::parse(id).ok_or_else(unknown)?;
         let mut row = self.store.dead_letter(&parsed).await?;
+        let mut problems = Vec::new();
         if row.is_none() {
-            self.dead_looks(patience).await?;
+            problems = self.dead_looks(patience).await?.problems;
             row = self.store.dead_letter(&parsed).await?;
         }
-        let row = row.ok_or_else(unknown)?;
+        let row = match (row, problems.into_iter().next()) {
+            (Some(row), _) => row,
+            // It may be where nobody could look.
+            (None, Some(unread)) => return Err(EngineError::Unread(Box::new(unread))),
+            (None, None) => return Err(unknown()),
+        };
         match row.letter.home {
             Home::Event => return self.dead_event(row.letter).await?.ok_or_else(unknown),
             Home::Store => return self.dead_stored(row.letter).await?.ok_or_else(unknown),
@@ -272,9 +280,20 @@ impl Inner {
         sieve: &mut Sieve,
         sender: &mpsc::Sender<Exported>,
     ) -> Result<(), EngineError> {
-        let targets = self.dead_targets().await?;
+        let Targets {
+            queues: targets,
+            mut unread,
+        } = self.dead_targets_found().await?;
         let wanted = |target: &&DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
         for target in targets.iter().filter(wanted) {
+            if let Some(reason) = &target.unread {
+                unread.get_or_insert_with(|| Unread {
+                    source: Source::Queue(target.name.clone()),
+                    reason: reason.clone(),
+                    since: self.clock.now(),
+                });
+                continue;
+            }
             if target.consumers > 0 || target.delivery_limit.is_some() {
                 self.export_copies(target, selection, sieve, sender).await?;
                 continue;
@@ -301,7 +320,9 @@ impl Inner {
             }
             walk.close().await?;
         }
-        self.export_events(selection, sieve, sender).await
+        self.export_events(selection, sieve, sender).await?;
+        // What could be read is out; that it is not all is the last that is said.
+        unread.map_or(Ok(()), |unread| Err(EngineError::Unread(Box::new(unread))))
     }
 
     /// From the store, where a look would cost.
@@ -400,6 +421,7 @@ fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>, looks: &Looks) -> 
         messages: known.and_then(|known| known.messages),
         looked_at: known.and_then(|known| known.looked_at),
         looking: looking.map(|known| (known.seen, known.expected)),
+        consumed: target.consumers > 0 && looking.is_none(),
         problem: target
             .out_of_bounds(known, looks)
             .or_else(|| known.and_then(|known| known.problem.clone())),
@@ -414,6 +436,7 @@ fn unread_view(known: &DeadQueue, why: &str) -> DeadQueueView {
         messages: known.messages,
         looked_at: known.looked_at,
         looking: None,
+        consumed: false,
         problem: Some(format!("it could not be looked for: {why}")),
     }
 }

@@ -11,6 +11,7 @@ mod list;
 mod look;
 mod pages;
 mod stored;
+mod sum;
 mod targets;
 mod watch;
 
@@ -23,7 +24,9 @@ use crate::domain::death::DeathHistory;
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
+
 pub use crate::store::{DeadGroup, DeadSort};
+pub use sum::DeadSum;
 
 use super::view::{Page, Unread};
 pub(in crate::engine) use list::dead_filter;
@@ -37,7 +40,6 @@ pub(in crate::engine) struct DeadRoom {
     /// The targets as last found, and when (uptime).
     found: Mutex<Option<(Duration, Arc<Vec<DeadTarget>>)>>,
     /// Since when they cannot be looked for.
-    unread_since: Mutex<Option<Timestamp>>,
     /// Queues that this process looks at.
     looking: Mutex<HashSet<QueueName>>,
 }
@@ -109,6 +111,8 @@ pub struct DeadQueueView {
     pub looked_at: Option<Timestamp>,
     /// Messages that the look under way has seen, and how many there are.
     pub looking: Option<(u64, Option<u64>)>,
+    /// Somebody consumes it: what is in it is being worked on.
+    pub consumed: bool,
     /// Why it is not, or could not be, looked at.
     pub problem: Option<String>,
 }

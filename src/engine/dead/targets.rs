@@ -19,7 +19,7 @@ use crate::domain::run::routes;
 use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::rules::compiled;
-use crate::engine::view::{Source, Unread};
+use crate::engine::view::Unread;
 use crate::engine::{EngineError, Inner};
 
 /// How long what was found is good for.
@@ -87,7 +87,7 @@ impl Inner {
             Ok(found) => {
                 let queues = Arc::new(found);
                 *self.dead.found.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&queues)));
-                *self.dead.unread_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                self.is_read(&self.listing_source());
                 Ok(Targets { queues, unread: None })
             }
             // Without a connection nothing can be looked at either.
@@ -98,18 +98,9 @@ impl Inner {
                     Some((_, found)) => found,
                     None => Arc::new(self.our_own()),
                 };
-                let unread = self.unread(&error);
+                let unread = self.unread(self.listing_source(), &error);
                 self.recounted(&before, Some(unread)).await
             }
-        }
-    }
-
-    fn unread(&self, error: &EngineError) -> Unread {
-        let mut since = self.dead.unread_since.lock().unwrap_or_else(PoisonError::into_inner);
-        Unread {
-            source: Source::Management,
-            reason: chain(error),
-            since: *since.get_or_insert_with(|| self.clock.now()),
         }
     }
 
@@ -196,7 +187,7 @@ impl Inner {
     }
 
     /// The names of all targets, whether they exist or not. Our own delivery queues are none.
-    pub(super) async fn target_names(
+    pub(in crate::engine) async fn target_names(
         &self,
         listed: &[ListedQueue],
         policies: &Policies,

@@ -32,7 +32,10 @@ impl Inner {
             let begun = self.clock.uptime();
             match self.store.events_counts().await {
                 Ok(counts) => self.show(&counts, &mut counted, &mut due),
-                Err(error) => tracing::debug!(error = ?error, "events are not counted"),
+                Err(error) => {
+                    tracing::debug!(error = ?error, "events are not counted");
+                    unknown(&counted, &due);
+                }
             }
             let took = self.clock.uptime().saturating_sub(begun);
             tokio::select! {
@@ -67,6 +70,17 @@ impl Inner {
             gauge!(names::EVENTS_DUE, "type" => label.clone()).set(as_number(*count));
             gauge!(names::EVENTS_OVERDUE, "type" => label.clone()).set(*overdue);
         }
+    }
+}
+
+/// What was counted before is no count of now.
+fn unknown(counted: &Counted, due: &Due) {
+    for (label, state) in counted.keys() {
+        gauge!(names::EVENTS, "type" => label.clone(), "state" => *state).set(f64::NAN);
+    }
+    for label in due.keys() {
+        gauge!(names::EVENTS_DUE, "type" => label.clone()).set(f64::NAN);
+        gauge!(names::EVENTS_OVERDUE, "type" => label.clone()).set(f64::NAN);
     }
 }
 

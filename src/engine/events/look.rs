@@ -142,6 +142,7 @@ impl Inner {
             }
         };
         Ok(Page {
+            problems: Vec::new(),
             items,
             next_cursor: next.map(|id| id.to_string()),
             taken_at: now,

@@ -2,6 +2,7 @@
 
 use super::{ExpiringQuery, ExpiringQueue};
 use crate::engine::Inner;
+use crate::engine::error::chain;
 use crate::engine::view::Check;
 
 const NAME: &str = "expiring";
@@ -11,10 +12,7 @@ impl Inner {
     pub(in crate::engine) async fn expiring_checks(&self) -> Vec<Check> {
         let page = match self.expiring(&ExpiringQuery::default()).await {
             Ok(page) => page,
-            Err(error) => {
-                tracing::debug!(error = ?error, "queues with a lifetime are not judged");
-                return Vec::new();
-            }
+            Err(error) => return vec![Check::unread(NAME, &chain(&error))],
         };
         let over = |queue: &&ExpiringQueue| queue.over && self.is_leftover(&queue.name);
         let mut checks = vec![self.soon_lost(page.total, page.soon.queues, page.soon.messages)];

@@ -59,7 +59,11 @@ impl Inner {
                     metrics::histogram!(names::JANITOR_DURATION).record(swept.listing.as_secs_f64());
                 }
                 Ok(None) => rest = REST_MAX,
-                Err(error) => tracing::debug!(error = ?error, "the janitor waits"),
+                Err(error) => {
+                    tracing::debug!(error = ?error, "the janitor waits");
+                    metrics::gauge!(names::EXPIRING_QUEUES).set(f64::NAN);
+                    metrics::gauge!(names::EXPIRING_MESSAGES).set(f64::NAN);
+                }
             }
             self.hear(&mut signals, rest, &generation).await;
         }
@@ -175,11 +179,13 @@ impl Inner {
         let soon = records
             .iter()
             .filter(|record| record.expires_at.is_some_and(|at| at < hour))
-            .map(|record| record.messages.unwrap_or(0));
+            .map(|record| record.messages);
+        // One count that is missing makes the sum unknown, not smaller.
+        let soon: Option<u64> = soon.sum();
         #[expect(clippy::cast_precision_loss, reason = "numbers of queues and messages")]
         {
             metrics::gauge!(names::EXPIRING_QUEUES).set(records.len() as f64);
-            metrics::gauge!(names::EXPIRING_MESSAGES).set(soon.sum::<u64>() as f64);
+            metrics::gauge!(names::EXPIRING_MESSAGES).set(soon.map_or(f64::NAN, |soon| soon as f64));
         }
     }
 

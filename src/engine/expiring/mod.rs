@@ -204,16 +204,16 @@ impl Inner {
 
     /// Every queue with a lifetime and every leftover, listed now, what is lost first in front.
     async fn lifetimes_listed(&self) -> Result<Vec<LifetimeRecord>, EngineError> {
-        let policies = compiled(&self.broker.policies().await?);
+        let policies = compiled(&self.listed(self.broker.policies().await)?);
         let known = self.lifetimes_known().await?;
         let mut records = Vec::new();
-        self.each_listed(None, PAGES_MAX, |listed| {
+        let read = self.each_listed(None, PAGES_MAX, |listed| {
             if facts::lifetime_ms(&listed, &policies).is_some() || self.is_leftover(&listed.name) {
                 let before = known.get(&listed.name);
                 records.push(facts::record(listed, &policies, before, self.tells_exactly()));
             }
-        })
-        .await?;
+        });
+        self.listed(read.await)?;
         records.sort_by(|a, b| urgency(a).cmp(&urgency(b)));
         Ok(records)
     }
@@ -284,6 +284,7 @@ impl Inner {
         let items = self.store.saves(query).await?;
         let full = items.len() == usize::try_from(query.limit).unwrap_or(usize::MAX);
         Ok(Page {
+            problems: Vec::new(),
             next_cursor: items.last().filter(|_| full).map(|last| last.id.clone()),
             taken_at: self.clock.now(),
             items,

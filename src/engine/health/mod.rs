@@ -24,6 +24,7 @@ use super::view::{Degraded, PartState, Readiness};
 use crate::domain::id::{QueueName, StoreId};
 use crate::domain::numbers::Numbers;
 use crate::domain::time::Timestamp;
+use crate::telemetry::names;
 
 pub(super) use bind::{BOUND, Loss};
 pub(super) use heal::{COMMAND, WENT_BACK};
@@ -91,6 +92,12 @@ impl PartState {
     }
 }
 
+/// Whether a source can be read; `None`: nobody asked it yet.
+fn up(source: &'static str, is_up: Option<bool>) {
+    let value = is_up.map_or(f64::NAN, |up| f64::from(u8::from(up)));
+    metrics::gauge!(names::SOURCE_UP, "source" => source).set(value);
+}
+
 impl Health {
     fn found(&self) -> MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
@@ -105,8 +112,11 @@ impl Health {
     pub(super) fn beat_answered(&self, problem: Option<String>, now: Timestamp) {
         let mut found = self.found();
         found.beats.sent = None;
+        let is_up = problem.is_none();
         let state = PartState::follow(found.beats.last.as_ref(), problem, now);
         found.beats.last = Some(state);
+        drop(found);
+        up("store", Some(is_up));
     }
 
     /// The highest numbers of the store that this process saw.
@@ -184,6 +194,12 @@ impl Inner {
             broker: found.broker.clone().unwrap_or_else(|| unknown("the broker")),
             store: self.store_state(&found, now).unwrap_or_else(|| unknown("the store")),
             delivering,
+            management: (!self.broker.is_embedded()).then(|| {
+                found
+                    .management
+                    .clone()
+                    .unwrap_or_else(|| unknown("the management API"))
+            }),
             degraded: degraded(&found, self.rules.exchange_at_risk()),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::PartState;
+use super::{PartState, up};
 use crate::ambient;
 use crate::broker::{BrokerError, Standing};
 use crate::domain::id::StoreId;
@@ -21,9 +21,13 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 pub(super) fn begin(engine: &Arc<Inner>) {
     let weak = || Arc::downgrade(engine);
+    for source in ["broker", "store"] {
+        up(source, None);
+    }
     ambient::spawn("health of the broker", watch_broker(weak()));
     ambient::spawn("health of the store", watch_store(weak()));
     if !engine.broker.is_embedded() {
+        up("management", None);
         ambient::spawn("health of the management api", watch_management(weak()));
     }
 }
@@ -105,6 +109,7 @@ impl Inner {
 
     fn broker_found(&self, problem: Option<String>) {
         let now = self.clock.now();
+        up("broker", Some(problem.is_none()));
         let mut found = self.health.found();
         // Before delivery begins, whatever is missing is about to be made.
         if let Some(problem) = &problem
@@ -118,6 +123,7 @@ impl Inner {
 
     fn degraded_found(&self, management: Option<String>, blocked: Option<String>) {
         let now = self.clock.now();
+        up("management", Some(management.is_none()));
         let mut found = self.health.found();
         found.management = Some(PartState::follow(found.management.as_ref(), management, now));
         found.blocked = Some(PartState::follow(found.blocked.as_ref(), blocked, now));
@@ -170,6 +176,9 @@ impl Inner {
         };
         let now = self.clock.now();
         let mut found = self.health.found();
+        if found.beats.last.is_none() {
+            up("store", Some(problem.is_none()));
+        }
         found.store = Some(PartState::follow(found.store.as_ref(), problem, now));
     }
 }

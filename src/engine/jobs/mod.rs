@@ -92,7 +92,7 @@ impl Engine {
         let mut found = None;
         for part in JobPart::ALL {
             let queue = id.queue(part);
-            let listed = self.0.broker.queue_detail(&queue).await?;
+            let listed = self.0.listed(self.0.broker.queue_detail(&queue).await)?;
             let Some(listed) = listed else {
                 return Err(expired(&queue));
             };
@@ -224,7 +224,7 @@ impl Inner {
 
     async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
         let mut jobs = std::collections::BTreeMap::<JobId, JobListed>::new();
-        self.each_listed(Some(job::PREFIX), PAGES_MAX, |listed| {
+        let read = self.each_listed(Some(job::PREFIX), PAGES_MAX, |listed| {
             let Some((id, _)) = job::of_queue(listed.name.as_str()) else {
                 return;
             };
@@ -242,8 +242,8 @@ impl Inner {
             known.consumers += listed.consumers.unwrap_or(0);
             known.idle_since = known.idle_since.zip(listed.idle_since).map(|(a, b)| a.max(b));
             known.queues.push(listed.name);
-        })
-        .await?;
+        });
+        self.listed(read.await)?;
         Ok(jobs.into_values().collect())
     }
 }

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::dead::DeadPlaces;
 use super::intern::Interner;
 use super::kept;
 use super::rows::{Rows, recounted, seen_before};
 use super::totals::{Listed, endpoint_rows, totals};
+use crate::broker::BrokerError;
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
@@ -37,8 +39,8 @@ pub(super) struct Looker {
     engine: Arc<Inner>,
     pub(super) last: Arc<Snapshot>,
     texts: Interner,
-    /// Dead letters in the store, as last read.
-    stored: u64,
+    /// Where dead letters are.
+    dead: DeadPlaces,
 }
 
 /// What is read before the rows of queues.
@@ -76,17 +78,18 @@ impl Looker {
             texts: Interner::default(),
             last: Arc::default(),
             engine,
-            stored: 0,
+            dead: DeadPlaces::default(),
         }
     }
 
     /// The next snapshot.
     pub(super) async fn look(&mut self) -> Arc<Snapshot> {
         let began = self.engine.clock.uptime();
+        let engine = Arc::clone(&self.engine);
         let (known, runs, seen, blocked, incident) = tokio::join!(
-            self.known(),
-            self.open_runs(),
-            self.engine.seen(Oldest::OnePage),
+            known(&engine),
+            open_runs(&engine),
+            seen(&engine, &mut self.dead),
             self.engine.broker.blocked(),
             self.engine.incident()
         );
@@ -94,6 +97,9 @@ impl Looker {
         let last = Arc::clone(&self.last);
         let broker = part(&last.broker, seen.as_ref().err().map(|error| chain(error)), now);
         let is_listed = seen.is_ok();
+        let stored = known.as_ref().ok().map(|known| known.stored);
+        // What was listed before is no count of today.
+        let dead = self.dead.sum(seen.as_deref().ok(), stored);
         let seen = seen.unwrap_or_else(|_| seen_before(&last.queues, last.broker.taken_at.unwrap_or(now)));
         let listed = Listed {
             known: broker.taken_at.is_some(),
@@ -105,7 +111,6 @@ impl Looker {
         };
         let content = match known {
             Ok(known) => {
-                self.stored = known.stored;
                 let world = World::new(
                     &known.incarnations,
                     known.not_available(),
@@ -121,7 +126,8 @@ impl Looker {
         let content = content.unwrap_or_else(|_| self.content_without_store(is_listed.then_some(seen), &listed));
         let dead_letter_queue = self.engine.settings.naming.dead_letter_queue();
         let mut totals = totals(&content.queues, &content.endpoints, &listed, &dead_letter_queue);
-        totals.dead = totals.dead.map(|dead| dead + self.stored);
+        totals.dead_own = totals.dead_own.zip(stored).map(|(own, stored)| own + stored);
+        totals.dead = dead;
         // What was delivered before the first look is not counted.
         let delivered = last.store.taken_at.map_or(0, |_| content.delivered);
         totals.delivered = last.totals.delivered.saturating_add(delivered);
@@ -131,6 +137,7 @@ impl Looker {
             took: self.engine.clock.uptime().saturating_sub(began),
             broker,
             store,
+            dead_unread: self.dead.unread().map(str::to_owned),
             alarm: blocked,
             incident,
             dead_letter_queue: QueueName::parse(&dead_letter_queue).ok(),
@@ -145,41 +152,6 @@ impl Looker {
         drop(last);
         self.texts.forget_unused();
         Arc::clone(&self.last)
-    }
-
-    /// Runs that are not over; `None`: they cannot be read at present.
-    async fn open_runs(&self) -> Option<Arc<Vec<RunView>>> {
-        let query = RunQuery {
-            open: true,
-            limit: RUNS_MAX,
-            ..RunQuery::default()
-        };
-        Some(Arc::new(self.engine.run_views(&query).await.ok()?))
-    }
-
-    async fn known(&self) -> Result<Known, StoreError> {
-        let store = &self.engine.store;
-        let mut endpoints = Vec::new();
-        loop {
-            let page = store
-                .endpoints_page(&EndpointQuery {
-                    not_available: false,
-                    offset: endpoints.len() as u64,
-                    limit: ENDPOINTS,
-                })
-                .await?;
-            let full = page.len() == ENDPOINTS as usize;
-            endpoints.extend(page);
-            if !full {
-                break;
-            }
-        }
-        Ok(Known {
-            incarnations: others(store.incarnations().await?),
-            waiting: store.queues_waiting(RETRIES_MAX).await?,
-            stored: store.stored_letters_count().await?,
-            endpoints,
-        })
     }
 
     async fn content(
@@ -228,6 +200,49 @@ impl Looker {
             delivered: 0,
         }
     }
+}
+
+/// What the broker lists, and where in it dead letters are.
+async fn seen(engine: &Arc<Inner>, dead: &mut DeadPlaces) -> Result<Vec<Seen>, BrokerError> {
+    dead.count_events(engine).await;
+    let listed = engine.broker.queues_all().await?.queues;
+    dead.find(engine, &listed).await;
+    Ok(engine.seen_in(listed, Oldest::OnePage).await)
+}
+
+/// Runs that are not over; `None`: they cannot be read at present.
+async fn open_runs(engine: &Arc<Inner>) -> Option<Arc<Vec<RunView>>> {
+    let query = RunQuery {
+        open: true,
+        limit: RUNS_MAX,
+        ..RunQuery::default()
+    };
+    Some(Arc::new(engine.run_views(&query).await.ok()?))
+}
+
+async fn known(engine: &Inner) -> Result<Known, StoreError> {
+    let store = &engine.store;
+    let mut endpoints = Vec::new();
+    loop {
+        let page = store
+            .endpoints_page(&EndpointQuery {
+                not_available: false,
+                offset: endpoints.len() as u64,
+                limit: ENDPOINTS,
+            })
+            .await?;
+        let full = page.len() == ENDPOINTS as usize;
+        endpoints.extend(page);
+        if !full {
+            break;
+        }
+    }
+    Ok(Known {
+        incarnations: others(store.incarnations().await?),
+        waiting: store.queues_waiting(RETRIES_MAX).await?,
+        stored: store.stored_letters_count().await?,
+        endpoints,
+    })
 }
 
 /// Without what this very process is beside delivering: its own operator.

@@ -4,6 +4,7 @@
 //! cannot be read keeps its last content and time, and says why; rows that did not change are the same
 //! allocation. A look that has begun is brought to its end, whatever stops the observer.
 
+mod dead;
 mod intern;
 mod kept;
 mod look;

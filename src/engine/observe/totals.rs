@@ -71,7 +71,7 @@ pub(super) fn totals(
     let (mut waiting, mut stuck) = (Sum::NOTHING, Sum::NOTHING);
     for row in queues {
         if row.name.as_str() == dead_letter_queue {
-            totals.dead = row.depth();
+            totals.dead_own = row.depth();
         }
         if row.kind != QueueKind::Delivery {
             continue;

@@ -41,6 +41,7 @@ impl Inner {
             }
         };
         Ok(Page {
+            problems: Vec::new(),
             items: versions.into_iter().map(view).collect(),
             next_cursor: None,
             taken_at: self.clock.now(),
@@ -54,6 +55,7 @@ impl Inner {
     ) -> Result<Page<PolicyVersion>, EngineError> {
         check_scope(scope)?;
         Ok(Page {
+            problems: Vec::new(),
             items: self.store.policy_history(scope).await?,
             next_cursor: None,
             taken_at: self.clock.now(),

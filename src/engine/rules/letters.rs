@@ -8,6 +8,7 @@ use super::Rules;
 use crate::domain::broker_rules::{Policies, judge, judge_exchange};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
+use crate::engine::error::chain;
 use crate::engine::view::Check;
 use crate::engine::{Event, Inner};
 
@@ -67,8 +68,9 @@ impl Inner {
 
     /// For `doctor`: dead letters that would not last, and an exchange that gives nothing back.
     pub(in crate::engine) async fn rules_checks(&self) -> Vec<Check> {
-        let Ok(read) = self.broker.policies().await else {
-            return Vec::new();
+        let read = match self.broker.policies().await {
+            Ok(read) => read,
+            Err(error) => return vec![Check::unread("policies", &chain(&error))],
         };
         let told = self.ask_of_odd(&read).await;
         let policies = super::compiled(&read).with_told(told);
@@ -88,12 +90,10 @@ impl Inner {
 
     async fn letters_check(&self, policies: &Policies) -> Option<Check> {
         let queue = self.letters_queue()?;
-        let arguments = self
-            .broker
-            .queue_detail(&queue)
-            .await
-            .ok()?
-            .map(|found| found.arguments);
+        let arguments = match self.broker.queue_detail(&queue).await {
+            Ok(found) => found.map(|found| found.arguments),
+            Err(error) => return Some(Check::unread("dead letters", &chain(&error))),
+        };
         let queue_type = self.settings.naming.queue_type;
         let reason = judge(queue.as_str(), queue_type, arguments.as_deref(), policies).destroys?;
         Some(Check::broken(

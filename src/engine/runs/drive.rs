@@ -87,9 +87,10 @@ impl From<EngineError> for Halt {
         match error {
             EngineError::Broker(error) => error.into(),
             EngineError::Store(error) => error.into(),
-            EngineError::Unconfirmed { .. } | EngineError::Refused { .. } | EngineError::Busy { .. } => {
-                Self::Waits(chain(&error))
-            }
+            EngineError::Unconfirmed { .. }
+            | EngineError::Refused { .. }
+            | EngineError::Busy { .. }
+            | EngineError::Unread(_) => Self::Waits(chain(&error)),
             EngineError::Invalid { .. }
             | EngineError::InvalidPolicy(_)
             | EngineError::RefusedUrl { .. }

@@ -16,3 +16,4 @@ pub(crate) mod pty;
 mod screens;
 mod stream;
 mod styles;
+mod unread;

@@ -4,6 +4,7 @@ mod browsing;
 mod events;
 mod foreign;
 mod shop;
+mod sum;
 
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, ExchangeKind};

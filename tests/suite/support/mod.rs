@@ -15,6 +15,7 @@ pub mod closing_broker;
 pub mod daemon;
 pub mod faulty_store;
 pub mod http;
+pub mod management;
 pub mod pooler;
 pub mod receiver;
 pub mod relay;

@@ -386,12 +386,10 @@ impl Management {
         if answer.status != StatusCode::SERVICE_UNAVAILABLE {
             return Ok(None);
         }
-        let alarms = answer
-            .body
-            .get("alarms")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        // What stands between answers 503 as well, and knows nothing of alarms.
+        let Some(alarms) = answer.body.get("alarms").and_then(Value::as_array) else {
+            return Ok(None);
+        };
         let names: Vec<_> = alarms
             .iter()
             .filter_map(|alarm| alarm.get("resource").and_then(Value::as_str))

@@ -40,6 +40,7 @@ fn view_of(name: &str, endpoint: &str, taken_at: Timestamp) -> QueueView {
         warnings: Vec::new(),
         findings: Vec::new(),
         taken_at,
+        problems: Vec::new(),
     }
 }
 

@@ -54,6 +54,7 @@ fn shown() -> Stage {
         rows: std::sync::Arc::new(queues().into_iter().map(std::sync::Arc::new).collect()),
         more: false,
         progress: None,
+        lacks: None,
     };
     stage.event(Event::Fed(Fed {
         query: FeedQuery::Expiring,

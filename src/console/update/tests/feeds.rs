@@ -58,6 +58,7 @@ fn batch<R>(rows: Vec<R>, more: bool) -> Batch<R> {
         rows: Arc::new(rows.into_iter().map(Arc::new).collect()),
         more,
         progress: None,
+        lacks: None,
     }
 }
 

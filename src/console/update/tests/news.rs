@@ -173,7 +173,7 @@ fn a_quiet_console_wakes_only_to_say_that_its_data_is_old() {
 fn when_an_endpoint_is_back_its_dead_letters_are_not_forgotten() {
     let with_dead = |generation, states: &[EndpointState], dead| {
         let mut snapshot = endpoints(generation, states);
-        snapshot.totals.dead = Some(dead);
+        snapshot.totals.dead_own = Some(dead);
         snapshot
     };
     let mut stage = stage(with_dead(1, &[Unavailable], 12));

@@ -172,7 +172,7 @@ fn queue_facts(canvas: &Canvas<'_>, queue: &QueueView) -> Vec<Fact> {
                 .as_ref()
                 .map_or_else(|| words::UNKNOWN.to_owned(), |id| id.as_str().to_owned()),
         ),
-        Fact::new("numbers read", when(canvas, queue.taken_at)),
+        Fact::new("numbers read", read(canvas, queue)),
     ];
     if let Some(pause) = &queue.paused {
         let reason = pause
@@ -263,6 +263,17 @@ fn endpoint_facts(canvas: &Canvas<'_>, view: &EndpointView) -> Vec<Fact> {
         ));
     }
     facts
+}
+
+/// When the numbers were read, or why they were not.
+fn read(canvas: &Canvas<'_>, queue: &QueueView) -> String {
+    match queue.problems.first() {
+        Some(unread) if queue.ready.is_none() => {
+            format!("not read: {}: {}", unread.source.name(), unread.reason)
+        }
+        None if queue.ready.is_none() => "not read".to_owned(),
+        Some(_) | None => when(canvas, queue.taken_at),
+    }
 }
 
 fn next_attempt(canvas: &Canvas<'_>, at: Option<crate::domain::time::Timestamp>) -> String {

@@ -5,16 +5,22 @@
 //! 3. The broker takes no publishes.
 //! 4. Endpoints are not available.
 //! 5. Queues wait for a person.
-//! 6. Heads wait for their next attempt.
-//! 7. Nothing is stuck.
+//! 6. Dead letters wait for a person.
+//! 7. Queues are paused.
+//! 8. Heads wait for their next attempt.
+//! 9. It is not known, because something could not be read.
+//! 10. Nothing is stuck.
 
 use super::super::super::state::{State, Work};
 use super::super::super::theme::Role;
 use super::super::frame::delivering;
+use super::super::list::OUTSIDE_MAX;
 use super::super::words::{count, plural, rate, span, until};
 use super::trend::{self, Trend};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
+use crate::domain::text::show;
+use crate::engine::dead::DeadSum;
 use crate::engine::snapshot::Snapshot;
 
 /// The sentence and how it is meant.
@@ -29,7 +35,10 @@ pub(super) fn of(state: &State) -> (String, Role) {
         .or_else(|| blocked(snapshot))
         .or_else(|| endpoints(state, snapshot))
         .or_else(|| queues(snapshot))
+        .or_else(|| dead(snapshot))
+        .or_else(|| paused(snapshot))
         .or_else(|| retrying(state, snapshot))
+        .or_else(|| unread(snapshot))
         .unwrap_or_else(|| (fine(snapshot), Role::Good))
 }
 
@@ -101,7 +110,35 @@ fn queues(snapshot: &Snapshot) -> Option<(String, Role)> {
         );
         return Some((text, Role::Critical));
     }
-    let paused = of(QueueState::Paused);
+    None
+}
+
+fn dead(snapshot: &Snapshot) -> Option<(String, Role)> {
+    let sum = &snapshot.totals.dead;
+    let is_one = sum.letters.unwrap_or(0) + sum.events.unwrap_or(0) == 1;
+    let wait = if is_one { "waits" } else { "wait" };
+    let text = format!("× {} {wait} for a person: 5 shows them", dead_letters(sum)?);
+    Some((text, Role::Warning))
+}
+
+/// `1,330 dead letters in 3 queues and 2 dead events`; nothing where none is known of.
+pub(super) fn dead_letters(sum: &DeadSum) -> Option<String> {
+    let letters = sum.letters.filter(|letters| *letters > 0).map(|letters| {
+        let queues = if sum.queues > 1 {
+            format!(" in {} queues", count(sum.queues))
+        } else {
+            String::new()
+        };
+        format!("{}{queues}", plural(letters, "dead letter", "dead letters"))
+    });
+    let events = sum.events.filter(|events| *events > 0);
+    let events = events.map(|events| plural(events, "dead event", "dead events"));
+    let parts: Vec<String> = letters.into_iter().chain(events).collect();
+    (!parts.is_empty()).then(|| parts.join(" and "))
+}
+
+fn paused(snapshot: &Snapshot) -> Option<(String, Role)> {
+    let paused = snapshot.totals.queues_in(QueueState::Paused);
     let text = format!(
         "◆ {} paused by a person; everything else moves",
         plural(paused, "queue is", "queues are")
@@ -124,14 +161,35 @@ fn retrying(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
     Some((text, Role::Warning))
 }
 
+/// Nothing bad is known of, and something is not known.
+fn unread(snapshot: &Snapshot) -> Option<(String, Role)> {
+    let totals = &snapshot.totals;
+    let because = |why: &Option<String>| why.as_deref().map(|why| show(why, OUTSIDE_MAX));
+    let (what, why) = if let Some(why) = because(&snapshot.broker.problem) {
+        ("the queues of the broker", Some(why))
+    } else if let Some(why) = because(&snapshot.store.problem) {
+        ("the store", Some(why))
+    } else if totals.dead.letters.is_none() {
+        ("where dead letters are", because(&snapshot.dead_unread))
+    } else if totals.dead.events.is_none() {
+        ("how many events are dead", None)
+    } else if totals.waiting.is_none() {
+        ("how much waits", None)
+    } else {
+        return None;
+    };
+    let why = why.map_or_else(String::new, |why| format!(": {why}"));
+    let text = format!("? Whether anything is stuck is not known: {what} could not be read{why}");
+    Some((text, Role::Warning))
+}
+
 fn fine(snapshot: &Snapshot) -> String {
-    match snapshot.totals.waiting {
-        Some(0) => "✓ Nothing is stuck, nothing waits.".to_owned(),
-        Some(waiting) => format!(
+    match snapshot.totals.waiting.unwrap_or(0) {
+        0 => "✓ Nothing is stuck, nothing waits.".to_owned(),
+        waiting => format!(
             "✓ Nothing is stuck: {} on the way.",
             plural(waiting, "message is", "messages are")
         ),
-        None => "● No endpoint is unavailable; how much waits is not known.".to_owned(),
     }
 }
 

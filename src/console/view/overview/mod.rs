@@ -22,6 +22,7 @@ mod headline;
 mod trend;
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use ratatui::layout::Rect;
 
@@ -216,24 +217,39 @@ fn next(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot, rows: usize) -
 /// What there is of everything.
 fn sums(canvas: &mut Canvas<'_>, area: Rect, state: &State, snapshot: &Snapshot) {
     let line = states(canvas, area, snapshot);
-    let dead = snapshot.totals.dead;
-    let text = dead.map_or_else(
-        || "dead letters: ?".to_owned(),
-        |dead| plural(dead, "dead letter", "dead letters"),
-    );
-    let role = if dead.is_some_and(|dead| dead > 0) {
-        Role::Warning
-    } else {
-        Role::Text
-    };
-    let text = match (dead, state.died_at) {
-        (Some(1..), Some(at)) => format!("{text}, the newest {}; 5 shows them", words::ago(canvas.now, at)),
-        (Some(1..), None) => format!("{text}; 5 shows them"),
-        _ => text,
-    };
+    let (text, role) = dead(state, snapshot);
     let taken = canvas.text(row(area, line), &text, role);
     let who = format!(" · {}{}", daemons(state, snapshot), operators(snapshot));
     canvas.text(behind(row(area, line), taken), &who, Role::TextMuted);
+}
+
+/// How many dead letters and dead events there are; `?` for what is not known.
+fn dead(state: &State, snapshot: &Snapshot) -> (String, Role) {
+    let sum = &snapshot.totals.dead;
+    let unknown = [
+        ("dead letters: ?", sum.letters.is_none()),
+        ("dead events: ?", sum.events.is_none()),
+    ];
+    let unknown: Vec<&str> = unknown
+        .into_iter()
+        .filter_map(|(text, is)| is.then_some(text))
+        .collect();
+    let Some(mut text) = headline::dead_letters(sum) else {
+        return match unknown.as_slice() {
+            [] => (plural(0, "dead letter", "dead letters"), Role::Text),
+            some => (some.join(", "), Role::Warning),
+        };
+    };
+    if sum.letters.is_some_and(|letters| letters > 0)
+        && let Some(at) = state.died_at
+    {
+        let _ = write!(text, ", the newest {}", words::ago(state.now, at));
+    }
+    for what in unknown {
+        let _ = write!(text, ", {what}");
+    }
+    text.push_str("; 5 shows them");
+    (text, Role::Warning)
 }
 
 /// Queues by state, on as many lines as they need; answers how many.

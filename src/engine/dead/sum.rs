@@ -1,0 +1,78 @@
+//! How many dead letters there are, wherever they are: one sum for every place that shows it.
+
+use super::{DeadPage, DeadQueueView};
+use crate::domain::dead_letter::EVENT_TABLE;
+
+/// The dead letters of a vhost, and the dead events of the table beside them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeadSum {
+    /// In dead-letter queues that nobody consumes, and in the store. One that could not be read makes it unknown, not
+    /// smaller.
+    pub letters: Option<u64>,
+    /// How many of these places have some.
+    pub queues: u64,
+    /// Dead events of the event table, where that was read.
+    pub events: Option<u64>,
+}
+
+impl DeadSum {
+    /// The sum of what each place has.
+    pub(in crate::engine) fn of(places: impl IntoIterator<Item = Option<u64>>, events: Option<u64>) -> Self {
+        let none = Self {
+            letters: Some(0),
+            queues: 0,
+            events,
+        };
+        places.into_iter().fold(none, |sum, letters| Self {
+            letters: sum
+                .letters
+                .zip(letters)
+                .map(|(sum, letters)| sum.saturating_add(letters)),
+            queues: sum.queues + u64::from(letters.is_some_and(|letters| letters > 0)),
+            events,
+        })
+    }
+
+    /// It was read, and there is nothing.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.letters == Some(0) && self.events == Some(0)
+    }
+}
+
+impl<T> DeadPage<T> {
+    /// How many there are in all, whatever the page shows of them.
+    #[must_use]
+    pub fn sum(&self) -> DeadSum {
+        let is_events = |view: &&DeadQueueView| view.name.as_str() == EVENT_TABLE;
+        let places = self.queues.iter().filter(|view| !is_events(view) && !view.consumed);
+        let events = self.queues.iter().find(is_events).map_or(Some(0), |view| view.messages);
+        let sum = DeadSum::of(places.map(letters), events);
+        DeadSum {
+            letters: sum.letters.filter(|_| self.problems.is_empty()),
+            ..sum
+        }
+    }
+}
+
+/// While somebody looks, they are in that one's hand.
+fn letters(view: &DeadQueueView) -> Option<u64> {
+    match view.looking {
+        Some((_, expected)) => expected.or(view.messages).or(view.ready),
+        None => view.ready,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_place_that_is_not_read_makes_the_sum_unknown_and_not_smaller() {
+        let sum = DeadSum::of([Some(3), Some(0), Some(4)], Some(1));
+        assert_eq!((sum.letters, sum.queues, sum.events), (Some(7), 2, Some(1)));
+        let sum = DeadSum::of([Some(3), None], None);
+        assert_eq!((sum.letters, sum.queues, sum.is_nothing()), (None, 1, false));
+        assert!(DeadSum::of([], Some(0)).is_nothing());
+    }
+}

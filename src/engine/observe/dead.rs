@@ -1,0 +1,117 @@
+//! Which queues of a listing have dead letters in them, found now and then, so that each look can sum them up.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use crate::broker::ListedQueue;
+use crate::domain::event::EventState;
+use crate::domain::id::QueueName;
+use crate::engine::answers::listing::Seen;
+use crate::engine::dead::DeadSum;
+use crate::engine::error::chain;
+use crate::engine::rules::compiled;
+use crate::engine::{EngineError, Inner};
+
+/// How long what was found is good for.
+const GOOD: Duration = Duration::from_secs(10);
+/// Queues that are asked for their consumers, at most.
+const ASKED_MAX: usize = 100;
+/// Of the time, one part in so many at most is spent on finding.
+const SHARE: u32 = 20;
+
+/// Where dead letters are, as found last.
+#[derive(Debug, Default)]
+pub(super) struct DeadPlaces {
+    /// Names of dead-letter queues, whether they are there or not.
+    targets: HashSet<QueueName>,
+    /// Those that somebody consumes: what is in them is being worked on.
+    consumed: HashSet<QueueName>,
+    /// When (uptime) they are found again.
+    next_at: Duration,
+    /// Why they could not be found the last time.
+    unread: Option<String>,
+    is_found: bool,
+    /// Dead events, as counted last.
+    events: Option<u64>,
+    events_next_at: Duration,
+}
+
+impl DeadPlaces {
+    /// Finds them in a listing, unless that was done a moment ago.
+    pub(super) async fn find(&mut self, engine: &Inner, listed: &[ListedQueue]) {
+        let begun = engine.clock.uptime();
+        if begun < self.next_at {
+            return;
+        }
+        match self.found(engine, listed).await {
+            Ok(()) => (self.unread, self.is_found) = (None, true),
+            Err(error) => self.unread = Some(chain(&error)),
+        }
+        let now = engine.clock.uptime();
+        self.next_at = now + GOOD.max(now.saturating_sub(begun) * SHARE);
+    }
+
+    async fn found(&mut self, engine: &Inner, listed: &[ListedQueue]) -> Result<(), EngineError> {
+        let policies = compiled(&engine.broker.policies().await?);
+        let names = engine.target_names(listed, &policies).await?;
+        let known = engine.store.dead_queues().await?;
+        let looked_at: HashSet<QueueName> = known
+            .into_iter()
+            .filter(|known| known.claimed_by.is_some())
+            .map(|known| known.name)
+            .collect();
+        let own = engine.settings.naming.dead_letter_queue();
+        let is_target = |queue: &&ListedQueue| names.contains(queue.name.as_str());
+        let targets: Vec<&ListedQueue> = listed.iter().filter(is_target).collect();
+        let mut consumed = HashSet::new();
+        let others = |queue: &&&ListedQueue| {
+            queue.ready != Some(0) && queue.name.as_str() != own && !looked_at.contains(&queue.name)
+        };
+        for queue in targets.iter().filter(others).take(ASKED_MAX) {
+            let detail = engine.broker.queue_detail(&queue.name).await?;
+            if detail.is_some_and(|detail| detail.consumers.is_some_and(|consumers| consumers > 0)) {
+                consumed.insert(queue.name.clone());
+            }
+        }
+        self.targets = targets.into_iter().map(|queue| queue.name.clone()).collect();
+        self.consumed = consumed;
+        Ok(())
+    }
+
+    /// Counts the dead events, unless that was done a moment ago.
+    pub(super) async fn count_events(&mut self, engine: &Inner) {
+        let begun = engine.clock.uptime();
+        if begun < self.events_next_at {
+            return;
+        }
+        self.events = match engine.store.events_counts().await {
+            Ok(counts) => {
+                let dead = counts.iter().filter(|count| count.state == EventState::Dead);
+                Some(dead.map(|count| count.count).sum())
+            }
+            Err(_) => None,
+        };
+        let now = engine.clock.uptime();
+        self.events_next_at = now + GOOD.max(now.saturating_sub(begun) * SHARE);
+    }
+
+    /// What is in them by this listing, with what is `stored`; unknown where something of it was not read.
+    pub(super) fn sum(&self, seen: Option<&[Seen]>, stored: Option<u64>) -> DeadSum {
+        let places = seen
+            .unwrap_or_default()
+            .iter()
+            .filter(|queue| self.targets.contains(&queue.name) && !self.consumed.contains(&queue.name))
+            .map(|queue| queue.ready.map(|ready| ready + queue.unacked.unwrap_or(0)));
+        let sum = DeadSum::of(places.chain([stored]), self.events);
+        let is_read = seen.is_some() && self.is_found && self.unread.is_none();
+        DeadSum {
+            letters: sum.letters.filter(|_| is_read),
+            ..sum
+        }
+    }
+
+    /// Why they are not known.
+    pub(super) fn unread(&self) -> Option<&str> {
+        self.unread.as_deref()
+    }
+}

@@ -1,0 +1,84 @@
+//! What this process cannot read at present, each source for itself, and since when.
+//!
+//! A list that lacks something says what, so that nothing unread passes for nothing at all.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::error::chain;
+use super::view::{Source, Unread};
+use super::{Engine, EngineError, Inner};
+use crate::broker::BrokerError;
+use crate::domain::time::Timestamp;
+
+/// Sources whose first failure is remembered, at most.
+const REMEMBERED_MAX: usize = 1_000;
+
+/// Since when each of them cannot be read.
+#[derive(Debug, Default)]
+pub(super) struct Sources(Mutex<HashMap<Source, Timestamp>>);
+
+impl Sources {
+    fn failing(&self) -> MutexGuard<'_, HashMap<Source, Timestamp>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Where the listing of queues comes from.
+    pub(super) fn listing_source(&self) -> Source {
+        if self.broker.is_embedded() {
+            Source::Broker
+        } else {
+            Source::Management
+        }
+    }
+
+    /// It was read.
+    pub(super) fn is_read(&self, source: &Source) {
+        self.sources.failing().remove(source);
+    }
+
+    /// It could not be read, and since when it is so.
+    pub(super) fn unread(&self, source: Source, error: &dyn Error) -> Unread {
+        let now = self.clock.now();
+        let mut failing = self.sources.failing();
+        let since = failing.get(&source).copied().unwrap_or(now);
+        if failing.len() < REMEMBERED_MAX {
+            failing.insert(source.clone(), since);
+        }
+        Unread {
+            source,
+            reason: chain(error),
+            since,
+        }
+    }
+
+    /// A listing without which there is no answer: whatever the reason, it was not read.
+    pub(super) fn listed<T>(&self, read: Result<T, BrokerError>) -> Result<T, EngineError> {
+        let source = self.listing_source();
+        match read {
+            Ok(read) => {
+                self.is_read(&source);
+                Ok(read)
+            }
+            Err(error) => Err(EngineError::Unread(Box::new(self.unread(source, &error)))),
+        }
+    }
+}
+
+impl Engine {
+    /// What a failed question lacks, where it failed because something cannot be read.
+    ///
+    /// # Errors
+    /// The error itself, where it says something else.
+    pub fn unread(&self, error: EngineError) -> Result<Unread, EngineError> {
+        match error {
+            EngineError::Unread(unread) => Ok(*unread),
+            EngineError::Broker(error) => Ok(self.0.unread(Source::Broker, &error)),
+            EngineError::Store(error) => Ok(self.0.unread(Source::Store, &error)),
+            other => Err(other),
+        }
+    }
+}

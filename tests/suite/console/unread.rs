@@ -1,0 +1,114 @@
+//! What every view says while something could not be read: never that there is none, that all is well, or that it is
+//! live.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive::console::state::View;
+use redrive::console::{Event, Theme};
+use redrive::engine::dead::DeadSum;
+use redrive::engine::snapshot::{Part, Snapshot};
+
+use super::fixture::{Player, before, day};
+use super::screens::text;
+
+const REASON: &str = "nobody answers there";
+
+fn never_read() -> Part {
+    Part {
+        problem: Some(REASON.to_owned()),
+        taken_at: None,
+    }
+}
+
+/// The console in a view, whose own question is answered with the reason.
+fn shown(snapshot: Snapshot, view: View) -> String {
+    let mut player = Player::connected()
+        .event(Event::Snapshot(Arc::new(snapshot)))
+        .sized(120, 40);
+    player.state.view = view;
+    player = player.later(Duration::from_millis(1));
+    if player.state.feed().is_some_and(|feed| feed.asked.is_some()) {
+        player = player.fed_with(Err(REASON.to_owned()), None);
+    }
+    player.state.toasts.clear();
+    text(&player.paint(&Theme::default()))
+}
+
+#[test]
+fn no_view_says_that_there_is_none_or_that_all_is_well_over_what_was_never_read() {
+    for view in View::ALL {
+        let screen = shown(
+            Snapshot {
+                broker: never_read(),
+                store: never_read(),
+                totals: redrive::engine::snapshot::Totals::default(),
+                ..day::empty()
+            },
+            view,
+        );
+        assert!(screen.contains(REASON), "{view:?}:\n{screen}");
+        for lie in ["There are no", "There is no", "● live", "✓", " none ", "Nothing"] {
+            assert!(!screen.contains(lie), "{view:?} says {lie:?}:\n{screen}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_called_stuck_or_not_where_one_of_its_sources_is_not_read() {
+    let well = shown(day::empty(), View::Overview);
+    assert!(well.contains("✓ Nothing is stuck") && well.contains("● live"), "{well}");
+    let mut cuts: Vec<(&str, Snapshot)> = Vec::new();
+    let stale = || Part {
+        problem: Some(REASON.to_owned()),
+        taken_at: Some(before(34)),
+    };
+    cuts.push((
+        "broker",
+        Snapshot {
+            broker: stale(),
+            ..day::empty()
+        },
+    ));
+    cuts.push((
+        "store",
+        Snapshot {
+            store: stale(),
+            ..day::empty()
+        },
+    ));
+    let mut dead = day::empty();
+    dead.dead_unread = Some(REASON.to_owned());
+    dead.totals.dead.letters = None;
+    cuts.push(("dead letters", dead));
+    for (cut, snapshot) in cuts {
+        let is_stale = snapshot.broker.problem.is_some() || snapshot.store.problem.is_some();
+        let screen = shown(snapshot, View::Overview);
+        assert!(
+            screen.contains("Whether anything is stuck is not known") && screen.contains(REASON),
+            "{cut}:\n{screen}"
+        );
+        assert!(!screen.contains('✓'), "{cut}:\n{screen}");
+        assert_eq!(screen.contains("stale 34"), is_stale, "{cut}:\n{screen}");
+        assert_eq!(screen.contains("● live"), !is_stale, "{cut}:\n{screen}");
+    }
+}
+
+#[test]
+fn dead_letters_of_all_queues_and_dead_events_are_what_is_said_first_where_nothing_else_is_wrong() {
+    let mut snapshot = day::empty();
+    snapshot.totals.dead = DeadSum {
+        letters: Some(1_330),
+        queues: 3,
+        events: Some(2),
+    };
+    let screen = shown(snapshot, View::Overview);
+    assert!(
+        screen.contains("× 1,330 dead letters in 3 queues and 2 dead events wait for a person: 5 shows them"),
+        "{screen}"
+    );
+    assert!(
+        screen.contains("Dead letters 1,330") && !screen.contains('✓'),
+        "{screen}"
+    );
+}
