@@ -641,7 +641,13 @@ pub(super) enum DeadForm {
 #[derive(Debug, Subcommand)]
 pub(super) enum Policy {
     /// What is set, and what applies; without --url and --type every policy that is set.
-    Show(PolicyOf),
+    Show {
+        #[command(flatten)]
+        of: PolicyOf,
+        /// The built-in policy instead: what holds where nobody wrote any.
+        #[arg(long, conflicts_with_all = ["type", "url"])]
+        default: bool,
+    },
     /// Set a policy; it applies to what waits already.
     Set {
         #[command(flatten)]

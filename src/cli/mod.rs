@@ -115,6 +115,7 @@ impl Cli {
                 "--work is the console's; leave the command out",
             )),
             (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => Ok(Mode::Offline),
+            (false, false, Some(Sub::Policy(args::Policy::Show { default: true, .. }))) => Ok(Mode::Offline),
             (
                 false,
                 false,

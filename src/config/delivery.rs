@@ -164,10 +164,10 @@ pub(super) fn networks(section: Section<'_>, key: &str) -> Result<Vec<IpNet>, Pr
 
 fn retry_policy(section: Section<'_>) -> Result<RetryPolicy, Problem> {
     let Some(node) = section.get("retry_policy") else {
-        return Ok(RetryPolicy::default());
+        return Ok(RetryPolicy::built_in());
     };
     match RetryPolicy::from_value(&node.to_value(), PolicyOwner::Default) {
-        Ok(policy) => Ok(policy.unwrap_or_default()),
+        Ok(policy) => Ok(policy.unwrap_or_else(RetryPolicy::built_in)),
         Err(error) => {
             let field = error.field.as_deref().unwrap_or_default();
             let at = node.get(field).unwrap_or(node);

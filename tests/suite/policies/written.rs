@@ -137,7 +137,7 @@ pub(super) async fn a_subscription_that_ends_takes_along_the_policy_of_its_optio
     assert!(
         plan.lines
             .iter()
-            .any(|line| line.effect.starts_with("unset; what applies then (default)")),
+            .any(|line| line.effect.starts_with("unset; what applies then (the configuration's)")),
         "{plan:?}"
     );
     assert_eq!(newest(&stage, &scope).await, tester(1, true));
