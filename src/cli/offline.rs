@@ -61,6 +61,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Audit(_)
             | Sub::Expiring(_)
             | Sub::Job(_)
+            | Sub::Alert(_)
             | Sub::Doctor
             | Sub::Store(_)
             | Sub::Handover(_)

@@ -211,7 +211,7 @@ fn endpoint(section: Section<'_>) -> Result<EndpointConfig, Problem> {
 }
 
 /// One secret, or a list of them while they are being changed.
-fn secrets(section: Section<'_>) -> Result<Vec<SigningSecret>, Problem> {
+pub(super) fn secrets(section: Section<'_>) -> Result<Vec<SigningSecret>, Problem> {
     let nodes = match section.get("secret") {
         None => return Ok(Vec::new()),
         Some(node) => match &node.written {

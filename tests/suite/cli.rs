@@ -219,7 +219,10 @@ fn the_built_in_policy_is_shown_and_covers_a_day_while_an_empty_one_is_the_seeds
     };
     let (none, empty) = (of(""), of("[delivery.retry_policy]\n"));
     assert!(none.contains("maximum_delay = 3600"), "{none}");
-    assert!(empty.contains("maximum_delay = 30\n") || empty.contains("maximum_delay = 30,"), "{empty}");
+    assert!(
+        empty.contains("maximum_delay = 30\n") || empty.contains("maximum_delay = 30,"),
+        "{empty}"
+    );
     let both = program.run(&["policy", "show", "--default", "--type", "t"]);
     assert!(both.ends(2).err.contains("--default"));
 }

@@ -21,6 +21,7 @@
 )]
 
 mod access;
+mod alerts;
 mod api;
 mod broker_contract;
 mod cli;

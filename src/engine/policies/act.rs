@@ -58,7 +58,11 @@ impl Inner {
             now: format!("{version}: {now}"),
             effect: match &target.policy {
                 Some(_) => format!("version {}: {}", target.version() + 1, described(after)),
-                None => format!("unset; what applies then ({}): {}", source.in_words(after), described(after)),
+                None => format!(
+                    "unset; what applies then ({}): {}",
+                    source.in_words(after),
+                    described(after)
+                ),
             },
         };
         let lines = std::iter::once(first).chain(forecast.lines.iter().map(line));

@@ -102,10 +102,17 @@ fn the_built_in_policy_is_dense_in_the_first_minutes_and_covers_a_day() {
         ends.take_while(|at| *at <= seconds).count()
     };
     assert!(within(60) >= 7 && within(600) >= 13, "{delays:?}");
-    assert!((24 * 3600..30 * 3600).contains(&schedule.total_s()), "{}", schedule.total_s());
+    assert!(
+        (24 * 3600..30 * 3600).contains(&schedule.total_s()),
+        "{}",
+        schedule.total_s()
+    );
     assert_eq!(delays.last(), Some(&3600));
     let written = policy.to_value(PolicyOwner::Default);
-    assert_eq!(RetryPolicy::from_value(&written, PolicyOwner::Default), Ok(Some(policy)));
+    assert_eq!(
+        RetryPolicy::from_value(&written, PolicyOwner::Default),
+        Ok(Some(policy))
+    );
 }
 
 #[test]
