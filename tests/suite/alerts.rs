@@ -206,3 +206,27 @@ async fn of_two_daemons_one_tells_and_when_it_dies_the_other_tells_that() {
     );
     assert_eq!(other.stop().await, Some(0), "{}", other.log());
 }
+
+/// The receiver's spans belong to the publisher's trace.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_trace_of_a_publish_reaches_the_receiver() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let receiver = Receiver::start().await;
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    for (id, parent) in [("traced", PARENT), ("broken", "00-nonsense")] {
+        let notification = json!({"execution_id": id, "url": receiver.url("/hook"), "id": id});
+        let request = daemon.request("POST", "/v1/notifications");
+        let request = request.header("traceparent", parent).header("tracestate", "vendor=1");
+        assert_eq!(request.json(&notification).send().await.status, 202);
+    }
+    wait_until("both to be delivered", BOUND, async || {
+        (receiver.delivered() == 2).then_some(())
+    })
+    .await;
+    for attempt in receiver.attempts() {
+        let expected = (attempt.id() == "traced").then_some((PARENT, "vendor=1"));
+        let found = attempt.header("traceparent").zip(attempt.header("tracestate"));
+        assert_eq!(found, expected, "{}", attempt.id());
+    }
+}

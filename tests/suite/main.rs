@@ -40,6 +40,7 @@ mod jobs;
 mod layers;
 mod looking;
 mod memory;
+mod metrics;
 mod observe;
 mod packaging;
 mod policies;

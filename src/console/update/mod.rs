@@ -26,6 +26,7 @@ mod act;
 mod answers;
 mod columns;
 mod confirm;
+mod courses;
 pub(in crate::console) mod dead;
 mod details;
 mod differences;
