@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 
 use crate::ambient;
 use crate::budget::{SMALL_BYTES, Share};
+use crate::domain::notification::HEADERS_MAX;
+use crate::domain::trace::{self, TRACEPARENT, TRACESTATE};
 use crate::engine::{Ended, Engine, EngineError, NewNotification, Receipt};
 use crate::wire::input;
 use crate::wire::problem::Problem;
@@ -25,6 +27,7 @@ use super::problem::answer;
 pub(super) async fn publish(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     body: RawBody<LARGE>,
 ) -> Result<Response, Problem> {
     caller.grant(None)?;
@@ -33,6 +36,7 @@ pub(super) async fn publish(
     // What goes on is a copy.
     drop(bytes);
     caller.may_publish(&new.execution, &new.url)?;
+    trace_on(&mut new, &headers);
     let id = match new.id.take() {
         Some(id) => id,
         None => input::id(&ambient::new_id())?,
@@ -52,6 +56,16 @@ pub(super) async fn publish(
         Ok(receipt) => Ok(answer(StatusCode::ACCEPTED, &Published::from(&receipt))),
         Err(problem) if problem.status >= 500 => Err(problem.with_id(id.as_str())),
         Err(problem) => Err(problem),
+    }
+}
+
+/// The receiver's spans belong to the trace of whoever publishes.
+fn trace_on(new: &mut NewNotification, headers: &HeaderMap) {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let has = |name: &str| new.headers.iter().any(|(one, _)| one.eq_ignore_ascii_case(name));
+    let traced = trace::context(text(TRACEPARENT), text(TRACESTATE), has);
+    if new.headers.len() + traced.len() <= HEADERS_MAX {
+        new.headers.extend(traced);
     }
 }
 

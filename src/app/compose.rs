@@ -11,12 +11,13 @@ use crate::broker::rabbitmq::{ClientTls, RabbitMq, RabbitSettings};
 use crate::broker::{BrokerError, BrokerHandle};
 use crate::budget::Budget;
 use crate::cli::{Exit, Failure};
-use crate::config::{self, BrokerKind, Config, StoreConfig};
+use crate::config::{self, AlertConfig, AlertWayConfig, BrokerKind, Config, StoreConfig};
 use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings};
 use crate::domain::egress::AddressRules;
 use crate::domain::event::{Backoff, HandlingRules};
 use crate::domain::naming::Naming;
 use crate::domain::scope::{Scope, Scopes};
+use crate::engine::alerts::{AlertSettings, AlertWay, Chat};
 use crate::engine::events::{EventSettings, HandlerAction, HandlerSettings, IntakeSettings};
 use crate::engine::{Engine, EngineError, EngineSettings};
 use crate::files;
@@ -221,7 +222,33 @@ fn settings(config: &Config, memory: Budget) -> EngineSettings {
         rates: rates.collect(),
         events: events(config),
         masks: Arc::new(config.console.mask.clone()),
+        alerts: config.alerts.iter().filter_map(alert).collect(),
     }
+}
+
+fn alert(alert: &AlertConfig) -> Option<AlertSettings> {
+    let way = match &alert.way {
+        AlertWayConfig::Command { command, directory } => AlertWay::Command {
+            command: command.clone(),
+            directory: directory.clone(),
+        },
+        AlertWayConfig::Url { url, secrets } => AlertWay::Url {
+            url: url.clone(),
+            secrets: secrets.clone(),
+        },
+        AlertWayConfig::Chat { chat, url } => AlertWay::Chat {
+            chat: [Chat::Slack, Chat::Teams, Chat::Discord]
+                .into_iter()
+                .find(|one| one.as_str() == *chat)?,
+            url: url.clone(),
+        },
+    };
+    Some(AlertSettings {
+        name: alert.name.clone(),
+        way,
+        on: alert.on.clone(),
+        every: alert.every,
+    })
 }
 
 fn events(config: &Config) -> EventSettings {

@@ -18,7 +18,7 @@ use crate::cli::{self, Exit, Failure};
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::files;
-use crate::telemetry::{Metrics, StatsdTarget};
+use crate::telemetry::{Metrics, StatsdDialect, StatsdTarget};
 
 use super::compose;
 
@@ -172,7 +172,12 @@ async fn either(one: &mut Signal, other: &mut Signal) {
 
 fn statsd(config: &Config) -> Option<StatsdTarget> {
     let (host, port) = config.metrics.statsd.clone()?;
-    Some(StatsdTarget { host, port })
+    let dialect = if config.metrics.has_labels {
+        StatsdDialect::DogStatsD
+    } else {
+        StatsdDialect::Statsd
+    };
+    Some(StatsdTarget { host, port, dialect })
 }
 
 pub(super) fn metrics(statsd: Option<&StatsdTarget>) -> Result<Metrics, Failure> {

@@ -144,6 +144,9 @@ pub(super) enum Sub {
     /// Themes of the console.
     #[command(subcommand)]
     Theme(super::console_args::ThemeCommand),
+    /// Who is told of bad turns.
+    #[command(subcommand)]
+    Alert(Alert),
     /// Check broker, rights, plugins, store, clock and terminal, and say the mend.
     Doctor,
     /// The store, and the broker that its daemons deliver.
@@ -645,7 +648,13 @@ pub(super) enum DeadForm {
 #[derive(Debug, Subcommand)]
 pub(super) enum Policy {
     /// What is set, and what applies; without --url and --type every policy that is set.
-    Show(PolicyOf),
+    Show {
+        #[command(flatten)]
+        of: PolicyOf,
+        /// The built-in policy instead: what holds where nobody wrote any.
+        #[arg(long, conflicts_with_all = ["type", "url"])]
+        default: bool,
+    },
     /// Set a policy; it applies to what waits already.
     Set {
         #[command(flatten)]
@@ -692,6 +701,15 @@ impl PolicyOf {
     pub(super) const fn is_nothing(&self) -> bool {
         self.r#type.is_none() && self.url.is_none()
     }
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Alert {
+    /// Tell one [[alert]] of the configuration that this is a test; it is not tried again.
+    Test {
+        /// Its name.
+        name: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,6 +4,7 @@
 //! the exit codes are those of CONTRACT.md; a mutation is planned and confirmed; text from outside
 //! cannot act on the terminal. Left out on purpose: opening store and broker, which is `app`'s.
 
+mod alerts;
 mod args;
 mod confirm;
 mod console_args;
@@ -127,6 +128,7 @@ impl Cli {
                     | Sub::Completions { .. }
                     | Sub::Man
                     | Sub::QueueName(_)
+                    | Sub::Policy(args::Policy::Show { default: true, .. })
                     | Sub::Token,
                 ),
             ) => Ok(Mode::Offline),
@@ -228,6 +230,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]
         Some(Sub::Expiring(expiring)) => expiring::run(&session, expiring).await,
         Some(Sub::Job(job)) => jobs::run(&session, job).await,
         Some(Sub::Handover(handover)) => handover::run(&session, handover).await,
+        Some(Sub::Alert(args::Alert::Test { name })) => alerts::test(&session, name).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Store(store)) => store::run(&session, store).await,
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
@@ -290,6 +293,7 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Retries(_)
         | Sub::Attempts(_)
         | Sub::Audit(_)
+        | Sub::Alert(_)
         | Sub::Doctor
         | Sub::Handover(_)
         | Sub::Theme(_)

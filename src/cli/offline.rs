@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::config::{Environment, SCHEMA, TEMPLATE};
 use crate::domain::naming::{Argument, Naming, delivery_arguments};
+use crate::domain::policy::RetryPolicy;
 use crate::files;
 use crate::wire::{input, policy};
 
@@ -35,6 +36,11 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
         }
         Some(Sub::Token) => token(&load(cli, environment)?.api, output),
         Some(Sub::QueueName(target)) => queue_name(&load(cli, environment)?.broker.naming, target, output),
+        Some(Sub::Policy(Policy::Show { default: true, .. })) => {
+            let policy = RetryPolicy::built_in();
+            previewed(output, &policy::Preview::of(&policy), &policy)?;
+            Ok(Exit::Done)
+        }
         Some(Sub::Policy(Policy::Preview { of, policy })) if of.is_nothing() => preview(policy, output),
         Some(
             Sub::Publish(_)
@@ -55,6 +61,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Audit(_)
             | Sub::Expiring(_)
             | Sub::Job(_)
+            | Sub::Alert(_)
             | Sub::Doctor
             | Sub::Store(_)
             | Sub::Handover(_)

@@ -17,8 +17,8 @@ use super::queues::mismatch;
 
 pub(super) async fn run(session: &Session<'_>, command: &Policy) -> Result<Exit, Failure> {
     match command {
-        Policy::Show(of) if of.is_nothing() => list(session).await,
-        Policy::Show(of) => {
+        Policy::Show { of, .. } if of.is_nothing() => list(session).await,
+        Policy::Show { of, .. } => {
             let Answer::Policy(view) = session.engine.query(Query::Policy(scope(of)?)).await? else {
                 return Err(mismatch());
             };
@@ -157,7 +157,7 @@ fn shown(output: Output, view: &PolicyView) -> std::io::Result<()> {
                     .map_or_else(|| "not set".to_owned(), ToString::to_string),
             ),
         ),
-        ("applies", Some(format!("the {}'s", shape.source))),
+        ("applies", Some(view.source.in_words(&view.effective).to_owned())),
         ("exhausted", Some(view.effective.on_exhausted.as_str().to_owned())),
         ("refused", Some(view.effective.on_refused.as_str().to_owned())),
     ];

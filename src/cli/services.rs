@@ -1,6 +1,6 @@
 //! What services do: publish, end. Nobody is asked.
 
-use crate::engine::NewNotification;
+use crate::engine::{EngineError, NewNotification};
 use crate::wire::input;
 use crate::wire::publish::{EndedShape, Published};
 
@@ -45,8 +45,10 @@ pub(super) async fn publish(session: &Session<'_>, publish: &Publish) -> Result<
     match session.engine.publish(new).await {
         Ok(receipt) => print_published(session, &Published::from(&receipt)),
         Err(error) => {
-            // The caller repeats with the same id, also where it was made up here.
-            say(&format!("id {} is not confirmed", id.as_str()));
+            // The caller repeats with the same id, also where it was made up here; what is wrong is not worth it.
+            if error.is_unreachable() || matches!(error, EngineError::Unconfirmed { .. }) {
+                say(&format!("id {} is not confirmed", id.as_str()));
+            }
             Err(error.into())
         }
     }

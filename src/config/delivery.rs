@@ -164,10 +164,10 @@ pub(super) fn networks(section: Section<'_>, key: &str) -> Result<Vec<IpNet>, Pr
 
 fn retry_policy(section: Section<'_>) -> Result<RetryPolicy, Problem> {
     let Some(node) = section.get("retry_policy") else {
-        return Ok(RetryPolicy::default());
+        return Ok(RetryPolicy::built_in());
     };
     match RetryPolicy::from_value(&node.to_value(), PolicyOwner::Default) {
-        Ok(policy) => Ok(policy.unwrap_or_default()),
+        Ok(policy) => Ok(policy.unwrap_or_else(RetryPolicy::built_in)),
         Err(error) => {
             let field = error.field.as_deref().unwrap_or_default();
             let at = node.get(field).unwrap_or(node);
@@ -211,7 +211,7 @@ fn endpoint(section: Section<'_>) -> Result<EndpointConfig, Problem> {
 }
 
 /// One secret, or a list of them while they are being changed.
-fn secrets(section: Section<'_>) -> Result<Vec<SigningSecret>, Problem> {
+pub(super) fn secrets(section: Section<'_>) -> Result<Vec<SigningSecret>, Problem> {
     let nodes = match section.get("secret") {
         None => return Ok(Vec::new()),
         Some(node) => match &node.written {

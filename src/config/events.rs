@@ -218,7 +218,7 @@ pub(super) fn handlers(root: Section<'_>) -> Result<Vec<HandlerConfig>, Problem>
 }
 
 /// Absolute: what a relative one means would follow from where the daemon was started.
-fn directory(section: Section<'_>) -> Result<Option<PathBuf>, Problem> {
+pub(super) fn directory(section: Section<'_>) -> Result<Option<PathBuf>, Problem> {
     match section.text("directory")?.map(PathBuf::from) {
         Some(path) if !path.is_absolute() => {
             Err(section.problem("directory", "must be an absolute path such as \"/var/lib/hr\""))

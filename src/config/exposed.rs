@@ -142,7 +142,7 @@ fn children(node: &Node) -> Vec<&Node> {
 
 /// Whether a secret is written in place: a token, a key, a header, a URL with a password.
 fn has_secret(document: &Node) -> bool {
-    const KEYS: &[&str] = &["tokens", "value", "secret", "url_hash_key"];
+    const KEYS: &[&str] = &["tokens", "value", "secret", "url_hash_key", "slack", "teams", "discord"];
     let text = |node: &Node| {
         let Written::Text(text) = &node.written else {
             return None;

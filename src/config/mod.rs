@@ -6,6 +6,7 @@
 //! directory. A profile is laid over the sections, environment variables over both. Nothing is
 //! opened, created or connected to here, but the files that secrets are read from.
 
+mod alerts;
 mod api;
 mod delivery;
 mod environment;
@@ -26,6 +27,7 @@ mod tree;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
+pub use alerts::{AlertConfig, AlertWayConfig};
 pub use api::{ApiConfig, ApiTls, ApiToken};
 pub use delivery::{DeliveryConfig, EndpointConfig};
 pub use environment::Environment;
@@ -43,6 +45,7 @@ use tree::{Node, Written};
 
 const SECTIONS: &[&str] = &[
     "store", "broker", "delivery", "endpoint", "api", "events", "consumer", "handler", "janitor", "metrics", "console",
+    "alert",
 ];
 const PROFILE: &str = "profile";
 /// A configuration has at most this many bytes.
@@ -80,6 +83,8 @@ pub struct Config {
     pub consumers: Vec<ConsumerConfig>,
     /// `[[handler]]`, each type once.
     pub handlers: Vec<HandlerConfig>,
+    /// `[[alert]]`, each name once.
+    pub alerts: Vec<AlertConfig>,
     /// `[janitor]`.
     pub janitor: JanitorConfig,
     /// `[metrics]`.
@@ -316,6 +321,7 @@ fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) 
         events: events::events(root.section("events", events::EVENTS_KEYS)?)?,
         consumers: events::consumers(root, &broker.naming.vhost)?,
         handlers: events::handlers(root)?,
+        alerts: alerts::alerts(root)?,
         janitor: operation::janitor(root.section("janitor", operation::JANITOR_KEYS)?)?,
         metrics: operation::metrics(root.section("metrics", operation::METRICS_KEYS)?)?,
         console: operation::console(root.section("console", operation::CONSOLE_KEYS)?)?,

@@ -17,7 +17,7 @@ pub(super) const JANITOR_KEYS: &[&str] = &[
     "leftover_pattern",
     "save_before_expiry",
 ];
-pub(super) const METRICS_KEYS: &[&str] = &["statsd"];
+pub(super) const METRICS_KEYS: &[&str] = &["statsd", "statsd_dialect"];
 pub(super) const CONSOLE_KEYS: &[&str] = &["theme", "keys", "mouse", "refresh_s", "mask", "unmask"];
 /// The keys of a profile that are not sections.
 pub(super) const PROFILE_KEYS: &[&str] = &["label", "colour", "protected", "read_only"];
@@ -46,6 +46,8 @@ pub struct JanitorConfig {
 pub struct MetricsConfig {
     /// Where statsd listens, as host and port.
     pub statsd: Option<(String, u16)>,
+    /// Whether that understands labels (`statsd_dialect = "dogstatsd"`).
+    pub has_labels: bool,
 }
 
 /// `[console]`.
@@ -121,8 +123,19 @@ pub(super) fn janitor(section: Section<'_>) -> Result<JanitorConfig, Problem> {
 }
 
 pub(super) fn metrics(section: Section<'_>) -> Result<MetricsConfig, Problem> {
+    let has_labels = match section.text("statsd_dialect")? {
+        None | Some("statsd") => false,
+        Some("dogstatsd") => true,
+        Some(other) => {
+            let problem = format!("is {other:?}, and must be \"statsd\" or \"dogstatsd\"");
+            return Err(section.problem("statsd_dialect", problem));
+        }
+    };
     let Some(text) = section.text("statsd")? else {
-        return Ok(MetricsConfig::default());
+        return Ok(MetricsConfig {
+            statsd: None,
+            has_labels,
+        });
     };
     let target = text.rsplit_once(':').and_then(|(host, port)| {
         let port = port.parse().ok().filter(|port| *port > 0)?;
@@ -130,7 +143,10 @@ pub(super) fn metrics(section: Section<'_>) -> Result<MetricsConfig, Problem> {
         (!host.is_empty()).then(|| (host.to_owned(), port))
     });
     match target {
-        Some(target) => Ok(MetricsConfig { statsd: Some(target) }),
+        Some(target) => Ok(MetricsConfig {
+            statsd: Some(target),
+            has_labels,
+        }),
         None => Err(section.problem(
             "statsd",
             format!("is {text:?}, and must be a host and a port such as 127.0.0.1:8125"),

@@ -11,8 +11,8 @@ use crate::domain::value::Value;
 
 use super::secret::HIDDEN;
 use super::{
-    ApiConfig, BrokerConfig, BrokerKind, Config, ConsumerConfig, DeliveryConfig, EndpointConfig, EventsConfig,
-    HandlerAction, HandlerConfig, ProfileConfig, StoreConfig,
+    AlertConfig, AlertWayConfig, ApiConfig, BrokerConfig, BrokerKind, Config, ConsumerConfig, DeliveryConfig,
+    EndpointConfig, EventsConfig, HandlerAction, HandlerConfig, ProfileConfig, StoreConfig,
 };
 
 pub(super) fn print(config: &Config) -> String {
@@ -27,6 +27,7 @@ pub(super) fn print(config: &Config) -> String {
     events(&mut page, &config.events);
     config.consumers.iter().for_each(|it| consumer(&mut page, it));
     config.handlers.iter().for_each(|it| handler(&mut page, it));
+    config.alerts.iter().for_each(|it| alert(&mut page, it));
     page.begin("[janitor]");
     page.seconds("discard_keep_s", config.janitor.discard_keep);
     page.seconds("job_queue_ttl_s", config.janitor.job_queue_ttl);
@@ -41,6 +42,12 @@ pub(super) fn print(config: &Config) -> String {
         };
         page.text("statsd", &format!("{host}:{port}"));
     }
+    let dialect = if config.metrics.has_labels {
+        "dogstatsd"
+    } else {
+        "statsd"
+    };
+    page.text("statsd_dialect", dialect);
     page.begin("[console]");
     page.optional_text("theme", config.console.theme.as_deref());
     page.plain(
@@ -260,6 +267,24 @@ fn handler(page: &mut Page, handler: &HandlerConfig) {
         }
         HandlerAction::Webhook => page.plain("webhook", true),
     }
+}
+
+fn alert(page: &mut Page, alert: &AlertConfig) {
+    page.begin("[[alert]]");
+    page.text("name", &alert.name);
+    match &alert.way {
+        AlertWayConfig::Command { command, directory } => {
+            page.texts("command", command.iter().cloned());
+            page.optional_text("directory", directory.as_ref().and_then(|path| path.to_str()));
+        }
+        AlertWayConfig::Url { url, secrets } => {
+            page.text("url", &url.redacted());
+            page.texts("secret", secrets.iter().map(|_| HIDDEN.to_owned()));
+        }
+        AlertWayConfig::Chat { chat, .. } => page.text(chat, HIDDEN),
+    }
+    page.texts("on", alert.on.iter().map(|kind| kind.as_str().to_owned()));
+    page.seconds("every_s", alert.every);
 }
 
 /// The text so far.

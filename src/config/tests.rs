@@ -45,6 +45,14 @@ const EXAMPLE: &str = r#"
         [[handler]]
         type = "hr-import"
         command = ["true"]
+        [[alert]]
+        name = "ops"
+        url = "https://ops.example/hook?key=hunter2"
+        secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+        on = ["endpoint_parked"]
+        [[alert]]
+        name = "chat"
+        slack = "https://hooks.slack.example/services/hunter2"
         [metrics]
         statsd = "[::1]:8125"
         [console]
@@ -571,7 +579,7 @@ fn what_is_printed_is_the_same_configuration() {
 }
 
 /// Every section, as the template begins it, with its keys.
-const KEYS: [(&str, &[&str]); 12] = [
+const KEYS: [(&str, &[&str]); 13] = [
     ("store", storage::STORE_KEYS),
     ("broker", storage::BROKER_KEYS),
     ("delivery", delivery::DELIVERY_KEYS),
@@ -580,6 +588,7 @@ const KEYS: [(&str, &[&str]); 12] = [
     ("events", events::EVENTS_KEYS),
     ("[consumer]", events::CONSUMER_KEYS),
     ("[handler]", events::HANDLER_KEYS),
+    ("[alert]", alerts::ALERT_KEYS),
     ("janitor", operation::JANITOR_KEYS),
     ("metrics", operation::METRICS_KEYS),
     ("console", operation::CONSOLE_KEYS),
@@ -662,6 +671,39 @@ fn the_schema_has_the_bounds_and_the_defaults_of_every_number() {
 }
 
 #[test]
+fn an_alert_has_one_way_and_kinds_that_exist() {
+    for (alert, field, mend) in [
+        ("command = [\"a\"]", "name", "\"ops\""),
+        ("name = \"a\"", "command", "one of command, url, slack"),
+        (
+            "name = \"a\"\nslack = \"https://a.example\"\nurl = \"https://a.example\"",
+            "slack",
+            "url, slack",
+        ),
+        ("name = \"a\"\ncommand = []", "command", "empty"),
+        ("name = \"a\"\nteams = \"nowhere\"", "teams", "http"),
+        ("name = \"a\"\ncommand = [\"a\"]\nsecret = \"s\"", "secret", "url"),
+        (
+            "name = \"a\"\ncommand = [\"a\"]\non = [\"endpoint_parkd\"]",
+            "on",
+            "\"endpoint_parked\"",
+        ),
+        (
+            "name = \"a\"\ncommand = [\"a\"]\non = [\"endpoint_available\"]",
+            "on",
+            "one of",
+        ),
+        ("name = \"a\"\ncommand = [\"a\"]\nevery_s = 0", "every_s", "between 1"),
+    ] {
+        let text = format!("[[alert]]\n{alert}\n");
+        let refused = Config::resolve(&text, None, &environment(&[])).unwrap_err().to_string();
+        assert!(refused.contains(field) && refused.contains(mend), "{alert}: {refused}");
+    }
+    let twice = "[[alert]]\nname = \"a\"\ncommand = [\"a\"]\n".repeat(2);
+    assert!(Config::resolve(&twice, None, &environment(&[])).is_err());
+}
+
+#[test]
 fn the_template_is_the_default_and_misses_no_key() {
     assert_eq!(config(TEMPLATE).print(), config("").print());
     for (section, keys) in KEYS {
@@ -688,8 +730,9 @@ fn every_example_of_the_template_is_possible() {
             Some(example) if assignment(example) || example.starts_with('[') => example,
             _ => line,
         })
-        // Only one of the two is possible.
-        .filter(|line| *line != "webhook = true")
+        // Only one of the ways is possible.
+        .filter(|line| *line != "webhook = true" && !line.contains("ops.example") && !line.contains("ALERT_SECRET"))
+        .filter(|line| !line.contains("_WEBHOOK"))
         .collect();
     let missing = ["/etc/redrive/url_hash_key", "/etc/redrive/example_token"];
     let text = missing.iter().fold(examples.join("\n"), |text, path| {

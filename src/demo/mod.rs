@@ -276,6 +276,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         rates: HashMap::new(),
         events: crate::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(crate::domain::mask::MaskRules::usual()),
+        alerts: Vec::new(),
     }
 }
 

@@ -93,6 +93,7 @@ impl Observer {
             | Event::QueueGone { .. }
             | Event::Incident(_)
             | Event::QueueRefused { .. }
+            | Event::Turned(_)
             | Event::Connection { .. } => {}
         }
     }

@@ -151,7 +151,11 @@ impl<'a> Play<'a> {
                 Some(format!("{} is not delivered: {reason}", self.place_of(&queue)))
             }
             Event::Connection { part, up } => Some(format!("{part} is {}", if up { "back" } else { "away" })),
-            Event::Attempted(_) | Event::QueueEnded(_) | Event::QueueGone { .. } | Event::Incident(_) => None,
+            Event::Attempted(_)
+            | Event::QueueEnded(_)
+            | Event::QueueGone { .. }
+            | Event::Incident(_)
+            | Event::Turned(_) => None,
         }
     }
 

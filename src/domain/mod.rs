@@ -31,6 +31,8 @@ pub mod signature;
 pub mod storable;
 pub mod text;
 pub mod time;
+pub mod trace;
+pub mod turn;
 pub mod url;
 pub mod value;
 pub mod verdict;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::id::{ExecutionId, IdError, NotificationId};
 use super::message::{HeaderValue, Message, timestamp_s};
 use super::time::Timestamp;
+use super::trace::{self, TRACEPARENT, TRACESTATE};
 use super::url::{EndpointUrl, UrlError};
 
 /// Where the notification goes.
@@ -296,6 +297,13 @@ fn request_headers(message: &Message) -> Result<Vec<(String, String)>, Notificat
             .as_text()
             .ok_or_else(|| NotificationError::of(key, "must be UTF-8 text"))?;
         headers.push((name.to_owned(), text.to_owned()));
+    }
+    // An instrumented client writes its trace beside them, under the plain names.
+    let plain = |name: &str| message.header_text(name);
+    let has = |name: &str| headers.iter().any(|(one, _)| one.eq_ignore_ascii_case(name));
+    let traced = trace::context(plain(TRACEPARENT), plain(TRACESTATE), has);
+    if headers.len() + traced.len() <= HEADERS_MAX {
+        headers.extend(traced);
     }
     Ok(headers)
 }

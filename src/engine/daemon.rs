@@ -153,6 +153,7 @@ impl Inner {
     ) -> Vec<JoinHandle<()>> {
         let me = || Arc::clone(self);
         let mut tasks = self.start_events(id, generation);
+        tasks.extend(self.start_alerts(id, generation));
         tasks.extend([
             ambient::spawn("heartbeat", me().beat(id, generation.clone())),
             ambient::spawn("poll", me().poll(id, tell.clone(), generation.clone())),

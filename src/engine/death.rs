@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::dispatch::Tell;
 use super::{Inner, fence, process};
 use crate::domain::id::IncarnationId;
+use crate::domain::turn::{Turn, TurnKind};
 use crate::store::{Evidence, Incarnation};
 
 /// Between two looks.
@@ -126,6 +127,18 @@ impl Inner {
 
     async fn bury_incarnation(&self, dead: &Incarnation, tell: &mpsc::Sender<Tell>) {
         tracing::warn!(incarnation = dead.id.0, name = ?dead.name, leases = dead.leases, "an incarnation is dead: its queues are taken over");
+        if dead.delivers {
+            self.tell_turn(Turn {
+                kind: TurnKind::DaemonDead,
+                subject: format!("{} on {}", dead.name, dead.host),
+                text: format!(
+                    "daemon {} on {} is dead, its {} queues are taken over",
+                    dead.name, dead.host, dead.leases
+                ),
+                count: None,
+                at: self.clock.now(),
+            });
+        }
         match self.store.leases_held(dead.id).await {
             Ok(held) => {
                 for lease in held {

@@ -4,6 +4,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
+use crate::domain::turn::Turn;
 use crate::domain::url::EndpointUrl;
 
 use super::expiring::Gone;
@@ -49,6 +50,8 @@ pub enum Event {
     },
     /// Something of ours was gone, and what was done about it.
     Incident(String),
+    /// Something turned bad, or good again.
+    Turned(Box<Turn>),
     /// Broker or store went away or came back.
     Connection {
         /// `broker` or `store`.

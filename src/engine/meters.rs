@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{Counter, Histogram};
+use metrics::{Counter, Gauge, Histogram};
 
 use crate::domain::outcome::OutcomeClass;
 use crate::telemetry::names;
@@ -14,9 +14,19 @@ use crate::telemetry::names;
 pub(super) struct Meters(OnceLock<Handles>);
 
 struct Handles {
+    in_flight: Gauge,
     delivered: Counter,
     delivered_duration: Histogram,
     delay: Histogram,
+}
+
+/// A request that waits for its answer.
+pub(super) struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
 }
 
 impl std::fmt::Debug for Handles {
@@ -26,6 +36,13 @@ impl std::fmt::Debug for Handles {
 }
 
 impl Meters {
+    /// A request begins; it is over when this is dropped.
+    pub(super) fn begin(&self) -> InFlight {
+        let gauge = self.handles().in_flight.clone();
+        gauge.increment(1.0);
+        InFlight(gauge)
+    }
+
     /// An attempt ended.
     pub(super) fn attempted(&self, class: OutcomeClass, took: Duration) {
         if class == OutcomeClass::Delivered {
@@ -45,6 +62,7 @@ impl Meters {
     fn handles(&self) -> &Handles {
         let class = OutcomeClass::Delivered.as_str();
         self.0.get_or_init(|| Handles {
+            in_flight: metrics::gauge!(names::REQUESTS_IN_FLIGHT),
             delivered: metrics::counter!(names::ATTEMPTS, "class" => class),
             delivered_duration: metrics::histogram!(names::ATTEMPT_DURATION, "class" => class),
             delay: metrics::histogram!(names::DELIVERY_DELAY),

@@ -3,6 +3,7 @@
 //! An [`Engine`] is a cheap handle. A process that only looks or publishes never calls
 //! [`Engine::run`]; the daemon does, and delivers.
 
+pub mod alerts;
 mod alone;
 mod answers;
 pub mod audit;
@@ -147,6 +148,8 @@ pub struct EngineSettings {
     pub events: events::EventSettings,
     /// What is not shown to those who may only look, and not lost when it comes back from them.
     pub masks: Arc<MaskRules>,
+    /// Who is told of bad turns.
+    pub alerts: Vec<alerts::AlertSettings>,
 }
 
 /// Names of queues that should not live for ever, when nothing else is configured: those of jobs.
@@ -265,6 +268,8 @@ struct Inner {
     event_handlers: EventHandlers,
     /// What notifications of subscriptions are signed with.
     secrets: events::Secrets,
+    /// What turned, for whoever tells it.
+    turned: alerts::Turned,
 }
 
 impl Engine {
@@ -306,6 +311,7 @@ impl Engine {
             outbox_filled: Notify::new(),
             event_handlers: EventHandlers::default(),
             secrets: events::Secrets::default(),
+            turned: alerts::Turned::default(),
             store,
             broker,
             sender,

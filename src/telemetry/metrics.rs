@@ -8,8 +8,9 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use metrics_exporter_statsd::StatsdBuilder;
 use metrics_util::layers::FanoutBuilder;
 
-use super::TelemetryError;
 use super::names::{METRICS, Metric, MetricKind};
+use super::statsd::{Statsd, StatsdDialect};
+use super::{TelemetryError, present, process};
 
 /// Bounds of every histogram, in seconds: a local commit at the one end, a request's deadline at the
 /// other, and what waited for a receiver beyond.
@@ -29,6 +30,8 @@ pub struct StatsdTarget {
     pub host: String,
     /// A UDP port.
     pub port: u16,
+    /// What it understands.
+    pub dialect: StatsdDialect,
 }
 
 /// Reads the numbers of this process.
@@ -57,7 +60,10 @@ impl Metrics {
     /// Everything in the text format of Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
-        self.0.render()
+        let mut text = self.0.render();
+        text.push_str(&present::kinds_missing(&text));
+        text.push_str(&process::text());
+        text
     }
 
     /// Has to be called every few seconds: histograms keep what nobody fetched until then.
@@ -69,6 +75,7 @@ impl Metrics {
 fn build(statsd: Option<&StatsdTarget>) -> Result<(BoxedRecorder, Metrics), TelemetryError> {
     let prometheus = PrometheusBuilder::new().set_buckets(BOUNDS_S)?.build_recorder();
     let metrics = Metrics(prometheus.handle());
+    metrics::with_local_recorder(&prometheus, present::begin);
     // A fan-out costs an allocation a number: only where there are two.
     let recorder: BoxedRecorder = match statsd {
         None => Box::new(prometheus),
@@ -85,18 +92,24 @@ fn build(statsd: Option<&StatsdTarget>) -> Result<(BoxedRecorder, Metrics), Tele
     Ok((recorder, metrics))
 }
 
-fn statsd_recorder(target: &StatsdTarget) -> Result<metrics_exporter_statsd::StatsdRecorder, TelemetryError> {
+fn statsd_recorder(target: &StatsdTarget) -> Result<Statsd, TelemetryError> {
     let is_v6 = target.host.parse::<Ipv6Addr>().is_ok();
-    StatsdBuilder::from(target.host.clone(), target.port)
+    let mut builder = StatsdBuilder::from(target.host.clone(), target.port)
         .with_client_udp_host(if is_v6 { "[::]" } else { "0.0.0.0" })
         .with_queue_size(STATSD_WAITING_MAX)
-        .with_buffer_size(STATSD_DATAGRAM_BYTES)
-        .build(None)
-        .map_err(|source| TelemetryError::Statsd {
-            host: target.host.clone(),
-            port: target.port,
-            source,
-        })
+        .with_buffer_size(STATSD_DATAGRAM_BYTES);
+    if target.dialect == StatsdDialect::Statsd {
+        builder = builder.histogram_is_timer();
+    }
+    let recorder = builder.build(None).map_err(|source| TelemetryError::Statsd {
+        host: target.host.clone(),
+        port: target.port,
+        source,
+    })?;
+    Ok(Statsd {
+        recorder,
+        dialect: target.dialect,
+    })
 }
 
 fn describe(recorder: &BoxedRecorder, metric: &Metric) {
@@ -114,13 +127,14 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::Duration;
 
-    use super::super::names::{ATTEMPT_DURATION, ATTEMPTS, WORKERS_BUSY};
+    use super::super::names::{ATTEMPT_DURATION, ATTEMPTS, WAITING, WORKERS_BUSY};
     use super::*;
 
     fn record(recorder: &BoxedRecorder) {
         metrics::with_local_recorder(recorder, || {
             metrics::counter!(ATTEMPTS, "class" => "delivered").increment(2);
             metrics::gauge!(WORKERS_BUSY).set(3.0);
+            metrics::gauge!(WAITING).set(f64::NAN);
             metrics::histogram!(ATTEMPT_DURATION, "class" => "delivered").record(0.02);
         });
     }
@@ -144,12 +158,61 @@ mod tests {
     }
 
     #[test]
+    fn every_family_is_there_from_the_start_and_what_is_unknown_is_no_number() {
+        let (_recorder, metrics) = build(None).unwrap();
+        let text = metrics.render();
+        for metric in METRICS {
+            for line in ["HELP", "TYPE"] {
+                assert_eq!(
+                    text.matches(&format!("# {line} {} ", metric.name)).count(),
+                    1,
+                    "{}",
+                    metric.name
+                );
+            }
+        }
+        for line in [
+            "redrive_attempts_total{class=\"failed\"} 0",
+            "redrive_waiting_messages NaN",
+            "redrive_dead_letters NaN",
+            "redrive_queues{state=\"quarantined\"} NaN",
+            concat!("redrive_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line:?} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_original_statsd_gets_lines_that_it_takes() {
+        let sent = sent(StatsdDialect::Statsd);
+        let mut lines: Vec<&str> = sent.lines().collect();
+        lines.sort_unstable();
+        // No labels, and a duration is a timer in milliseconds.
+        assert_eq!(
+            lines,
+            [
+                "redrive_attempt_duration.delivered:20|ms",
+                "redrive_attempts_total.delivered:2|c",
+                "redrive_workers_busy:3|g"
+            ]
+        );
+    }
+
+    #[test]
     fn numbers_reach_statsd_too_where_it_is_configured() {
+        let text = sent(StatsdDialect::DogStatsD);
+        assert!(text.contains("redrive_attempts_total:2|c|#class:delivered"), "{text}");
+        assert!(!text.contains("NaN"), "{text}");
+    }
+
+    /// What a statsd of this dialect gets.
+    fn sent(dialect: StatsdDialect) -> String {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let target = StatsdTarget {
             host: "127.0.0.1".into(),
             port: socket.local_addr().unwrap().port(),
+            dialect,
         };
         let (recorder, metrics) = build(Some(&target)).unwrap();
         record(&recorder);
@@ -158,8 +221,7 @@ mod tests {
         drop(recorder);
         let mut datagram = [0; 2048];
         let length = socket.recv(&mut datagram).unwrap();
-        let text = String::from_utf8_lossy(&datagram[..length]);
-        assert!(text.contains("redrive_attempts_total:2|c|#class:delivered"), "{text}");
+        String::from_utf8_lossy(&datagram[..length]).into_owned()
     }
 
     #[test]
@@ -167,6 +229,7 @@ mod tests {
         let target = StatsdTarget {
             host: "nowhere.invalid".into(),
             port: 8125,
+            dialect: StatsdDialect::default(),
         };
         let Err(error) = build(Some(&target)) else {
             panic!("a name that does not exist was resolved")

@@ -6,10 +6,14 @@
 mod log;
 mod metrics;
 pub mod names;
+mod present;
+mod process;
+mod statsd;
 
 pub use self::log::{LogFormat, LogTarget, log_to};
 pub use self::metrics::{Metrics, StatsdTarget};
 pub use self::names::*;
+pub use self::statsd::StatsdDialect;
 
 /// Why the log or the numbers cannot be set up.
 #[derive(Debug, thiserror::Error)]

@@ -77,6 +77,22 @@ pub const QUEUES_PURGED: &str = "redrive_purged_queues_total";
 pub const JANITOR_DURATION: &str = "redrive_janitor_listing_duration_seconds";
 /// Messages of intake queues, by `result`.
 pub const INTAKE_MESSAGES: &str = "redrive_intake_messages_total";
+/// Bad and good turns, by `kind`.
+pub const TURNS: &str = "redrive_turns_total";
+/// Messages to whoever is told of turns, by `alert` and `result`.
+pub const ALERTS: &str = "redrive_alerts_total";
+/// Messages in delivery queues, as the daemon that watches counted them last.
+pub const WAITING: &str = "redrive_waiting_messages";
+/// Age of the oldest of them.
+pub const OLDEST_WAITING: &str = "redrive_oldest_waiting_seconds";
+/// Dead letters that are there.
+pub const DEAD_LETTERS_NOW: &str = "redrive_dead_letters";
+/// Delivery queues, by `state`.
+pub const QUEUES: &str = "redrive_queues";
+/// Requests to receivers that wait for an answer.
+pub const REQUESTS_IN_FLIGHT: &str = "redrive_requests_in_flight";
+/// What runs: 1, with its `version`.
+pub const BUILD_INFO: &str = "redrive_build_info";
 /// Requests to the HTTP API, by `route` and `status`.
 pub const API_REQUESTS: &str = "redrive_api_requests_total";
 
@@ -236,6 +252,31 @@ pub const METRICS: &[Metric] = &[
         SOURCE_UP,
         "1 while what numbers are read from answers, 0 while it does not, NaN until it was asked; by source: broker, management, store.",
     ),
+    counter(TURNS, "What turned bad or good again, by kind, where it was seen."),
+    counter(
+        ALERTS,
+        "Messages to whoever is told of turns, by alert and result: told, failed (tried again), given_up.",
+    ),
+    gauge(
+        WAITING,
+        "Messages that wait in delivery queues; NaN where unknown, and in daemons that do not watch.",
+    ),
+    Metric {
+        name: OLDEST_WAITING,
+        kind: MetricKind::Gauge,
+        unit: metrics::Unit::Seconds,
+        help: "Age of the oldest message that waits; NaN where unknown, and in daemons that do not watch.",
+    },
+    gauge(
+        DEAD_LETTERS_NOW,
+        "Dead letters of the vhost and the store; NaN where unknown, and in daemons that do not watch.",
+    ),
+    gauge(
+        QUEUES,
+        "Delivery queues by state; NaN where unknown, and in daemons that do not watch.",
+    ),
+    gauge(REQUESTS_IN_FLIGHT, "Requests to receivers that wait for an answer."),
+    gauge(BUILD_INFO, "1, with the version of the program."),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

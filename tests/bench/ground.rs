@@ -113,6 +113,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         rates: std::collections::HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        alerts: Vec::new(),
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
     }

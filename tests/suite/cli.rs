@@ -206,6 +206,43 @@ fn a_policy_preview_shows_the_schedule_or_the_error_with_its_field() {
 }
 
 #[test]
+fn the_built_in_policy_is_shown_and_covers_a_day_while_an_empty_one_is_the_seeds() {
+    let program = Program::new();
+    let built_in = program.run(&["policy", "show", "--default", "--json"]).ends(0).json();
+    assert!(built_in["total_s"].as_u64().unwrap() >= 24 * 3600, "{built_in}");
+    assert_eq!(built_in["policy"]["on_exhausted"], "park");
+    let drawn = program.run(&["policy", "show", "--default"]).ends(0).out;
+    assert!(drawn.contains("44 attempts within 90408 s"), "{drawn}");
+    let of = |text: &str| {
+        let program = Program::with_config(text);
+        program.run(&["config", "print"]).ends(0).out
+    };
+    let (none, empty) = (of(""), of("[delivery.retry_policy]\n"));
+    assert!(none.contains("maximum_delay = 3600"), "{none}");
+    assert!(
+        empty.contains("maximum_delay = 30\n") || empty.contains("maximum_delay = 30,"),
+        "{empty}"
+    );
+    let both = program.run(&["policy", "show", "--default", "--type", "t"]);
+    assert!(both.ends(2).err.contains("--default"));
+}
+
+/// What is wrong with a notification is not mended by repeating it with its id.
+#[test]
+fn a_publish_that_is_wrong_says_only_what_is_wrong() {
+    let program = Program::new();
+    for (wrong, field) in [
+        (&["--header", "bad name: 1"][..], "header"),
+        (&["--restart-count", "1001"], "restart"),
+        (&["--restart-count", "4000000000"], "restart"),
+    ] {
+        let told = program.run(&publish(wrong)).ends(2).err;
+        assert!(told.to_lowercase().contains(field), "{told}");
+        assert!(!told.contains("not confirmed"), "{told}");
+    }
+}
+
+#[test]
 fn completions_and_the_manual_page_are_printed() {
     let program = Program::new();
     for shell in ["bash", "zsh", "fish"] {

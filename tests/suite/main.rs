@@ -21,6 +21,7 @@
 )]
 
 mod access;
+mod alerts;
 mod api;
 mod broker_contract;
 mod cli;
@@ -39,6 +40,7 @@ mod jobs;
 mod layers;
 mod looking;
 mod memory;
+mod metrics;
 mod observe;
 mod packaging;
 mod policies;

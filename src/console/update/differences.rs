@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::State;
+use super::courses;
 use super::say::{self, counted};
 use crate::console::action::ActionId;
 use crate::console::journal::Tone;
@@ -25,6 +26,7 @@ pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
     part(state, "store", &before.store, &now.store);
     endpoints(state, before, now);
     queues(state, before, now);
+    courses::tell(state, before, now);
 }
 
 fn part(state: &mut State, name: &str, before: &Part, now: &Part) {

@@ -26,6 +26,7 @@ mod act;
 mod answers;
 mod columns;
 mod confirm;
+mod courses;
 pub(in crate::console) mod dead;
 mod details;
 mod differences;
@@ -66,6 +67,7 @@ use super::{Effect, Event, State};
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
+use crate::domain::turn::TurnKind;
 use crate::engine;
 
 /// The reason of a failed connection is shown at most this wide.
@@ -196,7 +198,12 @@ fn engine_event(state: &mut State, event: engine::Event) {
                 say::happened(state, Tone::Warning, &text);
             }
         }
-        engine::Event::EndpointChanged { .. }
+        // The rest is seen in the snapshots.
+        engine::Event::Turned(turn) if turn.kind == TurnKind::DaemonDead => {
+            say::notice(state, &turn.text);
+        }
+        engine::Event::Turned(_)
+        | engine::Event::EndpointChanged { .. }
         | engine::Event::QueueEnded(_)
         | engine::Event::QueueRefused { .. }
         | engine::Event::Connection { .. } => {}

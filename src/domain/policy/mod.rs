@@ -69,6 +69,28 @@ impl Default for RetryPolicy {
     }
 }
 
+impl RetryPolicy {
+    /// The built-in policy, which holds where nobody wrote any: dense in the first minutes, then hour by hour for
+    /// a whole day, so that a receiver's bad day ends before anybody has to act. A policy that is written, also
+    /// without any key, starts from [`RetryPolicy::default`] instead.
+    #[must_use]
+    pub const fn built_in() -> Self {
+        Self {
+            retries_with_no_delay: 1,
+            minimum_delay_retries: 2,
+            minimum_delay_s: 5,
+            maximum_delay_s: 3600,
+            maximum_delay_retries: 22,
+            function: BackoffFunction::Geometric,
+            backoff_retries: Some(18),
+            jitter: 0.0,
+            on_exhausted: OnExhausted::Park,
+            on_refused: OnRefused::DeadLetter,
+            ignore_subscription_override: false,
+        }
+    }
+}
+
 /// The curve of the backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BackoffFunction {
@@ -175,6 +197,17 @@ impl PolicySource {
             Self::Queue => "queue",
             Self::Subscription => "subscription",
             Self::Default => "default",
+        }
+    }
+
+    /// Whose `policy` is, in a sentence: where nobody wrote one, it is the built-in one.
+    #[must_use]
+    pub fn in_words(self, policy: &RetryPolicy) -> &'static str {
+        match self {
+            Self::Queue => "the queue's",
+            Self::Subscription => "the subscription's",
+            Self::Default if *policy == RetryPolicy::built_in() => "the built-in one",
+            Self::Default => "the configuration's",
         }
     }
 }

@@ -6,6 +6,7 @@
 //! that changed, or after a while. The broker marks what was looked at as redelivered; nothing else changes.
 //! Queues that somebody consumes are not looked at: a look would take their messages out of his hands.
 
+mod counts;
 mod events;
 mod list;
 mod look;

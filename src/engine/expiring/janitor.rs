@@ -17,6 +17,7 @@ use super::{Gone, LifetimeRecord, PAGES_MAX, facts};
 use crate::broker::{BrokerPolicy, ListedQueue, Signal};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::time::Timestamp;
+use crate::domain::turn::{Turn, TurnKind};
 use crate::engine::rules::compiled;
 use crate::engine::{EngineError, Event, Inner};
 use crate::store::{NewAudit, SOON, SaveCause};
@@ -216,6 +217,17 @@ impl Inner {
         }
         if messages > 0 {
             self.audit_gone(record, &how, age).await;
+            self.tell_turn(Turn {
+                kind: TurnKind::MessagesLost,
+                subject: record.name.as_str().to_owned(),
+                text: format!(
+                    "queue {} is gone ({}) with {messages} messages in it, as counted {age} s before",
+                    record.name.as_str(),
+                    how.as_str()
+                ),
+                count: Some(messages),
+                at: now,
+            });
         }
         self.tell(Event::QueueGone {
             queue: record.name.clone(),

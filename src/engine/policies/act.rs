@@ -48,15 +48,21 @@ impl Inner {
             }
         }
         let mut book = self.book(&around(&edit.scope)).await?;
-        let now = described(book.of_scope(&edit.scope).0);
+        let (before, source_before) = book.of_scope(&edit.scope);
+        let now = described(before);
+        let version = version_of(target.newest.as_ref(), source_before.in_words(before));
         book.suppose(&edit.scope, target.policy.clone());
         let (after, source) = book.of_scope(&edit.scope);
         let first = PlanLine {
             target: name_of(&edit.scope),
-            now: format!("{}: {now}", version_of(target.newest.as_ref())),
+            now: format!("{version}: {now}"),
             effect: match &target.policy {
                 Some(_) => format!("version {}: {}", target.version() + 1, described(after)),
-                None => format!("unset; what applies then ({}): {}", source.as_str(), described(after)),
+                None => format!(
+                    "unset; what applies then ({}): {}",
+                    source.in_words(after),
+                    described(after)
+                ),
             },
         };
         let lines = std::iter::once(first).chain(forecast.lines.iter().map(line));
@@ -197,10 +203,13 @@ fn stale(newest: i64) -> EngineError {
     }
 }
 
-fn version_of(newest: Option<&PolicyVersion>) -> String {
+/// The newest version; where none holds, whose policy does.
+fn version_of(newest: Option<&PolicyVersion>, whose: &str) -> String {
     match newest {
-        None => "not set".to_owned(),
-        Some(newest) if newest.document.is_none() => format!("unset since version {}", newest.version),
+        None => format!("not set, {whose} holds"),
+        Some(newest) if newest.document.is_none() => {
+            format!("unset since version {}, {whose} holds", newest.version)
+        }
         Some(newest) => format!("version {}", newest.version),
     }
 }

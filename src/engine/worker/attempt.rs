@@ -145,6 +145,7 @@ impl Worker {
             since_us: u64::try_from(self.engine.clock.uptime().as_micros()).unwrap_or(0),
             bytes: hand.message.body.len(),
         });
+        let in_flight = self.engine.meters.begin();
         let sent = tokio::select! {
             biased;
             sent = self.engine.sender.send(request) => sent,
@@ -157,6 +158,7 @@ impl Worker {
                 duration: self.engine.clock.now().since(started_at),
             },
         };
+        drop(in_flight);
         self.control.request_ended();
         let attempt = self.attempt_row(hand, &sent, number);
         tracing::trace!(queue = ?self.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");

@@ -98,6 +98,7 @@ fn settings(vhost: &str) -> EngineSettings {
         rates: HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        alerts: Vec::new(),
     }
 }
 

@@ -37,6 +37,7 @@ async fn pushes_ends_and_what_waits_are_counted_by_type() {
     installation.append(&handler("other"));
     installation.set("events", "cutoff", 2);
     installation.set("metrics", "statsd", statsd.address().to_string());
+    installation.set("metrics", "statsd_dialect", "dogstatsd");
     let daemon = installation.daemon().await;
     for reference in ["good-1", "good-2", "bad"] {
         let pushed = daemon

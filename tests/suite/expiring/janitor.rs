@@ -193,6 +193,7 @@ async fn numbers_are_kept_of_what_expires_is_saved_and_is_purged() {
     let mut installation = Installation::on_rabbit(&vhost);
     let mut statsd = Statsd::new();
     installation.set("metrics", "statsd", statsd.address().to_string());
+    installation.set("metrics", "statsd_dialect", "dogstatsd");
     let queue = a_result(&installation).await;
     let daemon = installation.daemon().await;
     let number = async |line: &str| {

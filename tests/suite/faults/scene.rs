@@ -381,5 +381,6 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         rates: HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        alerts: Vec::new(),
     }
 }

@@ -95,6 +95,7 @@ async fn engine(installation: &Installation) -> Engine {
         rates: HashMap::new(),
         events: redrive::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
+        alerts: Vec::new(),
     };
     let clock = Clock::system();
     let file = SqliteFile::open(&installation.path("store.db")).await.unwrap();

@@ -35,7 +35,7 @@ async fn routes_set_show_restore_and_unset_a_policy() {
     assert_eq!((&before["version"], &before["policy"]), (&Value::Null, &Value::Null));
     assert_eq!(
         (&before["source"], &before["attempts"]),
-        (&json!("default"), &json!(16))
+        (&json!("default"), &json!(44))
     );
 
     let plan = ok(&send(&daemon, "PUT", &format!("{path}&dry_run=true"), r#"{"jitter": 0.5}"#).await);

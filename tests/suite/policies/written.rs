@@ -135,9 +135,9 @@ pub(super) async fn a_subscription_that_ends_takes_along_the_policy_of_its_optio
     // The plan says so, and nothing is changed by it.
     let plan = stage.engine.plan(ending()).await.unwrap();
     assert!(
-        plan.lines
-            .iter()
-            .any(|line| line.effect.starts_with("unset; what applies then (default)")),
+        plan.lines.iter().any(|line| line
+            .effect
+            .starts_with("unset; what applies then (the configuration's)")),
         "{plan:?}"
     );
     assert_eq!(newest(&stage, &scope).await, tester(1, true));

@@ -4,17 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Stage;
+use super::feeds::run;
 use super::fixture::{START, endpoint, incident, queue, queue_name, settings, snapshot, stage, url};
 use crate::console::keymap::Keymap;
 use crate::console::state::{Attempts, Link, State, Work};
 use crate::console::{Effect, Event};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::EndpointState;
-use crate::domain::id::{Epoch, NotificationId};
+use crate::domain::id::{Epoch, IncarnationId, NotificationId};
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::queue::QueueState;
+use crate::domain::run::RunState;
+use crate::engine::query::Incarnation;
+use crate::engine::runs::RunView;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::{self, Access};
+use crate::store::ProcessMark;
 
 use EndpointState::{Available, Disabled, Parked, Unavailable};
 
@@ -74,6 +79,60 @@ fn a_queue_that_is_quarantined_is_told() {
     let rows = vec![queue("dlv.bad\u{1b}", None, QueueState::Quarantined, 1)];
     receive(&mut stage, snapshot(2, rows, Vec::new()));
     assert_eq!(stage.log(), ["queue dlv.bad\\x1b is quarantined"]);
+}
+
+#[test]
+fn alarms_daemons_and_runs_are_told_when_they_begin_and_end() {
+    let with = |generation, alarm: Option<&str>, daemons: &[i64], runs: Vec<RunView>| Snapshot {
+        alarm: alarm.map(str::to_owned),
+        incarnations: Arc::new(daemons.iter().map(|id| daemon(*id)).collect()),
+        runs: Arc::new(runs),
+        ..snapshot(generation, Vec::new(), Vec::new())
+    };
+    let mut stage = stage(with(1, None, &[1, 2], vec![run("r1", RunState::Running)]));
+    assert!(stage.log().is_empty());
+    let stopped = vec![run("r1", RunState::Canary)];
+    receive(&mut stage, with(2, Some("memory\u{7}"), &[1], stopped.clone()));
+    let asks = "run r1 (dead redrive) stopped and asks";
+    assert_eq!(
+        stage.log(),
+        [
+            asks,
+            "daemon d2 on h is gone",
+            "the broker takes no publishes: memory\\x07"
+        ]
+    );
+    assert!(stage.toasts().iter().any(|text| *text == asks), "{:?}", stage.toasts());
+    receive(&mut stage, with(3, Some("memory"), &[1], stopped));
+    assert_eq!(stage.log().len(), 3, "what stays is not told again");
+    receive(&mut stage, with(4, None, &[1, 3], Vec::new()));
+    let newest = &stage.log()[..3];
+    assert_eq!(
+        newest,
+        [
+            "run r1 (dead redrive) is over",
+            "daemon d3 on h delivers",
+            "the broker takes publishes again"
+        ]
+    );
+}
+
+fn daemon(id: i64) -> Incarnation {
+    Incarnation {
+        id: IncarnationId(id),
+        name: format!("d{id}"),
+        host: "h".to_owned(),
+        pid: 1,
+        process: ProcessMark::default(),
+        counter: 1,
+        alive: true,
+        delivers: true,
+        take_over: Duration::from_mins(1),
+        deadline: None,
+        started_at: START,
+        beat_at: START,
+        leases: 0,
+    }
 }
 
 #[test]

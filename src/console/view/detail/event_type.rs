@@ -52,8 +52,11 @@ fn metadata(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, found: &TypeDe
         lines.push(("metadata".to_owned(), text, Role::TextMuted));
     }
     let source = match found.policy.source {
-        PolicySource::Default => "the configuration's, P writes one of its own",
-        PolicySource::Queue | PolicySource::Subscription => "its own, P writes it",
+        PolicySource::Default => {
+            let whose = PolicySource::Default.in_words(&found.policy.effective);
+            format!("{whose}, P writes one of its own")
+        }
+        PolicySource::Queue | PolicySource::Subscription => "its own, P writes it".to_owned(),
     };
     let policy = format!("{source}: {}", schedule::sentence(&found.policy.effective));
     lines.push(("retry policy of its notifications".to_owned(), policy, Role::Text));

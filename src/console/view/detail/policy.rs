@@ -52,7 +52,7 @@ fn applies(canvas: &mut Canvas<'_>, area: Rect, view: &PolicyView) {
     };
     let known = [
         Fact::new("saved", saved),
-        Fact::new("what applies", format!("the {}'s", view.source.as_str())),
+        Fact::new("what applies", view.source.in_words(&view.effective)),
         Fact::new(
             "as written",
             view.document().unwrap_or("nothing: every key has its default"),

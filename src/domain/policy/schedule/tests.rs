@@ -89,6 +89,33 @@ fn backoff_lists_are_the_published_ones_with_exact_ends() {
 }
 
 #[test]
+fn the_built_in_policy_is_dense_in_the_first_minutes_and_covers_a_day() {
+    let policy = RetryPolicy::built_in();
+    let schedule = policy.schedule();
+    let delays: Vec<u32> = schedule.delays_s().collect();
+    assert!(delays.is_sorted(), "{delays:?}");
+    let within = |seconds: u32| {
+        let ends = delays.iter().scan(0, |at, delay| {
+            *at += delay;
+            Some(*at)
+        });
+        ends.take_while(|at| *at <= seconds).count()
+    };
+    assert!(within(60) >= 7 && within(600) >= 13, "{delays:?}");
+    assert!(
+        (24 * 3600..30 * 3600).contains(&schedule.total_s()),
+        "{}",
+        schedule.total_s()
+    );
+    assert_eq!(delays.last(), Some(&3600));
+    let written = policy.to_value(PolicyOwner::Default);
+    assert_eq!(
+        RetryPolicy::from_value(&written, PolicyOwner::Default),
+        Ok(Some(policy))
+    );
+}
+
+#[test]
 fn a_retry_knows_its_phase_and_place() {
     let schedule = RetryPolicy::default().schedule();
     let phases: Vec<_> = (1..=15)

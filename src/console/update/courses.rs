@@ -1,0 +1,71 @@
+//! What happened to the broker's alarm, to daemons and to runs between two snapshots.
+
+use std::collections::BTreeMap;
+
+use super::State;
+use super::say;
+use crate::console::journal::Tone;
+use crate::domain::run::RunState;
+use crate::engine::runs::RunView;
+use crate::engine::snapshot::Snapshot;
+
+/// Says what is different now.
+pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
+    alarm(state, before, now);
+    // What could not be read says nothing of who lives and what runs.
+    if now.store.problem.is_none() && before.store.taken_at.is_some() {
+        daemons(state, before, now);
+        runs(state, before, now);
+    }
+}
+
+fn said(state: &mut State, tone: Tone, text: &str) {
+    say::happened(state, tone, text);
+    say::toast(state, tone, text);
+}
+
+fn alarm(state: &mut State, before: &Snapshot, now: &Snapshot) {
+    match (&before.alarm, &now.alarm) {
+        (None, Some(why)) => said(
+            state,
+            Tone::Bad,
+            &format!("the broker takes no publishes: {}", say::name(why)),
+        ),
+        (Some(_), None) if now.broker.problem.is_none() => said(state, Tone::Good, "the broker takes publishes again"),
+        (None | Some(_), _) => {}
+    }
+}
+
+fn daemons(state: &mut State, before: &Snapshot, now: &Snapshot) {
+    let living = |snapshot: &Snapshot| -> BTreeMap<i64, String> {
+        let alive = snapshot.incarnations.iter().filter(|one| one.alive && one.delivers);
+        let name = |name: &str, host: &str| format!("{} on {}", say::name(name), say::name(host));
+        alive.map(|one| (one.id.0, name(&one.name, &one.host))).collect()
+    };
+    let (was, is) = (living(before), living(now));
+    for (_, name) in was.iter().filter(|(id, _)| !is.contains_key(id)) {
+        said(state, Tone::Warning, &format!("daemon {name} is gone"));
+    }
+    for (_, name) in is.iter().filter(|(id, _)| !was.contains_key(id)) {
+        say::happened(state, Tone::Good, &format!("daemon {name} delivers"));
+    }
+}
+
+fn runs(state: &mut State, before: &Snapshot, now: &Snapshot) {
+    for run in now.runs.iter().filter(|run| run.state() == RunState::Canary) {
+        let known = before.runs.iter().find(|one| one.record.id == run.record.id);
+        if known.is_none_or(|known| known.state() != RunState::Canary) {
+            let note = run.record.note.as_deref();
+            let why = note.map_or_else(String::new, |note| format!(": {}", say::name(note)));
+            said(state, Tone::Bad, &format!("run {} stopped and asks{why}", name_of(run)));
+        }
+    }
+    let is_open = |run: &&RunView| now.runs.iter().any(|one| one.record.id == run.record.id);
+    for run in before.runs.iter().filter(|run| !is_open(run)) {
+        said(state, Tone::Note, &format!("run {} is over", name_of(run)));
+    }
+}
+
+fn name_of(run: &RunView) -> String {
+    format!("{} ({})", say::name(&run.record.id), say::name(&run.record.command))
+}

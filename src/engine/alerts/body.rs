@@ -1,0 +1,204 @@
+//! An alert as it is written: JSON for programs, a few lines for chats.
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::Chat;
+use crate::domain::event::rfc3339;
+use crate::domain::text::show;
+use crate::domain::time::Timestamp;
+use crate::domain::turn::{Course, Item, Told};
+
+/// Columns of a text for a chat; Discord takes 2,000 characters.
+const LINE_WIDTH_MAX: usize = 300;
+const TEXT_CHARACTERS_MAX: usize = 1_900;
+
+/// Where an alert comes from.
+pub(super) struct Origin<'a> {
+    /// The alert's name.
+    pub(super) alert: &'a str,
+    /// The host that tells.
+    pub(super) host: &'a str,
+    /// The broker's vhost.
+    pub(super) vhost: &'a str,
+    /// Whether nothing happened.
+    pub(super) test: bool,
+    /// When it was written.
+    pub(super) at: Timestamp,
+}
+
+/// For programs: an event of Standard Webhooks.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: String,
+    data: Data<'a>,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    alert: &'a str,
+    host: &'a str,
+    vhost: &'a str,
+    summary: String,
+    turns: Vec<Line<'a>>,
+    more: u64,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    kind: &'static str,
+    bad: bool,
+    subject: &'a str,
+    text: &'a str,
+    count: Option<u64>,
+    times: u64,
+    at: String,
+}
+
+/// The JSON that programs and URLs get.
+pub(super) fn document<'a>(origin: &Origin<'a>, told: &'a Told) -> Vec<u8> {
+    let test = origin.test;
+    let line = |item: &'a Item| Line {
+        kind: if test { "test" } else { item.turn.kind.as_str() },
+        bad: !test && is_bad(item),
+        subject: &item.turn.subject,
+        text: &item.turn.text,
+        count: item.turn.count,
+        times: item.times,
+        at: rfc3339(item.turn.at),
+    };
+    let turns = told.items.iter().map(line).collect();
+    let document = Document {
+        kind: if origin.test {
+            "redrive.alert.test"
+        } else {
+            "redrive.alert"
+        },
+        timestamp: rfc3339(origin.at),
+        data: Data {
+            alert: origin.alert,
+            host: origin.host,
+            vhost: origin.vhost,
+            summary: summary(origin, told),
+            turns,
+            more: told.more,
+        },
+    };
+    serde_json::to_vec(&document).unwrap_or_default()
+}
+
+/// The JSON that the webhook of a chat takes.
+pub(super) fn of_chat(chat: Chat, origin: &Origin<'_>, told: &Told) -> Vec<u8> {
+    let text = lines(origin, told);
+    let body = match chat {
+        Chat::Slack => json!({"text": for_slack(&text)}),
+        Chat::Discord => json!({"content": text, "allowed_mentions": {"parse": []}}),
+        Chat::Teams => json!({
+            "type": "message",
+            "attachments": [{
+                "contentType": "application/vnd.microsoft.card.adaptive",
+                "content": {
+                    "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+                    "type": "AdaptiveCard",
+                    "version": "1.4",
+                    "body": [{"type": "TextBlock", "text": text.replace('\n', "\n\n"), "wrap": true}],
+                },
+            }],
+        }),
+    };
+    body.to_string().into_bytes()
+}
+
+/// Slack takes `<…>` for links and mentions; names from outside are none.
+fn for_slack(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn lines(origin: &Origin<'_>, told: &Told) -> String {
+    let mut text = summary(origin, told);
+    for item in &told.items {
+        let often = if item.times > 1 {
+            format!(" ({} times)", item.times)
+        } else {
+            String::new()
+        };
+        let line = format!("\n- {}{often}", show(&item.turn.text, LINE_WIDTH_MAX));
+        if text.chars().count() + line.chars().count() > TEXT_CHARACTERS_MAX {
+            text.push_str("\n- …");
+            break;
+        }
+        text.push_str(&line);
+    }
+    text
+}
+
+fn summary(origin: &Origin<'_>, told: &Told) -> String {
+    let from = format!("redrive on {} (vhost {})", origin.host, origin.vhost);
+    if origin.test {
+        return format!("{from}: a test of the alert {}", origin.alert);
+    }
+    let bad = told.items.iter().filter(|item| is_bad(item)).count() as u64 + told.more;
+    let over = told.items.iter().filter(|item| !is_bad(item)).count();
+    match (bad, over) {
+        (0, over) => format!("{from}: {over} over"),
+        (bad, 0) => format!("{from}: {bad} to look at"),
+        (bad, over) => format!("{from}: {bad} to look at, {over} over"),
+    }
+}
+
+fn is_bad(item: &Item) -> bool {
+    item.turn.kind.course() != Course::Ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::turn::{Turn, TurnKind};
+
+    fn told(texts: &[&str]) -> Told {
+        let item = |text: &&str| Item {
+            turn: Turn {
+                kind: TurnKind::EndpointParked,
+                subject: "s".to_owned(),
+                text: (*text).to_owned(),
+                count: None,
+                at: Timestamp::EPOCH,
+            },
+            times: 2,
+        };
+        Told {
+            items: texts.iter().map(item).collect(),
+            more: 0,
+        }
+    }
+
+    fn origin() -> Origin<'static> {
+        Origin {
+            alert: "ops",
+            host: "h",
+            vhost: "/",
+            test: false,
+            at: Timestamp::EPOCH,
+        }
+    }
+
+    #[test]
+    fn what_comes_from_outside_mentions_nobody_and_breaks_no_line() {
+        let hostile = told(&["<!channel> & a\nb\u{1b}[2J"]);
+        let slack: serde_json::Value = serde_json::from_slice(&of_chat(Chat::Slack, &origin(), &hostile)).unwrap();
+        let text = slack["text"].as_str().unwrap();
+        assert!(text.contains("&lt;!channel&gt; &amp; a"), "{text}");
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn a_long_alert_stays_within_what_a_chat_takes() {
+        let long = "x".repeat(400);
+        let many = told(&[long.as_str(); 20]);
+        let discord: serde_json::Value = serde_json::from_slice(&of_chat(Chat::Discord, &origin(), &many)).unwrap();
+        assert!(discord["content"].as_str().unwrap().chars().count() <= 2_000);
+    }
+}

@@ -1,0 +1,232 @@
+//! Bad turns are told to whoever is configured: a URL, a program, a chat; once, however often and however many see it.
+
+use std::time::Duration;
+
+use redrive::domain::id::NotificationId;
+use redrive::domain::signature::SigningSecret;
+use serde_json::{Value, json};
+
+use crate::faults::scene::Scene;
+use crate::support::daemon::{Daemon, Installation};
+use crate::support::receiver::{Attempt, Behaviour, Receiver};
+use crate::support::wait::wait_until;
+
+const BOUND: Duration = Duration::from_mins(1);
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// What was taken at `path` as JSON, in order.
+fn taken(receiver: &Receiver, path: &str) -> Vec<Value> {
+    let attempts = receiver.attempts_of(path).into_iter().filter(Attempt::succeeded);
+    attempts
+        .map(|attempt| serde_json::from_slice(&attempt.body).unwrap())
+        .collect()
+}
+
+/// The kinds that a message tells.
+fn kinds(message: &Value) -> Vec<&str> {
+    let turns = message["data"]["turns"].as_array().unwrap().iter();
+    turns.map(|turn| turn["kind"].as_str().unwrap()).collect()
+}
+
+async fn told(receiver: &Receiver, path: &str, kind: &str) -> Value {
+    wait_until(format!("{kind} to be told at {path}"), BOUND, async || {
+        let mut messages = taken(receiver, path).into_iter();
+        messages.find(|message| kinds(message).contains(&kind))
+    })
+    .await
+}
+
+async fn publish(daemon: &Daemon, url: &str) {
+    let answer = daemon
+        .post(
+            "/v1/notifications",
+            &json!({"execution_id": "e", "url": url, "body": "x"}),
+        )
+        .await;
+    assert_eq!(answer.status, 202, "{}", answer.text());
+}
+
+fn alerting(receiver: &Receiver) -> Installation {
+    let mut installation = Installation::embedded();
+    let quick =
+        json!({"retries_with_no_delay": 0, "minimum_delay": 1, "maximum_delay": 1, "maximum_delay_retries": 900});
+    installation.set("delivery", "retry_policy", quick);
+    let program = installation.path("told.jsonl");
+    let program = program.display();
+    installation.append(&format!(
+        "\n[[alert]]\nname = \"ops\"\nurl = \"{}\"\nsecret = \"{SECRET}\"\nevery_s = 1\n\
+         [[alert]]\nname = \"chat\"\nslack = \"{}\"\non = [\"endpoint_unavailable\"]\nevery_s = 1\n\
+         [[alert]]\nname = \"program\"\ncommand = [\"sh\", \"-c\", \"cat >> {program}; echo >> {program}\"]\nevery_s = 1\n",
+        receiver.url("/ops?key=hunter2"),
+        receiver.url("/chat"),
+    ));
+    installation
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_goes_down_and_comes_back_is_told_to_url_chat_and_program() {
+    let receiver = Receiver::start().await;
+    receiver.behave("/hook", Behaviour::Status(503));
+    // Nobody takes the first try.
+    receiver.behave_by("/ops?key=hunter2", |attempt| {
+        Behaviour::Status(if attempt.earlier == 0 { 500 } else { 200 })
+    });
+    let installation = alerting(&receiver);
+    let mut daemon = installation.daemon().await;
+    publish(&daemon, &receiver.url("/hook")).await;
+    let down = told(&receiver, "/ops?key=hunter2", "endpoint_unavailable").await;
+    assert_eq!(
+        (&down["type"], &down["data"]["alert"]),
+        (&json!("redrive.alert"), &json!("ops"))
+    );
+    let turn = &down["data"]["turns"][0];
+    assert_eq!(
+        (&turn["bad"], &turn["subject"]),
+        (&json!(true), &json!(receiver.url("/hook")))
+    );
+    let tries = receiver.attempts_of("/ops?key=hunter2");
+    assert_eq!(
+        (tries[0].id(), &tries[0].body),
+        (tries[1].id(), &tries[1].body),
+        "a try is a repetition"
+    );
+    let id = NotificationId::parse(tries[1].id()).unwrap();
+    let timestamp = tries[1].header("webhook-timestamp").unwrap();
+    let signature = SigningSecret::parse(SECRET)
+        .unwrap()
+        .sign(&id, timestamp, &tries[1].body);
+    assert_eq!(tries[1].header("webhook-signature"), Some(signature.as_str()));
+
+    receiver.behave("/hook", Behaviour::Status(200));
+    told(&receiver, "/ops?key=hunter2", "endpoint_available").await;
+    let chat = wait_until("the chat to be told both", BOUND, async || {
+        Some(taken(&receiver, "/chat")).filter(|messages| messages.len() >= 2)
+    })
+    .await;
+    let text = chat[0]["text"].as_str().unwrap();
+    assert!(text.contains("is unavailable") && text.contains("503"), "{text}");
+    assert!(
+        chat[1]["text"].as_str().unwrap().contains("available again"),
+        "{chat:?}"
+    );
+    let program = wait_until("the program to be told both", BOUND, async || {
+        let text = std::fs::read_to_string(installation.path("told.jsonl")).ok()?;
+        let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        Some(messages.collect::<Vec<_>>()).filter(|messages| messages.len() >= 2)
+    })
+    .await;
+    assert_eq!(
+        (kinds(&program[0]), kinds(&program[1])),
+        (vec!["endpoint_unavailable"], vec!["endpoint_available"])
+    );
+
+    let metrics = daemon.get("/metrics").await.text();
+    for line in [
+        "redrive_turns_total{kind=\"endpoint_unavailable\"} 1",
+        "redrive_turns_total{kind=\"endpoint_available\"} 1",
+        "redrive_alerts_total{alert=\"ops\",result=\"failed\"} 1",
+    ] {
+        assert!(
+            metrics.lines().any(|found| found == line),
+            "{line} is not in\n{metrics}"
+        );
+    }
+    assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
+    let log = daemon.log();
+    assert!(
+        log.contains("endpoint_unavailable") && log.contains("endpoint_available"),
+        "{log}"
+    );
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alert_is_tested_by_its_name_and_its_secrets_are_not_shown() {
+    let receiver = Receiver::start().await;
+    let mut installation = alerting(&receiver);
+    installation.append("[[alert]]\nname = \"inside\"\nurl = \"http://169.254.169.254/\"\n");
+    installation.run(&["alert", "test", "ops"]).await.expect_code(0);
+    let message = taken(&receiver, "/ops?key=hunter2").remove(0);
+    assert_eq!(
+        (&message["type"], kinds(&message)),
+        (&json!("redrive.alert.test"), vec!["test"])
+    );
+    installation.run(&["alert", "test", "program"]).await.expect_code(0);
+    let told = std::fs::read_to_string(installation.path("told.jsonl")).unwrap();
+    assert!(told.contains("redrive.alert.test"), "{told}");
+    let unknown = installation.run(&["alert", "test", "chatt"]).await;
+    assert!(unknown.stderr.contains("\"chat\""), "{unknown:?}");
+    // The rules for addresses hold for alerts, too.
+    let inside = installation.run(&["alert", "test", "inside"]).await;
+    assert!(inside.stderr.contains("delivery.allow_networks"), "{inside:?}");
+    assert_ne!(inside.code, Some(0));
+    receiver.behave("/chat", Behaviour::Status(404));
+    let refused = installation.run(&["alert", "test", "chat"]).await;
+    assert!(
+        refused.stderr.contains("404") && !refused.stderr.contains("/chat"),
+        "{refused:?}"
+    );
+    let shown = installation.run(&["config", "print"]).await.expect_code(0).stdout;
+    assert!(shown.contains("name = \"ops\""), "{shown}");
+    for secret in ["hunter2", "/chat", "whsec_"] {
+        assert!(!shown.contains(secret), "{secret} is in\n{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_daemons_one_tells_and_when_it_dies_the_other_tells_that() {
+    let mut scene = Scene::servers().await;
+    scene.hasten();
+    scene.receiver.behave("/refuses", Behaviour::Status(400));
+    let alert = format!(
+        "\n[[alert]]\nname = \"ops\"\nurl = \"{}\"\nevery_s = 1\n",
+        scene.receiver.url("/ops")
+    );
+    scene.installation.append(&alert);
+    let mut one = scene.installation.daemon().await;
+    publish(&one, &scene.receiver.url("/refuses")).await;
+    let dead = told(&scene.receiver, "/ops", "dead_letters").await;
+    assert_eq!(dead["data"]["turns"][0]["count"], 1);
+    let mut other = scene.installation.daemon().await;
+    publish(&other, &scene.receiver.url("/refuses")).await;
+    wait_until("the second dead letter to be told", BOUND, async || {
+        let told = taken(&scene.receiver, "/ops").into_iter();
+        (told.filter(|message| kinds(message).contains(&"dead_letters")).count() == 2).then_some(())
+    })
+    .await;
+    assert!(!other.log().contains("dead_letters"), "both told: {}", other.log());
+    one.kill().await;
+    let dead = told(&scene.receiver, "/ops", "daemon_dead").await;
+    assert!(
+        dead["data"]["turns"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("taken over"),
+        "{dead}"
+    );
+    assert_eq!(other.stop().await, Some(0), "{}", other.log());
+}
+
+/// The receiver's spans belong to the publisher's trace.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_trace_of_a_publish_reaches_the_receiver() {
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let receiver = Receiver::start().await;
+    let installation = Installation::embedded();
+    let daemon = installation.daemon().await;
+    for (id, parent) in [("traced", PARENT), ("broken", "00-nonsense")] {
+        let notification = json!({"execution_id": id, "url": receiver.url("/hook"), "id": id});
+        let request = daemon.request("POST", "/v1/notifications");
+        let request = request.header("traceparent", parent).header("tracestate", "vendor=1");
+        assert_eq!(request.json(&notification).send().await.status, 202);
+    }
+    wait_until("both to be delivered", BOUND, async || {
+        (receiver.delivered() == 2).then_some(())
+    })
+    .await;
+    for attempt in receiver.attempts() {
+        let expected = (attempt.id() == "traced").then_some((PARENT, "vendor=1"));
+        let found = attempt.header("traceparent").zip(attempt.header("tracestate"));
+        assert_eq!(found, expected, "{}", attempt.id());
+    }
+}
