@@ -34,7 +34,7 @@ pub(super) fn is_first(cli: &Cli, config: &Config, environment: &Environment) ->
 /// Asks; `None`: the operator leaves.
 pub(super) async fn ask(config: Config, environment: Environment) -> Result<Option<Config>, Failure> {
     let embedded = match &config.store {
-        StoreConfig::Sqlite { path } => Some((path.clone(), path.exists())),
+        StoreConfig::Sqlite { path, .. } => Some((path.clone(), path.exists())),
         StoreConfig::Postgres { .. } => None,
     };
     let home = environment.config_home.as_ref();
@@ -150,7 +150,7 @@ fn management(health: &BrokerHealth) -> Check {
 
 async fn store(config: &Config) -> Check {
     match &config.store {
-        StoreConfig::Sqlite { path } => sqlite(path),
+        StoreConfig::Sqlite { path, .. } => sqlite(path),
         StoreConfig::Postgres { url } => match postgres::probe(url.expose(), PATIENCE).await {
             Ok(found) if found.prepared => Check::fine(
                 "store",

@@ -173,6 +173,8 @@ pub(super) enum Sub {
 pub(super) enum StoreCommand {
     /// Give the broker to the store of this configuration, where it was another store's: that one's daemons stop.
     Adopt,
+    /// Make the store's tables, or bring them to this program's version; the daemon does so by itself.
+    Migrate,
 }
 
 /// One sequence: an execution and the URL that it notifies.

@@ -36,6 +36,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
+pub use store::{Migrated, StoreWork, print_migrated};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
 use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub};
@@ -57,6 +58,8 @@ pub enum Mode {
     },
     /// A command that needs neither broker nor store.
     Offline,
+    /// A command on the store alone, opened by nobody else.
+    Store,
     /// A command on broker and store.
     Command,
 }
@@ -127,6 +130,7 @@ impl Cli {
                     | Sub::Token,
                 ),
             ) => Ok(Mode::Offline),
+            (false, false, Some(Sub::Store(command))) if !matches!(command, StoreCommand::Adopt) => Ok(Mode::Store),
             (false, false, Some(_)) => Ok(Mode::Command),
         }
     }
@@ -266,7 +270,7 @@ impl Session<'_> {
 
 const fn changes_something(command: &Sub) -> bool {
     match command {
-        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) | Sub::Store(StoreCommand::Adopt) => true,
+        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) | Sub::Store(_) => true,
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Dead(dead) => dead::changes_something(dead),
         Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),

@@ -1,14 +1,67 @@
-//! The store as a whole.
+//! The store as a whole. What is done with it past the engine is `app`'s; what is asked and printed is here.
+
+use serde::Serialize;
 
 use crate::engine::{Command, Done};
 use crate::wire::plan::{self, Asked};
 
-use super::Session;
-use super::args::StoreCommand;
+use super::args::{Cli, StoreCommand, Sub};
 use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::{Session, args};
+
+/// What is to be done with the store alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreWork {
+    /// Its tables are made or brought up to date.
+    Migrate {
+        /// Only said, not done.
+        dry_run: bool,
+    },
+}
+
+/// The numbers of the changes of a store's tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Migrated {
+    /// Applied now.
+    pub applied: Vec<i64>,
+    /// Missing still, where nothing was to be done.
+    pub pending: Vec<i64>,
+}
+
+impl Cli {
+    /// What is to be done with the store alone, when that is what was typed.
+    #[must_use]
+    pub const fn store_work(&self) -> Option<StoreWork> {
+        match &self.command {
+            Some(Sub::Store(args::StoreCommand::Migrate)) => Some(StoreWork::Migrate {
+                dry_run: self.global.dry_run,
+            }),
+            Some(_) | None => None,
+        }
+    }
+}
+
+/// Tells what became of the tables.
+pub fn print_migrated(cli: &Cli, migrated: &Migrated) -> Result<Exit, Failure> {
+    let named = |numbers: &[i64]| {
+        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        (!numbers.is_empty()).then(|| numbers.join(", "))
+    };
+    let is_current = migrated.applied.is_empty() && migrated.pending.is_empty();
+    let facts = [
+        ("schema", is_current.then(|| "is up to date".to_owned())),
+        ("changes applied", named(&migrated.applied)),
+        ("changes missing", named(&migrated.pending)),
+    ];
+    Output::new(&cli.global).facts(migrated, &facts)?;
+    Ok(Exit::Done)
+}
 
 pub(super) async fn run(session: &Session<'_>, command: &StoreCommand) -> Result<Exit, Failure> {
-    let StoreCommand::Adopt = command;
+    if !matches!(command, StoreCommand::Adopt) {
+        return Err(Failure::new(Exit::Usage, "this command needs no engine"));
+    }
     let Some(done) = session.act(Command::AdoptBroker).await? else {
         return Ok(Exit::Done);
     };

@@ -71,7 +71,7 @@ impl Inner {
                     error @ (EngineError::Broker(
                         BrokerError::Unreachable { .. } | BrokerError::Unknown { .. } | BrokerError::Limit { .. },
                     )
-                    | EngineError::Store(StoreError::Unreachable { .. })),
+                    | EngineError::Store(StoreError::Unreachable { .. } | StoreError::NotWritable { .. })),
                 ) => {
                     tracing::warn!(error = ?error, "waiting for broker and store");
                     ambient::wait(stop, Duration::from_secs(1)).await;

@@ -108,7 +108,7 @@ impl EngineError {
                     | BrokerError::Limit { .. }
                     | BrokerError::Management { .. }
             ),
-            Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
+            Self::Store(error) => error.passes(),
             Self::Invalid { .. }
             | Self::NotFound { .. }
             | Self::Expired { .. }
@@ -120,6 +120,12 @@ impl EngineError {
             | Self::Unconfirmed { .. }
             | Self::RefusedUrl { .. } => false,
         }
+    }
+
+    /// Whether the store answers, and takes no writes (exit code 1, status 503).
+    #[must_use]
+    pub const fn takes_no_writes(&self) -> bool {
+        matches!(self, Self::Store(StoreError::NotWritable { .. }))
     }
 
     /// Whether somebody has to change the configuration or the broker's rights first (exit code 78):
@@ -136,7 +142,7 @@ impl EngineError {
                     | BrokerError::OtherArguments { .. }
             ),
             Self::OtherOwner { .. } => true,
-            Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
+            Self::Store(error) => matches!(error, StoreError::Schema(_) | StoreError::Unusable { .. }),
             Self::Invalid { .. }
             | Self::NotFound { .. }
             | Self::Expired { .. }

@@ -95,9 +95,7 @@ impl Server {
         if takes_writes(connection).await? {
             return Ok(());
         }
-        Err(sqlx::Error::Protocol(
-            "the server takes no writes: it is a standby or was demoted, or the role may only read".to_owned(),
-        ))
+        Err(sqlx::Error::Protocol(error::TAKES_NO_WRITES.to_owned()))
     }
 
     /// Refuses what stands between us and the server when a session does not stay ours.

@@ -193,7 +193,6 @@ contract! {
         a_push_of_a_key_that_waits_replaces_it
         dated_events_stand_beside_each_other_and_only_an_equal_one_is_replaced
         each_push_makes_notification_ids_that_nobody_knows_before
-        what_was_pushed_before_there_were_random_ids_has_them_too
         a_batch_is_answered_in_its_order
         a_batch_keeps_every_payload_byte_for_byte
         pushes_that_come_at_once_are_each_answered_for_itself
