@@ -36,7 +36,11 @@ const PLACE_WIDTH_MAX: usize = 120;
 const DEMO_REFRESH: Duration = Duration::from_secs(1);
 
 /// Shows the console until the operator leaves; answers how to go on, where he chose to.
-pub(super) async fn run(config: Config, schema: SchemaMode, settings: ConsoleSettings) -> Result<Option<Next>, Failure> {
+pub(super) async fn run(
+    config: Config,
+    schema: SchemaMode,
+    settings: ConsoleSettings,
+) -> Result<Option<Next>, Failure> {
     let config = Arc::new(config);
     let failed = Arc::new(Mutex::new(None));
     let connect = Connect::new({

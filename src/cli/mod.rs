@@ -36,7 +36,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
-pub use store::{Migrated, StoreWork, print_migrated};
+pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
 use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub};
@@ -142,6 +142,12 @@ impl Cli {
             file: self.global.config.clone(),
             profile: self.global.profile.clone(),
         }
+    }
+
+    /// Whether nothing is to be done, and only told (`--dry-run`).
+    #[must_use]
+    pub const fn is_dry_run(&self) -> bool {
+        self.global.dry_run
     }
 
     /// Whether the console delivers from the start (`--work`).
@@ -270,7 +276,8 @@ impl Session<'_> {
 
 const fn changes_something(command: &Sub) -> bool {
     match command {
-        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) | Sub::Store(_) => true,
+        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) => true,
+        Sub::Store(store) => !matches!(store, StoreCommand::Backup { .. }),
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Dead(dead) => dead::changes_something(dead),
         Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),

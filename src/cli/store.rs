@@ -1,5 +1,8 @@
 //! The store as a whole. What is done with it past the engine is `app`'s; what is asked and printed is here.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use crate::engine::{Command, Done};
@@ -8,7 +11,7 @@ use crate::wire::plan::{self, Asked};
 use super::args::{Cli, StoreCommand, Sub};
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::{Session, args};
+use super::{Session, args, confirm};
 
 /// What is to be done with the store alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +21,43 @@ pub enum StoreWork {
         /// Only said, not done.
         dry_run: bool,
     },
+    /// Its SQLite file is written into this new one.
+    Backup(PathBuf),
+    /// This one takes the place of its SQLite file.
+    Restore(PathBuf),
+    /// A SQLite file goes into an empty database.
+    Copy {
+        /// `sqlite:PATH`; none: the configuration's.
+        from: Option<String>,
+        /// The database.
+        to: String,
+    },
+}
+
+/// What was done with a store, in rows of its tables where that is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StoreDone {
+    /// What is there now.
+    pub done: String,
+    /// Tables with their rows.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rows: BTreeMap<String, u64>,
+}
+
+/// Tells what was done.
+pub fn print_store_done(cli: &Cli, done: &StoreDone) -> Result<Exit, Failure> {
+    let rows: u64 = done.rows.values().sum();
+    let facts = [
+        ("done", Some(done.done.clone())),
+        ("rows", (!done.rows.is_empty()).then(|| rows.to_string())),
+    ];
+    Output::new(&cli.global).facts(done, &facts)?;
+    Ok(Exit::Done)
+}
+
+/// Asks before `what`; false: to say it was all that was wanted.
+pub fn consents_to(cli: &Cli, what: &str) -> Result<bool, Failure> {
+    confirm::consent_to(&cli.global, what)
 }
 
 /// The numbers of the changes of a store's tables.
@@ -32,10 +72,16 @@ pub struct Migrated {
 impl Cli {
     /// What is to be done with the store alone, when that is what was typed.
     #[must_use]
-    pub const fn store_work(&self) -> Option<StoreWork> {
+    pub fn store_work(&self) -> Option<StoreWork> {
         match &self.command {
             Some(Sub::Store(args::StoreCommand::Migrate)) => Some(StoreWork::Migrate {
                 dry_run: self.global.dry_run,
+            }),
+            Some(Sub::Store(args::StoreCommand::Backup { file })) => Some(StoreWork::Backup(file.clone())),
+            Some(Sub::Store(args::StoreCommand::Restore { file })) => Some(StoreWork::Restore(file.clone())),
+            Some(Sub::Store(args::StoreCommand::Copy { from, to })) => Some(StoreWork::Copy {
+                from: from.clone(),
+                to: to.clone(),
             }),
             Some(_) | None => None,
         }

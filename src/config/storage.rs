@@ -138,16 +138,12 @@ pub(super) fn store(section: Section<'_>, data_home: Option<&Path>) -> Result<St
 /// The file that nobody named is one for each broker and vhost; the embedded broker is in it.
 pub(super) fn store_of(store: StoreConfig, broker: &BrokerConfig) -> StoreConfig {
     match (store, &broker.kind) {
-        (
+        (StoreConfig::Sqlite { path, is_default: true }, BrokerKind::RabbitMq { amqp_url, .. }) => {
             StoreConfig::Sqlite {
-                path,
+                path: path.with_file_name(file_of(amqp_url, &broker.naming.vhost)),
                 is_default: true,
-            },
-            BrokerKind::RabbitMq { amqp_url, .. },
-        ) => StoreConfig::Sqlite {
-            path: path.with_file_name(file_of(amqp_url, &broker.naming.vhost)),
-            is_default: true,
-        },
+            }
+        }
         (store, _) => store,
     }
 }
@@ -157,7 +153,11 @@ fn file_of(amqp_url: &SecretUrl, vhost: &str) -> String {
     let url = Url::parse(amqp_url.expose()).ok();
     let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
     let port = url.as_ref().and_then(Url::port).map_or(
-        if amqp_url.shown().starts_with("amqps:") { 5671 } else { 5672 },
+        if amqp_url.shown().starts_with("amqps:") {
+            5671
+        } else {
+            5672
+        },
         |port| port,
     );
     let readable: String = format!("{host}-{vhost}")

@@ -164,8 +164,14 @@ mod tests {
     #[test]
     fn the_tables_are_those_that_the_changes_leave() {
         let changes = [
-            (1, "-- One.\nCREATE TABLE one (id INTEGER);\n  CREATE TABLE two (id INTEGER);"),
-            (2, "DROP TABLE one;\nCREATE VIRTUAL TABLE three USING fts5 (x);\nCREATE INDEX i ON two (id);"),
+            (
+                1,
+                "-- One.\nCREATE TABLE one (id INTEGER);\n  CREATE TABLE two (id INTEGER);",
+            ),
+            (
+                2,
+                "DROP TABLE one;\nCREATE VIRTUAL TABLE three USING fts5 (x);\nCREATE INDEX i ON two (id);",
+            ),
         ];
         assert_eq!(tables(&changes), ["two", "three"]);
     }

@@ -9,6 +9,7 @@
 //! Left out on purpose: what the tables mean, and any lock on the file that outlives a statement
 //! (evidence of a process' death is the store's).
 
+mod backup;
 mod error;
 mod migrate;
 mod owned;

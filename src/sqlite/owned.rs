@@ -85,6 +85,9 @@ fn foreign(path: &Path, id: i64, table: Option<&str>) -> SqliteError {
 mod tests {
     #[test]
     fn what_is_signed_is_what_is_looked_for() {
-        assert_eq!(super::SIGN, format!("PRAGMA application_id = {}", super::APPLICATION_ID));
+        assert_eq!(
+            super::SIGN,
+            format!("PRAGMA application_id = {}", super::APPLICATION_ID)
+        );
     }
 }

@@ -51,3 +51,4 @@ mod source;
 mod store_contract;
 mod support;
 mod tidy;
+mod upgrade;

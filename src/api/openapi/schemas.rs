@@ -81,7 +81,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "Audit",
         "id:integer at:time? actor:string command:string target:string reason:string? plan:string? \
-         result:string detail:string hash:string",
+         result:string detail:string broker:string? hash:string",
     ),
     (
         "Event",
@@ -242,13 +242,13 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "Run",
         "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
-         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? eta_s:integer? \
+         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? broker:string? eta_s:integer? \
          created_at:time? started_at:time? updated_at:time? ended_at:time?",
     ),
     (
         "RunWithItems",
         "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
-         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? eta_s:integer? \
+         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? broker:string? eta_s:integer? \
          created_at:time? started_at:time? updated_at:time? ended_at:time? \
          plan:any items:[RunItem] next_cursor:string?",
     ),

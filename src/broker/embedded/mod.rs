@@ -131,6 +131,10 @@ impl Broker for Embedded {
         Ok(())
     }
 
+    async fn place(&self) -> Option<String> {
+        Some("embedded".to_owned())
+    }
+
     /// It is in the file of its store.
     async fn owner(&self, _: &StoreId) -> Result<Owner, BrokerError> {
         Ok(Owner::Ours)

@@ -306,6 +306,11 @@ impl Broker for RabbitMq {
         check::mark_bound(self).await
     }
 
+    async fn place(&self) -> Option<String> {
+        let overview = self.management.as_ref()?.overview().await.ok()?;
+        Some(format!("{}/{}", overview.cluster?, self.settings.naming.vhost))
+    }
+
     async fn owner(&self, store: &StoreId) -> Result<Owner, BrokerError> {
         identity::owner(self, store).await
     }

@@ -266,7 +266,9 @@ impl Inner {
             };
             let items = match self.store.run_items(&query).await {
                 Ok(items) => items,
-                Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if wait(stop, PAUSE).await => continue,
+                Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if wait(stop, PAUSE).await => {
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             if items.is_empty() {

@@ -328,7 +328,9 @@ impl Driver<'_> {
         let store = &self.engine.store;
         let stopped = loop {
             match store.run_stop(&self.run.id, self.run.epoch, &stop).await {
-                Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if !self.stop.is_cancelled() => tokio::time::sleep(PAUSE).await,
+                Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if !self.stop.is_cancelled() => {
+                    tokio::time::sleep(PAUSE).await
+                }
                 other => break other,
             }
         };

@@ -13,7 +13,10 @@ use crate::domain::text;
 use crate::store::StoreError;
 
 /// Number and statements, ascending.
-pub(super) const CHANGES: &[Change] = &[(1, include_str!("migrations/0001.sql"))];
+pub(super) const CHANGES: &[Change] = &[
+    (1, include_str!("migrations/0001.sql")),
+    (2, include_str!("migrations/0002.sql")),
+];
 
 const SCHEMA: &str = "CREATE SCHEMA redrive";
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS redrive.schema_changes \

@@ -14,6 +14,7 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod events;
+mod fill;
 mod incarnations;
 mod migrate;
 mod policies;
@@ -41,6 +42,7 @@ use self::connect::Server;
 use self::error::refused_address;
 use self::events::gathered::GatheredPushes;
 use self::events::signals::Notifier;
+pub use self::fill::FilledTable;
 use self::incarnations::Living;
 pub use self::probe::{Probe, probe};
 use self::session::Sessions;
@@ -110,7 +112,7 @@ impl PostgresStore {
     pub async fn connect_to(url: &str, patience: Duration, mode: SchemaMode) -> Result<Self, StoreError> {
         let (server, pool) = Self::reach(url, patience).await?;
         migrate::run(&pool, mode).await?;
-        let sessions = Arc::new(Sessions::of(pool, patience));
+        let sessions = Arc::new(Sessions::of(pool, patience, Arc::clone(&server.refused)));
         Ok(Self {
             pushes: GatheredPushes::begin(&sessions),
             notifier: Notifier::begin(&sessions),

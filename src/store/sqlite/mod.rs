@@ -43,7 +43,10 @@ use crate::domain::time::Timestamp;
 use crate::sqlite::SqliteFile;
 
 /// Number and statements, ascending. A change is never edited once it is released: the next one follows it.
-const CHANGES: &[Change] = &[(1, include_str!("migrations/0001.sql"))];
+const CHANGES: &[Change] = &[
+    (1, include_str!("migrations/0001.sql")),
+    (2, include_str!("migrations/0002.sql")),
+];
 /// What the changes are counted for in the file.
 const NAMESPACE: &str = "store";
 
@@ -53,6 +56,9 @@ const CLOSING: Duration = Duration::from_secs(5);
 const IDENTITY: &str = "SELECT identity FROM settings";
 /// What only this file answers, whoever writes it over.
 const MARK: &str = "SELECT identity, (SELECT value FROM numbers WHERE name = 'epoch') FROM settings";
+const IDENTITY_RENEW: &str = "UPDATE settings SET identity = $1";
+const EMBEDDED_TABLE: &str =
+    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'broker_message')";
 const IDENTITY_MAKE: &str = "UPDATE settings SET identity = $1 WHERE identity IS NULL";
 
 /// A statement whose values are bound row by row.
@@ -104,6 +110,37 @@ impl SqliteStore {
         let missing = file.missing(NAMESPACE, CHANGES).await;
         let missing = missing.map_err(unwritten("reading the version of the tables"))?;
         Ok(missing.iter().map(|(number, _)| *number).collect())
+    }
+
+    /// Whether messages of the embedded broker wait in the file.
+    pub async fn holds_embedded_messages(&self) -> Result<bool, StoreError> {
+        let operation = "looking for messages of the embedded broker";
+        let has_tables: bool = sqlx::query_scalar(EMBEDDED_TABLE)
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread(operation))?;
+        if !has_tables {
+            return Ok(false);
+        }
+        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM broker_message)")
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread(operation))
+    }
+
+    /// The file is another store from now on: what it was goes on elsewhere.
+    pub async fn identity_renew(&self) -> Result<(), StoreError> {
+        let new = rules::new_store_id();
+        self.write("making another store of the file", move |connection| {
+            Box::pin(async move {
+                sqlx::query(IDENTITY_RENEW)
+                    .bind(new)
+                    .execute(connection)
+                    .await
+                    .map(drop)
+            })
+        })
+        .await
     }
 
     /// Its close closes the file too, so that nothing is left beside it: for a process that is over then.

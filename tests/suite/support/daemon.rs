@@ -118,6 +118,13 @@ impl Installation {
         keys.insert(key.to_owned(), toml_of(&value.into()));
     }
 
+    /// Takes a key away again.
+    pub fn unset(&mut self, section: &str, key: &str) {
+        if let Some(keys) = self.sections.get_mut(section) {
+            keys.remove(key);
+        }
+    }
+
     /// Appends text, such as an `[[endpoint]]` table.
     pub fn append(&mut self, text: &str) {
         self.tail += text;

@@ -1,4 +1,6 @@
-//! What is done with a store alone: its tables are brought up to date.
+//! What is done with a store alone: its tables are brought up to date, it is kept and put back.
+
+mod kept;
 
 use std::path::Path;
 
@@ -9,9 +11,9 @@ use crate::config::{BrokerKind, Config, StoreConfig};
 use crate::domain::schema::{SchemaMode, SchemaRefusal};
 use crate::engine::EngineError;
 use crate::sqlite::{SqliteError, SqliteFile};
+use crate::store::Store as _;
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
-use crate::store::Store as _;
 
 use super::compose::{OpenError, patience};
 
@@ -23,6 +25,9 @@ pub(super) async fn run(cli: &Cli, config: Config) -> Result<Exit, Failure> {
             let migrated = migrate(&config, dry_run).await.map_err(|error| error.failure)?;
             cli::print_migrated(cli, &migrated)
         }
+        Some(StoreWork::Backup(file)) => kept::back_up(cli, &config, &file).await,
+        Some(StoreWork::Restore(file)) => kept::restore(cli, &config, &file).await,
+        Some(StoreWork::Copy { from, to }) => kept::copy_to_database(cli, &config, (from.as_deref(), &to)).await,
         None => Err(Failure::new(Exit::Usage, "this command needs broker and store")),
     }
 }
