@@ -47,13 +47,16 @@ impl From<EngineError> for OpenError {
 impl From<SqliteError> for OpenError {
     fn from(error: SqliteError) -> Self {
         let unusable = matches!(error, SqliteError::Unusable { .. } | SqliteError::Schema(_));
+        let takes_no_writes = error.takes_no_writes().is_some();
         let exit = if unusable {
             Exit::Configuration
+        } else if takes_no_writes {
+            Exit::Failed
         } else {
             Exit::Unreachable
         };
         Self {
-            waiting_helps: matches!(error, SqliteError::Busy),
+            waiting_helps: takes_no_writes || matches!(error, SqliteError::Busy),
             failure: Failure::of(exit, &error),
         }
     }

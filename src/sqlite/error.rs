@@ -59,6 +59,27 @@ pub enum SqliteError {
 }
 
 impl SqliteError {
+    /// Why the file takes no writes, if that is it, and the mend.
+    #[must_use]
+    pub fn takes_no_writes(&self) -> Option<&'static str> {
+        const SQLITE_READONLY: u32 = 8;
+        const SQLITE_FULL: u32 = 13;
+        let source = match self {
+            Self::Statement(source) | Self::Open(source) | Self::RolledBack(source) | Self::Commit(source) => source,
+            Self::Busy
+            | Self::Closed
+            | Self::Displaced { .. }
+            | Self::Panicked
+            | Self::Schema(_)
+            | Self::Unusable { .. } => return None,
+        };
+        match code(source)? {
+            SQLITE_READONLY => Some("its file or directory is read-only: give its owner the right to write"),
+            SQLITE_FULL => Some("no room is left on its disk: free some"),
+            _ => None,
+        }
+    }
+
     /// What SQLite says when it opens a file.
     pub(super) fn opening(error: sqlx::Error) -> Self {
         if is_busy(&error) {

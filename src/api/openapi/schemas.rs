@@ -184,14 +184,14 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
          execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
          first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
-         where:string what:string size_bytes:integer redelivered:boolean",
+         where:string what:string size_bytes:integer redelivered:boolean broker:string?",
     ),
     (
         "DeadLetterDetail",
         "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
          execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
          first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
-         where:string what:string size_bytes:integer redelivered:boolean deaths:[Death] target:DeadTarget policy:string? \
+         where:string what:string size_bytes:integer redelivered:boolean broker:string? deaths:[Death] target:DeadTarget policy:string? \
          response:string? content_type:string? type:string? timestamp:time? correlation_id:string? \
          reply_to:string? app_id:string? headers:[Any] whole:boolean body:string? body_base64:string?",
     ),

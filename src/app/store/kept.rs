@@ -3,6 +3,7 @@
 //! A file that a daemon works with is only read. What takes its place, or leaves it for a database, waits until nobody
 //! works with it: a program that has it open writes nothing more into a file that was replaced.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,10 @@ use std::path::{Path, PathBuf};
 use crate::ambient::Clock;
 use crate::cli::{self, Cli, Exit, Failure, StoreDone};
 use crate::config::{Config, StoreConfig};
-use crate::domain::schema::SchemaMode;
+use crate::domain::schema::{SchemaMode, SchemaRefusal};
 use crate::engine::EngineError;
 use crate::files::NewFile;
-use crate::sqlite::SqliteFile;
+use crate::sqlite::{SqliteError, SqliteFile};
 use crate::store::postgres::PostgresStore;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Events as _, Evidence, Incarnations, NewAudit, Records as _, Store as _, StoreError};
@@ -122,9 +123,13 @@ async fn filled(file: &SqliteFile, path: &Path, config: &Config, to: &str) -> Re
     }
     let database = PostgresStore::connect_to(to, patience(config.delivery.take_over), SchemaMode::Bring).await;
     let database = database.map_err(failed)?;
-    let tables = database.fill(file).await;
+    let idle = async { refuse_the_living(&store, path).await.is_ok() };
+    let tables = database.fill(file, idle).await;
     database.close().await;
-    let tables = tables.map_err(failed)?;
+    let Some(tables) = tables.map_err(failed)? else {
+        refuse_the_living(&store, path).await?;
+        return Err(in_use(path));
+    };
     // Of two with one identity the broker could not tell which one delivers.
     store.identity_renew().await.map_err(failed)?;
     Ok(StoreDone {
@@ -140,14 +145,8 @@ async fn filled(file: &SqliteFile, path: &Path, config: &Config, to: &str) -> Re
 async fn idle(path: &Path) -> Result<(), Failure> {
     let file = match SqliteFile::open_existing(path).await {
         Ok(file) => file,
-        Err(crate::sqlite::SqliteError::Schema(refusal)) => {
-            // Nobody works with what is no store, and it may be why there is a restore.
-            tracing::warn!(?refusal, "what is replaced is no store of this program");
-            return match refusal {
-                crate::domain::schema::SchemaRefusal::Foreign { .. } => Err(Failure::of(Exit::Configuration, &refusal)),
-                _ => Ok(()),
-            };
-        }
+        // What is somebody else's stays; nobody works with what else is no store of this program.
+        Err(SqliteError::Schema(refusal)) if !matches!(refusal, SchemaRefusal::Foreign { .. }) => return Ok(()),
         Err(error) => return Err(opened(error)),
     };
     let store = SqliteStore::open_with(file.clone(), Clock::system(), SchemaMode::Expect).await;
@@ -215,7 +214,7 @@ fn named(url: &str) -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::new(Exit::Usage, "--from names no SQLite file: write it as sqlite:PATH"))
 }
 
-fn opened(error: crate::sqlite::SqliteError) -> Failure {
+fn opened(error: SqliteError) -> Failure {
     OpenError::from(error).failure
 }
 
@@ -226,7 +225,7 @@ fn unwritten(path: &Path, error: &io::Error) -> Failure {
 fn told(cli: &Cli, done: String) -> Result<Exit, Failure> {
     let done = StoreDone {
         done,
-        rows: std::collections::BTreeMap::new(),
+        rows: BTreeMap::new(),
     };
     cli::print_store_done(cli, &done)
 }

@@ -162,9 +162,10 @@ impl RabbitMq {
         Ok(Arc::new(Self::new(settings, clock)?))
     }
 
-    /// Looks whether a daemon could work with these settings, and leaves nothing on the broker.
-    pub async fn probe(settings: RabbitSettings, clock: Clock) -> Result<Probe, BrokerError> {
-        Ok(probe::probe(&Self::new(settings, clock)?).await)
+    /// Looks whether a daemon of the store with this identity, or of a new one, could work with these settings, and leaves
+    /// nothing on the broker.
+    pub async fn probe(settings: RabbitSettings, clock: Clock, store: Option<&StoreId>) -> Result<Probe, BrokerError> {
+        Ok(probe::probe(&Self::new(settings, clock)?, store).await)
     }
 
     fn new(settings: RabbitSettings, clock: Clock) -> Result<Self, BrokerError> {

@@ -54,6 +54,14 @@ impl Inner {
         self.keep_place().await
     }
 
+    /// What rows are told to be of: the store's broker, or, before its first use, the one that is looked at.
+    pub(in crate::engine) async fn broker_label(&self) -> Result<Option<String>, EngineError> {
+        Ok(match self.store.broker_name().await? {
+            Some(kept) => Some(kept),
+            None => self.place().await,
+        })
+    }
+
     /// Not for long: a broker that hangs is told of by what is asked for.
     async fn place(&self) -> Option<String> {
         let broker = Arc::clone(&self.broker);

@@ -43,16 +43,25 @@ struct Column {
 }
 
 impl PostgresStore {
-    /// Takes all that is in `file`; refuses a database that holds something already.
-    pub async fn fill(&self, file: &SqliteFile) -> Result<Vec<FilledTable>, StoreError> {
+    /// Takes all that is in `file`; refuses a database that holds something already. Before it counts, `idle` is asked:
+    /// where it says false, somebody works with the file again, and nothing is kept (`None`).
+    pub async fn fill(
+        &self,
+        file: &SqliteFile,
+        idle: impl Future<Output = bool>,
+    ) -> Result<Option<Vec<FilledTable>>, StoreError> {
         let mut to = self.server.connect().await.map_err(failed(OPERATION))?;
-        let filled = filled(&mut to, file).await;
+        let filled = filled(&mut to, file, idle).await;
         drop(to.close().await);
         filled
     }
 }
 
-async fn filled(to: &mut PgConnection, file: &SqliteFile) -> Result<Vec<FilledTable>, StoreError> {
+async fn filled(
+    to: &mut PgConnection,
+    file: &SqliteFile,
+    idle: impl Future<Output = bool>,
+) -> Result<Option<Vec<FilledTable>>, StoreError> {
     let unread = |error| failed("reading the SQLite file")(error);
     let mut reader = file.readers().acquire().await.map_err(unread)?;
     let mut from = reader.begin().await.map_err(unread)?;
@@ -78,8 +87,11 @@ async fn filled(to: &mut PgConnection, file: &SqliteFile) -> Result<Vec<FilledTa
         let raise = sqlx::query(TOKENS).bind(token).execute(&mut *transaction).await;
         raise.map_err(failed(OPERATION))?;
     }
+    if !idle.await {
+        return Ok(None);
+    }
     transaction.commit().await.map_err(failed(OPERATION))?;
-    Ok(filled)
+    Ok(Some(filled))
 }
 
 /// Refuses a store that was used, and takes out what every new one is made with.

@@ -8,7 +8,7 @@ use crate::store::StoreError;
 /// A write that failed during `operation`.
 pub(super) fn unwritten(operation: &'static str) -> impl FnOnce(SqliteError) -> StoreError {
     move |error| {
-        if let Some(why) = statement(&error).and_then(takes_no_writes) {
+        if let Some(why) = error.takes_no_writes() {
             return StoreError::NotWritable {
                 operation,
                 why,
@@ -50,33 +50,6 @@ pub(super) fn unread(operation: &'static str) -> impl FnOnce(sqlx::Error) -> Sto
         } else {
             StoreError::Failed { operation, source }
         }
-    }
-}
-
-/// SQLite's own words, where it answered.
-fn statement(error: &SqliteError) -> Option<&sqlx::Error> {
-    match error {
-        SqliteError::Statement(source)
-        | SqliteError::Open(source)
-        | SqliteError::RolledBack(source)
-        | SqliteError::Commit(source) => Some(source),
-        SqliteError::Busy
-        | SqliteError::Closed
-        | SqliteError::Displaced { .. }
-        | SqliteError::Panicked
-        | SqliteError::Schema(_)
-        | SqliteError::Unusable { .. } => None,
-    }
-}
-
-/// Why the file takes no writes, if that is it, and the mend.
-fn takes_no_writes(error: &sqlx::Error) -> Option<&'static str> {
-    const SQLITE_READONLY: u32 = 8;
-    const SQLITE_FULL: u32 = 13;
-    match code(error)? {
-        SQLITE_READONLY => Some("its file or directory is read-only: give its owner the right to write"),
-        SQLITE_FULL => Some("no room is left on its disk: free some"),
-        _ => None,
     }
 }
 

@@ -23,6 +23,7 @@ mod stored_letters;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -97,6 +98,14 @@ impl SqliteStore {
             gathering: Arc::default(),
             owns_file: false,
         })
+    }
+
+    /// The identity of the store in the file at `path`, where there is one; makes nothing.
+    pub async fn identity_at(path: &Path) -> Option<StoreId> {
+        let file = SqliteFile::open_existing(path).await.ok()?;
+        let found: Result<Option<String>, _> = sqlx::query_scalar(IDENTITY).fetch_one(file.readers()).await;
+        file.close().await;
+        StoreId::parse(&found.ok()??).ok()
     }
 
     /// The numbers of all changes: what a file that is not there lacks.

@@ -151,7 +151,8 @@ contract! {
         an_event_type_that_went_comes_back_with_the_next_push;
     broker_facts:
         the_brokers_policies_are_kept_with_their_age
-        of_two_who_look_at_the_same_time_one_reads_anew;
+        of_two_who_look_at_the_same_time_one_reads_anew
+        a_store_says_whose_it_is_and_so_do_the_lines_of_its_audit;
     runs:
         a_plan_is_frozen_once_and_started_only_with_its_hash
         of_two_concurrent_takers_of_a_run_exactly_one_gets_it

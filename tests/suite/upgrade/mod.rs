@@ -2,6 +2,7 @@
 
 mod belongs;
 mod kept;
+mod versions;
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 

@@ -106,6 +106,7 @@ pub(super) fn letter(number: u8) -> DeadLetter {
         what: String::new(),
         size_bytes: 2,
         redelivered: false,
+        broker: None,
     }
 }
 
