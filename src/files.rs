@@ -1,7 +1,7 @@
 //! Files that somebody asked for: new ones, for their owner alone, whole or not at all.
 //!
 //! What is written may hold payloads and secrets, and directories may be shared: nothing that exists is
-//! overwritten, and no link is followed at the last name. And the other way round: who else could read or write what
+//! overwritten but where that is what was asked for, and no link is followed at the last name. And the other way round: who else could read or write what
 //! is read as this user's own.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -45,6 +45,14 @@ impl NewFile {
         if path.symlink_metadata().is_ok() {
             return Err(exists(path));
         }
+        Self::replacing(path)
+    }
+
+    /// Begins the file that will be at `path` in the place of what is there.
+    ///
+    /// # Errors
+    /// The directory does not take a file.
+    pub fn replacing(path: &Path) -> io::Result<Self> {
         let beside = path.with_file_name(format!(".redrive-{}", ambient::new_id()));
         let file = OpenOptions::new()
             .write(true)
@@ -56,6 +64,23 @@ impl NewFile {
             unfinished: Unfinished(beside),
             path: path.to_owned(),
         })
+    }
+
+    /// Where it is until it has its name, for others who write it.
+    #[must_use]
+    pub fn beside(&self) -> &Path {
+        &self.unfinished.0
+    }
+
+    /// Takes the place of what is at its path, in one step that survives power loss.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn replace(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.unfinished.0, &self.path)?;
+        let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
     }
 
     /// Gives the file its name.

@@ -1,6 +1,7 @@
 //! Configuration → store, broker, sender → engine.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::delivery::{EndpointSettings, HttpSender, SenderHandle, SenderSettings
 use crate::domain::egress::AddressRules;
 use crate::domain::event::{Backoff, HandlingRules};
 use crate::domain::naming::Naming;
+use crate::domain::schema::SchemaMode;
 use crate::domain::scope::{Scope, Scopes};
 use crate::engine::alerts::{AlertSettings, AlertWay, Chat};
 use crate::engine::events::{EventSettings, HandlerAction, HandlerSettings, IntakeSettings};
@@ -45,46 +47,59 @@ impl From<EngineError> for OpenError {
 
 impl From<SqliteError> for OpenError {
     fn from(error: SqliteError) -> Self {
-        let unusable = matches!(error, SqliteError::Unusable { .. });
+        let unusable = matches!(error, SqliteError::Unusable { .. } | SqliteError::Schema(_));
+        let takes_no_writes = error.takes_no_writes().is_some();
         let exit = if unusable {
             Exit::Configuration
+        } else if takes_no_writes {
+            Exit::Failed
         } else {
             Exit::Unreachable
         };
         Self {
-            waiting_helps: matches!(error, SqliteError::Busy),
+            waiting_helps: takes_no_writes || matches!(error, SqliteError::Busy),
             failure: Failure::of(exit, &error),
         }
     }
 }
 
-/// Opens store and broker. `api` is where this process listens, if it does: it is never delivered to.
-pub(super) async fn engine(config: &Config, api: Option<SocketAddr>, memory: Budget) -> Result<Engine, OpenError> {
+/// Opens store and broker; the store's schema is as `schema` says. `api` is where this process listens, if it does: it is never delivered to.
+pub(super) async fn engine(
+    config: &Config,
+    schema: SchemaMode,
+    api: Option<SocketAddr>,
+    memory: Budget,
+) -> Result<Engine, OpenError> {
     // One provider in the process; whoever was first is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let clock = Clock::system();
     let sender = sender(config, api, clock.clone())?;
-    let (store, broker) = seams(config, &clock).await?;
+    let (store, broker) = seams(config, schema, &clock).await?;
     Ok(Engine::new(store, broker, sender, settings(config, memory), clock))
 }
 
-async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHandle), OpenError> {
+async fn seams(config: &Config, schema: SchemaMode, clock: &Clock) -> Result<(StoreHandle, BrokerHandle), OpenError> {
     let naming = || config.broker.naming.clone();
     let (file, store): (_, StoreHandle) = match &config.store {
-        StoreConfig::Sqlite { path } => {
-            let file = SqliteFile::open(path).await?;
-            let store = SqliteStore::open(file.clone(), clock.clone())
+        StoreConfig::Sqlite { path, .. } => {
+            let file = sqlite(path, schema).await?;
+            let store = SqliteStore::open_with(file.clone(), clock.clone(), schema)
                 .await
                 .map_err(EngineError::from)?;
             (Some(file), Arc::new(store.owning_its_file()))
         }
         StoreConfig::Postgres { url } => {
-            let store = PostgresStore::connect_with_patience(url.expose(), patience(config.delivery.take_over)).await;
+            let store = PostgresStore::connect_to(url.expose(), patience(config.delivery.take_over), schema).await;
             (None, Arc::new(store.map_err(EngineError::from)?))
         }
     };
     let broker = match (&config.broker.kind, file) {
-        (BrokerKind::Embedded, Some(file)) => embedded(file, naming(), clock).await,
+        (BrokerKind::Embedded, Some(file)) => {
+            if schema == SchemaMode::Expect {
+                Embedded::expect(&file).await?;
+            }
+            embedded(file, naming(), clock).await
+        }
         (BrokerKind::Embedded, None) => {
             return Err(OpenError {
                 failure: Failure::new(Exit::Configuration, "the embedded broker needs a sqlite: store.url"),
@@ -107,6 +122,14 @@ async fn seams(config: &Config, clock: &Clock) -> Result<(StoreHandle, BrokerHan
     Ok((store, broker.map_err(EngineError::from)?))
 }
 
+/// Whoever does not bring the tables makes no file either.
+pub(super) async fn sqlite(path: &Path, schema: SchemaMode) -> Result<SqliteFile, SqliteError> {
+    match schema {
+        SchemaMode::Bring => SqliteFile::open(path).await,
+        SchemaMode::Expect => SqliteFile::open_existing(path).await,
+    }
+}
+
 /// What is proven to the broker beside the login.
 pub(super) fn client_tls(config: &Config) -> Option<ClientTls> {
     config.broker.tls.as_ref().map(|tls| ClientTls {
@@ -118,7 +141,7 @@ pub(super) fn client_tls(config: &Config) -> Option<ClientTls> {
 
 /// How long a call of a database may take: a daemon whose network is split has given it up long before others
 /// take over, and a busy server is not taken for one that is away.
-fn patience(take_over: Duration) -> Duration {
+pub(super) fn patience(take_over: Duration) -> Duration {
     (take_over / 2).clamp(Duration::from_secs(2), Duration::from_secs(5))
 }
 

@@ -20,6 +20,7 @@ use crate::console::settings::{OtherProfile, Profiles};
 use crate::console::state::Place;
 use crate::console::theme::Sources;
 use crate::console::{self, Connect, ConnectProblem, ConsoleError, ConsoleSettings, Deliver, Next};
+use crate::domain::schema::SchemaMode;
 use crate::domain::text;
 use crate::engine::{Access, Engine, EngineError};
 use crate::telemetry::LogTarget;
@@ -35,12 +36,16 @@ const PLACE_WIDTH_MAX: usize = 120;
 const DEMO_REFRESH: Duration = Duration::from_secs(1);
 
 /// Shows the console until the operator leaves; answers how to go on, where he chose to.
-pub(super) async fn run(config: Config, settings: ConsoleSettings) -> Result<Option<Next>, Failure> {
+pub(super) async fn run(
+    config: Config,
+    schema: SchemaMode,
+    settings: ConsoleSettings,
+) -> Result<Option<Next>, Failure> {
     let config = Arc::new(config);
     let failed = Arc::new(Mutex::new(None));
     let connect = Connect::new({
         let failed = Arc::clone(&failed);
-        move || open(Arc::clone(&config), Arc::clone(&failed))
+        move || open(Arc::clone(&config), schema, Arc::clone(&failed))
     });
     let result = Box::pin(console::run(connect, settings, CancellationToken::new())).await;
     let failed = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -103,8 +108,12 @@ pub(super) fn ended<T>(result: Result<T, ConsoleError>, failed: Option<Failure>)
 }
 
 /// One try. The screen gets the reason, the exit code is kept for the end.
-async fn open(config: Arc<Config>, failed: Arc<Mutex<Option<Failure>>>) -> Result<Engine, ConnectProblem> {
-    match owned(&config).await {
+async fn open(
+    config: Arc<Config>,
+    schema: SchemaMode,
+    failed: Arc<Mutex<Option<Failure>>>,
+) -> Result<Engine, ConnectProblem> {
+    match owned(&config, schema).await {
         Ok(engine) => Ok(engine),
         Err(error) => {
             let problem = ConnectProblem {
@@ -118,8 +127,8 @@ async fn open(config: Arc<Config>, failed: Arc<Mutex<Option<Failure>>>) -> Resul
 }
 
 /// Store and broker, if they belong together: what the daemons of another store deliver is not shown as this one's.
-async fn owned(config: &Config) -> Result<Engine, OpenError> {
-    let engine = compose::engine(config, None, compose::memory(config)).await?;
+async fn owned(config: &Config, schema: SchemaMode) -> Result<Engine, OpenError> {
+    let engine = compose::engine(config, schema, None, compose::memory(config)).await?;
     if let Err(error) = engine.compare_owner().await {
         engine.close().await;
         return Err(error.into());
@@ -279,7 +288,7 @@ fn place(config: &Config, read_only: Option<String>) -> Place {
         }
     };
     let store = match &config.store {
-        StoreConfig::Sqlite { path } => format!("sqlite {}", path.display()),
+        StoreConfig::Sqlite { path, .. } => format!("sqlite {}", path.display()),
         StoreConfig::Postgres { url } => {
             let database = url::Url::parse(url.expose()).map(|url| url.path().to_owned());
             format!("postgres {}{}", host(url), database.unwrap_or_default())

@@ -16,6 +16,7 @@ use crate::api::{self, ApiSettings, Backend, Doors, Tls};
 use crate::budget::Budget;
 use crate::cli::{self, Exit, Failure};
 use crate::config::Config;
+use crate::domain::schema::SchemaMode;
 use crate::engine::Engine;
 use crate::files;
 use crate::telemetry::{Metrics, StatsdDialect, StatsdTarget};
@@ -133,7 +134,7 @@ async fn open(
     stop: &CancellationToken,
 ) -> Result<Option<Engine>, Failure> {
     loop {
-        let error = match compose::engine(config, Some(bound), memory.clone()).await {
+        let error = match compose::engine(config, SchemaMode::Bring, Some(bound), memory.clone()).await {
             Ok(engine) => return Ok(Some(engine)),
             Err(error) => error,
         };

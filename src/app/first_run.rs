@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use crate::ambient::Clock;
 use crate::broker::rabbitmq::{Probe, RabbitMq, RabbitSettings};
-use crate::broker::{BrokerError, BrokerHealth};
+use crate::broker::{BrokerError, BrokerHealth, Owner};
 use crate::cli::{Cli, Failure};
 use crate::config::{BrokerKind, Config, Environment, StoreConfig};
 use crate::console;
 use crate::console::first_run::{Chosen, FirstRunSettings, Tester};
+use crate::domain::id::StoreId;
 use crate::engine::error::chain;
 use crate::engine::view::Check;
-use crate::store::postgres;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{StoreError, postgres};
 
 /// How long each part may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,7 +36,7 @@ pub(super) fn is_first(cli: &Cli, config: &Config, environment: &Environment) ->
 /// Asks; `None`: the operator leaves.
 pub(super) async fn ask(config: Config, environment: Environment) -> Result<Option<Config>, Failure> {
     let embedded = match &config.store {
-        StoreConfig::Sqlite { path } => Some((path.clone(), path.exists())),
+        StoreConfig::Sqlite { path, .. } => Some((path.clone(), path.exists())),
         StoreConfig::Postgres { .. } => None,
     };
     let home = environment.config_home.as_ref();
@@ -54,6 +56,7 @@ pub(super) async fn ask(config: Config, environment: Environment) -> Result<Opti
 async fn checks(config: &Config) -> Vec<Check> {
     // One provider in the process; whoever was first is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let (store, identity) = store(config).await;
     let mut checks = match &config.broker.kind {
         BrokerKind::Embedded => Vec::new(),
         BrokerKind::RabbitMq {
@@ -64,13 +67,13 @@ async fn checks(config: &Config) -> Vec<Check> {
             let vhost = naming.vhost.clone();
             let mut settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming);
             settings.tls = super::compose::client_tls(config);
-            match RabbitMq::probe(settings, Clock::system()).await {
+            match RabbitMq::probe(settings, Clock::system(), identity.as_ref()).await {
                 Ok(probe) => broker(&probe, amqp_url.shown(), &vhost),
                 Err(error) => vec![Check::broken("broker", error.to_string(), "check the address")],
             }
         }
     };
-    checks.push(store(config).await);
+    checks.push(store);
     checks
 }
 
@@ -97,7 +100,16 @@ fn broker(probe: &Probe, url: &str, vhost: &str) -> Vec<Check> {
             "free memory or disk on the broker: it takes no publishes",
         ));
     }
-    if probe.entered.is_ok() {
+    if let Some(Owner::Other(other)) = &probe.owner {
+        let other = other
+            .as_ref()
+            .map_or_else(|| "another store".to_owned(), |other| format!("the store {other}"));
+        checks.push(Check::broken(
+            "redrive",
+            format!("daemons of {other} deliver what is on this vhost"),
+            "enter the address of their store, or name another vhost behind the host: amqp://HOST/VHOST",
+        ));
+    } else if probe.entered.is_ok() {
         checks.push(Check::fine(
             "redrive",
             if probe.prepared {
@@ -148,25 +160,34 @@ fn management(health: &BrokerHealth) -> Check {
     }
 }
 
-async fn store(config: &Config) -> Check {
+/// The check, and what the broker knows the store by.
+async fn store(config: &Config) -> (Check, Option<StoreId>) {
     match &config.store {
-        StoreConfig::Sqlite { path } => sqlite(path),
-        StoreConfig::Postgres { url } => match postgres::probe(url.expose(), PATIENCE).await {
-            Ok(found) if found.prepared => Check::fine(
-                "store",
-                format!("PostgreSQL {}; redrive ran there before", found.version),
-            ),
-            Ok(found) if found.may_create => Check::fine(
-                "store",
-                format!("PostgreSQL {}; the first start makes its schema", found.version),
-            ),
-            Ok(found) => Check::broken(
-                "store",
-                format!("PostgreSQL {}: this user cannot make a schema", found.version),
-                "GRANT CREATE ON DATABASE … TO this user, or name another one",
-            ),
-            Err(error) => Check::broken("store", chain(&error), "check the address, and that the database runs"),
-        },
+        StoreConfig::Sqlite { path, .. } => (sqlite(path), SqliteStore::identity_at(path).await),
+        StoreConfig::Postgres { url } => {
+            let found = postgres::probe(url.expose(), PATIENCE).await;
+            let identity = found.as_ref().ok().and_then(|found| found.identity.clone());
+            (database(found), identity)
+        }
+    }
+}
+
+fn database(found: Result<postgres::Probe, StoreError>) -> Check {
+    match found {
+        Ok(found) if found.prepared => Check::fine(
+            "store",
+            format!("PostgreSQL {}; redrive ran there before", found.version),
+        ),
+        Ok(found) if found.may_create => Check::fine(
+            "store",
+            format!("PostgreSQL {}; the first start makes its schema", found.version),
+        ),
+        Ok(found) => Check::broken(
+            "store",
+            format!("PostgreSQL {}: this user cannot make a schema", found.version),
+            "GRANT CREATE ON DATABASE … TO this user, or name another one",
+        ),
+        Err(error) => Check::broken("store", chain(&error), "check the address, and that the database runs"),
     }
 }
 

@@ -6,12 +6,15 @@ mod daemon;
 mod demo;
 mod first_run;
 mod reload;
+mod store;
 
 use std::future::Future;
 use std::time::Duration;
 
 use crate::cli::{self, Cli, Exit, Failure, Mode};
 use crate::config::{Config, Environment};
+use crate::console::Deliver;
+use crate::domain::schema::SchemaMode;
 use crate::engine::Access;
 use crate::telemetry::{self, LogFormat, LogTarget};
 
@@ -36,6 +39,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
                 return Err(Failure::new(Exit::Usage, cli::NO_TERMINAL));
             }
             let mut config = load(cli, &environment)?;
+            let mut is_chosen = false;
             console::log(&environment)?;
             if first_run::is_first(cli, &config, &environment) {
                 let surroundings = environment.clone();
@@ -43,10 +47,17 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
                     Some(chosen) => config = chosen,
                     None => return Ok(Exit::Done),
                 }
+                is_chosen = true;
             }
             let mut settings = console::settings(cli, &config)?;
             settings.reload = Some(reload::reload(cli.config_choice(), environment.clone(), &config));
-            match block_on(|| console::run(config, settings))? {
+            // What delivers makes what it needs, and so does who was just told that the first start makes it.
+            let schema = if is_chosen || settings.deliver != Deliver::Never {
+                SchemaMode::Bring
+            } else {
+                schema(&config, cli.access(access(&config)))
+            };
+            match block_on(|| console::run(config, schema, settings))? {
                 None => Ok(Exit::Done),
                 Some(next) => Err(console::go_on_with(&next)),
             }
@@ -77,6 +88,12 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             log(&environment, None)?;
             block_on(|| daemon::run(config))
         }
+        Mode::Store => {
+            let config = load(cli, &environment)?;
+            cli.check_access(access(&config))?;
+            log(&environment, Some(LOG_OF_COMMANDS))?;
+            block_on(|| store::run(cli, config))
+        }
         Mode::Command => {
             let config = load(cli, &environment)?;
             cli.check_access(access(&config))?;
@@ -88,7 +105,8 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
 
 async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
     let warnings = config.warnings();
-    let engine = match compose::engine(&config, None, compose::memory(&config)).await {
+    let schema = schema(&config, cli.access(access(&config)));
+    let engine = match compose::engine(&config, schema, None, compose::memory(&config)).await {
         Ok(engine) => engine,
         Err(error) => {
             cli::doctor_without_engine(cli, &error.failure, &warnings)?;
@@ -98,6 +116,15 @@ async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
     let result = cli::run(cli, &engine, access(&config), &warnings).await;
     engine.close().await;
     result
+}
+
+/// Who only looks or gives an order takes the store as it is; the file that nobody named has nobody else to make it.
+fn schema(config: &Config, access: Access) -> SchemaMode {
+    if config.store.is_default() && access != Access::ReadOnly {
+        SchemaMode::Bring
+    } else {
+        SchemaMode::Expect
+    }
 }
 
 fn load(cli: &Cli, environment: &Environment) -> Result<Config, Failure> {

@@ -106,7 +106,7 @@ fn secrets(config: &Config) -> [(&'static str, String); 4] {
         } => (amqp_url.expose().to_owned(), management_url.expose().to_owned()),
     };
     let store = match &config.store {
-        StoreConfig::Sqlite { path } => path.display().to_string(),
+        StoreConfig::Sqlite { path, .. } => path.display().to_string(),
         StoreConfig::Postgres { url } => url.expose().to_owned(),
     };
     [

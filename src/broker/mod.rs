@@ -159,6 +159,10 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// Says on the broker that every queue of the store is bound to the exchange; gone with the exchange.
     async fn mark_bound(&self) -> Result<(), BrokerError>;
 
+    /// Which broker and vhost this is, as a person calls it; `None`: nobody tells it now. No two at work have the same,
+    /// and a renamed cluster has another one.
+    async fn place(&self) -> Option<String>;
+
     /// Whose the broker is; writes nothing.
     async fn owner(&self, store: &StoreId) -> Result<Owner, BrokerError>;
 

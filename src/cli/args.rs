@@ -176,6 +176,27 @@ pub(super) enum Sub {
 pub(super) enum StoreCommand {
     /// Give the broker to the store of this configuration, where it was another store's: that one's daemons stop.
     Adopt,
+    /// Write the SQLite file of the store into a new file, whole, while daemons go on.
+    Backup {
+        /// The new file.
+        file: PathBuf,
+    },
+    /// Put a backup in the place of the SQLite file of the store; no daemon may run.
+    Restore {
+        /// The backup.
+        file: PathBuf,
+    },
+    /// Fill an empty PostgreSQL database with all that a SQLite file holds; no daemon may run.
+    Copy {
+        /// The SQLite file, instead of that of the configuration: sqlite:PATH.
+        #[arg(long, value_name = "URL")]
+        from: Option<String>,
+        /// The database: postgres://USER:PASSWORD@HOST/DATABASE.
+        #[arg(long, value_name = "URL")]
+        to: String,
+    },
+    /// Make the store's tables, or bring them to this program's version; the daemon does so by itself.
+    Migrate,
 }
 
 /// One sequence: an execution and the URL that it notifies.

@@ -52,6 +52,28 @@ pub(super) fn consent(global: &Global, output: Output, plan: &Plan) -> Result<Co
     }
 }
 
+/// The same for what has no plan but one sentence.
+pub(super) fn consent_to(global: &Global, what: &str) -> Result<bool, Failure> {
+    if global.dry_run {
+        print(format!("plan: {}\n", shown(what)).as_bytes())?;
+        return Ok(false);
+    }
+    if global.yes {
+        return Ok(true);
+    }
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Err(Failure::refused(format!(
+            "not confirmed: {}; without a terminal give --yes to do it or --dry-run to see the plan",
+            shown(what)
+        )));
+    }
+    say(&format!("plan: {}", shown(what)));
+    if ask(&Friction::Yes, &mut io::stdin().lock())? {
+        return Ok(true);
+    }
+    Err(Failure::refused("not confirmed; nothing was changed"))
+}
+
 fn print_plan(output: Output, plan: &Plan) -> io::Result<()> {
     if output.is_json() {
         return document(&PlanShape::from(plan));

@@ -82,6 +82,8 @@ impl From<EngineError> for Failure {
             EngineError::NotFound { .. } | EngineError::Expired { .. } => Exit::NotFound,
             EngineError::Refused { .. } => Exit::Refused,
             EngineError::Unread(_) => Exit::Unreachable,
+            // It answers: to try again helps only after somebody mended it.
+            EngineError::Store(_) if error.takes_no_writes() => Exit::Failed,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_unreachable() => Exit::Unreachable,
             EngineError::Broker(_) | EngineError::Store(_) if error.is_misconfigured() => Exit::Configuration,
             EngineError::OtherOwner { .. } => Exit::Configuration,

@@ -40,6 +40,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 pub use args::Cli;
 pub use exit::{Exit, Failure};
 pub use reads::{COMMANDS, Does};
+pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
 use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub};
@@ -61,6 +62,8 @@ pub enum Mode {
     },
     /// A command that needs neither broker nor store.
     Offline,
+    /// A command on the store alone, opened by nobody else.
+    Store,
     /// A command on broker and store.
     Command,
 }
@@ -132,6 +135,7 @@ impl Cli {
                     | Sub::Token,
                 ),
             ) => Ok(Mode::Offline),
+            (false, false, Some(Sub::Store(command))) if !matches!(command, StoreCommand::Adopt) => Ok(Mode::Store),
             (false, false, Some(_)) => Ok(Mode::Command),
         }
     }
@@ -143,6 +147,12 @@ impl Cli {
             file: self.global.config.clone(),
             profile: self.global.profile.clone(),
         }
+    }
+
+    /// Whether nothing is to be done, and only told (`--dry-run`).
+    #[must_use]
+    pub const fn is_dry_run(&self) -> bool {
+        self.global.dry_run
     }
 
     /// Whether the console delivers from the start (`--work`).
@@ -272,7 +282,8 @@ impl Session<'_> {
 
 const fn changes_something(command: &Sub) -> bool {
     match command {
-        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) | Sub::Store(StoreCommand::Adopt) => true,
+        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) => true,
+        Sub::Store(store) => !matches!(store, StoreCommand::Backup { .. }),
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Dead(dead) => dead::changes_something(dead),
         Sub::Run(run) => !matches!(run, args::Run::List(_) | args::Run::Show { .. }),

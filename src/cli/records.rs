@@ -91,6 +91,7 @@ const AUDIT: &[Column] = &[
     Column::Text("what"),
     Column::Text("on"),
     Column::Text("result"),
+    Column::Text("broker"),
     Column::Text("reason"),
     Column::Text("detail"),
 ];
@@ -148,6 +149,7 @@ async fn audit_list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Fail
             line.command.clone(),
             line.target.clone(),
             line.result.clone(),
+            or_dash(line.broker.as_deref()),
             or_dash(line.reason.as_deref()),
             line.detail.clone(),
         ]

@@ -132,6 +132,7 @@ fn print(session: &Session<'_>, view: &RunView) -> Result<(), Failure> {
             ("skipped", Some(run.counts.skipped.to_string())),
             ("total", Some(run.total.to_string())),
             ("note", run.note.clone()),
+            ("broker", run.broker.clone()),
         ],
     )?;
     Ok(())

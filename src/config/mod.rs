@@ -312,6 +312,7 @@ fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) 
     let section = root.section("store", storage::STORE_KEYS)?;
     let (store, retention) = (storage::store(section, data_home)?, storage::retention(section)?);
     let broker = storage::broker(root.section("broker", storage::BROKER_KEYS)?, &store)?;
+    let store = storage::store_of(store, &broker);
     let delivery = root.section("delivery", delivery::DELIVERY_KEYS)?;
     Ok(Config {
         file: None,

@@ -85,7 +85,7 @@ fn profile(page: &mut Page, profile: &ProfileConfig) {
 fn store(page: &mut Page, store: &StoreConfig) {
     page.begin("[store]");
     match store {
-        StoreConfig::Sqlite { path } => page.text("url", &format!("sqlite:{}", path.display())),
+        StoreConfig::Sqlite { path, .. } => page.text("url", &format!("sqlite:{}", path.display())),
         StoreConfig::Postgres { url } => page.text("url", url.shown()),
     }
 }

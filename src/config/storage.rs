@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
 use url::Url;
 
 use crate::domain::database;
-use crate::domain::naming::{Naming, QueueType};
+use crate::domain::naming::{Naming, QueueType, hex};
 use crate::domain::retention::Retention;
 
 use super::error::Problem;
@@ -18,6 +19,9 @@ const RETENTION_S: std::ops::RangeInclusive<f64> = 1.0..=3_153_600_000.0;
 const URL_HASH_KEY_DEFAULT: &str = "redrive-default-url-hash-key";
 /// Prefix and vhost together leave room for the hashes in a queue's name.
 const PREFIX_AND_VHOST_BYTES_MAX: usize = 100;
+
+/// Letters of host and vhost in the name of the file that nobody named.
+const FILE_NAME_MAX: usize = 40;
 
 pub(super) const STORE_KEYS: &[&str] = &["url", "retention"];
 /// The keys of `store.retention`.
@@ -42,6 +46,8 @@ pub enum StoreConfig {
     Sqlite {
         /// Which.
         path: PathBuf,
+        /// Nobody named it.
+        is_default: bool,
     },
     /// A server.
     Postgres {
@@ -90,11 +96,20 @@ pub enum BrokerKind {
     },
 }
 
+impl StoreConfig {
+    /// Whether it is the file that is used where nobody names a store.
+    #[must_use]
+    pub const fn is_default(&self) -> bool {
+        matches!(self, Self::Sqlite { is_default: true, .. })
+    }
+}
+
 pub(super) fn store(section: Section<'_>, data_home: Option<&Path>) -> Result<StoreConfig, Problem> {
     let Some(secret) = section.secret("url")? else {
         let directory = data_home.ok_or(Problem::Home)?;
         return Ok(StoreConfig::Sqlite {
             path: directory.join("redrive").join("redrive.db"),
+            is_default: true,
         });
     };
     let written = secret.expose();
@@ -104,7 +119,10 @@ pub(super) fn store(section: Section<'_>, data_home: Option<&Path>) -> Result<St
             if path.is_empty() || path == ":memory:" || path.contains('?') {
                 return Err(secret.problem("must name a file after sqlite:, without options"));
             }
-            Ok(StoreConfig::Sqlite { path: path.into() })
+            Ok(StoreConfig::Sqlite {
+                path: path.into(),
+                is_default: false,
+            })
         }
         Some(("postgres" | "postgresql", _)) => match (database::refusal(written), Url::parse(written)) {
             (Some(why), _) => Err(secret.problem(why)),
@@ -115,6 +133,40 @@ pub(super) fn store(section: Section<'_>, data_home: Option<&Path>) -> Result<St
         },
         _ => Err(secret.problem("must begin with postgres:// or sqlite:")),
     }
+}
+
+/// The file that nobody named is one for each broker and vhost; the embedded broker is in it.
+pub(super) fn store_of(store: StoreConfig, broker: &BrokerConfig) -> StoreConfig {
+    match (store, &broker.kind) {
+        (StoreConfig::Sqlite { path, is_default: true }, BrokerKind::RabbitMq { amqp_url, .. }) => {
+            StoreConfig::Sqlite {
+                path: path.with_file_name(file_of(amqp_url, &broker.naming.vhost)),
+                is_default: true,
+            }
+        }
+        (store, _) => store,
+    }
+}
+
+/// Readable, and no two the same: what cannot stand in a name is left out of it, and the hash is over all.
+fn file_of(amqp_url: &SecretUrl, vhost: &str) -> String {
+    let url = Url::parse(amqp_url.expose()).ok();
+    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let port = url.as_ref().and_then(Url::port).map_or(
+        if amqp_url.shown().starts_with("amqps:") {
+            5671
+        } else {
+            5672
+        },
+        |port| port,
+    );
+    let readable: String = format!("{host}-{vhost}")
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+        .take(FILE_NAME_MAX)
+        .collect();
+    let all = Sha256::digest(format!("{host}\n{port}\n{vhost}").as_bytes());
+    format!("redrive-{}-{}.db", readable.trim_end_matches('-'), hex(&all[..4]))
 }
 
 /// How long what grows in the store is kept; what is left out is kept for its default.

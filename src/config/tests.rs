@@ -97,7 +97,7 @@ fn check_with(text: &str, profile: Option<&str>, variables: &[(&str, &str)], par
 #[test]
 fn without_a_file_everything_is_embedded_and_has_the_documented_default() {
     let config = config("");
-    assert!(matches!(&config.store, StoreConfig::Sqlite { path } if path == Path::new("/data/redrive/redrive.db")));
+    assert!(matches!(&config.store, StoreConfig::Sqlite { path, .. } if path == Path::new("/data/redrive/redrive.db")));
     assert!(matches!(config.broker.kind, BrokerKind::Embedded));
     assert_eq!(
         (
@@ -463,7 +463,7 @@ fn a_variable_holds_against_the_file_and_is_named_when_it_is_wrong() {
     ];
     let text = "[store]\nurl = \"postgres://db\"\n[api]\ntokens = [\"x\", \"y\"]\nlisten = \"0.0.0.0:1\"";
     let config = Config::resolve(text, None, &environment(&variables)).unwrap();
-    assert!(matches!(&config.store, StoreConfig::Sqlite { path } if path == Path::new("/tmp/a.db")));
+    assert!(matches!(&config.store, StoreConfig::Sqlite { path, .. } if path == Path::new("/tmp/a.db")));
     assert_eq!((config.broker.naming.vhost.as_str(), config.api.tokens.len()), ("/", 1));
     assert!(
         config.print().contains("management_url = \"http://b:1/\""),

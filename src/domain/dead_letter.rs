@@ -230,6 +230,8 @@ pub struct DeadLetter {
     pub size_bytes: u64,
     /// Whether the broker says that somebody had it before.
     pub redelivered: bool,
+    /// The broker that its store belongs to, by its name; filled in for those who are told of it.
+    pub broker: Option<String>,
 }
 
 /// What is known of the queue that a message was found in.
@@ -278,6 +280,7 @@ pub fn read(message: &Message, likeness: &Likeness, ordinal: u32, found: &Found<
         fingerprint: fingerprint(&place, &what),
         size_bytes: message.body.len() as u64,
         redelivered: found.redelivered,
+        broker: None,
         error,
         reason,
         url,

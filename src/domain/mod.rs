@@ -26,6 +26,7 @@ pub mod queue;
 pub mod retention;
 pub mod routing;
 pub mod run;
+pub mod schema;
 pub mod scope;
 pub mod signature;
 pub mod storable;

@@ -71,7 +71,7 @@ impl Inner {
                     error @ (EngineError::Broker(
                         BrokerError::Unreachable { .. } | BrokerError::Unknown { .. } | BrokerError::Limit { .. },
                     )
-                    | EngineError::Store(StoreError::Unreachable { .. })),
+                    | EngineError::Store(StoreError::Unreachable { .. } | StoreError::NotWritable { .. })),
                 ) => {
                     tracing::warn!(error = ?error, "waiting for broker and store");
                     ambient::wait(stop, Duration::from_secs(1)).await;
@@ -86,6 +86,10 @@ impl Inner {
     async fn prepare_once(self: &Arc<Self>) -> Result<(), EngineError> {
         let store = self.store.identity().await?;
         self.health.set_store(store.clone());
+        // Before anything is made there; what cannot be looked at yet is looked at when it is there.
+        if let Err(error @ EngineError::OtherOwner { .. }) = self.refuse_another_broker(&store).await {
+            return Err(error);
+        }
         self.broker.prepare().await?;
         self.own_broker(&store).await?;
         self.compare_with_broker(&store).await?;

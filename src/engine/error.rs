@@ -112,7 +112,7 @@ impl EngineError {
                     | BrokerError::Limit { .. }
                     | BrokerError::Management { .. }
             ),
-            Self::Store(error) => matches!(error, StoreError::Unreachable { .. }),
+            Self::Store(error) => error.passes(),
             Self::Unread(_) => true,
             Self::Invalid { .. }
             | Self::NotFound { .. }
@@ -125,6 +125,12 @@ impl EngineError {
             | Self::Unconfirmed { .. }
             | Self::RefusedUrl { .. } => false,
         }
+    }
+
+    /// Whether the store answers, and takes no writes (exit code 1, status 503).
+    #[must_use]
+    pub const fn takes_no_writes(&self) -> bool {
+        matches!(self, Self::Store(StoreError::NotWritable { .. }))
     }
 
     /// Whether somebody has to change the configuration or the broker's rights first (exit code 78):
@@ -141,7 +147,7 @@ impl EngineError {
                     | BrokerError::OtherArguments { .. }
             ),
             Self::OtherOwner { .. } => true,
-            Self::Store(error) => matches!(error, StoreError::Newer { .. } | StoreError::Unusable { .. }),
+            Self::Store(error) => matches!(error, StoreError::Schema(_) | StoreError::Unusable { .. }),
             Self::Invalid { .. }
             | Self::Unread(_)
             | Self::NotFound { .. }

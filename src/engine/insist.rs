@@ -35,7 +35,9 @@ impl Inner {
         loop {
             match operation().await {
                 Ok(value) => return Ok(value),
-                Err(error @ StoreError::Unreachable { .. }) if self.fence.permits(incarnation) => {
+                Err(error @ (StoreError::Unreachable { .. } | StoreError::NotWritable { .. }))
+                    if self.fence.permits(incarnation) =>
+                {
                     tracing::warn!(error = ?error, "waiting for the store");
                     pause.wait().await;
                 }

@@ -268,7 +268,9 @@ where
     let (until, mut pause) = (clock.uptime() + TELL_MAX, Pause::default());
     loop {
         match tell().await {
-            Err(StoreError::Unreachable { .. }) if clock.uptime() < until => pause.wait().await,
+            Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if clock.uptime() < until => {
+                pause.wait().await
+            }
             told => return told,
         }
     }

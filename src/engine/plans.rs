@@ -243,6 +243,7 @@ impl Inner {
         // A daemon is told by its own looks, and stops.
         if !matches!(plan.command, Command::AdoptBroker) && !*self.delivering.borrow() {
             self.compare_owner().await?;
+            self.keep_first_place().await?;
         }
         if let Some(planned) = &plan.run {
             return self.execute_run(plan, planned, grant).await;

@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::domain::schema::SchemaRefusal;
+
 /// Why it did not work. Cheap to clone, as one failure may answer a whole group of writes.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum SqliteError {
@@ -51,16 +53,50 @@ pub enum SqliteError {
     /// The work panicked (a bug, logged) and was undone.
     #[error("the write to the SQLite file panicked")]
     Panicked,
-    /// The file was written by a later version of the program.
-    #[error("{namespace} tables have version {found}, this program knows {known}")]
-    Newer {
-        /// Whose tables.
-        namespace: &'static str,
-        /// The version found.
-        found: i64,
-        /// The newest version known.
-        known: i64,
-    },
+    /// Its tables are not what this program needs, or not ours.
+    #[error(transparent)]
+    Schema(#[from] SchemaRefusal),
+}
+
+impl SqliteError {
+    /// Why the file takes no writes, if that is it, and the mend.
+    #[must_use]
+    pub fn takes_no_writes(&self) -> Option<&'static str> {
+        const SQLITE_READONLY: u32 = 8;
+        const SQLITE_FULL: u32 = 13;
+        let source = match self {
+            Self::Statement(source) | Self::Open(source) | Self::RolledBack(source) | Self::Commit(source) => source,
+            Self::Busy
+            | Self::Closed
+            | Self::Displaced { .. }
+            | Self::Panicked
+            | Self::Schema(_)
+            | Self::Unusable { .. } => return None,
+        };
+        match code(source)? {
+            SQLITE_READONLY => Some("its file or directory is read-only: give its owner the right to write"),
+            SQLITE_FULL => Some("no room is left on its disk: free some"),
+            _ => None,
+        }
+    }
+
+    /// What SQLite says when it opens a file.
+    pub(super) fn opening(error: sqlx::Error) -> Self {
+        if is_busy(&error) {
+            return Self::Busy;
+        }
+        Self::Open(Arc::new(error))
+    }
+}
+
+/// A read of a file that was opened.
+impl From<sqlx::Error> for SqliteError {
+    fn from(error: sqlx::Error) -> Self {
+        if is_busy(&error) {
+            return Self::Busy;
+        }
+        Self::Statement(Arc::new(error))
+    }
 }
 
 /// Whether SQLite says that somebody else holds a lock (any of its extended codes).

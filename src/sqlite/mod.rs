@@ -9,8 +9,10 @@
 //! Left out on purpose: what the tables mean, and any lock on the file that outlives a statement
 //! (evidence of a process' death is the store's).
 
+mod backup;
 mod error;
 mod migrate;
+mod owned;
 mod place;
 mod presence;
 mod stir;
@@ -29,8 +31,10 @@ use sqlx::sqlite::{
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::ambient;
+use crate::domain::schema::{Change, SchemaRefusal};
 
 pub use error::SqliteError;
+use owned::Owned;
 use presence::Mark;
 use writer::{Message, Write, Writer};
 
@@ -76,11 +80,31 @@ struct Changes {
 
 impl SqliteFile {
     /// Opens the file at `path`, creating it (mode 0600) and its directory (0700) when they are missing.
-    /// A symbolic link, something that is not a file, or another user's file is refused.
+    /// A symbolic link, something that is not a file, another user's file, or one of another program is refused.
     pub async fn open(path: &Path) -> Result<Self, SqliteError> {
         place::prepare(path)?;
+        let found = owned::look(path).await?;
+        Self::open_owned(path, found).await
+    }
+
+    /// Opens the file at `path` if it is there and something is in it; makes nothing.
+    pub async fn open_existing(path: &Path) -> Result<Self, SqliteError> {
+        if !path.exists() {
+            return Err(SchemaRefusal::Missing.into());
+        }
+        place::inspect(path)?;
+        match owned::look(path).await? {
+            Owned::Empty => Err(SchemaRefusal::Missing.into()),
+            found @ Owned::Ours => Self::open_owned(path, found).await,
+        }
+    }
+
+    async fn open_owned(path: &Path, found: Owned) -> Result<Self, SqliteError> {
         let options = writing(path);
-        let connection = writer::connect(&options).await?;
+        let mut connection = writer::connect(&options).await?;
+        if found == Owned::Empty {
+            owned::sign(&mut connection).await?;
+        }
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS_MAX)
             .test_before_acquire(false)
@@ -163,14 +187,24 @@ impl SqliteFile {
         receiver
     }
 
-    /// Brings the tables of `namespace` to the last of `migrations` (version and statements, ascending), all
-    /// in one transaction. Fails without a change when the file is from a newer program.
-    pub async fn migrate(
+    /// Brings the tables of `namespace` to the last of `changes`, all in one transaction. Fails without a change when the
+    /// file is from a newer program.
+    pub async fn migrate(&self, namespace: &'static str, changes: &'static [Change]) -> Result<(), SqliteError> {
+        migrate::bring(self, namespace, changes).await
+    }
+
+    /// Refuses tables that [`SqliteFile::migrate`] would change; writes nothing.
+    pub async fn expect(&self, namespace: &'static str, changes: &'static [Change]) -> Result<(), SqliteError> {
+        migrate::expect(self, namespace, changes).await
+    }
+
+    /// The changes that [`SqliteFile::migrate`] would apply.
+    pub async fn missing(
         &self,
         namespace: &'static str,
-        migrations: &'static [(i64, &'static str)],
-    ) -> Result<(), SqliteError> {
-        migrate::run(self, namespace, migrations).await
+        changes: &'static [Change],
+    ) -> Result<&'static [Change], SqliteError> {
+        migrate::missing(self, namespace, changes).await
     }
 
     /// Finishes the writes that wait, then closes every connection. Later writes answer [`SqliteError::Closed`].

@@ -12,10 +12,7 @@ use super::SqliteError;
 
 /// Makes sure that a regular file of ours is at `path`.
 pub(super) fn prepare(path: &Path) -> Result<(), SqliteError> {
-    let unusable = |problem: String| SqliteError::Unusable {
-        path: path.to_owned(),
-        problem,
-    };
+    let unusable = |problem: String| unusable(path, problem);
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         DirBuilder::new()
             .recursive(true)
@@ -28,6 +25,19 @@ pub(super) fn prepare(path: &Path) -> Result<(), SqliteError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(unusable(format!("cannot be created: {error}"))),
     }
+    inspect(path)
+}
+
+fn unusable(path: &Path, problem: String) -> SqliteError {
+    SqliteError::Unusable {
+        path: path.to_owned(),
+        problem,
+    }
+}
+
+/// Refuses what is at `path` when it is no regular file of ours.
+pub(super) fn inspect(path: &Path) -> Result<(), SqliteError> {
+    let unusable = |problem: String| unusable(path, problem);
     let found = fs::symlink_metadata(path).map_err(|error| unusable(format!("cannot be read: {error}")))?;
     if found.file_type().is_symlink() {
         return Err(unusable("is a symbolic link: name the file itself".to_owned()));

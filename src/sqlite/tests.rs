@@ -300,11 +300,7 @@ async fn migrations_run_once_and_a_newer_file_is_refused_unchanged() {
     assert!(
         matches!(
             newer,
-            Err(SqliteError::Newer {
-                namespace: "note",
-                found: 2,
-                known: 1
-            })
+            Err(SqliteError::Schema(SchemaRefusal::Newer { found: 2, known: 1 }))
         ),
         "{newer:?}"
     );

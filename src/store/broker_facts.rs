@@ -25,6 +25,12 @@ pub struct KeptPolicies {
 /// What is known of the broker.
 #[async_trait]
 pub trait BrokerFacts: Send + Sync {
+    /// The name of the broker that the store belongs to; `None`: nobody used it yet.
+    async fn broker_name(&self) -> Result<Option<String>, StoreError>;
+
+    /// Says whose the store is from now on, whosever it was.
+    async fn broker_name_keep(&self, name: &str) -> Result<(), StoreError>;
+
     /// The broker's policies as they are now; the ones before are forgotten.
     async fn broker_policies_keep(&self, document: &str) -> Result<(), StoreError>;
 

@@ -63,7 +63,7 @@ macro_rules! run_columns {
         concat!(
             "id, command, state, done, failed, skipped, total, rate, canary, actor, reason, note, ",
             $plan,
-            ", hash, owner, epoch, created_at, started_at, updated_at, ended_at"
+            ", hash, owner, epoch, broker, created_at, started_at, updated_at, ended_at"
         )
     };
 }
@@ -209,14 +209,32 @@ pub(super) fn endpoint_url(row: &impl Columns) -> Result<EndpointUrl, sqlx::Erro
     parsed(row, "url", EndpointUrl::parse)
 }
 
+/// A state that this program does not know counts as disabled: nothing is sent there, and every other row is read.
 pub(super) fn endpoint(row: &impl Columns) -> Result<Endpoint, sqlx::Error> {
+    let state = text(row, "state")?;
+    let Some(known) = EndpointState::parse(&state) else {
+        return Ok(Endpoint {
+            state: EndpointState::Disabled,
+            next_attempt_at: None,
+            probe: None,
+            last_error: Some(format!(
+                "the store holds the state {state:?}, which this program does not know: it counts as disabled until \
+                 `redrive redeliver`"
+            )),
+            ..endpoint_in(row, EndpointState::Disabled)?
+        });
+    };
+    endpoint_in(row, known)
+}
+
+fn endpoint_in(row: &impl Columns, state: EndpointState) -> Result<Endpoint, sqlx::Error> {
     let probe = match (row.integer("probe_token")?, time_optional(row, "probe_until")?) {
         (Some(token), Some(until)) => Some(ProbeClaim { token, until }),
         _ => None,
     };
     Ok(Endpoint {
         url: endpoint_url(row)?,
-        state: named(row, "state", EndpointState::parse)?,
+        state,
         epoch: EndpointEpoch(integer(row, "epoch")?),
         since: time(row, "since")?,
         attempts: number(row, "attempts")?,
@@ -281,6 +299,7 @@ pub(super) fn audit_entry(row: &impl Columns) -> Result<AuditEntry, sqlx::Error>
             result: text(row, "result")?,
             detail: text(row, "detail")?,
         },
+        broker: row.text("broker")?,
         hash: text(row, "hash")?,
     })
 }
@@ -334,6 +353,7 @@ pub(super) fn run_record(row: &impl Columns) -> Result<RunRecord, sqlx::Error> {
         hash: text(row, "hash")?,
         owner: row.integer("owner")?.map(IncarnationId),
         epoch: Epoch(integer(row, "epoch")?),
+        broker: row.text("broker")?,
         created_at: time(row, "created_at")?,
         started_at: time_optional(row, "started_at")?,
         updated_at: time(row, "updated_at")?,

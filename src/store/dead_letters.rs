@@ -294,6 +294,7 @@ pub(super) fn dead_letter(row: &impl Columns) -> Result<DeadLetter, sqlx::Error>
         what: text(row, "what")?,
         size_bytes: number(row, "size_bytes")?,
         redelivered: row.flag("redelivered")?,
+        broker: None,
     })
 }
 

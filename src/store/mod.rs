@@ -31,6 +31,7 @@ use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::id::{EndpointEpoch, Epoch, IncarnationId, QueueName, StoreId};
 pub use crate::domain::numbers::Numbers;
 use crate::domain::queue::{Decision, QueueRecord};
+use crate::domain::schema::SchemaRefusal;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 
@@ -59,14 +60,20 @@ pub enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It was written by a later version of the program.
-    #[error("store has schema version {found}, this program knows {known}: use the newer program, or another store")]
-    Newer {
-        /// The version found.
-        found: i64,
-        /// The newest version known.
-        known: i64,
+    /// It answers, and takes no writes: read-only, or without room.
+    #[error("the store takes no writes ({operation}): {why}")]
+    NotWritable {
+        /// What was tried.
+        operation: &'static str,
+        /// What it says, and the mend.
+        why: &'static str,
+        /// Its own words.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Its tables are not what this program needs, or not ours.
+    #[error(transparent)]
+    Schema(#[from] SchemaRefusal),
     /// It refused the statement, or holds what cannot be read.
     #[error("store failed during {operation}")]
     Failed {
@@ -82,6 +89,14 @@ pub enum StoreError {
         /// What is wrong and what is possible.
         problem: String,
     },
+}
+
+impl StoreError {
+    /// Whether trying again later may help: it cannot be reached, or takes no writes at present.
+    #[must_use]
+    pub const fn passes(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::NotWritable { .. })
+    }
 }
 
 /// What a store is kept by.

@@ -409,6 +409,8 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// What was appended.
     pub entry: NewAudit,
+    /// The broker that the store belonged to, by its name.
+    pub broker: Option<String>,
     /// SHA-256 over the hash of the line before and this line, hex.
     pub hash: String,
 }

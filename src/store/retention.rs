@@ -113,6 +113,6 @@ impl AuditEntry {
     /// Whether this line, as it is, was written after a line with the hash `previous`.
     #[must_use]
     pub fn follows(&self, previous: &str) -> bool {
-        super::rules::audit_hash(previous, self.at, &self.entry) == self.hash
+        super::rules::audit_hash(previous, self.at, &self.entry, self.broker.as_ref()) == self.hash
     }
 }

@@ -195,7 +195,7 @@ pub(super) fn due_in(record: &QueueRecord, now: Timestamp) -> Option<Duration> {
 }
 
 /// The hash of an audit line: SHA-256 over the hash before it and every field with its length, hex.
-pub(super) fn audit_hash(previous: &str, at: Timestamp, entry: &NewAudit) -> String {
+pub(super) fn audit_hash(previous: &str, at: Timestamp, entry: &NewAudit, broker: Option<&String>) -> String {
     let mut hasher = Sha256::new();
     hasher.update(previous.as_bytes());
     hasher.update(at.micros().to_be_bytes());
@@ -208,7 +208,8 @@ pub(super) fn audit_hash(previous: &str, at: Timestamp, entry: &NewAudit) -> Str
         Some(&entry.result),
         Some(&entry.detail),
     ];
-    for field in fields {
+    // Lines from before there were brokers have no such field.
+    for field in fields.into_iter().chain(broker.map(Some)) {
         let length = field.map_or(-1, |text| super::columns::stored(text.len() as u64));
         hasher.update(length.to_be_bytes());
         hasher.update(field.map_or(&[][..], |text| text.as_bytes()));

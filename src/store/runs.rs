@@ -164,6 +164,8 @@ pub struct RunRecord {
     pub owner: Option<IncarnationId>,
     /// Of its lease.
     pub epoch: Epoch,
+    /// The broker that it works on, by its name; `None`: not known, or it was not executed.
+    pub broker: Option<String>,
     /// When it was planned.
     pub created_at: Timestamp,
     /// When it was executed.

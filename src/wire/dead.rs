@@ -35,6 +35,7 @@ pub struct DeadLetter {
     pub what: String,
     pub size_bytes: u64,
     pub redelivered: bool,
+    pub broker: Option<String>,
 }
 
 impl From<&Letter> for DeadLetter {
@@ -62,6 +63,7 @@ impl From<&Letter> for DeadLetter {
             what: letter.what.clone(),
             size_bytes: letter.size_bytes,
             redelivered: letter.redelivered,
+            broker: letter.broker.clone(),
         }
     }
 }

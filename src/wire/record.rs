@@ -92,6 +92,8 @@ pub struct Audit {
     pub plan: Option<String>,
     pub result: String,
     pub detail: String,
+    /// The broker that the store belonged to.
+    pub broker: Option<String>,
     /// SHA-256 over the hash of the line before and this line.
     pub hash: String,
 }
@@ -108,6 +110,7 @@ impl From<&AuditEntry> for Audit {
             plan: view.entry.plan.clone(),
             result: view.entry.result.clone(),
             detail: view.entry.detail.clone(),
+            broker: view.broker.clone(),
             hash: view.hash.clone(),
         }
     }

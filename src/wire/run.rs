@@ -34,6 +34,8 @@ pub struct Run {
     pub note: Option<String>,
     /// Who works on it.
     pub owner: Option<String>,
+    /// The broker that it works on.
+    pub broker: Option<String>,
     pub eta_s: Option<u64>,
     pub created_at: Option<String>,
     pub started_at: Option<String>,
@@ -58,6 +60,7 @@ impl From<&RunView> for Run {
             reason: run.reason.clone(),
             note: run.note.clone(),
             owner: view.owner.clone(),
+            broker: run.broker.clone(),
             eta_s: view.eta.map(|eta| eta.as_secs()),
             created_at: time(run.created_at),
             started_at: run.started_at.and_then(time),

@@ -54,3 +54,4 @@ mod store_contract;
 mod support;
 mod tidy;
 mod unknown;
+mod upgrade;

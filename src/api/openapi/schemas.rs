@@ -84,7 +84,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "Audit",
         "id:integer at:time? actor:string command:string target:string reason:string? plan:string? \
-         result:string detail:string hash:string",
+         result:string detail:string broker:string? hash:string",
     ),
     (
         "Event",
@@ -208,14 +208,14 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
         "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
          execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
          first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
-         where:string what:string size_bytes:integer redelivered:boolean",
+         where:string what:string size_bytes:integer redelivered:boolean broker:string?",
     ),
     (
         "DeadLetterDetail",
         "id:string home:string queue:string position:integer origin:string? message_id:string? url:string? \
          execution_id:string? reason:string class:string? status:integer? error:string? attempts:integer? \
          first_failed_at:time? last_failed_at:time? expires_at:time? redriven:integer fingerprint:string \
-         where:string what:string size_bytes:integer redelivered:boolean deaths:[Death] target:DeadTarget policy:string? \
+         where:string what:string size_bytes:integer redelivered:boolean broker:string? deaths:[Death] target:DeadTarget policy:string? \
          response:string? content_type:string? type:string? timestamp:time? correlation_id:string? \
          reply_to:string? app_id:string? headers:[Any] whole:boolean body:string? body_base64:string?",
     ),
@@ -267,13 +267,13 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "Run",
         "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
-         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? eta_s:integer? \
+         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? broker:string? eta_s:integer? \
          created_at:time? started_at:time? updated_at:time? ended_at:time?",
     ),
     (
         "RunWithItems",
         "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
-         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? eta_s:integer? \
+         rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? broker:string? eta_s:integer? \
          created_at:time? started_at:time? updated_at:time? ended_at:time? \
          plan:any items:[RunItem] next_cursor:string?",
     ),

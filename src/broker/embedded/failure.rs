@@ -23,7 +23,7 @@ pub(super) fn write(operation: &'static str) -> impl FnOnce(SqliteError) -> Brok
             operation,
             detail: error.to_string(),
         },
-        SqliteError::Panicked | SqliteError::Newer { .. } => BrokerError::Failed {
+        SqliteError::Panicked | SqliteError::Schema(_) => BrokerError::Failed {
             operation,
             detail: error.to_string(),
         },

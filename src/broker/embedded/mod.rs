@@ -38,7 +38,7 @@ use crate::domain::id::{QueueName, StoreId};
 use crate::domain::job::Lifetime;
 use crate::domain::message::Message;
 use crate::domain::naming::{Naming, QueueType};
-use crate::sqlite::SqliteFile;
+use crate::sqlite::{SqliteError, SqliteFile};
 use attachment::Attachment;
 use rescued::RescuedRow;
 use shared::Shared;
@@ -49,12 +49,26 @@ use tables::Deletion;
 pub struct Embedded(Arc<Shared>);
 
 impl Embedded {
+    /// Refuses a file whose tables [`Embedded::open`] would change; writes nothing.
+    pub async fn expect(file: &SqliteFile) -> Result<(), SqliteError> {
+        file.expect(tables::NAMESPACE, tables::CHANGES).await
+    }
+
+    /// Makes the tables, or brings them up to date.
+    pub async fn bring(file: &SqliteFile) -> Result<(), SqliteError> {
+        file.migrate(tables::NAMESPACE, tables::CHANGES).await
+    }
+
+    /// The numbers of the changes that the file lacks; changes nothing.
+    pub async fn pending(file: &SqliteFile) -> Result<Vec<i64>, SqliteError> {
+        let missing = file.missing(tables::NAMESPACE, tables::CHANGES).await?;
+        Ok(missing.iter().map(|(number, _)| *number).collect())
+    }
+
     /// The broker in `file`, with its tables made or brought up to date. The file stays open when the
     /// broker is closed: it is the store's too.
     pub async fn open(file: SqliteFile, naming: Naming, clock: Clock) -> Result<BrokerHandle, BrokerError> {
-        file.migrate("broker", tables::MIGRATIONS)
-            .await
-            .map_err(failure::write("open"))?;
+        Self::bring(&file).await.map_err(failure::write("open"))?;
         let seen = tables::seen(file.readers()).await.map_err(failure::read("open"))?;
         let shared = Arc::new(Shared::new(file, naming, clock, seen.message));
         expiry::look(&shared).await?;
@@ -115,6 +129,10 @@ impl Broker for Embedded {
 
     async fn mark_bound(&self) -> Result<(), BrokerError> {
         Ok(())
+    }
+
+    async fn place(&self) -> Option<String> {
+        Some("embedded".to_owned())
     }
 
     /// It is in the file of its store.

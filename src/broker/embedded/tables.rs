@@ -12,64 +12,14 @@ use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 use crate::broker::PageRequest;
 use crate::domain::message::{self, HeaderValue, Message};
 use crate::domain::routing::topic_matches;
+use crate::domain::schema::Change;
 use crate::domain::time::Timestamp;
 
-/// Versions of the tables.
-pub(super) const MIGRATIONS: &[(i64, &str)] = &[
-    (
-        1,
-        "CREATE TABLE broker_exchange (name TEXT NOT NULL PRIMARY KEY) STRICT, WITHOUT ROWID;
-     CREATE TABLE broker_queue (
-         id INTEGER PRIMARY KEY AUTOINCREMENT,
-         name TEXT NOT NULL UNIQUE,
-         bound INTEGER NOT NULL CHECK (bound IN (0, 1)),
-         used_at INTEGER NOT NULL
-     ) STRICT;
-     CREATE TABLE broker_message (
-         id INTEGER PRIMARY KEY AUTOINCREMENT,
-         queue INTEGER NOT NULL REFERENCES broker_queue (id) ON DELETE CASCADE,
-         size INTEGER NOT NULL,
-         published_at INTEGER NOT NULL,
-         content_type TEXT,
-         message_id TEXT,
-         kind TEXT,
-         timestamp_s INTEGER,
-         headers BLOB NOT NULL,
-         body BLOB NOT NULL
-     ) STRICT;
-     CREATE INDEX broker_message_place ON broker_message (queue, id);
-     CREATE TABLE broker_deletion (
-         id INTEGER PRIMARY KEY AUTOINCREMENT,
-         queue INTEGER NOT NULL,
-         name TEXT NOT NULL,
-         deleted_by TEXT NOT NULL
-     ) STRICT;",
-    ),
-    (2, "ALTER TABLE broker_message ADD COLUMN properties BLOB;"),
-    (
-        3,
-        "ALTER TABLE broker_queue ADD COLUMN expires_ms INTEGER CHECK (expires_ms > 0);
-     CREATE INDEX broker_queue_expiring ON broker_queue (id) WHERE expires_ms IS NOT NULL;",
-    ),
-    (
-        6,
-        "CREATE TABLE broker_binding (
-         exchange TEXT NOT NULL CHECK (exchange <> ''),
-         routing_key TEXT NOT NULL,
-         queue TEXT NOT NULL,
-         PRIMARY KEY (exchange, routing_key, queue)
-     ) STRICT, WITHOUT ROWID;
-     ALTER TABLE broker_message ADD COLUMN exchange TEXT;
-     ALTER TABLE broker_message ADD COLUMN routing_key TEXT;",
-    ),
-    (
-        14,
-        "CREATE TABLE broker_sweep (
-         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-         looked_at INTEGER NOT NULL
-     ) STRICT;",
-    ),
-];
+/// What the changes of these tables are counted for in the file.
+pub(super) const NAMESPACE: &str = "broker";
+
+/// Number and statements, ascending. A change is never edited once it is released: the next one follows it.
+pub(super) const CHANGES: &[Change] = &[(1, include_str!("base.sql"))];
 
 const EXCHANGE_DECLARE: &str = "INSERT INTO broker_exchange (name) VALUES (?) ON CONFLICT DO NOTHING";
 const EXCHANGE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM broker_exchange WHERE name = ?)";

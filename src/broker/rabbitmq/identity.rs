@@ -39,6 +39,17 @@ pub(super) async fn owner(broker: &RabbitMq, store: &StoreId) -> Result<Owner, B
     Ok(Owner::Other(named(broker).await))
 }
 
+/// The same for a store that may have no identity yet: to that one every claim is another's.
+pub(super) async fn owner_for(broker: &RabbitMq, store: Option<&StoreId>) -> Result<Owner, BrokerError> {
+    match store {
+        Some(store) => owner(broker, store).await,
+        None if is_there(broker, &broker.settings.naming.identity_exchange()).await? => {
+            Ok(Owner::Other(named(broker).await))
+        }
+        None => Ok(Owner::Nobody),
+    }
+}
+
 /// Claims it.
 pub(super) async fn own(broker: &RabbitMq, store: &StoreId) -> Result<Owner, BrokerError> {
     let naming = &broker.settings.naming;

@@ -162,9 +162,10 @@ impl RabbitMq {
         Ok(Arc::new(Self::new(settings, clock)?))
     }
 
-    /// Looks whether a daemon could work with these settings, and leaves nothing on the broker.
-    pub async fn probe(settings: RabbitSettings, clock: Clock) -> Result<Probe, BrokerError> {
-        Ok(probe::probe(&Self::new(settings, clock)?).await)
+    /// Looks whether a daemon of the store with this identity, or of a new one, could work with these settings, and leaves
+    /// nothing on the broker.
+    pub async fn probe(settings: RabbitSettings, clock: Clock, store: Option<&StoreId>) -> Result<Probe, BrokerError> {
+        Ok(probe::probe(&Self::new(settings, clock)?, store).await)
     }
 
     fn new(settings: RabbitSettings, clock: Clock) -> Result<Self, BrokerError> {
@@ -304,6 +305,11 @@ impl Broker for RabbitMq {
 
     async fn mark_bound(&self) -> Result<(), BrokerError> {
         check::mark_bound(self).await
+    }
+
+    async fn place(&self) -> Option<String> {
+        let overview = self.management.as_ref()?.overview().await.ok()?;
+        Some(format!("{}/{}", overview.cluster?, self.settings.naming.vhost))
     }
 
     async fn owner(&self, store: &StoreId) -> Result<Owner, BrokerError> {

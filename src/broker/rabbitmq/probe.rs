@@ -17,9 +17,10 @@ use super::admin::on_channel;
 use super::failure::CallError;
 use super::line::Line;
 use super::prepare::short;
-use super::{RabbitMq, health};
+use super::{RabbitMq, health, identity};
 use crate::ambient;
-use crate::broker::{BrokerError, BrokerHealth};
+use crate::broker::{BrokerError, BrokerHealth, Owner};
+use crate::domain::id::StoreId;
 
 /// What was found.
 #[derive(Debug)]
@@ -30,12 +31,14 @@ pub struct Probe {
     pub rights: Option<Result<(), BrokerError>>,
     /// Whether the exchange of these settings is there: something of ours ran here before.
     pub prepared: bool,
+    /// Whose daemons deliver what is there; `None`: it cannot be looked at.
+    pub owner: Option<Owner>,
     /// Version, management API, alarms.
     pub health: BrokerHealth,
 }
 
-/// Looks, and leaves nothing.
-pub(super) async fn probe(broker: &RabbitMq) -> Probe {
+/// Looks for the store with this identity, or for one that has none yet, and leaves nothing.
+pub(super) async fn probe(broker: &RabbitMq, store: Option<&StoreId>) -> Probe {
     let line = broker.admin.line().await;
     let mut health = BrokerHealth {
         reachable: !matches!(line, Err(BrokerError::Unreachable { .. })),
@@ -50,11 +53,16 @@ pub(super) async fn probe(broker: &RabbitMq) -> Probe {
         }
         Err(_) => (None, false),
     };
+    let owner = match &line {
+        Ok(_) => identity::owner_for(broker, store).await.ok(),
+        Err(_) => None,
+    };
     broker.admin.close().await;
     Probe {
         entered: line.map(drop),
         rights,
         prepared,
+        owner,
         health,
     }
 }

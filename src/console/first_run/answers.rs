@@ -174,7 +174,7 @@ impl Form {
                 BrokerKind::Embedded => None,
             },
             Question::Store => match Answers::embedded().resolve(environment).ok()?.store {
-                StoreConfig::Sqlite { path } => Some(format!("sqlite:{}", path.display())),
+                StoreConfig::Sqlite { path, .. } => Some(format!("sqlite:{}", path.display())),
                 StoreConfig::Postgres { .. } => None,
             },
         }

@@ -41,6 +41,7 @@ pub fn of_event(event: &Event) -> Option<DeadLetter> {
         what,
         size_bytes: event.payload.as_ref().map_or(0, |payload| payload.len() as u64),
         redelivered: false,
+        broker: None,
     })
 }
 

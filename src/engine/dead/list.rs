@@ -81,6 +81,10 @@ impl Inner {
         }
         let more = items.len() > limit;
         items.truncate(limit);
+        let broker = self.broker_label().await?;
+        for item in &mut items {
+            item.broker.clone_from(&broker);
+        }
         let next = items.last().filter(|_| more);
         Ok(DeadPage {
             page: Page {
@@ -160,6 +164,12 @@ impl Inner {
         id: &str,
         patience: Duration,
     ) -> Result<DeadDetail, EngineError> {
+        let mut detail = self.find_detail(id, patience).await?;
+        detail.letter.broker = self.broker_label().await?;
+        Ok(detail)
+    }
+
+    async fn find_detail(self: &Arc<Self>, id: &str, patience: Duration) -> Result<DeadDetail, EngineError> {
         let unknown = || EngineError::NotFound {
             what: format!("dead letter {id:?}"),
         };

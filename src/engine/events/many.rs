@@ -223,7 +223,7 @@ impl Inner {
                 .run_stop(&run.id, run.epoch, &stop)
                 .await
                 .map(|held| (held, stop)),
-            Ok(None) | Err(StoreError::Unreachable { .. }) => {
+            Ok(None) | Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) => {
                 let _ = self.store.run_free(&run.id, run.epoch).await;
                 return true;
             }
@@ -266,7 +266,9 @@ impl Inner {
             };
             let items = match self.store.run_items(&query).await {
                 Ok(items) => items,
-                Err(StoreError::Unreachable { .. }) if wait(stop, PAUSE).await => continue,
+                Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if wait(stop, PAUSE).await => {
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             if items.is_empty() {
@@ -302,7 +304,7 @@ impl Inner {
                 Ok(EventsChanged::Changed(now)) => counts = now,
                 Ok(EventsChanged::Lost | EventsChanged::Asked(_)) => return Ok(None),
                 // It may have happened: what is left is read anew.
-                Err(StoreError::Unreachable { .. }) if wait(stop, PAUSE).await => {
+                Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if wait(stop, PAUSE).await => {
                     counts = self.store.run_counts(&run.id).await.unwrap_or(counts);
                 }
                 Err(error) => return Err(error),

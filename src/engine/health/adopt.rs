@@ -34,6 +34,7 @@ impl Inner {
     pub(in crate::engine) async fn adopt_broker(&self) -> Result<Done, EngineError> {
         let store = self.store.identity().await?;
         self.broker.adopt(&store).await?;
+        self.keep_place().await?;
         Ok(Done::Adopted {
             store: store.as_str().to_owned(),
         })

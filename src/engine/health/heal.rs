@@ -54,8 +54,9 @@ impl Inner {
 
     /// The broker is the store's, or nothing goes on: two stores would each deliver what is on it.
     pub(in crate::engine) async fn own_broker(&self, store: &StoreId) -> Result<(), EngineError> {
+        self.refuse_another_broker(store).await?;
         match self.broker.own(store).await? {
-            Owner::Ours => Ok(()),
+            Owner::Ours => self.keep_place().await,
             Owner::Nobody | Owner::Other(_) if *self.delivering.borrow() => {
                 if self.fence.close() {
                     tracing::error!("the broker was given to another store: nothing goes on here");
@@ -75,7 +76,7 @@ impl Inner {
         };
         match self.look_at_owner(store.clone()).await {
             Ok(Owner::Other(other)) => Err(others(other, &store)),
-            Ok(Owner::Ours | Owner::Nobody) => Ok(()),
+            Ok(owner) => self.compare_place(&owner).await,
             Err(error) => {
                 tracing::debug!(error = ?error, "whose the broker is cannot be looked at");
                 Ok(())

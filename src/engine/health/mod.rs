@@ -8,6 +8,7 @@ mod adopt;
 mod bind;
 mod heal;
 mod numbers;
+mod place;
 mod unbound;
 mod watch;
 

@@ -74,8 +74,8 @@ impl From<BrokerError> for Halt {
 impl From<StoreError> for Halt {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unreachable { .. } => Self::Waits(chain(&error)),
-            StoreError::Newer { .. } | StoreError::Failed { .. } | StoreError::Unusable { .. } => {
+            StoreError::Unreachable { .. } | StoreError::NotWritable { .. } => Self::Waits(chain(&error)),
+            StoreError::Schema(_) | StoreError::Failed { .. } | StoreError::Unusable { .. } => {
                 Self::Broken(chain(&error))
             }
         }
@@ -329,7 +329,9 @@ impl Driver<'_> {
         let store = &self.engine.store;
         let stopped = loop {
             match store.run_stop(&self.run.id, self.run.epoch, &stop).await {
-                Err(StoreError::Unreachable { .. }) if !self.stop.is_cancelled() => tokio::time::sleep(PAUSE).await,
+                Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if !self.stop.is_cancelled() => {
+                    tokio::time::sleep(PAUSE).await
+                }
                 other => break other,
             }
         };

@@ -304,8 +304,10 @@ impl Driver<'_> {
             {
                 Ok(Guarded::Held(state)) => return Ok(state),
                 Ok(Guarded::Lost) => return Err(Halt::Lost),
-                Err(StoreError::Unreachable { .. }) if self.gives_up() => return Err(Halt::Stopped),
-                Err(error @ StoreError::Unreachable { .. }) => {
+                Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if self.gives_up() => {
+                    return Err(Halt::Stopped);
+                }
+                Err(error @ (StoreError::Unreachable { .. } | StoreError::NotWritable { .. })) => {
                     tracing::warn!(run = ?self.run.id, error = ?error, "a run waits for the store");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }

@@ -10,6 +10,8 @@ use crate::domain::id::QueueName;
 use crate::store::broker_facts::{LOOKS_KEPT, LOOKS_TRIMMED};
 use crate::store::{BrokerFacts, KeptPolicies, StoreError};
 
+const NAME: &str = "SELECT broker FROM redrive.settings";
+const NAME_KEEP: &str = "UPDATE redrive.settings SET broker = $1";
 const POLICIES_KEEP: &str = "INSERT INTO redrive.broker_policies (only_row, document, taken_at) \
     VALUES (1, $1, redrive.store_now()) \
     ON CONFLICT (only_row) DO UPDATE SET document = excluded.document, taken_at = excluded.taken_at";
@@ -23,6 +25,21 @@ const LOOKS: &str = "SELECT seen FROM redrive.looks WHERE queue = $1";
 
 #[async_trait]
 impl BrokerFacts for PostgresStore {
+    async fn broker_name(&self) -> Result<Option<String>, StoreError> {
+        self.call("reading whose the store is", async |connection: &mut PgConnection| {
+            sqlx::query_scalar(NAME).fetch_one(connection).await
+        })
+        .await
+    }
+
+    async fn broker_name_keep(&self, name: &str) -> Result<(), StoreError> {
+        let query = sqlx::query(NAME_KEEP).bind(storable(name));
+        self.call("keeping whose the store is", async |connection: &mut PgConnection| {
+            query.execute(connection).await.map(drop)
+        })
+        .await
+    }
+
     async fn broker_policies_keep(&self, document: &str) -> Result<(), StoreError> {
         let query = sqlx::query(POLICIES_KEEP).bind(storable(document));
         self.call(

@@ -6,6 +6,7 @@
 //! stay with us there.
 
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
@@ -13,7 +14,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
 
 use super::error::refused_address;
 use super::{CONNECTIONS_MAX, error};
-use crate::ambient;
+use crate::ambient::{self, Clock};
 use crate::domain::database;
 use crate::store::StoreError;
 
@@ -41,6 +42,24 @@ pub(super) struct Server {
     pub(super) options: PgConnectOptions,
     /// The assignments of a session, as one statement.
     settings: String,
+    /// When a session was refused because it would take no writes: all that a caller of the pool sees is that there is
+    /// none.
+    pub(super) refused: Arc<Refused>,
+}
+
+/// When (uptime) the last one was.
+#[derive(Default)]
+pub(super) struct Refused(Mutex<Option<Duration>>);
+
+impl Refused {
+    fn note(&self, at: Option<Duration>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = at;
+    }
+
+    pub(super) fn is_within(&self, span: Duration) -> bool {
+        let at = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        at.is_some_and(|at| Clock::system().uptime().saturating_sub(at) <= span)
+    }
 }
 
 impl Server {
@@ -61,7 +80,11 @@ impl Server {
             .chain([("idle_in_transaction_session_timeout", idle_max.as_str())])
             .map(|(name, value)| format!("set_config('{name}', '{value}', false)"));
         let settings = format!("SELECT {}", assignments.collect::<Vec<_>>().join(", "));
-        Ok(Self { options, settings })
+        Ok(Self {
+            options,
+            settings,
+            refused: Arc::default(),
+        })
     }
 
     /// A session outside of the pool.
@@ -93,11 +116,11 @@ impl Server {
             .execute(&mut *connection)
             .await?;
         if takes_writes(connection).await? {
+            self.refused.note(None);
             return Ok(());
         }
-        Err(sqlx::Error::Protocol(
-            "the server takes no writes: it is a standby or was demoted, or the role may only read".to_owned(),
-        ))
+        self.refused.note(Some(Clock::system().uptime()));
+        Err(sqlx::Error::Protocol(error::TAKES_NO_WRITES.to_owned()))
     }
 
     /// Refuses what stands between us and the server when a session does not stay ours.

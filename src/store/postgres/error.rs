@@ -7,14 +7,20 @@ use sqlx::error::DatabaseError;
 use crate::store::StoreError;
 
 /// Classes and codes of SQLSTATE that pass by themselves: connection exceptions, no resources, shutdown and
-/// start, deadlock and serialization, lock and statement time limits, a standby that takes no writes yet.
-const PASSING: [&str; 8] = ["08", "53", "57P0", "40001", "40P01", "55P03", "57014", "25006"];
+/// start, deadlock and serialization, lock and statement time limits.
+const PASSING: [&str; 7] = ["08", "53", "57P0", "40001", "40P01", "55P03", "57014"];
+/// What a session is refused with that would not take writes.
+pub(super) const TAKES_NO_WRITES: &str =
+    "the server takes no writes: it is a standby or was demoted, or the role may only read";
 
 /// An error during `operation`.
 pub(super) fn failed(operation: &'static str) -> impl FnOnce(sqlx::Error) -> StoreError {
     move |error| {
+        let why = takes_no_writes(&error);
         let source = Box::new(error);
-        if is_passing(&source) {
+        if let Some(why) = why {
+            StoreError::NotWritable { operation, why, source }
+        } else if is_passing(&source) {
             StoreError::Unreachable { operation, source }
         } else {
             StoreError::Failed { operation, source }
@@ -41,6 +47,21 @@ pub(super) fn refused_address(reason: impl fmt::Display) -> StoreError {
         problem: format!(
             "does not work: {reason}; give postgres://USER:PASSWORD@HOST:PORT/DATABASE of an existing database and user"
         ),
+    }
+}
+
+/// Why a server that answers takes no writes, if that is it, and the mend. Both pass: another server may take over, and
+/// room can be made.
+fn takes_no_writes(error: &sqlx::Error) -> Option<&'static str> {
+    const READ_ONLY: &str = "it only reads: it is a standby or was demoted, or the role or database is set to read only; \
+                             name the server that takes writes, or let this user write";
+    if let sqlx::Error::Protocol(said) = error {
+        return (said == TAKES_NO_WRITES).then_some(READ_ONLY);
+    }
+    match error.as_database_error().and_then(DatabaseError::code)?.as_ref() {
+        "25006" => Some(READ_ONLY),
+        "53100" => Some("no room is left on its disk: free some"),
+        _ => None,
     }
 }
 

@@ -1,89 +1,255 @@
-//! The schema's versions. A version is applied in the transaction that records it, by one process at a
-//! time; a user without the right to create tables can use a store that is up to date.
+//! Brings the schema to this program's version, or refuses one that is not.
+//!
+//! What is missing is read and applied in one transaction under a lock, so that of several processes that start at once
+//! one applies it. A change is never edited once it is released: the next one follows it.
 
-use sqlx::{Connection, PgConnection, PgPool};
+use sqlx::{Connection as _, PgConnection, PgPool};
 
+use super::error::failed;
 use super::session::within;
 use super::{Exclusive, MIGRATION, exclusively};
+use crate::domain::schema::{self, Applied, Change, SchemaMode, SchemaRefusal};
+use crate::domain::text;
 use crate::store::StoreError;
 
-/// Version and statements, ascending.
-const MIGRATIONS: &[(i64, &str)] = &[
+/// Number and statements, ascending.
+pub(super) const CHANGES: &[Change] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
-    (3, include_str!("migrations/0003.sql")),
-    (4, include_str!("migrations/0004.sql")),
-    (6, include_str!("migrations/0006.sql")),
-    (7, include_str!("migrations/0007.sql")),
-    (8, include_str!("migrations/0008.sql")),
-    (10, include_str!("migrations/0010.sql")),
-    (11, include_str!("migrations/0011.sql")),
-    (13, include_str!("migrations/0013.sql")),
-    (15, include_str!("migrations/0015.sql")),
-    (16, include_str!("migrations/0016.sql")),
-    (17, include_str!("migrations/0017.sql")),
-    (18, include_str!("migrations/0018.sql")),
-    (20, include_str!("migrations/0020.sql")),
-    (21, include_str!("migrations/0021.sql")),
-    (22, include_str!("migrations/0022.sql")),
 ];
 
-const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS redrive; \
-    CREATE TABLE IF NOT EXISTS redrive.schema_version \
-    (only_row bigint PRIMARY KEY CHECK (only_row = 1), version bigint NOT NULL)";
-const EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_class c \
+const SCHEMA: &str = "CREATE SCHEMA redrive";
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS redrive.schema_changes \
+    (number bigint PRIMARY KEY, checksum text NOT NULL, applied_at bigint NOT NULL)";
+/// The catalogue is read as a table: names that were looked up in vain are remembered by the session, even when another
+/// one has made them since.
+const RELATIONS: &str = "SELECT c.relname::text FROM pg_catalog.pg_class c \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-    WHERE n.nspname = 'redrive' AND c.relname = 'schema_version')";
-const READ: &str = "SELECT version FROM redrive.schema_version";
-const WRITE: &str = "INSERT INTO redrive.schema_version VALUES (1, $1) \
-    ON CONFLICT (only_row) DO UPDATE SET version = excluded.version";
+    WHERE n.nspname = 'redrive' AND c.relkind IN ('r', 'p', 'v', 'm', 'f') ORDER BY 1";
+const RIGHTS: &str = "SELECT pg_catalog.current_database()::text, current_user::text, \
+    EXISTS (SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = 'redrive'), \
+    pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'), \
+    coalesce((SELECT pg_catalog.has_schema_privilege(oid, 'CREATE') AND pg_catalog.has_schema_privilege(oid, 'USAGE') \
+        FROM pg_catalog.pg_namespace WHERE nspname = 'redrive'), false)";
+const READ: &str = "SELECT number, checksum FROM redrive.schema_changes ORDER BY number";
+const NOTE: &str = "INSERT INTO redrive.schema_changes VALUES ($1, $2, \
+    (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)";
+/// The table of before the first release.
+const DEVELOPMENT: &str = "schema_version";
+const OURS: &str = "schema_changes";
+const READING: &str = "reading the schema's version";
+/// Columns of a foreign name that are shown.
+const NAME_WIDTH_MAX: usize = 60;
 
-pub(super) async fn run(pool: &PgPool) -> Result<(), StoreError> {
-    let known = MIGRATIONS.iter().map(|(version, _)| *version).max().unwrap_or(0);
-    let bringing = up_to_date(pool, known);
-    // What a bound cuts off here is closed with its pool: nobody has a store yet.
-    let found = within(MIGRATION, "bringing the schema up to date", bringing).await?;
-    if found > known {
-        return Err(StoreError::Newer { found, known });
+pub(super) async fn run(pool: &PgPool, mode: SchemaMode) -> Result<(), StoreError> {
+    let found = within(MIGRATION, READING, found(pool)).await?;
+    let missing = missing(&found)?;
+    if !missing.is_empty() {
+        match mode {
+            SchemaMode::Expect => schema::expect(&found.applied, CHANGES)?,
+            SchemaMode::Bring => bring(pool).await?,
+        }
     }
-    Ok(())
+    let relations = within(MIGRATION, READING, async {
+        sqlx::query_scalar(RELATIONS).fetch_all(pool).await
+    });
+    complete(&relations.await?)
 }
 
-/// Applies what is missing; answers the version reached.
-async fn up_to_date(pool: &PgPool, known: i64) -> Result<i64, sqlx::Error> {
+/// What was found, and how many changes are missing.
+pub(super) async fn pending(pool: &PgPool) -> Result<&'static [Change], StoreError> {
+    let found = within(MIGRATION, READING, found(pool)).await?;
+    Ok(missing(&found)?)
+}
+
+async fn bring(pool: &PgPool) -> Result<(), StoreError> {
+    const OPERATION: &str = "bringing the schema up to date";
+    // What a bound cuts off here is closed with its pool.
+    let brought = within(MIGRATION, OPERATION, async { Ok(apply_missing(pool).await) }).await?;
+    match brought {
+        Ok(refused) => Ok(refused?),
+        Err(error) if is_right_missing(&error) => Err(within(MIGRATION, READING, rights(pool)).await?.refusal()),
+        Err(error) => Err(failed(OPERATION)(error)),
+    }
+}
+
+struct Found {
+    relations: Vec<String>,
+    applied: Applied,
+    rights: Option<Rights>,
+}
+
+async fn found(pool: &PgPool) -> Result<Found, sqlx::Error> {
     let mut connection = pool.acquire().await?;
-    let found = version(&mut connection).await?;
-    if found >= known {
-        return Ok(found);
+    match read(&mut connection).await {
+        Ok((relations, applied)) => Ok(Found {
+            relations,
+            applied,
+            rights: None,
+        }),
+        Err(error) if is_right_missing(&error) => Ok(Found {
+            relations: Vec::new(),
+            applied: Applied::new(),
+            rights: Some(rights(pool).await?),
+        }),
+        Err(error) => Err(error),
     }
+}
+
+/// The tables of the schema, and the changes that were applied; none in an empty database.
+async fn read(connection: &mut PgConnection) -> Result<(Vec<String>, Applied), sqlx::Error> {
+    let relations: Vec<String> = sqlx::query_scalar(RELATIONS).fetch_all(&mut *connection).await?;
+    let applied = if relations.iter().any(|one| one == OURS) {
+        sqlx::query_as(READ).fetch_all(connection).await?
+    } else {
+        Applied::new()
+    };
+    Ok((relations, applied))
+}
+
+fn missing(found: &Found) -> Result<&'static [Change], StoreError> {
+    if let Some(rights) = &found.rights {
+        return Err(rights.unreadable());
+    }
+    Ok(ours(&found.relations).and_then(|()| schema::missing(&found.applied, CHANGES))?)
+}
+
+/// Refuses a schema of this name that somebody else made something in.
+fn ours(relations: &[String]) -> Result<(), SchemaRefusal> {
+    if relations.iter().any(|one| one == DEVELOPMENT) {
+        return Err(SchemaRefusal::Development);
+    }
+    match relations.first() {
+        Some(foreign) if relations.iter().all(|one| one != OURS) => Err(SchemaRefusal::Foreign {
+            what: "the schema \"redrive\" of the database".to_owned(),
+            found: format!("the table {:?}", text::show(foreign, NAME_WIDTH_MAX)),
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// A table that is gone is missed now, and not when somebody needs it.
+fn complete(relations: &[String]) -> Result<(), StoreError> {
+    let bare = |table: &'static str| table.strip_prefix("redrive.").unwrap_or(table);
+    let lost = |table: &&str| relations.iter().all(|one| one != table);
+    match schema::tables(CHANGES).into_iter().map(bare).find(lost) {
+        None => Ok(()),
+        Some(table) => Err(SchemaRefusal::Damaged {
+            table: table.to_owned(),
+        }
+        .into()),
+    }
+}
+
+/// Looks again, now alone, and applies what is missing. The lock is the first thing in the transaction, so that what
+/// follows sees all that others did before.
+async fn apply_missing(pool: &PgPool) -> Result<Result<(), SchemaRefusal>, sqlx::Error> {
+    let mut connection = pool.acquire().await?;
     let mut transaction = connection.begin().await?;
-    let reached = apply(&mut transaction, known).await?;
+    exclusively(&mut transaction, Exclusive::Migrating).await?;
+    if !rights_of(&mut transaction).await?.schema_exists {
+        sqlx::raw_sql(SCHEMA).execute(&mut *transaction).await?;
+    }
+    let (relations, applied) = read(&mut transaction).await?;
+    let missing = match ours(&relations).and_then(|()| schema::missing(&applied, CHANGES)) {
+        Ok(missing) => missing,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    sqlx::raw_sql(TABLE).execute(&mut *transaction).await?;
+    for (number, statements) in missing {
+        sqlx::raw_sql(*statements).execute(&mut *transaction).await?;
+        let note = sqlx::query(NOTE).bind(number).bind(schema::checksum(statements));
+        note.execute(&mut *transaction).await?;
+    }
     transaction.commit().await?;
-    Ok(reached)
+    Ok(Ok(()))
 }
 
-/// The version found, 0 for an empty database. The catalogue is read as a table: names that were looked up in
-/// vain are remembered by the session, even when another one has made them since.
-async fn version(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
-    let exists: bool = sqlx::query_scalar(EXISTS).fetch_one(&mut *connection).await?;
-    if !exists {
-        return Ok(0);
-    }
-    Ok(sqlx::query_scalar(READ).fetch_optional(connection).await?.unwrap_or(0))
+fn is_right_missing(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| code == "42501")
 }
 
-/// Looks again, now alone, and applies what is missing; answers the version reached. The lock is the
-/// first thing in the transaction, so that what follows sees all that others did before.
-async fn apply(connection: &mut PgConnection, known: i64) -> Result<i64, sqlx::Error> {
-    exclusively(connection, Exclusive::Migrating).await?;
-    let found = version(connection).await?;
-    if found >= known {
-        return Ok(found);
+/// What the user may do, for the sentence that names what is lacking.
+struct Rights {
+    database: String,
+    user: String,
+    schema_exists: bool,
+    may_make_schema: bool,
+    may_use_schema: bool,
+}
+
+async fn rights(pool: &PgPool) -> Result<Rights, sqlx::Error> {
+    rights_of(&mut *pool.acquire().await?).await
+}
+
+async fn rights_of(connection: &mut PgConnection) -> Result<Rights, sqlx::Error> {
+    let (database, user, schema_exists, may_make_schema, may_use_schema) =
+        sqlx::query_as(RIGHTS).fetch_one(connection).await?;
+    Ok(Rights {
+        database,
+        user,
+        schema_exists,
+        may_make_schema,
+        may_use_schema,
+    })
+}
+
+impl Rights {
+    /// Why the schema cannot be made or brought up to date.
+    fn refusal(&self) -> StoreError {
+        let (database, user) = (identifier(&self.database), identifier(&self.user));
+        let problem = if !self.schema_exists && !self.may_make_schema {
+            format!(
+                "leads to the database {database}, where the user {user} may not make the schema: an administrator has \
+                 to run `GRANT CREATE ON DATABASE {database} TO {user}`"
+            )
+        } else if !self.may_use_schema {
+            format!(
+                "leads to the database {database}, where the user {user} may make nothing in the schema: an \
+                 administrator has to run `GRANT USAGE, CREATE ON SCHEMA redrive TO {user}`"
+            )
+        } else {
+            format!(
+                "leads to the database {database}, whose schema belongs to another user than {user}: its owner has to \
+                 run `redrive store migrate`"
+            )
+        };
+        StoreError::Unusable { problem }
     }
-    sqlx::raw_sql(TABLE).execute(&mut *connection).await?;
-    for (_, statements) in MIGRATIONS.iter().filter(|(version, _)| *version > found) {
-        sqlx::raw_sql(*statements).execute(&mut *connection).await?;
+
+    /// Why what is there cannot be read.
+    fn unreadable(&self) -> StoreError {
+        let (database, user) = (identifier(&self.database), identifier(&self.user));
+        StoreError::Unusable {
+            problem: format!(
+                "leads to the database {database}, whose schema the user {user} may not read: its owner has to run \
+                 `GRANT USAGE ON SCHEMA redrive TO {user}; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \
+                 redrive TO {user}; GRANT USAGE ON ALL SEQUENCES IN SCHEMA redrive TO {user}`"
+            ),
+        }
     }
-    sqlx::query(WRITE).bind(known).execute(connection).await?;
-    Ok(known)
+}
+
+/// A name as it stands in a statement.
+fn identifier(name: &str) -> String {
+    format!("\"{}\"", text::show(name, NAME_WIDTH_MAX).replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_the_schema_tells_whose_it_is() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(ours(&names(&[])), Ok(()));
+        assert_eq!(ours(&names(&["audit", OURS])), Ok(()));
+        assert_eq!(ours(&names(&["audit", DEVELOPMENT])), Err(SchemaRefusal::Development));
+        let foreign = ours(&names(&["cats"])).unwrap_err().to_string();
+        assert_eq!(
+            foreign,
+            "the schema \"redrive\" of the database is not redrive's: it has the table \"cats\"; name another store"
+        );
+    }
 }

@@ -14,6 +14,7 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod events;
+mod fill;
 mod incarnations;
 mod migrate;
 mod policies;
@@ -34,13 +35,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sqlx::postgres::PgRow;
-use sqlx::{Connection as _, PgConnection, Row};
+use sqlx::{Connection as _, PgConnection, PgPool, Row};
 use tokio::time::timeout;
 
 use self::connect::Server;
 use self::error::refused_address;
 use self::events::gathered::GatheredPushes;
 use self::events::signals::Notifier;
+pub use self::fill::FilledTable;
 use self::incarnations::Living;
 pub use self::probe::{Probe, probe};
 use self::session::Sessions;
@@ -49,6 +51,7 @@ use super::events::known::KnownTypes;
 use super::{Store, StoreError, StoreVersion, rules};
 use crate::ambient::{self, Clock};
 use crate::domain::id::StoreId;
+use crate::domain::schema::SchemaMode;
 use crate::domain::time::Timestamp;
 
 /// Connections of one process, the evidence of life apart.
@@ -94,13 +97,42 @@ impl PostgresStore {
     /// Connects, and brings the schema to this program's version.
     ///
     /// An address, user or database that the server refuses, and a pooler in transaction mode, are
-    /// [`StoreError::Unusable`]; a server that does not answer or takes no writes is [`StoreError::Unreachable`].
+    /// [`StoreError::Unusable`]; a server that does not answer is [`StoreError::Unreachable`], one that
+    /// takes no writes [`StoreError::NotWritable`].
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::connect_with_patience(url, PATIENCE).await
     }
 
     /// [`PostgresStore::connect`]; each call waits for `patience`, and is *unreachable* after it.
     pub async fn connect_with_patience(url: &str, patience: Duration) -> Result<Self, StoreError> {
+        Self::connect_to(url, patience, SchemaMode::Bring).await
+    }
+
+    /// [`PostgresStore::connect_with_patience`], with the schema as `mode` says.
+    pub async fn connect_to(url: &str, patience: Duration, mode: SchemaMode) -> Result<Self, StoreError> {
+        let (server, pool) = Self::reach(url, patience).await?;
+        migrate::run(&pool, mode).await?;
+        let sessions = Arc::new(Sessions::of(pool, patience, Arc::clone(&server.refused)));
+        Ok(Self {
+            pushes: GatheredPushes::begin(&sessions),
+            notifier: Notifier::begin(&sessions),
+            sessions,
+            server,
+            patience,
+            living: Mutex::default(),
+            known_types: KnownTypes::new(Clock::system()),
+        })
+    }
+
+    /// The numbers of the changes that the schema at `url` lacks; changes nothing.
+    pub async fn pending(url: &str, patience: Duration) -> Result<Vec<i64>, StoreError> {
+        let (_, pool) = Self::reach(url, patience).await?;
+        let pending = migrate::pending(&pool).await;
+        let _ = timeout(patience, pool.close()).await;
+        Ok(pending?.iter().map(|(number, _)| *number).collect())
+    }
+
+    async fn reach(url: &str, patience: Duration) -> Result<(Server, PgPool), StoreError> {
         if !["postgres://", "postgresql://"]
             .iter()
             .any(|scheme| url.starts_with(scheme))
@@ -116,17 +148,7 @@ impl PostgresStore {
         let pool = server.pool(patience).await.map_err(error::connecting)?;
         drop(ambient::spawn("first session", first.close()));
         server.refuse_shared_sessions(&pool).await?;
-        migrate::run(&pool).await?;
-        let sessions = Arc::new(Sessions::of(pool, patience));
-        Ok(Self {
-            pushes: GatheredPushes::begin(&sessions),
-            notifier: Notifier::begin(&sessions),
-            sessions,
-            server,
-            patience,
-            living: Mutex::default(),
-            known_types: KnownTypes::new(Clock::system()),
-        })
+        Ok((server, pool))
     }
 
     fn living_put(&self, id: i64, living: Living) {

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use super::connect::options;
 use super::error::{connecting, failed};
+use crate::domain::id::StoreId;
 use crate::store::StoreError;
 
 /// What was found.
@@ -17,6 +18,8 @@ pub struct Probe {
     pub version: String,
     /// Something of ours ran here before.
     pub prepared: bool,
+    /// The identity of the store, where it has one.
+    pub identity: Option<StoreId>,
     /// The schema could be made.
     pub may_create: bool,
 }
@@ -30,7 +33,7 @@ pub async fn probe(url: &str, patience: Duration) -> Result<Probe, StoreError> {
     let mut connection = connected.map_err(connecting)?;
     let looking = sqlx::query(
         "SELECT current_setting('server_version') AS version,
-                to_regnamespace('redrive') IS NOT NULL AS prepared,
+                to_regclass('redrive.settings') IS NOT NULL AS prepared,
                 has_database_privilege(current_database(), 'CREATE') AS may_create",
     )
     .fetch_one(&mut connection);
@@ -39,9 +42,18 @@ pub async fn probe(url: &str, patience: Duration) -> Result<Probe, StoreError> {
     };
     let row = looked.map_err(failed("looking"))?;
     let get = |error| failed("looking")(error);
+    let prepared: bool = row.try_get("prepared").map_err(get)?;
+    let identity: Option<String> = if prepared {
+        // Who may not read it is told by the first start.
+        let asked = sqlx::query_scalar(super::IDENTITY).fetch_one(&mut connection);
+        timeout(patience, asked).await.ok().and_then(Result::ok).flatten()
+    } else {
+        None
+    };
     let found = Probe {
+        identity: identity.and_then(|text| StoreId::parse(&text).ok()),
         version: row.try_get("version").map_err(get)?,
-        prepared: row.try_get("prepared").map_err(get)?,
+        prepared,
         may_create: row.try_get("may_create").map_err(get)?,
     };
     let _ = timeout(patience, connection.close()).await;

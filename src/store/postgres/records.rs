@@ -12,10 +12,10 @@ use crate::store::rules::audit_hash;
 use crate::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, StoreError};
 
 /// Of the newest line, though retention removed it.
-const AUDIT_LAST: &str = "SELECT newest_hash FROM redrive.audit_chain";
-const AUDIT_ADD: &str = "INSERT INTO redrive.audit (at, actor, command, target, reason, plan, result, detail, hash) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id";
-const AUDIT_LIST: &str = "SELECT id, at, actor, command, target, reason, plan, result, detail, hash \
+const AUDIT_LAST: &str = "SELECT newest_hash, (SELECT broker FROM redrive.settings) FROM redrive.audit_chain";
+const AUDIT_ADD: &str = "INSERT INTO redrive.audit (at, actor, command, target, reason, plan, result, detail, hash, \
+    broker) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id";
+const AUDIT_LIST: &str = "SELECT id, at, actor, command, target, reason, plan, result, detail, hash, broker \
     FROM redrive.audit WHERE id < $1 ORDER BY id DESC LIMIT $2";
 const POLICY_ADD: &str = "INSERT INTO redrive.policies (event_type, url, version, document, author, at) \
     SELECT $1, $2, COALESCE(MAX(version), 0) + 1, $3, $4, redrive.store_now() FROM redrive.policies \
@@ -122,7 +122,7 @@ impl PostgresStore {
 async fn append(connection: &mut PgConnection, entry: &NewAudit) -> Result<i64, sqlx::Error> {
     exclusively(connection, Exclusive::Audit).await?;
     let now: Timestamp = super::now(connection).await?;
-    let last: String = sqlx::query_scalar(AUDIT_LAST).fetch_one(&mut *connection).await?;
+    let (last, broker): (String, Option<String>) = sqlx::query_as(AUDIT_LAST).fetch_one(&mut *connection).await?;
     sqlx::query_scalar(AUDIT_ADD)
         .bind(now.micros())
         .bind(&entry.actor)
@@ -132,7 +132,8 @@ async fn append(connection: &mut PgConnection, entry: &NewAudit) -> Result<i64, 
         .bind(&entry.plan)
         .bind(&entry.result)
         .bind(&entry.detail)
-        .bind(audit_hash(&last, now, entry))
+        .bind(audit_hash(&last, now, entry, broker.as_ref()))
+        .bind(broker)
         .fetch_one(connection)
         .await
 }

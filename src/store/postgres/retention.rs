@@ -96,7 +96,7 @@ const AUDIT_ANCHOR: &str = "UPDATE redrive.audit_chain SET removed = removed + $
 const AUDIT_REMOVE: &str = "DELETE FROM redrive.audit WHERE id <= $1";
 const AUDIT_CHAIN: &str = "SELECT removed, removed_id, removed_hash, removed_at, newest_id, newest_hash \
     FROM redrive.audit_chain";
-const AUDIT_FROM: &str = "SELECT id, at, actor, command, target, reason, plan, result, detail, hash \
+const AUDIT_FROM: &str = "SELECT id, at, actor, command, target, reason, plan, result, detail, hash, broker \
     FROM redrive.audit WHERE id > $1 ORDER BY id LIMIT $2";
 
 #[async_trait]

@@ -25,8 +25,8 @@ const ITEMS_ADD: &str = "INSERT INTO redrive.run_items (run, ordinal, letter, so
 const FREEZE: &str = "UPDATE redrive.runs SET total = $2, done = $3, failed = $4, skipped = $5, plan = $6, hash = $7, \
     updated_at = redrive.store_now() WHERE id = $1 AND state = 'planned' AND hash = '' AND NOT removing";
 const START: &str = "UPDATE redrive.runs SET state = 'running', actor = $3, reason = $4, \
-    started_at = redrive.store_now(), updated_at = redrive.store_now() \
-    WHERE id = $1 AND state = 'planned' AND hash = $2 AND hash <> '' AND NOT removing";
+    started_at = redrive.store_now(), updated_at = redrive.store_now(), \
+    broker = (SELECT broker FROM redrive.settings) WHERE id = $1 AND state = 'planned' AND hash = $2 AND hash <> '' AND NOT removing";
 const GET: &str = concat!(
     "SELECT ",
     run_columns!(),

@@ -12,17 +12,18 @@
 //! Left out on purpose: trying again. Whoever asked knows whether that is safe.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::error::DatabaseError;
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgPool, Postgres};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use super::connect::takes_writes;
-use super::error::failed;
+use super::connect::{Refused, takes_writes};
+use super::error::{TAKES_NO_WRITES, failed};
 use super::{CONNECTIONS_MAX, PostgresStore, now};
 use crate::ambient::{self, Clock};
 use crate::domain::time::Timestamp;
@@ -40,6 +41,7 @@ pub(super) struct Sessions {
     places: Semaphore,
     at_hand: Mutex<Vec<AtHand>>,
     clock: Clock,
+    refused: Arc<Refused>,
 }
 
 /// A session that waits for the next call.
@@ -50,13 +52,14 @@ struct AtHand {
 }
 
 impl Sessions {
-    pub(super) fn of(pool: PgPool, patience: Duration) -> Self {
+    pub(super) fn of(pool: PgPool, patience: Duration, refused: Arc<Refused>) -> Self {
         Self {
             pool,
             patience,
             places: Semaphore::new(CONNECTIONS_MAX as usize),
             at_hand: Mutex::default(),
             clock: Clock::system(),
+            refused,
         }
     }
 
@@ -87,6 +90,20 @@ impl Sessions {
             done
         })
         .await
+        .map_err(|error| self.why_none(error))
+    }
+
+    /// The pool tries again and again where a server takes no writes, and would only say that it took too long.
+    fn why_none(&self, error: StoreError) -> StoreError {
+        let StoreError::Unreachable { operation, source } = &error else {
+            return error;
+        };
+        let took_too_long =
+            source.is::<Elapsed>() || matches!(source.downcast_ref::<sqlx::Error>(), Some(sqlx::Error::PoolTimedOut));
+        if took_too_long && self.refused.is_within(self.patience) {
+            return failed(operation)(sqlx::Error::Protocol(TAKES_NO_WRITES.to_owned()));
+        }
+        error
     }
 
     /// A session: one that was used a moment ago as it is, any other one when its server takes writes.

@@ -11,6 +11,8 @@ use crate::domain::time::Timestamp;
 use crate::store::broker_facts::{LOOKS_KEPT, LOOKS_TRIMMED};
 use crate::store::{BrokerFacts, KeptPolicies, StoreError};
 
+const NAME: &str = "SELECT broker FROM settings";
+const NAME_KEEP: &str = "UPDATE settings SET broker = $1";
 const POLICIES_KEEP: &str = "INSERT INTO broker_policies (only_row, document, taken_at) VALUES (1, $1, $2) \
     ON CONFLICT (only_row) DO UPDATE SET document = excluded.document, taken_at = excluded.taken_at";
 const POLICIES_KEPT: &str = "SELECT document, taken_at FROM broker_policies";
@@ -21,6 +23,21 @@ const LOOKS: &str = "SELECT seen FROM looks WHERE queue = $1";
 
 #[async_trait]
 impl BrokerFacts for SqliteStore {
+    async fn broker_name(&self) -> Result<Option<String>, StoreError> {
+        sqlx::query_scalar(NAME)
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread("reading whose the store is"))
+    }
+
+    async fn broker_name_keep(&self, name: &str) -> Result<(), StoreError> {
+        let name = name.to_owned();
+        self.write("keeping whose the store is", move |connection| {
+            Box::pin(async move { sqlx::query(NAME_KEEP).bind(name).execute(connection).await.map(drop) })
+        })
+        .await
+    }
+
     async fn broker_policies_keep(&self, document: &str) -> Result<(), StoreError> {
         let (document, now) = (document.to_owned(), self.clock.now().micros());
         self.write("keeping the broker's policies", move |connection| {

@@ -7,8 +7,21 @@ use crate::store::StoreError;
 
 /// A write that failed during `operation`.
 pub(super) fn unwritten(operation: &'static str) -> impl FnOnce(SqliteError) -> StoreError {
-    move |error| match error {
-        SqliteError::Newer { found, known, .. } => StoreError::Newer { found, known },
+    move |error| {
+        if let Some(why) = error.takes_no_writes() {
+            return StoreError::NotWritable {
+                operation,
+                why,
+                source: Box::new(error),
+            };
+        }
+        passed(operation, error)
+    }
+}
+
+fn passed(operation: &'static str, error: SqliteError) -> StoreError {
+    match error {
+        SqliteError::Schema(refusal) => refusal.into(),
         SqliteError::Unusable { .. } => StoreError::Unusable {
             problem: error.to_string(),
         },
@@ -43,12 +56,17 @@ pub(super) fn unread(operation: &'static str) -> impl FnOnce(sqlx::Error) -> Sto
 /// Busy, or no connection: both pass.
 fn is_passing(error: &sqlx::Error) -> bool {
     const SQLITE_BUSY: u32 = 5;
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    if let Some(code) = code.and_then(|code| code.parse::<u32>().ok()) {
-        return code & 0xff == SQLITE_BUSY;
+    if let Some(code) = code(error) {
+        return code == SQLITE_BUSY;
     }
     matches!(
         error,
         sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed | sqlx::Error::Io(_)
     )
+}
+
+/// The code of SQLite without its extension.
+fn code(error: &sqlx::Error) -> Option<u32> {
+    let code = error.as_database_error().and_then(DatabaseError::code)?;
+    Some(code.parse::<u32>().ok()? & 0xff)
 }

@@ -23,6 +23,7 @@ mod stored_letters;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,29 +39,17 @@ use super::events::known::KnownTypes;
 use super::{Store, StoreError, StoreVersion, rules};
 use crate::ambient::Clock;
 use crate::domain::id::StoreId;
+use crate::domain::schema::{Change, SchemaMode};
 use crate::domain::time::Timestamp;
 use crate::sqlite::SqliteFile;
 
-/// Version and statements, ascending.
-const MIGRATIONS: &[(i64, &str)] = &[
+/// Number and statements, ascending. A change is never edited once it is released: the next one follows it.
+const CHANGES: &[Change] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
-    (3, include_str!("migrations/0003.sql")),
-    (4, include_str!("migrations/0004.sql")),
-    (6, include_str!("migrations/0006.sql")),
-    (7, include_str!("migrations/0007.sql")),
-    (8, include_str!("migrations/0008.sql")),
-    (10, include_str!("migrations/0010.sql")),
-    (11, include_str!("migrations/0011.sql")),
-    (13, include_str!("migrations/0013.sql")),
-    (15, include_str!("migrations/0015.sql")),
-    (16, include_str!("migrations/0016.sql")),
-    (17, include_str!("migrations/0017.sql")),
-    (18, include_str!("migrations/0018.sql")),
-    (20, include_str!("migrations/0020.sql")),
-    (21, include_str!("migrations/0021.sql")),
-    (22, include_str!("migrations/0022.sql")),
 ];
+/// What the changes are counted for in the file.
+const NAMESPACE: &str = "store";
 
 /// How long the close of the file waits for those that still read it.
 const CLOSING: Duration = Duration::from_secs(5);
@@ -68,6 +57,9 @@ const CLOSING: Duration = Duration::from_secs(5);
 const IDENTITY: &str = "SELECT identity FROM settings";
 /// What only this file answers, whoever writes it over.
 const MARK: &str = "SELECT identity, (SELECT value FROM numbers WHERE name = 'epoch') FROM settings";
+const IDENTITY_RENEW: &str = "UPDATE settings SET identity = $1";
+const EMBEDDED_TABLE: &str =
+    "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'broker_message')";
 const IDENTITY_MAKE: &str = "UPDATE settings SET identity = $1 WHERE identity IS NULL";
 
 /// A statement whose values are bound row by row.
@@ -88,9 +80,16 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Brings the file's tables to this program's version. Times are those of `clock`.
     pub async fn open(file: SqliteFile, clock: Clock) -> Result<Self, StoreError> {
-        file.migrate("store", MIGRATIONS)
-            .await
-            .map_err(unwritten("bringing the tables up to date"))?;
+        Self::open_with(file, clock, SchemaMode::Bring).await
+    }
+
+    /// [`SqliteStore::open`], with the tables as `mode` says.
+    pub async fn open_with(file: SqliteFile, clock: Clock, mode: SchemaMode) -> Result<Self, StoreError> {
+        match mode {
+            SchemaMode::Bring => file.migrate(NAMESPACE, CHANGES).await,
+            SchemaMode::Expect => file.expect(NAMESPACE, CHANGES).await,
+        }
+        .map_err(unwritten("bringing the tables up to date"))?;
         Ok(Self {
             file,
             known_types: KnownTypes::new(clock.clone()),
@@ -99,6 +98,58 @@ impl SqliteStore {
             gathering: Arc::default(),
             owns_file: false,
         })
+    }
+
+    /// The identity of the store in the file at `path`, where there is one; makes nothing.
+    pub async fn identity_at(path: &Path) -> Option<StoreId> {
+        let file = SqliteFile::open_existing(path).await.ok()?;
+        let found: Result<Option<String>, _> = sqlx::query_scalar(IDENTITY).fetch_one(file.readers()).await;
+        file.close().await;
+        StoreId::parse(&found.ok()??).ok()
+    }
+
+    /// The numbers of all changes: what a file that is not there lacks.
+    #[must_use]
+    pub fn all_changes() -> Vec<i64> {
+        CHANGES.iter().map(|(number, _)| *number).collect()
+    }
+
+    /// The numbers of the changes that the file lacks; changes nothing.
+    pub async fn pending(file: &SqliteFile) -> Result<Vec<i64>, StoreError> {
+        let missing = file.missing(NAMESPACE, CHANGES).await;
+        let missing = missing.map_err(unwritten("reading the version of the tables"))?;
+        Ok(missing.iter().map(|(number, _)| *number).collect())
+    }
+
+    /// Whether messages of the embedded broker wait in the file.
+    pub async fn holds_embedded_messages(&self) -> Result<bool, StoreError> {
+        let operation = "looking for messages of the embedded broker";
+        let has_tables: bool = sqlx::query_scalar(EMBEDDED_TABLE)
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread(operation))?;
+        if !has_tables {
+            return Ok(false);
+        }
+        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM broker_message)")
+            .fetch_one(self.readers())
+            .await
+            .map_err(unread(operation))
+    }
+
+    /// The file is another store from now on: what it was goes on elsewhere.
+    pub async fn identity_renew(&self) -> Result<(), StoreError> {
+        let new = rules::new_store_id();
+        self.write("making another store of the file", move |connection| {
+            Box::pin(async move {
+                sqlx::query(IDENTITY_RENEW)
+                    .bind(new)
+                    .execute(connection)
+                    .await
+                    .map(drop)
+            })
+        })
+        .await
     }
 
     /// Its close closes the file too, so that nothing is left beside it: for a process that is over then.

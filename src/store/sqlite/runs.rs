@@ -27,8 +27,8 @@ const ITEMS_ADD: &str = "INSERT INTO run_items (run, ordinal, letter, source, ta
     FROM json_each($2)";
 const FREEZE: &str = "UPDATE runs SET total = $2, done = $3, failed = $4, skipped = $5, plan = $6, hash = $7, \
     updated_at = $8 WHERE id = $1 AND state = 'planned' AND hash = '' AND NOT removing";
-const START: &str = "UPDATE runs SET state = 'running', actor = $3, reason = $4, started_at = $5, updated_at = $5 \
-    WHERE id = $1 AND state = 'planned' AND hash = $2 AND hash <> '' AND NOT removing";
+const START: &str = "UPDATE runs SET state = 'running', actor = $3, reason = $4, started_at = $5, updated_at = $5, \
+    broker = (SELECT broker FROM settings) WHERE id = $1 AND state = 'planned' AND hash = $2 AND hash <> '' AND NOT removing";
 const GET: &str = concat!("SELECT ", run_columns!(), " FROM runs WHERE id = $1 AND NOT removing");
 const LIST: &str = concat!(
     "SELECT ",

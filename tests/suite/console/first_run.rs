@@ -11,6 +11,7 @@ use tempfile::TempDir;
 
 use super::pty::{BOUND, Pty};
 use super::stream;
+use crate::support::daemon::Installation;
 use crate::support::servers::{RabbitAddress, Vhost, scratch_directory, unique_name};
 use crate::support::wait::wait_until;
 
@@ -270,6 +271,19 @@ async fn what_does_not_work_is_told_with_its_mend_and_can_be_changed() {
     leaves(pty).await;
     forget(&user, &vhost).await;
     assert_eq!(home.files(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broker_that_another_store_delivers_is_told_before_anything_is_kept() {
+    let (user, vhost) = user(".*").await;
+    Installation::on_rabbit(&vhost).daemon().await.stop().await;
+    let home = Home::new();
+    let pty = home.start().await;
+    answer(&pty, &amqp(&vhost, &user, PASSWORD), &management(&vhost.node)).await;
+    pty.shows("deliver what is on this vhost").await;
+    assert!(!home.config().exists());
+    leaves(pty).await;
+    forget(&user, &vhost).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

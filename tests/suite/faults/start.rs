@@ -155,7 +155,7 @@ async fn a_store_of_a_newer_version_is_refused() {
             .unwrap(),
     );
     let mut connection = PgConnection::connect(&database.url()).await.unwrap();
-    let raise = "UPDATE redrive.schema_version SET version = 99";
+    let raise = "INSERT INTO redrive.schema_changes VALUES (99, '', 0)";
     sqlx::query(raise).execute(&mut connection).await.unwrap();
     check(&installation, 78, &["99", "newer"]).await;
     check_command(&installation, 78, &["99", "newer"]).await;

@@ -763,18 +763,3 @@ pub(super) async fn each_push_makes_notification_ids_that_nobody_knows_before(pl
     assert_ne!(twins[0].notification_id(1), twins[1].notification_id(1));
     assert!(!format!("{twins:?}").contains(twins[0].uid.expose()), "it is shown");
 }
-
-pub(super) async fn what_was_pushed_before_there_were_random_ids_has_them_too(place: &Place) {
-    push(&*place.store, "a", "1").await;
-    push(&*place.store, "b", "1").await;
-    for statement in [
-        "ALTER TABLE TABLE.events DROP COLUMN uid",
-        "UPDATE TABLE.schema_version SET version = 21",
-    ] {
-        place.tamper(statement).await.unwrap();
-    }
-    let store = place.another().await.unwrap();
-    let (a, b) = (one(&*store, "a").await.uid, one(&*store, "b").await.uid);
-    assert!(a.expose().len() >= 32 && a != b);
-    store.close().await;
-}

@@ -1,6 +1,7 @@
 //! Starts of daemons, heartbeats and evidence of death.
 
 use redrive::domain::id::IncarnationId;
+use redrive::domain::schema::SchemaRefusal;
 use redrive::store::{Beat, Begun, Evidence, NewIncarnation, StoreError};
 
 use super::fixtures::{Place, daemon, learned, living, record, taken};
@@ -155,11 +156,11 @@ pub(super) async fn a_store_that_demands_a_newer_program_refuses_an_older_one(pl
 
 pub(super) async fn a_store_of_a_newer_schema_is_refused_with_both_versions(place: &Place) {
     place
-        .tamper("UPDATE TABLE.schema_version SET version = 999")
+        .tamper("UPDATE TABLE.schema_changes SET number = 999 WHERE number = (SELECT max(number) FROM TABLE.schema_changes)")
         .await
         .unwrap();
     let refused = place.another().await;
-    let Err(StoreError::Newer { found: 999, known }) = refused else {
+    let Err(StoreError::Schema(SchemaRefusal::Newer { found: 999, known })) = refused else {
         panic!("it should be refused: {refused:?}")
     };
     assert!(known < 999);

@@ -151,7 +151,8 @@ contract! {
         an_event_type_that_went_comes_back_with_the_next_push;
     broker_facts:
         the_brokers_policies_are_kept_with_their_age
-        of_two_who_look_at_the_same_time_one_reads_anew;
+        of_two_who_look_at_the_same_time_one_reads_anew
+        a_store_says_whose_it_is_and_so_do_the_lines_of_its_audit;
     runs:
         a_plan_is_frozen_once_and_started_only_with_its_hash
         of_two_concurrent_takers_of_a_run_exactly_one_gets_it
@@ -193,7 +194,6 @@ contract! {
         a_push_of_a_key_that_waits_replaces_it
         dated_events_stand_beside_each_other_and_only_an_equal_one_is_replaced
         each_push_makes_notification_ids_that_nobody_knows_before
-        what_was_pushed_before_there_were_random_ids_has_them_too
         a_batch_is_answered_in_its_order
         a_batch_keeps_every_payload_byte_for_byte
         pushes_that_come_at_once_are_each_answered_for_itself

@@ -56,10 +56,10 @@ async fn no_session_stays_with_a_server_that_takes_no_writes() {
         let tried = join_all((0..8).map(|_| store.queues_learn(&[])));
         drop(tried.await);
         let refused = store.failure_record(&failure(&lease, "host", "m", None)).await;
-        assert!(matches!(refused, Err(StoreError::Unreachable { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::NotWritable { .. })), "{refused:?}");
     }
     let opened = PostgresStore::connect(url.as_str()).await;
-    let Err(error @ StoreError::Unreachable { .. }) = opened else {
+    let Err(error @ StoreError::NotWritable { .. }) = opened else {
         panic!("a store that cannot be written is opened: {opened:?}")
     };
     let source = std::error::Error::source(&error).unwrap().to_string();

@@ -112,6 +112,7 @@ passed_on! {
     version() -> Option<Version>;
     check(store: &StoreId) -> Result<Standing, BrokerError>;
     mark_bound() -> Result<(), BrokerError>;
+    place() -> Option<String>;
     owner(store: &StoreId) -> Result<Owner, BrokerError>;
     own(store: &StoreId) -> Result<Owner, BrokerError>;
     adopt(store: &StoreId) -> Result<(), BrokerError>;

@@ -1,11 +1,12 @@
 //! The built program: one-shot commands and daemons, each installation in a directory of its
 //! own with its own configuration, home and data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub struct Installation {
     tail: String,
     environment: BTreeMap<String, String>,
     files: AtomicU64,
+    /// Stores whose tables are made before a command runs; `None`: the test does that, or does not.
+    migrated: Option<Mutex<BTreeSet<String>>>,
 }
 
 /// What a one-shot command left.
@@ -84,6 +87,7 @@ impl Installation {
             tail: String::new(),
             environment: BTreeMap::new(),
             files: AtomicU64::new(0),
+            migrated: Some(Mutex::default()),
         };
         let store = installation.path("store.db");
         installation.set("store", "url", format!("sqlite:{}", store.display()));
@@ -114,6 +118,13 @@ impl Installation {
         keys.insert(key.to_owned(), toml_of(&value.into()));
     }
 
+    /// Takes a key away again.
+    pub fn unset(&mut self, section: &str, key: &str) {
+        if let Some(keys) = self.sections.get_mut(section) {
+            keys.remove(key);
+        }
+    }
+
     /// Appends text, such as an `[[endpoint]]` table.
     pub fn append(&mut self, text: &str) {
         self.tail += text;
@@ -130,12 +141,34 @@ impl Installation {
         self.directory.path().join(name)
     }
 
+    /// From now on nobody makes the store's tables before a command runs.
+    pub fn leave_the_store_as_it_is(&mut self) {
+        self.migrated = None;
+    }
+
+    /// What makes the store's tables, once for each store: commands take a store as it is.
+    fn migration(&self) -> Option<Command> {
+        let store = self.sections.get("store").and_then(|keys| keys.get("url"))?;
+        let mut migrated = self.migrated.as_ref()?.lock().expect("nobody panics here");
+        if !migrated.insert(store.clone()) {
+            return None;
+        }
+        let mut command = self.command(&self.write_config(&self.sections));
+        command.args(["store", "migrate"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Some(command)
+    }
+
     /// Runs a command to its end with nothing on standard input.
     pub async fn run(&self, arguments: &[&str]) -> Outcome {
         self.run_with_input(arguments, b"").await
     }
 
     pub async fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Outcome {
+        if let Some(mut migration) = self.migration() {
+            // A store that cannot be used is told of by the command itself.
+            let _ = within(COMMAND_BOUND, migration.status()).await;
+        }
         let config = self.write_config(&self.sections);
         let mut command = self.command(&config);
         command
@@ -202,6 +235,9 @@ impl Installation {
 
     /// The program with these arguments, for whoever starts it otherwise than here.
     pub fn program(&self, arguments: &[&str]) -> std::process::Command {
+        if let Some(migration) = self.migration() {
+            let _ = migration.into_std().status();
+        }
         let config = self.write_config(&self.sections);
         let mut command = self.command(&config);
         command.args(arguments);

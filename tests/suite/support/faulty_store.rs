@@ -268,6 +268,8 @@ passed_on! {
         audit_from(after: i64, limit: u32) -> Vec<AuditEntry>;
     }
     BrokerFacts {
+        broker_name() -> Option<String>;
+        broker_name_keep(name: &str) -> ();
         broker_policies_keep(document: &str) -> ();
         broker_policies_kept() -> Option<KeptPolicies>;
         looks_keep(queue: &QueueName, before: Option<&str>, seen: &str) -> bool;

@@ -48,6 +48,8 @@ fn some_readable(queues: &[ListedQueue], elements: usize) -> Result<(), BrokerEr
 #[derive(Clone, Debug, Default)]
 pub(in crate::broker::rabbitmq) struct Overview {
     pub(in crate::broker::rabbitmq) version: Option<String>,
+    /// What the cluster is called.
+    pub(in crate::broker::rabbitmq) cluster: Option<String>,
     /// Whether queue statistics are collected.
     pub(in crate::broker::rabbitmq) statistics: bool,
     /// Whether it is counted what is done with the messages of each queue.
@@ -343,6 +345,7 @@ impl Management {
         let rates = body.get("rates_mode").and_then(Value::as_str);
         Ok(Overview {
             version,
+            cluster: body.get("cluster_name").and_then(Value::as_str).map(str::to_owned),
             statistics,
             counts: statistics && rates.is_some_and(|mode| mode != "none"),
         })

@@ -107,6 +107,7 @@ pub(super) fn letter(number: u8) -> DeadLetter {
         what: String::new(),
         size_bytes: 2,
         redelivered: false,
+        broker: None,
     }
 }
 
@@ -128,6 +129,7 @@ pub(super) fn run(id: &str, state: RunState) -> RunView {
             hash: String::new(),
             owner: None,
             epoch: Epoch(1),
+            broker: None,
             created_at: at,
             started_at: Some(at),
             updated_at: at,
@@ -275,6 +277,7 @@ fn more_rows_are_asked_for_when_the_selection_nears_the_end() {
             result: "done".to_owned(),
             detail: String::new(),
         },
+        broker: None,
         hash: String::new(),
     };
     let rows = (0..i64::from(PAGE)).map(entry).collect();

@@ -1,0 +1,231 @@
+//! Backup, restore, and the way from a SQLite file to PostgreSQL.
+//!
+//! A file that a daemon works with is only read. What takes its place, or leaves it for a database, waits until nobody
+//! works with it: a program that has it open writes nothing more into a file that was replaced.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::ambient::Clock;
+use crate::cli::{self, Cli, Exit, Failure, StoreDone};
+use crate::config::{Config, StoreConfig};
+use crate::domain::schema::{SchemaMode, SchemaRefusal};
+use crate::engine::EngineError;
+use crate::files::NewFile;
+use crate::sqlite::{SqliteError, SqliteFile};
+use crate::store::postgres::PostgresStore;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{Events as _, Evidence, Incarnations, NewAudit, Records as _, Store as _, StoreError};
+
+use super::super::compose::{OpenError, patience};
+
+pub(super) async fn back_up(cli: &Cli, config: &Config, to: &Path) -> Result<Exit, Failure> {
+    let path = file_of(config)?;
+    let new = NewFile::create(to).map_err(|error| unwritten(to, &error))?;
+    if cli.is_dry_run() {
+        let done = format!("{} would be written into {}", path.display(), to.display());
+        return told(cli, done);
+    }
+    let file = SqliteFile::open_existing(path).await.map_err(opened)?;
+    let copied = file.back_up(new.beside()).await.map_err(opened);
+    file.close().await;
+    copied?;
+    new.finish().map_err(|error| unwritten(to, &error))?;
+    told(cli, format!("{} is in {}", path.display(), to.display()))
+}
+
+pub(super) async fn restore(cli: &Cli, config: &Config, from: &Path) -> Result<Exit, Failure> {
+    let path = file_of(config)?;
+    SqliteFile::check_backup(from).await.map_err(opened)?;
+    let what = format!("put {} in the place of {}", from.display(), path.display());
+    if !cli::consents_to(cli, &what)? {
+        return Ok(Exit::Done);
+    }
+    let new = NewFile::replacing(path).map_err(|error| unwritten(path, &error))?;
+    copy(from, new.beside()).map_err(|error| unwritten(new.beside(), &error))?;
+    prepared(new.beside(), &format!("restored from {}", from.display())).await?;
+    let is_there = path.symlink_metadata().is_ok();
+    if is_there {
+        idle(path).await?;
+        if SqliteFile::is_in_use(path) {
+            return Err(in_use(path));
+        }
+    }
+    new.replace().map_err(|error| unwritten(path, &error))?;
+    told(cli, format!("{} is {} now", path.display(), from.display()))
+}
+
+/// What is given from now on was not given before, whatever was given after the backup: ids of events follow the clock,
+/// as epochs do. A daemon compares the other numbers with those that were kept on the broker.
+async fn prepared(path: &Path, detail: &str) -> Result<(), Failure> {
+    let file = SqliteFile::open_existing(path).await.map_err(opened)?;
+    let raised = async {
+        let store = SqliteStore::open(file.clone(), Clock::system()).await?;
+        store.event_ids_raise().await?;
+        let entry = NewAudit {
+            actor: cli::actor("cli"),
+            command: "store restore".to_owned(),
+            target: "store".to_owned(),
+            reason: None,
+            plan: None,
+            result: "done".to_owned(),
+            detail: detail.to_owned(),
+        };
+        store.audit_append(&entry).await
+    };
+    let raised: Result<i64, StoreError> = raised.await;
+    file.close().await;
+    raised.map(drop).map_err(|error| EngineError::from(error).into())
+}
+
+pub(super) async fn copy_to_database(
+    cli: &Cli,
+    config: &Config,
+    (from, to): (Option<&str>, &str),
+) -> Result<Exit, Failure> {
+    let path = match from {
+        None => file_of(config)?.to_owned(),
+        Some(url) => named(url)?,
+    };
+    if !to.starts_with("postgres://") && !to.starts_with("postgresql://") {
+        return Err(Failure::new(
+            Exit::Usage,
+            "--to names no PostgreSQL database: write it as postgres://USER:PASSWORD@HOST/DATABASE",
+        ));
+    }
+    let what = format!("copy {} into the database; its daemons go on there", path.display());
+    let file = SqliteFile::open_existing(&path).await.map_err(opened)?;
+    let copied = if cli::consents_to(cli, &what)? {
+        Some(filled(&file, &path, config, to).await)
+    } else {
+        None
+    };
+    file.close().await;
+    let Some(copied) = copied.transpose()? else {
+        return Ok(Exit::Done);
+    };
+    cli::print_store_done(cli, &copied)
+}
+
+async fn filled(file: &SqliteFile, path: &Path, config: &Config, to: &str) -> Result<StoreDone, Failure> {
+    let failed = |error: StoreError| Failure::from(EngineError::from(error));
+    let store = SqliteStore::open_with(file.clone(), Clock::system(), SchemaMode::Expect).await;
+    let store = store.map_err(failed)?;
+    refuse_the_living(&store, path).await?;
+    if store.holds_embedded_messages().await.map_err(failed)? {
+        return Err(Failure::new(
+            Exit::Refused,
+            "messages of the embedded broker wait in this file, and a database has no such broker: let a daemon deliver \
+             them, or skip them, first",
+        ));
+    }
+    let database = PostgresStore::connect_to(to, patience(config.delivery.take_over), SchemaMode::Bring).await;
+    let database = database.map_err(failed)?;
+    let idle = async { refuse_the_living(&store, path).await.is_ok() };
+    let tables = database.fill(file, idle).await;
+    database.close().await;
+    let Some(tables) = tables.map_err(failed)? else {
+        refuse_the_living(&store, path).await?;
+        return Err(in_use(path));
+    };
+    // Of two with one identity the broker could not tell which one delivers.
+    store.identity_renew().await.map_err(failed)?;
+    Ok(StoreDone {
+        done: format!(
+            "{} is in the database: write it as store.url; the file is another store from now on, and can go",
+            path.display()
+        ),
+        rows: tables.into_iter().map(|one| (one.table, one.rows)).collect(),
+    })
+}
+
+/// Refuses while somebody works with the file, and closes it in order otherwise.
+async fn idle(path: &Path) -> Result<(), Failure> {
+    let file = match SqliteFile::open_existing(path).await {
+        Ok(file) => file,
+        // What is somebody else's stays; nobody works with what else is no store of this program.
+        Err(SqliteError::Schema(refusal)) if !matches!(refusal, SchemaRefusal::Foreign { .. }) => return Ok(()),
+        Err(error) => return Err(opened(error)),
+    };
+    let store = SqliteStore::open_with(file.clone(), Clock::system(), SchemaMode::Expect).await;
+    let refused = match &store {
+        Ok(store) => refuse_the_living(store, path).await,
+        // A damaged one is what a backup is for.
+        Err(_) => Ok(()),
+    };
+    drop(store);
+    file.close().await;
+    refused
+}
+
+/// By its lock, or, where that is not to be seen, by how long its last sign of life is ago.
+async fn refuse_the_living(store: &SqliteStore, path: &Path) -> Result<(), Failure> {
+    let failed = |error: StoreError| Failure::from(EngineError::from(error));
+    let now = Clock::system().now();
+    for one in store.incarnations_living().await.map_err(failed)? {
+        let lives = match store.evidence(one.id).await.map_err(failed)? {
+            Evidence::Alive => true,
+            Evidence::Dead => false,
+            Evidence::Missing | Evidence::Connected => now.since(one.beat_at) < one.take_over,
+        };
+        if lives {
+            return Err(Failure::new(
+                Exit::Refused,
+                format!(
+                    "{} is in use by {} (process {} on {}): stop it first",
+                    path.display(),
+                    one.name,
+                    one.pid,
+                    one.host
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn in_use(path: &Path) -> Failure {
+    let why = format!("{} is open in another process: end it first", path.display());
+    Failure::new(Exit::Refused, why)
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let mut to = fs::OpenOptions::new().write(true).open(to)?;
+    io::copy(&mut File::open(from)?, &mut to)?;
+    to.sync_all()
+}
+
+fn file_of(config: &Config) -> Result<&Path, Failure> {
+    match &config.store {
+        StoreConfig::Sqlite { path, .. } => Ok(path),
+        StoreConfig::Postgres { .. } => Err(Failure::new(
+            Exit::Usage,
+            "store.url is a PostgreSQL database, which has tools for this: use pg_dump and pg_restore",
+        )),
+    }
+}
+
+fn named(url: &str) -> Result<PathBuf, Failure> {
+    let rest = url.strip_prefix("sqlite:").filter(|rest| !rest.is_empty());
+    let path = rest.map(|rest| rest.strip_prefix("//").unwrap_or(rest));
+    path.map(PathBuf::from)
+        .ok_or_else(|| Failure::new(Exit::Usage, "--from names no SQLite file: write it as sqlite:PATH"))
+}
+
+fn opened(error: SqliteError) -> Failure {
+    OpenError::from(error).failure
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("{} cannot be written: {error}", path.display()))
+}
+
+fn told(cli: &Cli, done: String) -> Result<Exit, Failure> {
+    let done = StoreDone {
+        done,
+        rows: BTreeMap::new(),
+    };
+    cli::print_store_done(cli, &done)
+}

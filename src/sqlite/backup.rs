@@ -1,0 +1,60 @@
+//! A whole copy of a file, made while others write to it, and what is checked of one before it is used.
+
+use std::path::Path;
+
+use sqlx::{ConnectOptions as _, Connection as _};
+
+use super::{Owned, SqliteError, SqliteFile, owned, place, reading};
+use crate::domain::schema::SchemaRefusal;
+
+impl SqliteFile {
+    /// Writes what the file holds at this moment into `to`, an empty file of this user. Whoever made that brings it to
+    /// the disk.
+    pub async fn back_up(&self, to: &Path) -> Result<(), SqliteError> {
+        let options = reading(self.path()).pragma("query_only", "OFF");
+        let mut connection = options.connect().await.map_err(SqliteError::opening)?;
+        let copied = sqlx::query("VACUUM INTO ?")
+            .bind(to.to_string_lossy().into_owned())
+            .execute(&mut connection)
+            .await;
+        // Its own connection, which wrote nothing to the file.
+        let _ = connection.close().await;
+        copied?;
+        Ok(())
+    }
+
+    /// Refuses what is at `path` when it is no whole copy of a file of ours: also one that was taken from under a program
+    /// that had it open, which lacks what stands in its log.
+    pub async fn check_backup(path: &Path) -> Result<(), SqliteError> {
+        place::inspect(path)?;
+        if place::has_log(path) {
+            return Err(SqliteError::Unusable {
+                path: path.to_owned(),
+                problem: "has a write-ahead log beside it: it is a file in use, and no backup".to_owned(),
+            });
+        }
+        if owned::look(path).await? == Owned::Empty {
+            return Err(SchemaRefusal::Missing.into());
+        }
+        let options = reading(path).read_only(true);
+        let mut connection = options.connect().await.map_err(SqliteError::opening)?;
+        let found: Result<String, _> = sqlx::query_scalar("PRAGMA quick_check(1)")
+            .fetch_one(&mut connection)
+            .await;
+        // It was only read.
+        let _ = connection.close().await;
+        match found?.as_str() {
+            "ok" => Ok(()),
+            broken => Err(SqliteError::Unusable {
+                path: path.to_owned(),
+                problem: format!("is damaged ({broken}): take another backup"),
+            }),
+        }
+    }
+
+    /// Whether a process has the file open, as far as its log tells; asked after [`SqliteFile::close`].
+    #[must_use]
+    pub fn is_in_use(path: &Path) -> bool {
+        place::has_log(path)
+    }
+}

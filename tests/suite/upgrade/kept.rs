@@ -1,0 +1,199 @@
+//! Backups of a SQLite store, what is put back, and the way to PostgreSQL.
+
+use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection};
+
+use crate::support::daemon::{Daemon, Installation};
+use crate::support::receiver::Receiver;
+use crate::support::servers::{Database, Vhost};
+use crate::support::wait::wait_until;
+use std::time::Duration;
+
+const BOUND: Duration = Duration::from_secs(60);
+
+/// Real rows in most tables: an endpoint that is away, policies, events in their states, a subscription, an audit.
+async fn lived_in(installation: &Installation, url: &str) -> Vec<Value> {
+    for command in [
+        &["publish", "--execution", "run", "--url", url][..],
+        &["endpoint", "disable", url, "--yes", "--reason", "it is d\u{fc}nn"],
+        &["policy", "set", "--type", "t", "{}", "--yes"],
+        &["event-type", "show", "t"],
+        &["event", "push", "--type", "t", "--reference", "a"],
+        &[
+            "event",
+            "push",
+            "--type",
+            "t",
+            "--reference",
+            "b",
+            "--nbf",
+            "2099-01-01T00:00:00Z",
+        ],
+        &["subscription", "add", "--type", "t", "--url", url, "--yes"],
+        &["event", "cancel", "--type", "t", "--reference", "a", "--yes"],
+        &["event", "push", "--type", "t", "--reference", "c"],
+    ] {
+        let ran = installation.run(command).await;
+        assert!(matches!(ran.code, Some(0 | 4)), "{command:?}: {ran:?}");
+    }
+    told(installation).await
+}
+
+/// What the commands say of it.
+async fn told(installation: &Installation) -> Vec<Value> {
+    let mut said = Vec::new();
+    for command in [
+        &["queues", "--json"][..],
+        &["endpoints", "--json"],
+        &["audit", "--json"],
+        &["event", "list", "--type", "t", "--json"],
+        &["subscription", "list", "--type", "t", "--json"],
+        &["policy", "history", "--type", "t", "--json"],
+    ] {
+        let ran = installation.run(command).await.expect_code(0).json();
+        said.push(without_moments(ran));
+    }
+    said
+}
+
+/// Without what tells when it was looked at.
+fn without_moments(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.into_iter().filter(|(key, _)| {
+                !matches!(
+                    key.as_str(),
+                    "taken_at" | "oldest_age_s" | "next_attempt_at" | "warnings"
+                )
+            });
+            Value::Object(kept.map(|(key, value)| (key, without_moments(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_moments).collect()),
+        other => other,
+    }
+}
+
+async fn stopped(mut daemon: Daemon) {
+    assert_eq!(daemon.stop().await, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_of_a_store_at_work_is_put_back_when_nobody_works_with_it() {
+    let vhost = Vhost::create().await;
+    let installation = Installation::on_rabbit(&vhost);
+    let daemon = installation.daemon().await;
+    let before = lived_in(&installation, "http://127.0.0.1:9/hook").await;
+    let backup = installation.path("backup.db");
+    let backup = backup.to_str().unwrap();
+    installation.run(&["store", "backup", backup]).await.expect_code(0);
+    let twice = installation.run(&["store", "backup", backup]).await.expect_code(1);
+    assert!(twice.stderr.contains("exists already"), "{twice:?}");
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(backup).unwrap());
+    assert_eq!(mode & 0o777, 0o600);
+    // What is given after it.
+    installation
+        .run(&["event", "push", "--type", "t", "--reference", "later"])
+        .await
+        .expect_code(0);
+    let last = ids(&installation).await.into_iter().max().unwrap();
+
+    let restore = ["store", "restore", backup, "--yes"];
+    let refused = installation.run(&restore).await.expect_code(5);
+    assert!(refused.stderr.contains("is in use by"), "{refused:?}");
+    installation.run(&["store", "restore", backup]).await.expect_code(5);
+    stopped(daemon).await;
+    installation.run(&restore).await.expect_code(0);
+
+    let mut after = told(&installation).await;
+    let audit = after[2].as_array_mut().unwrap();
+    assert_eq!(audit.remove(0)["command"], "store restore");
+    assert_eq!(after, before);
+    installation.run(&["audit", "verify"]).await.expect_code(0);
+    // An id of an event is never given twice, though the store forgot that it was.
+    installation
+        .run(&["event", "push", "--type", "t", "--reference", "again"])
+        .await
+        .expect_code(0);
+    let next = ids(&installation).await.into_iter().max().unwrap();
+    assert!(next > last, "{next} after {last}");
+    stopped(installation.daemon().await).await;
+}
+
+async fn ids(installation: &Installation) -> Vec<i64> {
+    let listed = installation.run(&["event", "list", "--type", "t", "--json"]).await;
+    let listed = listed.expect_code(0).json();
+    let events = listed.as_array().unwrap().iter();
+    events
+        .map(|event| event["id"].to_string().trim_matches('"').parse().unwrap())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_whole_backup_is_not_put_back() {
+    let installation = Installation::embedded();
+    installation.run(&["queues"]).await.expect_code(0);
+    let (torn, other) = (installation.path("torn.db"), installation.path("other.db"));
+    installation
+        .run(&["store", "backup", torn.to_str().unwrap()])
+        .await
+        .expect_code(0);
+    let whole = std::fs::read(&torn).unwrap();
+    std::fs::write(&torn, &whole[..whole.len() / 2]).unwrap();
+    super::in_file(&other, "CREATE TABLE cats (name TEXT)").await;
+    let before = std::fs::read(installation.path("store.db")).unwrap();
+    for path in [&torn, &other, &installation.path("missing.db")] {
+        let refused = installation
+            .run(&["store", "restore", path.to_str().unwrap(), "--yes"])
+            .await;
+        assert!(!matches!(refused.code, Some(0 | 3)), "{path:?}: {refused:?}");
+    }
+    assert_eq!(std::fs::read(installation.path("store.db")).unwrap(), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_a_file_holds_goes_into_an_empty_database_and_its_daemons_go_on_there() {
+    let (vhost, database) = (Vhost::create().await, Database::create().await);
+    let receiver = Receiver::start().await;
+    let url = receiver.url("/hook");
+    let mut installation = Installation::on_rabbit(&vhost);
+    let daemon = installation.daemon().await;
+    let before = lived_in(&installation, &url).await;
+    let target = database.url();
+    let copy = ["store", "copy", "--to", target.as_str(), "--yes", "--json"];
+    let refused = installation.run(&copy).await.expect_code(5);
+    assert!(refused.stderr.contains("is in use by"), "{refused:?}");
+    stopped(daemon).await;
+    let before = [&before[..2], &told(&installation).await[2..]].concat();
+    let copied = installation.run(&copy).await.expect_code(0).json();
+    assert!(copied["rows"]["events"].as_u64() >= Some(2), "{copied}");
+    assert!(copied["rows"]["audit"].as_u64() >= Some(1), "{copied}");
+    let refused = installation.run(&copy).await;
+    assert_eq!(refused.code, Some(78), "it is not empty any more: {refused:?}");
+
+    // The file is another store: the broker refuses it.
+    let refused = installation.run(&["queues"]).await.expect_code(78);
+    assert!(refused.stderr.contains("daemons of"), "{refused:?}");
+    installation.set("store", "url", target.as_str());
+    assert_eq!(told(&installation).await, before);
+    installation.run(&["audit", "verify"]).await.expect_code(0);
+    // Numbers go on where they were.
+    let last = ids(&installation).await.into_iter().max().unwrap();
+    installation
+        .run(&["event", "push", "--type", "t", "--reference", "again"])
+        .await
+        .expect_code(0);
+    assert!(ids(&installation).await.into_iter().max().unwrap() > last);
+    let daemon = installation.daemon().await;
+    installation.run(&["redeliver", &url, "--yes"]).await.expect_code(0);
+    wait_until("what waited in the file's time", BOUND, async || {
+        (receiver.count() > 0).then_some(())
+    })
+    .await;
+    stopped(daemon).await;
+    let mut connection = PgConnection::connect(&database.url()).await.unwrap();
+    let taken: i64 = sqlx::query_scalar("SELECT count(*) FROM redrive.settings WHERE identity IS NOT NULL")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!((taken, json!(1)), (1, json!(taken)));
+}
