@@ -18,6 +18,7 @@ mod extract;
 mod guard;
 mod health;
 mod host;
+mod jobs;
 mod login;
 mod masked;
 mod network;

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::domain::id::QueueName;
 use crate::engine::view::QueueView;
@@ -15,13 +15,17 @@ use crate::wire::List;
 use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
-use crate::wire::queue::{Queue, WhyAnswer};
+use crate::wire::queue::{Addressed, Browsed, Queue, WhyAnswer};
+use crate::wire::time;
 
 use super::Shared;
 use super::act::{Because, Options, act};
 use super::extract::{Input, Name, Params};
 use super::guard::Caller;
 use super::problem::answer;
+
+/// Messages that one look shows at most.
+const BROWSED_MAX: u32 = 500;
 
 /// An answer of another variant than the query's: a bug, said as one.
 pub(super) fn mismatch() -> Problem {
@@ -66,6 +70,55 @@ async fn look(shared: &Shared, name: QueueName) -> Result<QueueView, Problem> {
         return Err(mismatch());
     };
     Ok(*view)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Browse {
+    limit: Option<u32>,
+}
+
+/// `POST /v1/queues/{name}/browse`: it takes messages into view, which may cost them one of their deliveries.
+pub(super) async fn browse(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Name(queue): Name,
+    Input(browse): Input<Browse>,
+) -> Result<Response, Problem> {
+    caller.grant(None)?;
+    let limit = input::limit(browse.limit, 20, BROWSED_MAX)?;
+    let Answer::Browsed(messages) = shared.engine()?.query(Query::Browse { queue, limit }).await? else {
+        return Err(mismatch());
+    };
+    let list = BrowsedList {
+        items: messages.iter().map(Browsed::from).collect(),
+        taken_at: time(shared.clock.now()),
+    };
+    Ok(answer(StatusCode::OK, &list))
+}
+
+#[derive(Serialize)]
+struct BrowsedList {
+    items: Vec<Browsed>,
+    taken_at: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sequence {
+    execution_id: String,
+    url: String,
+}
+
+/// `GET /v1/queue-name`.
+pub(super) async fn named(
+    State(shared): State<Arc<Shared>>,
+    Params(sequence): Params<Sequence>,
+) -> Result<Response, Problem> {
+    let (execution, url) = (input::execution(&sequence.execution_id)?, input::url(&sequence.url)?);
+    let naming = shared.engine()?.naming();
+    let queue = naming.delivery_queue(&execution, &url);
+    Ok(answer(StatusCode::OK, &Addressed::new(naming, &queue, &url)))
 }
 
 macro_rules! command {

@@ -6,14 +6,15 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::query::AttemptQuery;
 use crate::engine::{Answer, Query};
 use crate::wire::List;
 use crate::wire::input;
 use crate::wire::problem::Problem;
-use crate::wire::record::{Attempt, Audit, Retry};
+use crate::wire::record::{Attempt, Audit, AuditVerified, Check, Retry};
+use crate::wire::time;
 
 use super::Shared;
 use super::extract::Params;
@@ -86,4 +87,30 @@ pub(super) async fn audit(
         return Err(mismatch());
     };
     Ok(answer(StatusCode::OK, &List::<Audit>::of(&page)))
+}
+
+/// `GET /v1/audit/verify`.
+pub(super) async fn audit_verify(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+    let Answer::AuditVerified(found) = shared.engine()?.query(Query::AuditVerify).await? else {
+        return Err(mismatch());
+    };
+    Ok(answer(StatusCode::OK, &AuditVerified::from(&found)))
+}
+
+/// `GET /v1/doctor`: what the daemon finds; of its configuration's file only the command knows.
+pub(super) async fn doctor(State(shared): State<Arc<Shared>>) -> Result<Response, Problem> {
+    let Answer::Doctor(checks) = shared.engine()?.query(Query::Doctor).await? else {
+        return Err(mismatch());
+    };
+    let list = Checks {
+        items: checks.iter().map(Check::from).collect(),
+        taken_at: time(shared.clock.now()),
+    };
+    Ok(answer(StatusCode::OK, &list))
+}
+
+#[derive(Serialize)]
+struct Checks {
+    items: Vec<Check>,
+    taken_at: Option<String>,
 }

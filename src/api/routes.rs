@@ -12,8 +12,8 @@ use crate::domain::scope::Scope;
 use super::extract::LARGE;
 use super::guard::Gate;
 use super::{
-    Shared, dead, endpoints, events, events_many, expiring, guard, health, notifications, policies, problem, queues,
-    records, runs, types,
+    Shared, dead, endpoints, events, events_many, expiring, guard, health, jobs, notifications, policies, problem,
+    queues, records, runs, types,
 };
 
 /// What a route needs; without a token nothing but what is open is answered.
@@ -104,6 +104,8 @@ fn of_delivery(served: Served) -> Served {
         .route("post", "/v1/queues/{name}/resume", OPERATE, queues::resume)
         .route("post", "/v1/queues/{name}/purge", OPERATE, queues::purge)
         .route("post", "/v1/queues/{name}/rescue", OPERATE, queues::rescue)
+        .route("post", "/v1/queues/{name}/browse", OPERATE, queues::browse)
+        .route("get", "/v1/queue-name", READ, queues::named)
         .route("get", "/v1/endpoints", READ, endpoints::list)
         .route("post", "/v1/endpoints/test", OPERATE, endpoints::test)
         .route("get", "/v1/endpoints/disable", READ, endpoints::disable_plan)
@@ -123,6 +125,8 @@ fn of_delivery(served: Served) -> Served {
         .route("get", "/v1/retries", READ, records::retries)
         .route("get", "/v1/attempts", READ, records::attempts)
         .route("get", "/v1/audit", READ, records::audit)
+        .route("get", "/v1/audit/verify", READ, records::audit_verify)
+        .route("get", "/v1/doctor", READ, records::doctor)
         .route("get", "/v1/dead", READ, dead::list)
         .route("get", "/v1/dead/groups", READ, dead::groups)
         .route("get", "/v1/dead/{id}", READ, dead::show)
@@ -132,6 +136,10 @@ fn of_delivery(served: Served) -> Served {
         .route("patch", "/v1/dead/{id}", OPERATE, runs::edit)
         .route("post", "/v1/queues/{name}/move", OPERATE, runs::move_queue)
         .route("post", "/v1/queues/{name}/skip", OPERATE, runs::skip)
+        .route("get", "/v1/jobs", READ, jobs::list)
+        .route("post", "/v1/jobs", OPERATE, jobs::submit)
+        .route("get", "/v1/jobs/{id}", READ, jobs::show)
+        .route("post", "/v1/jobs/{id}/messages", OPERATE, jobs::publish)
         .route("get", "/v1/runs", READ, runs::list)
         .route("get", "/v1/runs/{id}", READ, runs::show)
         .route("post", "/v1/runs/{id}/pause", OPERATE, runs::pause)

@@ -5,7 +5,8 @@ use std::io::IsTerminal as _;
 
 use crate::domain::job::{JobId, JobPart, Lifetime};
 use crate::engine::jobs::{ConnectOptions, JobMessage};
-use crate::wire::job::{Content, JobListedShape, JobOutcome, JobShape};
+use crate::wire::input;
+use crate::wire::job::{Content, JobListedShape, JobOutcome, JobShape, part};
 use crate::wire::problem::Problem;
 
 use super::Session;
@@ -29,8 +30,8 @@ pub(super) async fn run(session: &Session<'_>, job: &JobCommand) -> Result<Exit,
 
 async fn submit(session: &Session<'_>, submit: &JobSubmit) -> Result<Exit, Failure> {
     let id = match &submit.id {
-        Some(id) => self::id(id)?,
-        None => self::id(&crate::ambient::new_id())?,
+        Some(id) => input::job(id)?,
+        None => input::job(&crate::ambient::new_id())?,
     };
     let lifetime = match submit.ttl.as_deref() {
         Some(text) => self::lifetime(text)?,
@@ -45,7 +46,7 @@ async fn submit(session: &Session<'_>, submit: &JobSubmit) -> Result<Exit, Failu
 }
 
 async fn connect(session: &Session<'_>, connect: &JobConnect) -> Result<Exit, Failure> {
-    let id = self::id(&connect.id)?;
+    let id = input::job(&connect.id)?;
     let lifetime = connect.ttl.as_deref().map(self::lifetime).transpose()?;
     if connect.check {
         let job = session.engine.job_check(&id, lifetime).await?;
@@ -92,13 +93,7 @@ async fn list(session: &Session<'_>) -> Result<Exit, Failure> {
 }
 
 async fn publish(session: &Session<'_>, publish: &JobPublish) -> Result<Exit, Failure> {
-    let id = self::id(&publish.id)?;
-    let part = JobPart::parse(&publish.part).ok_or_else(|| {
-        Problem::field(
-            "part",
-            format!("part is {:?}; possible are progress, status and result", publish.part),
-        )
-    })?;
+    let (id, part) = (input::job(&publish.id)?, part(&publish.part)?);
     let body = publish.body_file.as_deref().map(body).transpose()?.unwrap_or_default();
     if session.cli.global.dry_run {
         say("not published: this is where it would be");
@@ -133,10 +128,6 @@ fn print_job(session: &Session<'_>, shape: &JobShape) -> Result<Exit, Failure> {
     ];
     session.output.facts(shape, &facts)?;
     Ok(Exit::Done)
-}
-
-fn id(text: &str) -> Result<JobId, Failure> {
-    Ok(JobId::parse(text).map_err(|error| Problem::field(error.field, error.to_string()))?)
 }
 
 fn lifetime(text: &str) -> Result<Lifetime, Failure> {

@@ -6,9 +6,10 @@ use clap::CommandFactory;
 use serde_json::json;
 
 use crate::config::{Environment, SCHEMA, TEMPLATE};
-use crate::domain::naming::{Argument, Naming, delivery_arguments};
+use crate::domain::naming::Naming;
 use crate::domain::policy::RetryPolicy;
 use crate::files;
+use crate::wire::queue::{Addressed, WAKE_KEY};
 use crate::wire::{input, policy};
 
 use super::args::{Cli, Config, Policy, Sub, Target};
@@ -155,23 +156,10 @@ fn init(file: Option<&Path>, dry_run: bool) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The routing key by which a foreign publisher says that a queue has something.
-const WAKE_KEY: &str = "wake";
-
 fn queue_name(naming: &Naming, target: &Target, output: Output) -> Result<Exit, Failure> {
     let url = input::url(&target.url)?;
     let queue = naming.delivery_queue(&input::execution(&target.execution)?, &url);
-    let arguments = arguments(naming);
-    let shape = json!({
-        "queue": queue.as_str(),
-        "url": url.as_str(),
-        "vhost": naming.vhost,
-        "exchange": naming.exchange(),
-        "routing_key": queue.as_str(),
-        "wake_key": WAKE_KEY,
-        "declare": {"durable": true, "exclusive": false, "auto_delete": false},
-        "arguments": arguments,
-    });
+    let shape = Addressed::new(naming, &queue, &url);
     let facts = [
         ("queue", Some(queue.as_str().to_owned())),
         ("url", Some(url.as_str().to_owned())),
@@ -180,25 +168,10 @@ fn queue_name(naming: &Naming, target: &Target, output: Output) -> Result<Exit, 
         ("routing key", Some(queue.as_str().to_owned())),
         ("wake key", Some(WAKE_KEY.to_owned())),
         ("declare", Some("durable, not exclusive, not auto-delete".to_owned())),
-        ("arguments", Some(arguments.to_string())),
+        ("arguments", Some(shape.arguments.to_string())),
     ];
     output.facts(&shape, &facts)?;
     Ok(Exit::Done)
-}
-
-fn arguments(naming: &Naming) -> serde_json::Value {
-    delivery_arguments(naming.queue_type, &naming.exchange(), &naming.dead_letter_queue())
-        .into_iter()
-        .map(|(name, value)| {
-            let value = match value {
-                Argument::Text(text) => json!(text),
-                Argument::Integer(number) => json!(number),
-                Argument::Flag(flag) => json!(flag),
-            };
-            (name.to_owned(), value)
-        })
-        .collect::<serde_json::Map<_, _>>()
-        .into()
 }
 
 fn preview(json: &str, output: Output) -> Result<Exit, Failure> {

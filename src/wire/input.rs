@@ -1,6 +1,7 @@
 //! What both fronts read: names, URLs and numbers, with the field that is wrong.
 
 use crate::domain::id::{ExecutionId, IdError, NotificationId, QueueName};
+use crate::domain::job::JobId;
 use crate::domain::url::{EndpointUrl, UrlError};
 
 use super::problem::Problem;
@@ -26,6 +27,11 @@ pub fn id(text: &str) -> Result<NotificationId, Problem> {
 /// A queue's name.
 pub fn queue(text: &str) -> Result<QueueName, Problem> {
     QueueName::parse(text).map_err(|error| id_problem(&error))
+}
+
+/// The id of a job.
+pub fn job(text: &str) -> Result<JobId, Problem> {
+    JobId::parse(text).map_err(|error| Problem::field(error.field, error.to_string()))
 }
 
 fn id_problem(error: &IdError) -> Problem {

@@ -1,11 +1,16 @@
 //! Jobs: their queues, and what comes from them.
 
-use serde::Serialize;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::domain::job::{JobId, JobPart, Lifetime};
 use crate::domain::message::Message;
 use crate::domain::time::Timestamp;
 use crate::engine::jobs::{Job, JobListed};
+
+use super::problem::Problem;
+use super::publish;
 
 /// A job.
 #[derive(Clone, Debug, Serialize)]
@@ -119,4 +124,53 @@ impl From<&Message> for Content {
             body_base64,
         }
     }
+}
+
+/// What a worker says.
+#[derive(Clone, Debug)]
+pub struct JobMessageInput {
+    /// Which of the job's queues it goes to.
+    pub part: JobPart,
+    /// Its content type.
+    pub content_type: Option<String>,
+    /// Its body.
+    pub body: Bytes,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenMessage<'a> {
+    part: String,
+    content_type: Option<String>,
+    #[serde(borrow)]
+    body: Option<&'a RawValue>,
+    #[serde(borrow)]
+    body_base64: Option<&'a RawValue>,
+}
+
+/// Reads the body of `POST /v1/jobs/{id}/messages`.
+///
+/// # Errors
+/// The field that is wrong.
+pub fn message(request: &[u8]) -> Result<JobMessageInput, Problem> {
+    let written: WrittenMessage<'_> = serde_json::from_slice(request).map_err(|error| publish::whole(&error))?;
+    let (body, body_type) = publish::body(written.body, written.body_base64)?;
+    Ok(JobMessageInput {
+        part: part(&written.part)?,
+        content_type: written.content_type.or_else(|| body_type.map(ToOwned::to_owned)),
+        body,
+    })
+}
+
+/// One of the three.
+///
+/// # Errors
+/// It is another word.
+pub fn part(text: &str) -> Result<JobPart, Problem> {
+    JobPart::parse(text).ok_or_else(|| {
+        Problem::field(
+            "part",
+            format!("part is {text:?}; possible are progress, status and result"),
+        )
+    })
 }

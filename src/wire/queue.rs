@@ -1,12 +1,16 @@
 //! Queues, what waits at their head, and messages that were looked at.
 
 use serde::Serialize;
+use serde_json::json;
 
 use crate::domain::findings::Finding;
+use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message};
+use crate::domain::naming::{Argument, Naming, delivery_arguments};
 use crate::domain::notification::{HEADER_EXECUTION, HEADER_URL};
 use crate::domain::queue::{Head, Pause, Why};
 use crate::domain::time::Timestamp;
+use crate::domain::url::EndpointUrl;
 use crate::engine::view::{BrowsedMessage, QueueView};
 
 use super::{Unread, time, unread};
@@ -401,5 +405,67 @@ mod tests {
         assert!(long.body_truncated && long.body.is_some());
         let odd = show(format!("a{}", "é".repeat(BODY_SHOWN_BYTES_MAX)).into_bytes());
         assert_eq!(odd.body.unwrap().len(), BODY_SHOWN_BYTES_MAX - 1);
+    }
+}
+
+/// The routing key of nudges.
+pub const WAKE_KEY: &str = "wake";
+
+/// How any AMQP client publishes to a delivery queue.
+#[derive(Clone, Debug, Serialize)]
+pub struct Addressed {
+    /// Its name.
+    pub queue: String,
+    /// The URL as it counts.
+    pub url: String,
+    /// Where it is.
+    pub vhost: String,
+    /// What is published to.
+    pub exchange: String,
+    /// With this key.
+    pub routing_key: String,
+    /// The key of an empty message with the queue's name as its body, by which a publisher is noticed at once.
+    pub wake_key: &'static str,
+    /// How a queue that is not there is declared.
+    pub declare: Declare,
+    /// With these arguments.
+    pub arguments: serde_json::Value,
+}
+
+/// The flags of a declare.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Declare {
+    durable: bool,
+    exclusive: bool,
+    auto_delete: bool,
+}
+
+impl Addressed {
+    /// Of the queue of a URL.
+    #[must_use]
+    pub fn new(naming: &Naming, queue: &QueueName, url: &EndpointUrl) -> Self {
+        let arguments = delivery_arguments(naming.queue_type, &naming.exchange(), &naming.dead_letter_queue());
+        let arguments = arguments.into_iter().map(|(name, value)| {
+            let value = match value {
+                Argument::Text(text) => json!(text),
+                Argument::Integer(number) => json!(number),
+                Argument::Flag(flag) => json!(flag),
+            };
+            (name.to_owned(), value)
+        });
+        Self {
+            queue: queue.as_str().to_owned(),
+            url: url.as_str().to_owned(),
+            vhost: naming.vhost.clone(),
+            exchange: naming.exchange(),
+            routing_key: queue.as_str().to_owned(),
+            wake_key: WAKE_KEY,
+            declare: Declare {
+                durable: true,
+                exclusive: false,
+                auto_delete: false,
+            },
+            arguments: arguments.collect::<serde_json::Map<_, _>>().into(),
+        }
     }
 }

@@ -398,3 +398,69 @@ async fn more_ids_than_a_command_can_name_are_refused() {
     );
     daemon.stop().await;
 }
+
+/// What only commands could do: look at messages, name a queue, check everything, verify the audit, use jobs.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_commands_do_is_done_by_routes_too() {
+    let installation = patient();
+    let daemon = installation.daemon().await;
+    until_it_delivers(&daemon).await;
+    let asked = format!("/v1/queue-name?execution_id=run-1&url={DEAD_URL}");
+    let named = daemon.get(&asked).await.json();
+    let command = ["queue-name", "--execution", "run-1", "--url", DEAD_URL, "--json"];
+    assert_eq!(named, installation.run(&command).await.expect_code(0).json());
+    let queue = named["queue"].as_str().unwrap();
+
+    let body = json!({"execution_id": "run-1", "url": DEAD_URL, "body": "seen", "id": "n-1"});
+    assert_eq!(publish(&daemon, &body).await.status, 202);
+    daemon.post(&format!("/v1/queues/{queue}/pause"), &json!({})).await;
+    let browse = format!("/v1/queues/{queue}/browse");
+    let seen = wait_until("the message to be back in its queue", BOUND, async || {
+        let seen = daemon.post(&browse, &json!({"limit": 5})).await.json();
+        seen["items"][0].is_object().then_some(seen)
+    })
+    .await;
+    assert_eq!(
+        (&seen["items"][0]["message_id"], &seen["items"][0]["body"]),
+        (&json!("n-1"), &json!("seen")),
+    );
+    problem(&daemon.get(&browse).await, 405);
+    problem(&daemon.post(&browse, &json!({"limit": 501})).await, 400);
+
+    let checks = daemon.get("/v1/doctor").await.json();
+    let store = checks["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|check| check["name"] == "store");
+    assert_eq!(store.unwrap()["result"], "fine", "{checks}");
+    let verified = daemon.get("/v1/audit/verify").await.json();
+    assert_eq!(verified["intact"], true, "{verified}");
+    assert!(
+        verified["lines"].as_u64().unwrap() > 0,
+        "the pause is in it: {verified}"
+    );
+
+    const JOB: &str = "018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a";
+    let job = daemon.post("/v1/jobs", &json!({"id": JOB, "ttl_s": 3600})).await;
+    assert_eq!(
+        (job.status, &job.json()["ttl_s"]),
+        (201, &json!(3600.0)),
+        "{}",
+        job.text()
+    );
+    let messages = format!("/v1/jobs/{JOB}/messages");
+    let said = json!({"part": "result", "body": {"rows": 7}});
+    assert_eq!(daemon.post(&messages, &said).await.status, 202);
+    problem(&daemon.post(&messages, &json!({"part": "answer"})).await, 400);
+    let listed = daemon.get("/v1/jobs").await.json();
+    assert_eq!(
+        (&listed["items"][0]["id"], &listed["items"][0]["messages"]),
+        (&json!(JOB), &json!(1))
+    );
+    assert_eq!(daemon.get(&format!("/v1/jobs/{JOB}")).await.json()["id"], JOB);
+    let other = JOB.replace("018f", "018e");
+    problem(&daemon.get(&format!("/v1/jobs/{other}")).await, 404);
+    let result = installation.run(&["job", "connect", JOB]).await.expect_code(0);
+    assert_eq!(result.stdout.trim(), r#"{"rows":7}"#);
+}

@@ -85,6 +85,12 @@ const READS: &[(&str, &[&str])] = &[
     ("/v1/retries", &[STORE]),
     ("/v1/attempts", &[STORE]),
     ("/v1/audit", &[STORE]),
+    ("/v1/audit/verify", &[STORE]),
+    // It tells of each source by itself.
+    ("/v1/doctor", &[]),
+    ("/v1/queue-name", &[]),
+    ("/v1/jobs", &[MANAGEMENT]),
+    ("/v1/jobs/{id}", &[MANAGEMENT]),
     ("/v1/dead", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/groups", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/{id}", &[BROKER, MANAGEMENT, STORE]),
@@ -556,6 +562,60 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "Change what is sent instead of a dead letter when it is redriven.",
             "Edit",
             "Edited",
+        )
+    },
+    Operation {
+        query: &[],
+        failures: &[404, 409, 413, 415],
+        ..post(
+            "/v1/queues/{name}/browse",
+            "Look at the messages at a queue's head; refused near a delivery limit, and while somebody consumes it.",
+            "Browse",
+            "BrowsedList",
+        )
+    },
+    Operation {
+        query: &[("execution_id", "string"), ("url", "string")],
+        ..get(
+            "/v1/queue-name",
+            "The delivery queue of an execution and URL, and how any AMQP client publishes to it.",
+            "Addressed",
+        )
+    },
+    get(
+        "/v1/audit/verify",
+        "Whether the audit is what was written: its chain of hashes, checked.",
+        "AuditVerified",
+    ),
+    get(
+        "/v1/doctor",
+        "What a daemon finds of broker, rights, plugins, store and clock, with the mend of each.",
+        "CheckList",
+    ),
+    get("/v1/jobs", "Jobs whose queues are there.", "JobList"),
+    Operation {
+        query: &[],
+        answer: (201, "Job"),
+        failures: &[409, 413, 415],
+        ..post("/v1/jobs", "Declare the queues of a new job.", "NewJob", "Job")
+    },
+    Operation {
+        failures: &[404],
+        ..get(
+            "/v1/jobs/{id}",
+            "Whether a job is there; its queues are not used by it.",
+            "Job",
+        )
+    },
+    Operation {
+        query: &[],
+        answer: (202, "JobMessageSent"),
+        failures: &[404, 413, 415],
+        ..post(
+            "/v1/jobs/{id}/messages",
+            "A worker's message about its job; answered after the broker's confirm.",
+            "JobMessage",
+            "JobMessageSent",
         )
     },
     post(

@@ -11,6 +11,39 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ("Published", "id:string queue:string warning:string"),
     ("Ended", "id:string? queue:string marked:boolean warning:string"),
     ("Url", "url:string*"),
+    ("Browse", "limit:integer"),
+    (
+        "Browsed",
+        "position:integer message_id:string? type:string? execution_id:string? url:string? content_type:string? \
+         timestamp:time? headers:[any] body_bytes:integer body_truncated:boolean body:string? body_base64:string? \
+         foreign:string? redelivered:boolean",
+    ),
+    ("BrowsedList", "items:[Browsed] taken_at:time?"),
+    (
+        "Addressed",
+        "queue:string url:string vhost:string exchange:string routing_key:string wake_key:string declare:object \
+         arguments:object",
+    ),
+    (
+        "AuditVerified",
+        "intact:boolean lines:integer newest:integer removed:integer removed_to:integer? removed_at:time? \
+         broken_at:integer? problem:string?",
+    ),
+    ("Check", "name:string result:string found:string mend:string?"),
+    ("CheckList", "items:[Check] taken_at:time?"),
+    ("NewJob", "id:string ttl_s:number?"),
+    ("JobQueues", "result:string progress:string status:string"),
+    ("Job", "id:string queues:JobQueues ttl_s:number?"),
+    (
+        "JobListed",
+        "id:string queues:JobQueues ttl_s:number? messages:integer? consumers:integer idle_s:number? parts:[string]",
+    ),
+    ("JobList", "items:[JobListed] taken_at:time?"),
+    (
+        "JobMessage",
+        "part:string* content_type:string body:any body_base64:string",
+    ),
+    ("JobMessageSent", "id:string queue:string"),
     ("Because", "reason:string"),
     ("Redeliver", "url:string all:boolean reason:string"),
     ("Test", "url:string method:string reason:string"),

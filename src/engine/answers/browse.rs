@@ -59,6 +59,11 @@ impl Inner {
     }
 
     async fn browse_alone(&self, queue: &QueueName, limit: u32, cost: Cost) -> Result<Vec<Browsed>, EngineError> {
+        if self.broker.look(queue).await? == Look::Missing {
+            return Err(EngineError::NotFound {
+                what: format!("queue {:?}", queue.as_str()),
+            });
+        }
         let ready = self.unconsumed(queue).await?;
         let charge = self.look_begins(queue, &cost, Some(ready)).await?;
         let browsed = self.broker.browse(queue, limit).await?;
