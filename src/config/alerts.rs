@@ -1,6 +1,7 @@
 //! `[[alert]]`: who is told of bad turns, and of which.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ pub struct AlertConfig {
 }
 
 /// How somebody is told.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum AlertWayConfig {
     /// A program gets it.
     Command {
@@ -70,6 +71,17 @@ pub enum AlertWayConfig {
         /// Where; it is a credential.
         url: EndpointUrl,
     },
+}
+
+/// The URL of a chat is a credential.
+impl fmt::Debug for AlertWayConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command { command, .. } => f.debug_tuple("Command").field(command).finish(),
+            Self::Url { url, .. } => f.debug_tuple("Url").field(url).finish(),
+            Self::Chat { chat, .. } => f.debug_tuple("Chat").field(chat).finish(),
+        }
+    }
 }
 
 /// Each name once.

@@ -109,7 +109,7 @@ fn without_a_file_everything_is_embedded_and_has_the_documented_default() {
     assert_eq!((config.delivery.workers, config.delivery.prefetch), (512, 1));
     assert_eq!(config.delivery.timeout.as_secs(), 15);
     assert_eq!(config.delivery.take_over.as_secs(), 60);
-    assert_eq!(config.delivery.retry_policy, RetryPolicy::default());
+    assert_eq!(config.delivery.retry_policy, RetryPolicy::built_in());
     assert_eq!(config.api.listen.to_string(), "127.0.0.1:8470");
     assert_eq!((config.events.cutoff, config.events.backoff_base.as_secs()), (20, 225));
     assert_eq!(config.janitor.leftover_pattern.as_str(), r"^jobs\.");

@@ -68,13 +68,13 @@ async fn an_endpoint_that_goes_down_and_comes_back_is_told_to_url_chat_and_progr
     let receiver = Receiver::start().await;
     receiver.behave("/hook", Behaviour::Status(503));
     // Nobody takes the first try.
-    receiver.behave_by("/ops?key=hunter2", |attempt| {
+    receiver.behave_by("/ops", |attempt| {
         Behaviour::Status(if attempt.earlier == 0 { 500 } else { 200 })
     });
     let installation = alerting(&receiver);
     let mut daemon = installation.daemon().await;
     publish(&daemon, &receiver.url("/hook")).await;
-    let down = told(&receiver, "/ops?key=hunter2", "endpoint_unavailable").await;
+    let down = told(&receiver, "/ops", "endpoint_unavailable").await;
     assert_eq!(
         (&down["type"], &down["data"]["alert"]),
         (&json!("redrive.alert"), &json!("ops"))
@@ -84,7 +84,7 @@ async fn an_endpoint_that_goes_down_and_comes_back_is_told_to_url_chat_and_progr
         (&turn["bad"], &turn["subject"]),
         (&json!(true), &json!(receiver.url("/hook")))
     );
-    let tries = receiver.attempts_of("/ops?key=hunter2");
+    let tries = receiver.attempts_of("/ops");
     assert_eq!(
         (tries[0].id(), &tries[0].body),
         (tries[1].id(), &tries[1].body),
@@ -98,7 +98,7 @@ async fn an_endpoint_that_goes_down_and_comes_back_is_told_to_url_chat_and_progr
     assert_eq!(tries[1].header("webhook-signature"), Some(signature.as_str()));
 
     receiver.behave("/hook", Behaviour::Status(200));
-    told(&receiver, "/ops?key=hunter2", "endpoint_available").await;
+    told(&receiver, "/ops", "endpoint_available").await;
     let chat = wait_until("the chat to be told both", BOUND, async || {
         Some(taken(&receiver, "/chat")).filter(|messages| messages.len() >= 2)
     })
@@ -146,7 +146,7 @@ async fn an_alert_is_tested_by_its_name_and_its_secrets_are_not_shown() {
     let mut installation = alerting(&receiver);
     installation.append("[[alert]]\nname = \"inside\"\nurl = \"http://169.254.169.254/\"\n");
     installation.run(&["alert", "test", "ops"]).await.expect_code(0);
-    let message = taken(&receiver, "/ops?key=hunter2").remove(0);
+    let message = taken(&receiver, "/ops").remove(0);
     assert_eq!(
         (&message["type"], kinds(&message)),
         (&json!("redrive.alert.test"), vec!["test"])
