@@ -16,7 +16,7 @@ use crate::ambient;
 use crate::command::{End, Program, Ran};
 use crate::delivery::{Method, Request};
 use crate::domain::id::NotificationId;
-use crate::domain::outcome::OutcomeClass;
+use crate::domain::outcome::{Outcome, OutcomeClass};
 use crate::domain::policy::RetryPolicy;
 use crate::domain::signature::SigningSecret;
 use crate::domain::text::{show, show_bytes};
@@ -213,7 +213,10 @@ async fn post(engine: &Inner, url: &EndpointUrl, secrets: &[SigningSecret], mess
         return Ok(());
     }
     let said = sent.response.as_deref().unwrap_or_default();
-    let why = sent.error.unwrap_or_else(|| format!("{:?}", sent.outcome));
+    let why = sent.error.unwrap_or_else(|| match sent.outcome {
+        Outcome::Status(status) => format!("it answered {status}"),
+        Outcome::Failure(kind) => format!("no answer ({})", kind.as_str()),
+    });
     let said = show_bytes(said.trim_ascii(), WHY_WIDTH_MAX);
     let why = show(&why, WHY_WIDTH_MAX);
     Err(if said.is_empty() { why } else { format!("{why}: {said}") })
