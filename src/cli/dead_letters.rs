@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::domain::dead_letter::DeadLetter as Letter;
 use crate::domain::url::redact_urls;
 use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
-use crate::engine::{Answer, Query};
+use crate::engine::{Answer, EngineError, Query};
 use crate::files;
 use crate::wire::dead::{DeadLetter, Detail, Group};
 use crate::wire::{input, json};
@@ -282,8 +282,15 @@ async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, F
     let mut letters = session.engine.export_dead(selection(&export.selected)?)?;
     let mut sink = Sink::open(export)?;
     let mut count = 0_u64;
+    let mut lacks = None;
     while let Some(exported) = letters.recv().await {
-        let (detail, _memory) = exported?;
+        let (detail, _memory) = match exported {
+            Err(error @ EngineError::Unread(_)) => {
+                lacks = Some(error);
+                break;
+            }
+            exported => exported?,
+        };
         if !export.ids.is_empty() && !export.ids.iter().any(|id| id == detail.letter.id.as_str()) {
             continue;
         }
@@ -294,6 +301,9 @@ async fn export_to(session: &Session<'_>, export: &DeadExport) -> Result<Exit, F
     say(&format!(
         "{count} dead letters exported; they are still in their queues"
     ));
+    if let Some(lacks) = lacks {
+        return Err(lacks.into());
+    }
     if count == 0 && !export.ids.is_empty() {
         return Err(Failure::new(Exit::NotFound, "no dead letter has such an id"));
     }

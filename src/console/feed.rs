@@ -149,8 +149,9 @@ pub struct Batch<R> {
     pub more: bool,
     /// What is being looked through and not finished, safe to show.
     pub progress: Option<String>,
-    /// What could not be read, so that there may be more rows (from outside).
-    pub lacks: Option<String>,
+    /// What could not be read, so that there may be more rows (from outside). Behind a pointer: it is rare, and every
+    /// event of the console is as large as this.
+    pub lacks: Option<Arc<String>>,
 }
 
 /// A list with how it is fed.

@@ -161,13 +161,13 @@ async fn dead_letters(engine: &Engine, selection: DeadSelection, limit: u32) -> 
 }
 
 /// What could not be read, with the reason of the first.
-fn lacks(problems: &[Unread]) -> Option<String> {
+fn lacks(problems: &[Unread]) -> Option<Arc<String>> {
     let first = problems.first()?;
     let more = match problems.len() {
         1 => String::new(),
         many => format!("; and {} more", many - 1),
     };
-    Some(format!("{}: {}{more}", first.source.name(), first.reason))
+    Some(Arc::new(format!("{}: {}{more}", first.source.name(), first.reason)))
 }
 
 /// What is being looked through, else what cannot be.

@@ -97,7 +97,7 @@ pub(super) fn answered(state: &mut State, fed: Fed) -> Vec<Effect> {
 fn take<R: Row>(list: &mut FedList<R>, batch: Batch<R>, taken_at: Timestamp, now: Timestamp) -> Option<Effect> {
     list.feed.more = batch.more;
     list.feed.progress = batch.progress;
-    list.feed.lacks = batch.lacks;
+    list.feed.lacks = batch.lacks.map(|lacks| lacks.as_str().to_owned());
     list.table.submit(batch.rows, taken_at, now)
 }
 

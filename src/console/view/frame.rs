@@ -124,7 +124,11 @@ fn right_of_header(state: &State) -> Vec<(String, Role)> {
 
 /// Who takes messages, as far as it is known.
 fn who_delivers(state: &State) -> Option<(String, Role)> {
-    let daemons = state.snapshot.as_ref().map(|snapshot| delivering(snapshot));
+    let read = state
+        .snapshot
+        .as_ref()
+        .filter(|snapshot| snapshot.store.taken_at.is_some());
+    let daemons = read.map(|snapshot| delivering(snapshot));
     match (state.work, daemons) {
         (Work::Delivers, None | Some(0 | 1)) => Some(("this console delivers".to_owned(), Role::Header)),
         (Work::Delivers, Some(all)) => {

@@ -295,6 +295,10 @@ impl Inner {
             mut unread,
         } = self.dead_targets_found().await?;
         let wanted = |target: &&DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
+        if selection.queue.is_some() && targets.iter().any(|target| wanted(&target)) {
+            // Whichever others there are is not asked.
+            unread = None;
+        }
         for target in targets.iter().filter(wanted) {
             if let Some(reason) = &target.unread {
                 unread.get_or_insert_with(|| Unread {

@@ -13,8 +13,9 @@ fn arguments<'a>(site: &'a Site, command: &'a str) -> Vec<&'a str> {
     let given: &[&str] = match command {
         "queue why" | "queue browse" => &[site.queue.as_str()],
         "endpoint show" => &[DEAD_URL],
-        "event list" | "event-type show" | "subscription list" => &[TYPE],
-        "event show" => &[TYPE, "1"],
+        "event-type show" => &[TYPE],
+        "event list" | "subscription list" => &["--type", TYPE],
+        "event show" => &["--type", TYPE, "--reference", "1"],
         "event search" => &["state = dead"],
         "dead show" | "run show" => &[none],
         "job connect" => &["j-1", "--check"],

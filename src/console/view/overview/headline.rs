@@ -44,6 +44,8 @@ pub(super) fn of(state: &State) -> (String, Role) {
 
 fn nobody(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
     let waiting = snapshot.totals.waiting.filter(|waiting| *waiting > 0)?;
+    // Who delivers is in the store.
+    snapshot.store.taken_at?;
     if delivering(snapshot) > 0 || state.work == Work::Delivers {
         return None;
     }

@@ -255,7 +255,13 @@ fn dead(state: &State, snapshot: &Snapshot) -> (String, Role) {
 /// Queues by state, on as many lines as they need; answers how many.
 fn states(canvas: &mut Canvas<'_>, area: Rect, snapshot: &Snapshot) -> u16 {
     let by_state = snapshot.totals.queues_by_state;
-    let all = plural(by_state.iter().sum(), "delivery queue", "delivery queues");
+    let all = by_state.iter().sum();
+    let is_unread = snapshot.broker.taken_at.is_none() || snapshot.store.taken_at.is_none();
+    let all = if all == 0 && is_unread {
+        "delivery queues: ?".to_owned()
+    } else {
+        plural(all, "delivery queue", "delivery queues")
+    };
     let mut line = 0;
     let mut rest = row(area, line);
     let taken = canvas.text(rest, &all, Role::Text);
@@ -305,6 +311,7 @@ fn daemons(state: &State, snapshot: &Snapshot) -> String {
     let more = if all > names.len() { ", …" } else { "" };
     match all {
         0 if state.work == super::super::state::Work::Delivers => "this console delivers".to_owned(),
+        0 if snapshot.store.taken_at.is_none() => "who delivers is not known".to_owned(),
         0 => "nobody delivers".to_owned(),
         _ => format!("delivering: {}{more}", names.join(", ")),
     }
