@@ -269,7 +269,7 @@ where
     loop {
         match tell().await {
             Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if clock.uptime() < until => {
-                pause.wait().await
+                pause.wait().await;
             }
             told => return told,
         }

@@ -64,6 +64,10 @@ async fn prepared(path: &Path, detail: &str) -> Result<(), Failure> {
     let raised = async {
         let store = SqliteStore::open(file.clone(), Clock::system()).await?;
         store.event_ids_raise().await?;
+        // Nobody works with a copy.
+        for one in store.incarnations_living().await? {
+            store.incarnation_mark_dead(one.id, one.counter).await?;
+        }
         let entry = NewAudit {
             actor: cli::actor("cli"),
             command: "store restore".to_owned(),

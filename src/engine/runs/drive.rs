@@ -330,7 +330,7 @@ impl Driver<'_> {
         let stopped = loop {
             match store.run_stop(&self.run.id, self.run.epoch, &stop).await {
                 Err(StoreError::Unreachable { .. } | StoreError::NotWritable { .. }) if !self.stop.is_cancelled() => {
-                    tokio::time::sleep(PAUSE).await
+                    tokio::time::sleep(PAUSE).await;
                 }
                 other => break other,
             }

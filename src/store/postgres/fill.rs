@@ -34,6 +34,8 @@ const MADE_WITH_A_ROW: [&str; 5] = ["settings", "numbers", "janitor", "audit_cha
 const COLUMNS: &str = "SELECT column_name::text, data_type::text, is_identity = 'YES' FROM information_schema.columns \
     WHERE table_schema = 'redrive' AND table_name = $1 AND is_generated = 'NEVER' ORDER BY ordinal_position";
 const SEQUENCE: &str = "SELECT setval(pg_get_serial_sequence($1, $2), $3)";
+/// A database has no embedded broker: the first one that it is used with is its own.
+const NO_EMBEDDED: &str = "UPDATE redrive.settings SET broker = NULL WHERE broker = 'embedded'";
 const TOKENS: &str = "SELECT setval('redrive.event_token', $1)";
 
 struct Column {
@@ -87,6 +89,8 @@ async fn filled(
         let raise = sqlx::query(TOKENS).bind(token).execute(&mut *transaction).await;
         raise.map_err(failed(OPERATION))?;
     }
+    let unbound = sqlx::query(NO_EMBEDDED).execute(&mut *transaction).await;
+    unbound.map_err(failed(OPERATION))?;
     if !idle.await {
         return Ok(None);
     }
