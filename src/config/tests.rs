@@ -589,6 +589,7 @@ const KEYS: [(&str, &[&str]); 13] = [
     ("[consumer]", events::CONSUMER_KEYS),
     ("[handler]", events::HANDLER_KEYS),
     ("[alert]", alerts::ALERT_KEYS),
+    ("dead", operation::DEAD_KEYS),
     ("janitor", operation::JANITOR_KEYS),
     ("metrics", operation::METRICS_KEYS),
     ("console", operation::CONSOLE_KEYS),
