@@ -579,7 +579,7 @@ fn what_is_printed_is_the_same_configuration() {
 }
 
 /// Every section, as the template begins it, with its keys.
-const KEYS: [(&str, &[&str]); 13] = [
+const KEYS: [(&str, &[&str]); 14] = [
     ("store", storage::STORE_KEYS),
     ("broker", storage::BROKER_KEYS),
     ("delivery", delivery::DELIVERY_KEYS),

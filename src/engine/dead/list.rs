@@ -508,6 +508,7 @@ fn page_of(
             next_cursor: next.map(|row| format!("{}_{}", sort.value(row), row.id.as_str())),
             items,
             taken_at: now,
+            problems: Vec::new(),
         },
         as_of: looked.as_of(selection.queue.as_ref()),
         queues: looked.views,
