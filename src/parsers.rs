@@ -239,7 +239,7 @@ fn deaths(bytes: &[u8]) -> bool {
             queue_expires_at: None,
         };
         let _ = dead_letter::read(&message, &likeness, 1, &found);
-        let _ = dead_letter::target(&message, &|name| name.len() % 2 == 0);
+        let _ = dead_letter::target("q-error", &message, &|name| name.len() % 2 == 0);
     }
     !history.is_empty()
 }

@@ -228,6 +228,7 @@ fn settings(config: &Config, memory: Budget) -> EngineSettings {
         workers: delivery.workers,
         slow_requests: delivery.slow_requests,
         job_queue_ttl: config.janitor.job_queue_ttl,
+        dead_queues: config.dead.queues.clone(),
         leftover_pattern: config.janitor.leftover_pattern.clone(),
         save_before_expiry: config.janitor.save_before_expiry,
         prefetch: delivery.prefetch,

@@ -190,7 +190,16 @@ pub(super) fn settings_of_demo(cli: &Cli) -> ConsoleSettings {
 fn profiles(cli: &Cli, config: &Config) -> Profiles {
     let only_looks = cli.access(Access::Operator) == Access::ReadOnly || config.profile.read_only;
     let others = config.profile.others.iter();
+    let usual = Environment::of_process().usual_config();
+    let file = config.file.as_ref().filter(|file| usual.as_ref() != Some(*file));
     Profiles {
+        // A command is pasted elsewhere.
+        file: file.map(|file| {
+            std::path::absolute(file)
+                .unwrap_or_else(|_| file.clone())
+                .display()
+                .to_string()
+        }),
         current: config.profile.name.clone(),
         protected: config.profile.protected,
         window: config.profile.protected && !only_looks,

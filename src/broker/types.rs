@@ -240,6 +240,8 @@ pub struct ExchangeDetail {
     pub kind: String,
     /// Name of the ordinary policy in effect.
     pub policy: Option<String>,
+    /// The exchange that gets what nothing bound takes, by argument or policy.
+    pub alternate: Option<String>,
     /// What it routes to.
     pub bindings: Vec<ExchangeBinding>,
 }

@@ -580,6 +580,10 @@ pub(super) struct Selected {
     /// Into this queue, instead of where they came from.
     #[arg(long, value_name = "QUEUE")]
     pub(super) to: Option<String>,
+    /// Back through the exchange that they came by, or straight to the queue that they died in. By default through
+    /// the exchange where that queue alone is bound to it, else straight to the queue; the plan says which.
+    #[arg(long, value_name = "WAY", value_parser = ["exchange", "queue"], conflicts_with = "to")]
+    pub(super) via: Option<String>,
     /// Stop after this many and wait for `run resume`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) canary: Option<u64>,

@@ -96,7 +96,7 @@ fn describe(plan: &Plan) -> String {
         let _ = write!(text, "\n  warning: {}", shown(warning));
     }
     if let Some(run) = &plan.run {
-        describe_run(&mut text, run);
+        describe_run(&mut text, plan, run);
     }
     let messages = plan
         .messages
@@ -113,7 +113,7 @@ fn describe(plan: &Plan) -> String {
     text
 }
 
-fn describe_run(text: &mut String, run: &RunPlan) {
+fn describe_run(text: &mut String, plan: &Plan, run: &RunPlan) {
     let _ = write!(text, "\n  {} messages, {} bytes", run.total, run.bytes);
     if let Some(estimated) = run.estimated {
         let _ = write!(text, ", about {}", span(estimated));
@@ -124,6 +124,11 @@ fn describe_run(text: &mut String, run: &RunPlan) {
             "\n  taken off, kept in the journal: {}",
             shown(&run.dropped.join(", "))
         );
+    }
+    // What is odd about them is among the warnings.
+    let plain = run.receivers.iter().filter(|one| !plan.warnings.contains(&one.says));
+    for receivers in plain {
+        let _ = write!(text, "\n  {}", shown(&receivers.says));
     }
     for sample in &run.samples {
         let _ = write!(text, "\n  for example {}", shown(sample));

@@ -16,6 +16,7 @@ use super::args::{Dead, DeadExport, DeadForm, DeadSelected};
 use super::exit::{Exit, Failure};
 use super::output::{Column, or_dash};
 use super::queues::mismatch;
+use super::when::relative;
 use super::{Session, dead, say, shown};
 
 /// How long one question waits for looks under way.
@@ -95,7 +96,7 @@ async fn list(
         .await?;
         if !warned {
             session.output.problems(&page.problems);
-            warn(&page);
+            warn(session, &page);
             warned = true;
         }
         items.extend(page.page.items.iter().map(DeadLetter::from));
@@ -106,6 +107,9 @@ async fn list(
     }
     if let Some(cursor) = cursor {
         say(&format!("there are more: --cursor {cursor}"));
+    }
+    if items.is_empty() {
+        say(&nothing(selected));
     }
     session.output.list(&items, COLUMNS, |letter| {
         vec![
@@ -149,8 +153,11 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
     )
     .await?;
     session.output.problems(&page.problems);
-    warn(&page);
+    warn(session, &page);
     let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
+    if items.is_empty() {
+        say(&nothing(selected));
+    }
     session.output.list(&items, GROUPS, |group| {
         vec![
             group.count.to_string(),
@@ -254,6 +261,19 @@ async fn looked<T>(
     }
 }
 
+/// Why there is nothing.
+fn nothing(selected: &DeadSelected) -> String {
+    match (&selected.queue, &selected.filter, &selected.group) {
+        (Some(queue), None, None) => {
+            format!("queue {} has no messages, or does not exist", shown(queue))
+        }
+        (None, None, None) => "no queue that an argument, a policy, a known framework or dead.queues names has dead \
+                               letters; --queue NAME looks at any other"
+            .to_owned(),
+        _ => "no dead letter matches".to_owned(),
+    }
+}
+
 /// How far the look at a queue is, while one is under way.
 fn progress(queue: &DeadQueueView) -> Option<String> {
     let (seen, expected) = queue.looking?;
@@ -263,7 +283,13 @@ fn progress(queue: &DeadQueueView) -> Option<String> {
 }
 
 /// What the list leaves out, and what looking did.
-fn warn<T>(page: &DeadPage<T>) {
+fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
+    if !session.output.is_json() {
+        say(&match page.as_of {
+            Some(at) => format!("as of {}", relative(at, page.page.taken_at)),
+            None => "as of before the last change: a queue could not be looked at since".to_owned(),
+        });
+    }
     for queue in &page.queues {
         if let Some(problem) = &queue.problem {
             say(&format!("{}: {}", shown(queue.name.as_str()), shown(problem)));

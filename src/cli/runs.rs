@@ -25,6 +25,7 @@ pub(super) async fn order(session: &Session<'_>, kind: OrderKind, selected: &Sel
         all: selected.all,
         rate: selected.rate,
         to: selected.to.clone(),
+        via: selected.via.clone(),
         canary: selected.canary,
         canary_watch_s: selected.canary_watch,
         ramp: selected.ramp,
@@ -126,7 +127,7 @@ fn print(session: &Session<'_>, view: &RunView) -> Result<(), Failure> {
         &[
             ("run", Some(run.id.clone())),
             ("command", Some(run.command.clone())),
-            ("state", Some(run.state.as_str().to_owned())),
+            ("state", Some(view.phase().to_string())),
             ("done", Some(run.counts.done.to_string())),
             ("failed", Some(run.counts.failed.to_string())),
             ("skipped", Some(run.counts.skipped.to_string())),
@@ -194,7 +195,7 @@ async fn list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
         vec![
             run.id.clone(),
             run.command.clone(),
-            run.state.to_owned(),
+            run.phase.clone(),
             run.done.to_string(),
             run.failed.to_string(),
             run.skipped.to_string(),

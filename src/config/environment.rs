@@ -33,6 +33,13 @@ impl Environment {
         }
     }
 
+    /// The configuration that is read where none is named.
+    #[must_use]
+    pub fn usual_config(&self) -> Option<PathBuf> {
+        let home = self.config_home.as_ref()?;
+        Some(home.join("redrive").join("config.toml"))
+    }
+
     /// A variable; one that is empty counts as not set.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<&str> {

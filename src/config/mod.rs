@@ -33,7 +33,7 @@ pub use delivery::{DeliveryConfig, EndpointConfig};
 pub use environment::Environment;
 pub use error::{ConfigError, Problem};
 pub use events::{ConsumerConfig, EventsConfig, HandlerAction, HandlerConfig};
-pub use operation::{ConsoleConfig, JanitorConfig, MetricsConfig, OtherProfile, ProfileConfig};
+pub use operation::{ConsoleConfig, DeadConfig, JanitorConfig, MetricsConfig, OtherProfile, ProfileConfig};
 pub use print::quoted;
 pub use secret::SecretUrl;
 pub use storage::{BrokerConfig, BrokerKind, StoreConfig};
@@ -44,8 +44,8 @@ use section::Section;
 use tree::{Node, Written};
 
 const SECTIONS: &[&str] = &[
-    "store", "broker", "delivery", "endpoint", "api", "events", "consumer", "handler", "janitor", "metrics", "console",
-    "alert",
+    "store", "broker", "delivery", "endpoint", "api", "events", "consumer", "handler", "dead", "janitor", "metrics",
+    "console", "alert",
 ];
 const PROFILE: &str = "profile";
 /// A configuration has at most this many bytes.
@@ -85,6 +85,8 @@ pub struct Config {
     pub handlers: Vec<HandlerConfig>,
     /// `[[alert]]`, each name once.
     pub alerts: Vec<AlertConfig>,
+    /// `[dead]`.
+    pub dead: DeadConfig,
     /// `[janitor]`.
     pub janitor: JanitorConfig,
     /// `[metrics]`.
@@ -249,12 +251,7 @@ fn read(choice: &ConfigChoice, environment: &Environment) -> Result<Source, Conf
         .file
         .clone()
         .or_else(|| environment.variable("REDRIVE_CONFIG").map(PathBuf::from));
-    let usual = || {
-        environment
-            .config_home
-            .as_ref()
-            .map(|home| home.join("redrive").join("config.toml"))
-    };
+    let usual = || environment.usual_config();
     let is_named = named.is_some();
     let Some(file) = named.or_else(usual) else {
         return Ok(Source::default());
@@ -323,6 +320,7 @@ fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) 
         consumers: events::consumers(root, &broker.naming.vhost)?,
         handlers: events::handlers(root)?,
         alerts: alerts::alerts(root)?,
+        dead: operation::dead(root.section("dead", operation::DEAD_KEYS)?)?,
         janitor: operation::janitor(root.section("janitor", operation::JANITOR_KEYS)?)?,
         metrics: operation::metrics(root.section("metrics", operation::METRICS_KEYS)?)?,
         console: operation::console(root.section("console", operation::CONSOLE_KEYS)?)?,

@@ -8,9 +8,11 @@ use regex::{Regex, RegexBuilder};
 use super::error::Problem;
 use super::section::Section;
 use super::tree::{Node, Written};
+use crate::domain::error_queue::{NAME_PATTERN_BYTES_MAX, PATTERNS_MAX};
 use crate::domain::job::{JOB_QUEUE_TTL, LEFTOVER_PATTERN, TTL_MAX};
 use crate::domain::mask::{MaskRule, MaskRules, RULES_MAX};
 
+pub(super) const DEAD_KEYS: &[&str] = &["queues"];
 pub(super) const JANITOR_KEYS: &[&str] = &[
     "discard_keep_s",
     "job_queue_ttl_s",
@@ -27,6 +29,13 @@ const COLOURS: &[&str] = &["black", "red", "green", "yellow", "blue", "magenta",
 /// A pattern has at most this many bytes, and this many once compiled.
 const PATTERN_BYTES_MAX: usize = 1024;
 const PATTERN_COMPILED_BYTES_MAX: usize = 1024 * 1024;
+
+/// `[dead]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadConfig {
+    /// Patterns of names of queues with dead letters, beside those that arguments, policies and frameworks name.
+    pub queues: Vec<String>,
+}
 
 /// `[janitor]`.
 #[derive(Clone, Debug)]
@@ -101,6 +110,27 @@ impl OtherProfile {
         let protected = if self.protected { "protected" } else { "" };
         format!("{label} {protected}").trim().to_owned()
     }
+}
+
+pub(super) fn dead(section: Section<'_>) -> Result<DeadConfig, Problem> {
+    let mut queues = Vec::new();
+    for (_, pattern) in section.texts("queues")? {
+        let all = pattern.chars().all(|c| c == '*');
+        if all || pattern.len() > NAME_PATTERN_BYTES_MAX || pattern.chars().any(char::is_control) {
+            return Err(section.problem(
+                "queues",
+                format!(
+                    "has {pattern:?}, and must have names of queues of at most {NAME_PATTERN_BYTES_MAX} bytes, with * for \
+                     any characters, such as \"*_error\""
+                ),
+            ));
+        }
+        queues.push(pattern.to_owned());
+    }
+    if queues.len() > PATTERNS_MAX {
+        return Err(section.problem("queues", format!("must have at most {PATTERNS_MAX} patterns")));
+    }
+    Ok(DeadConfig { queues })
 }
 
 pub(super) fn janitor(section: Section<'_>) -> Result<JanitorConfig, Problem> {

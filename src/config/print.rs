@@ -28,6 +28,8 @@ pub(super) fn print(config: &Config) -> String {
     config.consumers.iter().for_each(|it| consumer(&mut page, it));
     config.handlers.iter().for_each(|it| handler(&mut page, it));
     config.alerts.iter().for_each(|it| alert(&mut page, it));
+    page.begin("[dead]");
+    page.texts("queues", config.dead.queues.iter().cloned());
     page.begin("[janitor]");
     page.seconds("discard_keep_s", config.janitor.discard_keep);
     page.seconds("job_queue_ttl_s", config.janitor.job_queue_ttl);

@@ -579,7 +579,7 @@ fn what_is_printed_is_the_same_configuration() {
 }
 
 /// Every section, as the template begins it, with its keys.
-const KEYS: [(&str, &[&str]); 13] = [
+const KEYS: [(&str, &[&str]); 14] = [
     ("store", storage::STORE_KEYS),
     ("broker", storage::BROKER_KEYS),
     ("delivery", delivery::DELIVERY_KEYS),
@@ -589,6 +589,7 @@ const KEYS: [(&str, &[&str]); 13] = [
     ("[consumer]", events::CONSUMER_KEYS),
     ("[handler]", events::HANDLER_KEYS),
     ("[alert]", alerts::ALERT_KEYS),
+    ("dead", operation::DEAD_KEYS),
     ("janitor", operation::JANITOR_KEYS),
     ("metrics", operation::METRICS_KEYS),
     ("console", operation::CONSOLE_KEYS),

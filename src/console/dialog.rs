@@ -11,6 +11,7 @@ use crossterm::event::KeyCode;
 
 use super::action::ActionId;
 use crate::domain::time::Timestamp;
+use crate::engine::runs::Via;
 use crate::engine::{Command, Danger, Plan};
 
 /// Commands of one request, at most: more marks are refused with the number.
@@ -102,8 +103,41 @@ pub struct RunPace {
     pub watch_s: Option<u64>,
     /// Then to so many times what is done, watched again, and so on.
     pub ramp: Option<u32>,
+    /// By which way back, where they go back; without it as the plan finds best.
+    pub via: Option<WayBack>,
     /// Which of them is being typed, and the digits so far.
     pub typing: Option<(Knob, String)>,
+}
+
+/// By which way what is redriven goes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WayBack {
+    /// As the plan finds best.
+    #[default]
+    Best,
+    /// As the operator chose.
+    By(Via),
+}
+
+impl WayBack {
+    /// What an order says.
+    #[must_use]
+    pub const fn via(self) -> Option<Via> {
+        match self {
+            Self::Best => None,
+            Self::By(via) => Some(via),
+        }
+    }
+
+    /// The next one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Best => Self::By(Via::Exchange),
+            Self::By(Via::Exchange) => Self::By(Via::Queue),
+            Self::By(Via::Queue) => Self::Best,
+        }
+    }
 }
 
 /// What of a run's pace can be turned.
@@ -117,6 +151,8 @@ pub enum Knob {
     Watch,
     /// How many times what is done each part goes to.
     Ramp,
+    /// By which way back: pressed, not typed.
+    Via,
 }
 
 impl RunPace {
@@ -127,6 +163,7 @@ impl RunPace {
             Knob::Rate | Knob::Canary => true,
             Knob::Watch => self.canary.is_some(),
             Knob::Ramp => self.watch_s.is_some(),
+            Knob::Via => self.via.is_some(),
         }
     }
 
@@ -137,6 +174,7 @@ impl RunPace {
             Knob::Canary => self.canary = number.map(u64::from),
             Knob::Watch => self.watch_s = number.map(u64::from),
             Knob::Ramp => self.ramp = number,
+            Knob::Via => self.via = self.via.map(WayBack::next),
         }
         if !self.has(Knob::Watch) {
             self.watch_s = None;
@@ -149,7 +187,7 @@ impl RunPace {
 
 impl Knob {
     /// In the order in which they are shown.
-    pub const ALL: [Self; 4] = [Self::Rate, Self::Canary, Self::Watch, Self::Ramp];
+    pub const ALL: [Self; 5] = [Self::Rate, Self::Canary, Self::Watch, Self::Ramp, Self::Via];
 
     /// The key that turns it.
     #[must_use]
@@ -159,6 +197,7 @@ impl Knob {
             Self::Canary => 'c',
             Self::Watch => 'w',
             Self::Ramp => 'm',
+            Self::Via => 'v',
         }
     }
 
@@ -170,6 +209,7 @@ impl Knob {
             Self::Canary => "stop and ask after the first (empty: go through)",
             Self::Watch => "seconds to watch them and go on by itself (empty: ask)",
             Self::Ramp => "then so many times what is done, watched again, 2 to 100 (empty: all the rest)",
+            Self::Via => "way back",
         }
     }
 }

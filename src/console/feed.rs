@@ -140,6 +140,15 @@ pub enum FedRows {
     Saves(Batch<SaveRecord>),
 }
 
+/// How far what the rows were read from is itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// What is being looked through and not finished, or cannot be; safe to show.
+    Says(String),
+    /// It was looked through then.
+    AsOf(Timestamp),
+}
+
 /// Rows, as far as they were asked for.
 #[derive(Clone, Debug)]
 pub struct Batch<R> {
@@ -147,8 +156,8 @@ pub struct Batch<R> {
     pub rows: Arc<Vec<Arc<R>>>,
     /// Whether there are more.
     pub more: bool,
-    /// What is being looked through and not finished, safe to show.
-    pub progress: Option<String>,
+    /// How far what they were read from is itself, where that is not when they were read.
+    pub progress: Option<Progress>,
     /// What could not be read, so that there may be more rows (from outside). Behind a pointer: it is rare, and every
     /// event of the console is as large as this.
     pub lacks: Option<Arc<String>>,
@@ -176,8 +185,8 @@ pub struct Feed {
     pub problem: Option<String>,
     /// Whether there are more rows than were asked for.
     pub more: bool,
-    /// What is being looked through and not finished, safe to show.
-    pub progress: Option<String>,
+    /// How far what they were read from is itself, where that is not when they were read.
+    pub progress: Option<Progress>,
     /// What the last answer lacks, because it could not be read (from outside).
     pub lacks: Option<String>,
     /// Rows to ask for.

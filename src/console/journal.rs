@@ -90,6 +90,12 @@ pub struct Toast {
     pub tone: Tone,
     /// What it says, safe to show.
     pub text: String,
+    /// What it is about: the newest of a cause stands for all of it.
+    pub cause: Option<String>,
+    /// How many of its cause were said, and since when.
+    pub changes: u32,
+    /// When the first of them was said.
+    pub since: Timestamp,
     /// When it goes.
     pub until: Timestamp,
 }

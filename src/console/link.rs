@@ -13,6 +13,10 @@ pub fn command(state: &State) -> Option<String> {
         None => of_view(state)?,
     };
     let mut command = "redrive".to_owned();
+    if let Some(file) = &state.profiles.file {
+        command.push_str(" --config ");
+        command.push_str(&quoted(file));
+    }
     if let Some(profile) = &state.profiles.current {
         command.push_str(" --profile ");
         command.push_str(&quoted(profile));

@@ -44,6 +44,8 @@ pub struct ConsoleSettings {
 /// The profile in use, and the others of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profiles {
+    /// The configuration's file, where it is not the usual one.
+    pub file: Option<String>,
     /// The one in use; `None`: none is.
     pub current: Option<String>,
     /// Its friction is greater, and it starts without the right to change anything.

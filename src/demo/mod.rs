@@ -259,6 +259,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         workers: 64,
         slow_requests: 64,
         job_queue_ttl: crate::domain::job::JOB_QUEUE_TTL,
+        dead_queues: Vec::new(),
         leftover_pattern: crate::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,

@@ -14,6 +14,7 @@ pub use event::{EVENT_TABLE, of_event};
 use sha2::{Digest, Sha256};
 
 use super::death::{self, COUNTING_HEADERS, DeathHistory, NoOrigin};
+use super::error_queue::{self, GivenUp};
 use super::id::QueueName;
 use super::message::{HeaderValue, Message, encode_without};
 use super::naming::hex;
@@ -253,28 +254,41 @@ pub struct Found<'a> {
 #[must_use]
 pub fn read(message: &Message, likeness: &Likeness, ordinal: u32, found: &Found<'_>) -> DeadLetter {
     let history = death::history(message);
-    let (error, error_kind) = error(message);
+    let given_up = error_queue::recognise(found.queue.as_str(), message);
+    let error = error(message, given_up.as_ref());
     let status = own(message, "status").and_then(HeaderValue::as_integer);
     let status = status.and_then(|status| u16::try_from(status).ok());
-    let reason = own_text(message, "reason").or_else(|| history.reason());
+    let failed = given_up.as_ref().map(|_| "failed");
+    let reason = own_text(message, "reason").or_else(|| history.reason()).or(failed);
     let reason = cut(reason.unwrap_or("unknown"), TEXT_MAX);
-    let origin = own_text(message, "origin").or_else(|| history.first_queue());
+    let said = given_up.as_ref().and_then(|given_up| given_up.died_in.clone());
+    let origin = own_text(message, "origin")
+        .or(said.as_deref())
+        .or_else(|| history.first_queue());
     let url = message.header_text(HEADER_URL).map(str::to_owned);
-    let place = place(url.as_deref(), origin, found.queue);
-    let what = what(status, error_kind.as_deref().or(error.as_deref()), &reason);
+    let place = place(url.as_deref(), origin, given_up.as_ref(), found.queue);
+    let what = what(status, given_up.as_ref(), &error, &reason);
+    let given_up = given_up.unwrap_or_default();
+    let error = error.text;
     DeadLetter {
         id: DeadLetterId::new(likeness, ordinal),
         home: Home::of(found.queue),
         queue: found.queue.clone(),
         position: found.position,
         origin: origin.map(|origin| cut(origin, 255)),
-        message_id: message.message_id.clone(),
+        message_id: message.message_id.clone().or(given_up.message_id),
         execution: message.header_text(HEADER_EXECUTION).map(str::to_owned),
         class: own_text(message, "class").map(|class| cut(class, TEXT_MAX)),
         status,
-        attempts: own_count(message, "attempts").or_else(|| history.count()),
-        first_failed_at: own_moment(message, "first-failed-at").or_else(|| died_at(message, &history, false)),
-        last_failed_at: own_moment(message, "last-failed-at").or_else(|| died_at(message, &history, true)),
+        attempts: own_count(message, "attempts")
+            .or(given_up.attempts)
+            .or_else(|| history.count()),
+        first_failed_at: own_moment(message, "first-failed-at")
+            .or_else(|| died_at(message, &history, false))
+            .or(given_up.at),
+        last_failed_at: own_moment(message, "last-failed-at")
+            .or(given_up.at)
+            .or_else(|| died_at(message, &history, true)),
         expires_at: expires_at(message, &history, found),
         redriven: redriven(message),
         fingerprint: fingerprint(&place, &what),
@@ -319,12 +333,13 @@ pub enum Target {
     },
 }
 
-/// The target of a redrive to the origin; `is_delivery_queue` knows our own queues by their name.
+/// The target of a redrive of what is in `queue` to its origin; `is_delivery_queue` knows our own queues by their name.
 ///
 /// # Errors
 /// What is known, when that is not enough.
-pub fn target(message: &Message, is_delivery_queue: &dyn Fn(&str) -> bool) -> Result<Target, NoOrigin> {
+pub fn target(queue: &str, message: &Message, is_delivery_queue: &dyn Fn(&str) -> bool) -> Result<Target, NoOrigin> {
     let history = death::history(message);
+    let given_up = error_queue::recognise(queue, message);
     let origin = own_text(message, "origin").or_else(|| history.first_queue());
     if let Some(queue) = origin
         .filter(|origin| is_delivery_queue(origin))
@@ -332,11 +347,30 @@ pub fn target(message: &Message, is_delivery_queue: &dyn Fn(&str) -> bool) -> Re
     {
         return Ok(Target::Delivery(queue));
     }
+    if let Some(target) = given_up.as_ref().and_then(way_back) {
+        return target;
+    }
     let origin = history.origin()?;
     Ok(Target::Exchange {
         exchange: origin.exchange,
         routing_key: origin.routing_key,
     })
+}
+
+/// Where a framework says that it goes back: where it was published, else the queue that it came from.
+fn way_back(given_up: &GivenUp) -> Option<Result<Target, NoOrigin>> {
+    if let Some(why) = given_up.damaged {
+        return Some(Err(NoOrigin::Damaged { why }));
+    }
+    let (exchange, routing_key) = match (&given_up.published, &given_up.died_in) {
+        (Some(published), _) if !published.exchange.is_empty() => {
+            (published.exchange.clone(), published.routing_key.clone())
+        }
+        (_, Some(queue)) => (String::new(), queue.clone()),
+        (Some(published), None) => (String::new(), published.routing_key.clone()),
+        (None, None) => return None,
+    };
+    Some(Ok(Target::Exchange { exchange, routing_key }))
 }
 
 /// The last answer and the policy of one of our own, kept with the message only.
@@ -373,18 +407,35 @@ fn died_at(message: &Message, history: &DeathHistory, last: bool) -> Option<Time
     }
 }
 
-/// Text and kind of the error.
-fn error(message: &Message) -> (Option<String>, Option<String>) {
+/// What is said of an error.
+#[derive(Default)]
+struct Failure {
+    text: Option<String>,
+    kind: Option<String>,
+}
+
+fn error(message: &Message, given_up: Option<&GivenUp>) -> Failure {
     if let Some(error) = own_text(message, "error") {
-        return (Some(cut(error, TEXT_MAX)), None);
+        return Failure {
+            text: Some(cut(error, TEXT_MAX)),
+            kind: None,
+        };
+    }
+    if let Some(given_up) = given_up {
+        return Failure {
+            text: given_up.error.as_deref().map(|error| cut(error, TEXT_MAX)),
+            kind: given_up.kind.as_deref().map(|kind| cut(kind, WHAT_MAX)),
+        };
     }
     for (text, kind) in FOREIGN_ERRORS {
         if let Some(error) = message.header_text(text) {
-            let kind = message.header_text(kind).map(|kind| cut(kind, WHAT_MAX));
-            return (Some(cut(error, TEXT_MAX)), kind);
+            return Failure {
+                text: Some(cut(error, TEXT_MAX)),
+                kind: message.header_text(kind).map(|kind| cut(kind, WHAT_MAX)),
+            };
         }
     }
-    (None, None)
+    Failure::default()
 }
 
 /// The earlier of its own end and its queue's. It came into its queue when it died last.
@@ -397,31 +448,57 @@ fn expires_at(message: &Message, history: &DeathHistory, found: &Found<'_>) -> O
     message_ends.into_iter().chain(found.queue_expires_at).min()
 }
 
-fn place(url: Option<&str>, origin: Option<&str>, queue: &QueueName) -> String {
+fn place(url: Option<&str>, origin: Option<&str>, given_up: Option<&GivenUp>, queue: &QueueName) -> String {
     let place = match url.map(|url| (url, EndpointUrl::parse(url))) {
-        Some((_, Ok(url))) => {
-            let text = url.as_str();
-            let text = text.split_once("://").map_or(text, |(_, rest)| rest);
-            text.split_once('?').map_or(text, |(before, _)| before).to_owned()
-        }
+        Some((_, Ok(url))) => place_of(&url),
         Some((url, Err(_))) => url.to_owned(),
-        None => origin.unwrap_or(queue.as_str()).to_owned(),
+        None => match (origin, given_up.and_then(|given_up| given_up.published.as_ref())) {
+            (Some(origin), _) => origin.to_owned(),
+            (None, Some(published)) => format!("{}/{}", published.exchange, published.routing_key),
+            (None, None) => queue.as_str().to_owned(),
+        },
     };
     cut(&place, TEXT_MAX)
 }
 
-fn what(status: Option<u16>, error: Option<&str>, reason: &str) -> String {
-    match (status, error) {
-        (Some(status), _) => format!("status {status}"),
-        (None, Some(error)) => kind_of(error),
-        (None, None) => reason.to_owned(),
+/// The place of what should have gone to a URL: its host and path.
+#[must_use]
+pub fn place_of(url: &EndpointUrl) -> String {
+    let text = url.as_str();
+    let text = text.split_once("://").map_or(text, |(_, rest)| rest);
+    cut(text.split_once('?').map_or(text, |(before, _)| before), TEXT_MAX)
+}
+
+fn what(status: Option<u16>, given_up: Option<&GivenUp>, error: &Failure, reason: &str) -> String {
+    let Failure { text, kind } = error;
+    match (status, text, kind) {
+        (Some(status), _, _) => format!("status {status}"),
+        (None, Some(text), Some(kind)) if text != kind => with_frame(&format!("{kind}: {}", kind_of(text)), given_up),
+        (None, Some(error), _) | (None, None, Some(error)) => {
+            let what = with_frame(&kind_of(error), given_up);
+            // A task has no error of its own.
+            if text.is_none() {
+                format!("{reason}: {what}")
+            } else {
+                what
+            }
+        }
+        (None, None, None) => reason.to_owned(),
     }
 }
 
-/// An error without what is different each time: numbers and long ids become `#`.
+/// With where it was thrown, which tells two errors of one kind apart.
+fn with_frame(what: &str, given_up: Option<&GivenUp>) -> String {
+    match given_up.and_then(|given_up| given_up.frame.as_deref()) {
+        Some(frame) => format!("{} at {frame}", cut(what, WHAT_MAX)),
+        None => cut(what, 2 * WHAT_MAX),
+    }
+}
+
+/// An error without what is different each time: numbers, long ids and what stands in quotation marks become `#`.
 #[must_use]
 pub fn kind_of(error: &str) -> String {
-    let line = error.lines().next().unwrap_or_default();
+    let line = unquoted(error.lines().next().unwrap_or_default());
     let is_id = |word: &str| {
         word.bytes().any(|b| b.is_ascii_digit()) && word.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
     };
@@ -435,6 +512,29 @@ pub fn kind_of(error: &str) -> String {
         }
     }
     cut(&kind, WHAT_MAX)
+}
+
+/// Values in quotation marks become `#`. A mark that is not closed, or an apostrophe, is none.
+fn unquoted(line: &str) -> String {
+    let (mut plain, mut rest) = (String::new(), line);
+    while let Some(at) = rest.find(['"', '\'', '`']) {
+        let (before, quoted) = rest.split_at(at);
+        let mark = &quoted[..1];
+        let opens = before.chars().next_back().is_none_or(|c| !c.is_alphanumeric());
+        let end = opens.then(|| quoted[1..].find(mark)).flatten();
+        plain.push_str(before);
+        if let Some(end) = end {
+            plain.push_str(mark);
+            plain.push('#');
+            plain.push_str(mark);
+            rest = &quoted[end + 2..];
+        } else {
+            plain.push_str(mark);
+            rest = &quoted[1..];
+        }
+    }
+    plain.push_str(rest);
+    plain
 }
 
 fn cut(text: &str, max: usize) -> String {
@@ -502,7 +602,7 @@ mod tests {
         assert_eq!(letter.first_failed_at, Some(Timestamp::from_seconds(100)));
         assert_eq!(letter.execution.as_deref(), Some("order-1"));
         assert_eq!(
-            target(&ours(404), &|name| name.starts_with("redrive.")),
+            target("dlq", &ours(404), &|name| name.starts_with("redrive.")),
             Ok(Target::Delivery(QueueName::parse("redrive.order-1.0").unwrap()))
         );
     }
@@ -519,6 +619,10 @@ mod tests {
             "order # of #: timeout after # s"
         );
         assert_eq!(kind_of("dead beef"), "dead beef");
+        assert_eq!(
+            kind_of("column \"name\" of 'Ann' isn't there"),
+            "column \"#\" of '#' isn't there"
+        );
     }
 
     #[test]
@@ -610,6 +714,6 @@ mod tests {
             (letter.attempts, letter.first_failed_at, letter.redriven),
             (None, None, 0)
         );
-        target(&Message::default(), &|_| false).unwrap_err();
+        target("dlq", &Message::default(), &|_| false).unwrap_err();
     }
 }

@@ -7,6 +7,7 @@ pub mod dead_letter;
 pub mod death;
 pub mod egress;
 pub mod endpoint;
+pub mod error_queue;
 pub mod event;
 pub mod expiry;
 pub mod filter;

@@ -173,6 +173,29 @@ pub struct RunPlan {
     pub samples: Vec<String>,
     /// How long it takes, at its rate.
     pub estimated: Option<Duration>,
+    /// Who gets what goes back to where it was published.
+    pub receivers: Vec<Receivers>,
+}
+
+/// Who gets those of a run that were published alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receivers {
+    /// The exchange that they were published to (from outside).
+    pub exchange: String,
+    /// With which key; one of them, where there are several (from outside).
+    pub routing_key: String,
+    /// How many keys.
+    pub keys: u64,
+    /// How many messages.
+    pub messages: u64,
+    /// By which way they go: `exchange` or `queue`.
+    pub via: &'static str,
+    /// The queues that the exchange leads to for the key; `None` where that is not known from here.
+    pub bound: Option<Vec<String>>,
+    /// The queues that get them; `None` where that is not known from here.
+    pub get: Option<Vec<String>>,
+    /// The same, for people.
+    pub says: String,
 }
 
 /// How much a plan can destroy.

@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use super::places::Places;
 use super::row::QueueRow;
 use super::snapshot::EndpointRow;
 use super::view::{QueueView, Retry};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
+use crate::domain::message::Message;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
@@ -60,7 +62,8 @@ pub const RETRY_FIELDS: &[Field] = &[
 ];
 
 /// The fields that a filter over dead letters may name. `age` is how long ago it failed last, `left` how long
-/// until its own lifetime drops it, `place` and `what` the two halves of its fingerprint.
+/// until its own lifetime drops it, `place` and `what` the two halves of its fingerprint. `header.NAME` is a header of the
+/// message, `body./POINTER` a value of its JSON body.
 pub const DEAD_FIELDS: &[Field] = &[
     Field::new("id", FieldKind::Text),
     Field::new("home", FieldKind::Text),
@@ -83,15 +86,29 @@ pub const DEAD_FIELDS: &[Field] = &[
     Field::new("place", FieldKind::Text),
     Field::new("what", FieldKind::Text),
     Field::new("size", FieldKind::Number),
+    Field::new("header.", FieldKind::Text),
+    Field::new("body.", FieldKind::Text),
 ];
 
 /// A dead letter as a filter sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct DeadFields<'a> {
     /// The letter.
-    pub letter: &'a DeadLetter,
+    letter: &'a DeadLetter,
     /// What time it is.
-    pub now: Timestamp,
+    now: Timestamp,
+    places: Places<'a>,
+}
+
+impl<'a> DeadFields<'a> {
+    /// The letter, with its message where it is at hand.
+    pub(super) fn of(letter: &'a DeadLetter, message: Option<&'a Message>, now: Timestamp) -> Self {
+        Self {
+            letter,
+            now,
+            places: Places::of(message),
+        }
+    }
 }
 
 impl Fields for DeadFields<'_> {
@@ -119,6 +136,10 @@ impl Fields for DeadFields<'_> {
             "size" => count(Some(letter.size_bytes)),
             _ => FieldValue::Missing,
         }
+    }
+
+    fn at(&self, family: &str, place: &str) -> FieldValue<'_> {
+        self.places.at(family, place)
     }
 }
 

@@ -320,6 +320,7 @@ mod tests {
         let detail = ExchangeDetail {
             kind: "topic".to_owned(),
             policy: None,
+            alternate: None,
             bindings: vec![binding("q", "a"), binding("other", "b")],
         };
         assert_eq!(unbound(&intake, &detail), ["b"]);

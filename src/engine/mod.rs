@@ -35,6 +35,7 @@ mod manage;
 mod meters;
 pub mod observe;
 mod parts;
+mod places;
 mod plans;
 pub mod policies;
 mod preflight;
@@ -74,7 +75,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use command::{
-    Access, Command, Danger, Done, Plan, PlanLine, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
+    Access, Command, Danger, Done, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
 };
 pub use error::EngineError;
 pub use event::Event;
@@ -114,6 +115,8 @@ pub struct EngineSettings {
     pub slow_requests: usize,
     /// How long the queues of a job live unused when nothing else is said.
     pub job_queue_ttl: Duration,
+    /// Patterns of names of queues with dead letters that no argument, policy or framework names.
+    pub dead_queues: Vec<String>,
     /// Names of queues that should not live for ever.
     pub leftover_pattern: regex::Regex,
     /// Whether the messages of a queue are saved before it expires.
@@ -248,6 +251,7 @@ struct Inner {
     moved: watch::Sender<()>,
     /// Filters that compute at present.
     sieves: sieve::Sieves,
+    speeds: runs::Speeds,
     /// Of the last listing of endpoints.
     waiting: WaitingCache,
     /// Some endpoint changed: the dispatcher looks again.
@@ -297,6 +301,7 @@ impl Engine {
             dead: DeadRoom::default(),
             sources: sources::Sources::default(),
             sieves: sieve::Sieves::default(),
+            speeds: runs::Speeds::default(),
             preflight: preflight::LastPreflight::default(),
             health: health::Health::default(),
             delivering: watch::Sender::new(false),

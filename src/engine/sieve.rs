@@ -97,6 +97,30 @@ impl Fields for Shown<'_> {
             | FieldValue::Bool(_)) => plain,
         }
     }
+
+    fn at(&self, family: &str, place: &str) -> FieldValue<'_> {
+        let hidden = match family {
+            "header." => self.masks.hides_header(place),
+            "body." => self.masks.hides_place(place),
+            _ => true,
+        };
+        if hidden {
+            return FieldValue::Missing;
+        }
+        match self.row.at(family, place) {
+            FieldValue::Text(text) => {
+                // What is in an object or a list may be hidden there by its own name.
+                let inside = self.masks.body(text.as_bytes()).value.into_owned();
+                let inside = String::from_utf8_lossy(&inside).into_owned();
+                FieldValue::Text(Cow::Owned(self.masks.outward(&inside).value.into_owned()))
+            }
+            plain @ (FieldValue::Missing
+            | FieldValue::Words(_)
+            | FieldValue::Number(_)
+            | FieldValue::Duration(_)
+            | FieldValue::Bool(_)) => plain,
+        }
+    }
 }
 
 impl Inner {
@@ -141,6 +165,11 @@ async fn turn<'a>(turns: &'a Semaphore, patience: Duration, why: &str) -> Result
 impl Sieve {
     pub(super) const fn filter(&self) -> Option<&Filter> {
         self.filter.as_ref()
+    }
+
+    /// Whether it asks for what only the whole message has.
+    pub(super) fn asks_for_places(&self) -> bool {
+        self.filter.as_ref().is_some_and(Filter::asks_for_places)
     }
 
     /// What a store can look up for it. A store compares what is there, and so nothing that may be hidden.

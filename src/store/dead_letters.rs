@@ -230,6 +230,9 @@ pub trait DeadLetters: Send + Sync {
     /// Frees a claim without a look.
     async fn dead_free(&self, queue: &QueueName, generation: i64) -> Result<bool, StoreError>;
 
+    /// Messages came or went by the hand of a run: what is known of a queue is old, however young the look at it is.
+    async fn dead_stale(&self, queue: &QueueName) -> Result<(), StoreError>;
+
     /// Every queue that was looked at.
     async fn dead_queues(&self) -> Result<Vec<DeadQueue>, StoreError>;
 

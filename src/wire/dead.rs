@@ -163,6 +163,8 @@ pub struct List<T> {
     pub next_cursor: Option<String>,
     /// When it was read.
     pub taken_at: Option<String>,
+    /// When the oldest look ended that this is from; null while a queue was not looked at since it changed.
+    pub as_of: Option<String>,
     /// Every dead-letter queue, and how far the look at it is.
     pub queues: Vec<Queue>,
     /// How many there are in all, whatever this page shows.
@@ -182,6 +184,7 @@ impl<T> List<T> {
             items: page.page.items.iter().map(T::from).collect(),
             next_cursor: page.page.next_cursor.clone(),
             taken_at: time(page.page.taken_at),
+            as_of: page.as_of.and_then(time),
             queues: page.queues.iter().map(Queue::from).collect(),
             total: Total::from(page.sum()),
             problems: page.problems.iter().map(Unread::from).collect(),

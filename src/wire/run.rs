@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::domain::id::QueueName;
-use crate::engine::RunPlan;
-use crate::engine::runs::{self, Edit, ItemRecord, Order, OrderKind, RunDetail, RunView, Selection};
+use crate::engine::runs::{self, Edit, ItemRecord, Order, OrderKind, RunDetail, RunView, Selection, Via};
+use crate::engine::{Receivers, RunPlan};
 
 use super::input;
 use super::problem::Problem;
@@ -22,6 +22,8 @@ pub struct Run {
     pub id: String,
     pub command: String,
     pub state: &'static str,
+    /// What it does: the state, or `watching 4 s`, `not seen yet`, `asks`.
+    pub phase: String,
     pub done: u64,
     pub failed: u64,
     pub skipped: u64,
@@ -50,6 +52,7 @@ impl From<&RunView> for Run {
             id: run.id.clone(),
             command: run.command.clone(),
             state: run.state.as_str(),
+            phase: view.phase().to_string(),
             done: run.counts.done,
             failed: run.counts.failed,
             skipped: run.counts.skipped,
@@ -146,6 +149,44 @@ pub struct RunPlanShape {
     pub samples: Vec<String>,
     /// How long it takes.
     pub estimated_s: Option<u64>,
+    /// Who gets what goes back to where it was published.
+    pub receivers: Vec<ReceiversShape>,
+}
+
+/// Who gets those that were published alike.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReceiversShape {
+    /// The exchange that they were published to.
+    pub exchange: String,
+    /// With which key; one of them, where there are several.
+    pub routing_key: String,
+    /// How many keys.
+    pub keys: u64,
+    /// How many messages.
+    pub messages: u64,
+    /// `exchange` or `queue`.
+    pub via: &'static str,
+    /// The queues that the exchange leads to; null where that is not known.
+    pub bound: Option<Vec<String>>,
+    /// The queues that get them; null where that is not known.
+    pub get: Option<Vec<String>>,
+    /// The same, for people.
+    pub says: String,
+}
+
+impl From<&Receivers> for ReceiversShape {
+    fn from(receivers: &Receivers) -> Self {
+        Self {
+            exchange: receivers.exchange.clone(),
+            routing_key: receivers.routing_key.clone(),
+            keys: receivers.keys,
+            messages: receivers.messages,
+            via: receivers.via,
+            bound: receivers.bound.clone(),
+            get: receivers.get.clone(),
+            says: receivers.says.clone(),
+        }
+    }
 }
 
 impl From<&RunPlan> for RunPlanShape {
@@ -160,6 +201,7 @@ impl From<&RunPlan> for RunPlanShape {
             dropped_headers: plan.dropped.clone(),
             samples: plan.samples.clone(),
             estimated_s: plan.estimated.map(|span| span.as_secs()),
+            receivers: plan.receivers.iter().map(ReceiversShape::from).collect(),
         }
     }
 }
@@ -236,6 +278,8 @@ pub struct OrderInput {
     pub rate: Option<u32>,
     /// Into this queue.
     pub to: Option<String>,
+    /// By this way back: `exchange` or `queue`.
+    pub via: Option<String>,
     /// Stop and ask after so many.
     pub canary: Option<u64>,
     /// Watch them for so many seconds, and go on when none died again and no endpoint of theirs failed, instead of
@@ -269,6 +313,7 @@ impl OrderInput {
         let to: Option<QueueName> = self.to.as_deref().map(queue_of).transpose()?;
         Ok(Order {
             to,
+            via: self.via.as_deref().map(via_of).transpose()?,
             rate: self.rate,
             canary: self.canary,
             canary_watch: self.canary_watch_s.map(Duration::from_secs),
@@ -277,6 +322,10 @@ impl OrderInput {
             ..Order::new(kind, selection)
         })
     }
+}
+
+fn via_of(name: &str) -> Result<Via, Problem> {
+    Via::from_name(name).ok_or_else(|| Problem::field("via", "via is exchange or queue"))
 }
 
 fn queue_of(name: &str) -> Result<QueueName, Problem> {

@@ -114,6 +114,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         events: redrive::engine::events::EventSettings::default(),
         masks: std::sync::Arc::new(redrive::domain::mask::MaskRules::usual()),
         alerts: Vec::new(),
+        dead_queues: Vec::new(),
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
     }

@@ -273,11 +273,11 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "DeadLetterList",
-        "items:[DeadLetter] next_cursor:string? taken_at:time? queues:[DeadQueue] total:DeadTotal problems:[Unread]",
+        "items:[DeadLetter] next_cursor:string? taken_at:time? as_of:time? queues:[DeadQueue] total:DeadTotal problems:[Unread]",
     ),
     (
         "DeadGroupList",
-        "items:[DeadGroup] next_cursor:string? taken_at:time? queues:[DeadQueue] total:DeadTotal problems:[Unread]",
+        "items:[DeadGroup] next_cursor:string? taken_at:time? as_of:time? queues:[DeadQueue] total:DeadTotal problems:[Unread]",
     ),
     ("DeadTotal", "letters:integer? queues:integer events:integer?"),
     ("Unread", "source:string reason:string since:time?"),
@@ -295,17 +295,17 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     (
         "Order",
-        "ids:[string] group:string filter:string all:boolean rate:integer to:string canary:integer canary_watch_s:integer ramp:integer head:boolean reason:string",
+        "ids:[string] group:string filter:string all:boolean rate:integer to:string via:string canary:integer canary_watch_s:integer ramp:integer head:boolean reason:string",
     ),
     (
         "Run",
-        "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
+        "id:string command:string state:string phase:string done:integer failed:integer skipped:integer total:integer \
          rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? broker:string? eta_s:integer? \
          created_at:time? started_at:time? updated_at:time? ended_at:time?",
     ),
     (
         "RunWithItems",
-        "id:string command:string state:string done:integer failed:integer skipped:integer total:integer \
+        "id:string command:string state:string phase:string done:integer failed:integer skipped:integer total:integer \
          rate:integer? canary:integer? actor:string reason:string? note:string? owner:string? broker:string? eta_s:integer? \
          created_at:time? started_at:time? updated_at:time? ended_at:time? \
          plan:any items:[RunItem] next_cursor:string?",
@@ -321,7 +321,12 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     (
         "RunPlan",
         "id:string total:integer refused:integer size_bytes:integer oldest_at:time? newest_at:time? \
-         dropped_headers:[string] samples:[string] estimated_s:integer?",
+         dropped_headers:[string] samples:[string] estimated_s:integer? receivers:[Receivers]",
+    ),
+    (
+        "Receivers",
+        "exchange:string routing_key:string keys:integer messages:integer via:string bound:[string] get:[string] \
+         says:string",
     ),
     ("Alive", "status:string"),
     ("Part", "ok:boolean problem:string? since:time?"),

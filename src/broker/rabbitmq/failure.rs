@@ -215,12 +215,19 @@ pub(super) fn rights(operation: &'static str, right: &str, vhost: &str, user: &s
     }
 }
 
+/// What is missing, of the broker's sentence: `ACCESS_REFUSED - access to queue 'q' in vhost 'v' refused for user 'u'`,
+/// newer ones also which access.
+fn right_of(said: &str) -> &str {
+    let said = said.split_once(" - ").map_or(said, |(_, said)| said);
+    said.split_once(" in vhost '").map_or(said, |(right, _)| right)
+}
+
 /// An error of a call that changes nothing when it is not answered, or can be repeated.
 pub(super) fn call_error(operation: &'static str, address: &Address, vhost: &str, error: &CallError) -> BrokerError {
     let detail = error.text();
     match (error.code(), error) {
         (Some(_), _) if is_limit(&detail) => limit(operation, &address.user, detail),
-        (Some(403), _) => rights(operation, &detail, vhost, &address.user),
+        (Some(403), _) => rights(operation, right_of(&detail), vhost, &address.user),
         (_, CallError::Silent(_)) => BrokerError::Unknown { operation, detail },
         _ if error.ended().is_some() => BrokerError::Unreachable { operation, detail },
         _ => BrokerError::Failed { operation, detail },
@@ -240,6 +247,21 @@ mod tests {
 
     fn refused(code: u16, text: &str) -> BrokerError {
         connect_error(&Address::parse("amqp://u:p@h").unwrap(), "v", &said(code, text))
+    }
+
+    #[test]
+    fn what_is_missing_is_said_in_one_sentence() {
+        let said = said(
+            403,
+            "ACCESS_REFUSED - access to queue 'dead' in vhost 'v' refused for user 'u'",
+        );
+        let error = call_error("look", &Address::parse("amqp://u:p@h").unwrap(), "v", &said);
+        assert!(
+            error
+                .to_string()
+                .starts_with("broker refuses look: access to queue 'dead' is missing; grant it"),
+            "{error}"
+        );
     }
 
     /// A publisher that makes its queue while somebody looks whose the broker is has been told that there is no

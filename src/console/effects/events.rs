@@ -6,7 +6,7 @@ use super::feed::{batch, left};
 use super::{inquire, unexpected};
 use crate::console::detail::{EventDetail, TypeDetail};
 use crate::console::events::{GroupRow, TypeRow, group_rows, type_rows};
-use crate::console::feed::Batch;
+use crate::console::feed::{Batch, Progress};
 use crate::domain::event::{Event, EventType};
 use crate::engine::events::{EventAnswer, EventQuestion, EventsQuery};
 use crate::engine::policies::PolicyView;
@@ -46,10 +46,10 @@ pub(super) async fn groups(
         return Err(unexpected());
     };
     let progress = found.more.then(|| {
-        format!(
+        Progress::Says(format!(
             "the newest {} were looked at; what a group opens is searched in all",
             found.looked
-        )
+        ))
     });
     let rows = group_rows(found).into_iter().map(Arc::new).collect();
     Ok(Batch {
@@ -83,7 +83,9 @@ pub(super) async fn events(
         }
     }
     Ok(Batch {
-        progress: Some("looked through a part; a narrower filter finds the rest".to_owned()),
+        progress: Some(Progress::Says(
+            "looked through a part; a narrower filter finds the rest".to_owned(),
+        )),
         ..batch(rows, false)
     })
 }

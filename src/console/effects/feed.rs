@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::{Link, NOT_CONNECTED, events, inquire, unexpected};
 use crate::ambient::Clock;
-use crate::console::feed::{Batch, Fed, FedRows, FeedQuery};
+use crate::console::feed::{Batch, Fed, FedRows, FeedQuery, Progress};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::text::show;
+use crate::domain::time::Timestamp;
 use crate::engine::dead::{DeadGroup, DeadListQuery, DeadQueueView, DeadSelection};
 use crate::engine::expiring::{ExpiringQuery, ExpiringQueue, SaveRecord};
 use crate::engine::policies::PolicyView;
@@ -128,7 +129,7 @@ async fn dead_groups(engine: &Engine, filter: Option<String>) -> Result<Batch<De
     let rows: Vec<Arc<DeadGroup>> = found.page.items.into_iter().map(Arc::new).collect();
     let more = rows.len() >= GROUPS_MAX as usize;
     Ok(Batch {
-        progress: progress(&found.queues),
+        progress: progress(&found.queues, found.as_of),
         lacks: lacks(&found.problems),
         ..batch(rows, more)
     })
@@ -152,7 +153,7 @@ async fn dead_letters(engine: &Engine, selection: DeadSelection, limit: u32) -> 
         rows.extend(found.page.items.into_iter().map(Arc::new));
         if cursor.is_none() || left(limit, rows.len()) == 0 {
             return Ok(Batch {
-                progress: progress(&found.queues),
+                progress: progress(&found.queues, found.as_of),
                 lacks: lacks(&found.problems),
                 ..batch(rows, cursor.is_some())
             });
@@ -171,7 +172,11 @@ fn lacks(problems: &[Unread]) -> Option<Arc<String>> {
 }
 
 /// What is being looked through, else what cannot be.
-fn progress(queues: &[DeadQueueView]) -> Option<String> {
+fn progress(queues: &[DeadQueueView], as_of: Option<Timestamp>) -> Option<Progress> {
+    unfinished(queues).map(Progress::Says).or(as_of.map(Progress::AsOf))
+}
+
+fn unfinished(queues: &[DeadQueueView]) -> Option<String> {
     let looking = queues.iter().find_map(|queue| Some((queue, queue.looking?)));
     if let Some((queue, (seen, of))) = looking {
         let of = of.map_or_else(String::new, |of| format!(" of {of}"));

@@ -127,7 +127,7 @@ pub(super) fn key(state: &mut State, press: Press) -> Vec<Effect> {
         (KeyCode::Down, _) => dialog.scroll = (dialog.scroll + 1).min(last),
         (KeyCode::PageUp, _) => dialog.scroll = dialog.scroll.saturating_sub(page),
         (KeyCode::PageDown, _) => dialog.scroll = (dialog.scroll + page).min(last),
-        (KeyCode::Char(key), false) if pace::begins(dialog, key) => pace::begin(dialog, key),
+        (KeyCode::Char(key), false) if pace::begins(dialog, key) => return pace::begin(state, key),
         (code, false) => match &dialog.friction {
             Friction::Key(accept) => {
                 let accept = *accept;

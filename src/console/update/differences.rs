@@ -9,6 +9,7 @@ use super::courses;
 use super::say::{self, counted};
 use crate::console::action::ActionId;
 use crate::console::journal::Tone;
+use crate::domain::dead_letter::place_of;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
 use crate::domain::url::EndpointUrl;
@@ -36,7 +37,7 @@ fn part(state: &mut State, name: &str, before: &Part, now: &Part) {
         (None, None) | (Some(_), Some(_)) => return,
     };
     say::happened(state, tone, &text);
-    say::toast(state, tone, &text);
+    say::toast_about(state, tone, name, &text);
 }
 
 fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
@@ -66,25 +67,42 @@ fn endpoints(state: &mut State, before: &Snapshot, now: &Snapshot) {
             let why = error.map_or_else(String::new, |error| format!(" ({})", say::name(error)));
             format!("{} is {what}{why}", say::url(&row.endpoint.url))
         });
-        several(state, tone, sentences, |many| {
+        let cause = match rows.as_slice() {
+            [one] => say::url(&one.endpoint.url),
+            _ => "endpoints".to_owned(),
+        };
+        several(state, tone, &cause, sentences, |many| {
             format!("{} are {what}", counted(many, "endpoint"))
         });
         if tone == Tone::Good && !rows.is_empty() {
-            suggest_redrive(state, now);
+            suggest_redrive(state, &rows);
         }
     }
 }
 
-/// What died while they were down does not come back by itself.
-fn suggest_redrive(state: &mut State, now: &Snapshot) {
-    let Some(dead) = now.totals.dead_own.filter(|dead| *dead > 0) else {
+/// What died of theirs while they were down does not come back by itself. What is not known to have died is not told.
+fn suggest_redrive(state: &mut State, back: &[&EndpointRow]) {
+    let places: HashSet<String> = back.iter().map(|row| place_of(&row.endpoint.url)).collect();
+    let groups = state.dead_groups.table.rows.iter();
+    let dead: u64 = groups
+        .filter(|group| places.contains(&group.place))
+        .map(|group| group.count)
+        .sum();
+    if dead == 0 {
         return;
-    };
+    }
     let Some(key) = state.keymap.label(ActionId::DeadLetters) else {
         return;
     };
-    let text = format!("{} may be redriven now: {key} shows them", counted(dead, "dead letter"));
-    say::toast(state, Tone::Note, &text);
+    let whose = match back {
+        [one] => say::url(&one.endpoint.url),
+        _ => "theirs".to_owned(),
+    };
+    let text = format!(
+        "{} of {whose} may be redriven now: {key} shows them",
+        counted(dead, "dead letter")
+    );
+    say::toast_about(state, Tone::Note, &format!("dead letters of {whose}"), &text);
 }
 
 fn queues(state: &mut State, before: &Snapshot, now: &Snapshot) {
@@ -110,7 +128,7 @@ fn queues(state: &mut State, before: &Snapshot, now: &Snapshot) {
             };
             format!("queue {} is {what}{why}", say::name(row.name.as_str()))
         });
-        several(state, Tone::Bad, sentences, |many| {
+        several(state, Tone::Bad, what, sentences, |many| {
             format!("{} are {what}", counted(many, "queue"))
         });
     }
@@ -120,6 +138,7 @@ fn queues(state: &mut State, before: &Snapshot, now: &Snapshot) {
 fn several(
     state: &mut State,
     tone: Tone,
+    cause: &str,
     sentences: impl ExactSizeIterator<Item = String>,
     together: impl Fn(u64) -> String,
 ) {
@@ -128,7 +147,7 @@ fn several(
     if count > NAMED_MAX {
         let text = together(many);
         say::happened(state, tone, &text);
-        say::toast(state, tone, &text);
+        say::toast_about(state, tone, cause, &text);
         return;
     }
     let sentences: Vec<String> = sentences.collect();
@@ -137,7 +156,7 @@ fn several(
     }
     match sentences.as_slice() {
         [] => {}
-        [one] => say::toast(state, tone, one),
-        _ => say::toast(state, tone, &together(many)),
+        [one] => say::toast_about(state, tone, cause, one),
+        _ => say::toast_about(state, tone, cause, &together(many)),
     }
 }

@@ -45,7 +45,7 @@ fn says(run: &RunView) -> String {
         record.command,
         record.counts.settled(),
         record.total,
-        record.state.as_str(),
+        run.phase(),
         record.actor
     );
     show(&text, SAYS_MAX)

@@ -7,10 +7,10 @@ use crossterm::event::{KeyCode, KeyModifiers};
 use super::State;
 use super::keys::Press;
 use crate::console::Effect;
-use crate::console::dialog::{Dialog, Friction, Knob, RunPace};
+use crate::console::dialog::{Dialog, Friction, Knob, RunPace, WayBack};
 use crate::console::state::Mode;
 use crate::engine::Command;
-use crate::engine::runs::OrderKind;
+use crate::engine::runs::{Order, OrderKind};
 
 /// Digits of a number, at most.
 const DIGITS_MAX: usize = 6;
@@ -24,6 +24,7 @@ pub(super) fn of(commands: &[Command]) -> Option<RunPace> {
             canary: order.canary,
             watch_s: order.canary_watch.map(|watch| watch.as_secs()),
             ramp: order.ramp,
+            via: goes_back(order).then(|| order.via.map_or(WayBack::Best, WayBack::By)),
             typing: None,
         }),
         _ => None,
@@ -37,10 +38,21 @@ pub(super) fn begins(dialog: &Dialog, key: char) -> bool {
     dialog.pace.as_ref().is_some_and(turns) && dialog.plans.is_some() && !answers
 }
 
-pub(super) fn begin(dialog: &mut Dialog, key: char) {
-    if let (Some(pace), Some(knob)) = (&mut dialog.pace, knob(key)) {
-        pace.typing = Some((knob, String::new()));
-    }
+pub(super) fn begin(state: &mut State, key: char) -> Vec<Effect> {
+    let Mode::Dialog(dialog) = &mut state.mode else {
+        return Vec::new();
+    };
+    let (Some(pace), Some(knob)) = (&mut dialog.pace, knob(key)) else {
+        return Vec::new();
+    };
+    pace.typing = Some((knob, String::new()));
+    // Nothing is typed for a way.
+    if knob == Knob::Via { turn(state) } else { Vec::new() }
+}
+
+/// Whether there are several ways back.
+fn goes_back(order: &Order) -> bool {
+    order.kind == OrderKind::Redrive && order.to.is_none()
 }
 
 /// A key while the number is typed. What is typed is planned again, so that the plan says how long it takes.
@@ -92,6 +104,9 @@ fn turn(state: &mut State) -> Vec<Effect> {
             order.canary = pace.canary;
             order.canary_watch = pace.watch_s.map(Duration::from_secs);
             order.ramp = pace.ramp;
+            if goes_back(order) {
+                order.via = pace.via.and_then(WayBack::via);
+            }
         }
     }
     task.request = request;

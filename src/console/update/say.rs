@@ -12,12 +12,36 @@ const NAME_WIDTH_MAX: usize = 80;
 
 /// A sentence that passes. Said again while it is shown, it stays longer.
 pub(super) fn toast(state: &mut State, tone: Tone, text: &str) {
+    put(state, tone, None, text);
+}
+
+/// The same about something that may change again: its toasts are one, which says how it stands and how often it changed.
+pub(super) fn toast_about(state: &mut State, tone: Tone, cause: &str, text: &str) {
+    put(state, tone, Some(show(cause, NAME_WIDTH_MAX)), text);
+}
+
+fn put(state: &mut State, tone: Tone, cause: Option<String>, text: &str) {
+    let of_cause = |shown: &&Toast| cause.is_some() && shown.cause == cause;
+    let before = state.toasts.iter().find(of_cause);
+    let (changes, since) = before.map_or((1, state.now), |before| {
+        (before.changes.saturating_add(1), before.since)
+    });
+    let mut text = show(text, SENTENCE_WIDTH_MAX);
+    if changes > 2 {
+        let span = state.now.since(since).as_secs().max(1);
+        text = format!("{text} ({changes} changes in {span} s)");
+    }
     let toast = Toast {
         tone,
-        text: show(text, SENTENCE_WIDTH_MAX),
+        text,
+        cause,
+        changes,
+        since,
         until: state.now.plus(tone.lasts()),
     };
-    state.toasts.retain(|shown| shown.text != toast.text);
+    state
+        .toasts
+        .retain(|shown| shown.text != toast.text && (toast.cause.is_none() || shown.cause != toast.cause));
     if state.toasts.len() >= TOASTS_MAX {
         state.toasts.remove(0);
     }

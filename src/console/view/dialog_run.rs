@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::dialog::{Knob, RunPace};
+use super::super::dialog::{Knob, RunPace, WayBack};
 use super::super::theme::Role;
 use super::dialog::Line;
 use super::list::OUTSIDE_MAX;
@@ -17,7 +17,7 @@ use crate::domain::mask::MaskRules;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::engine::command::RunPlan;
-use crate::engine::runs::OrderKind;
+use crate::engine::runs::{OrderKind, Via};
 
 /// Headers that are named, at most.
 const DROPPED_MAX: usize = 8;
@@ -110,6 +110,13 @@ fn setting(pace: &RunPace, knob: Knob) -> String {
         Knob::Ramp => or(
             pace.ramp.map(|ramp| format!("then {ramp} times as many")),
             "then the rest",
+        ),
+        Knob::Via => or(
+            pace.via.and_then(WayBack::via).map(|via| match via {
+                Via::Exchange => "back through the exchange".to_owned(),
+                Via::Queue => "straight to the queue".to_owned(),
+            }),
+            "back by the way that the plan says",
         ),
     }
 }

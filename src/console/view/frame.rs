@@ -18,7 +18,7 @@ use super::canvas::{Canvas, Target, behind, cells, row};
 use super::list::OUTSIDE_MAX;
 use super::words::{ago, clock, count, plural_of, span};
 use crate::domain::event::EventState;
-use crate::domain::run::RunState;
+use crate::domain::run::{Phase, RunState};
 use crate::domain::text::{show, width};
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::{Part, Snapshot};
@@ -262,10 +262,10 @@ fn one_run(run: &RunView, columns: u16) -> String {
         0 => String::new(),
         failed => format!(", {} failed", count(failed)),
     };
-    let what = if matches!(record.state, RunState::Running | RunState::Planned) {
-        run.eta.map_or_else(String::new, |eta| format!(", {} left", span(eta)))
-    } else {
-        format!(", {}", record.state.as_str())
+    let what = match (run.phase(), run.eta) {
+        (Phase::Running | Phase::Planned, Some(eta)) => format!(", {} left", span(eta)),
+        (Phase::Running | Phase::Planned, None) => String::new(),
+        (phase, _) => format!(", {phase}"),
     };
     let bar = if columns < BAR_FROM {
         String::new()

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use ratatui::layout::{Position, Rect};
 
+use super::super::feed::Progress;
 use super::super::state::{Mode, State};
 use super::super::table::{List as _, Row, Table};
 use super::super::theme::Role;
@@ -259,13 +260,15 @@ fn how_it_is_fed(state: &State, taken_at: Option<Timestamp>) -> Option<(String, 
     let asked = feed.asked.as_ref().map(|(asked, _)| asked);
     let answered = feed.answered.as_ref().map(|(answered, _)| answered);
     match (&feed.progress, asked) {
-        (None, _) if feed.lacks.is_some() => {
+        (None | Some(Progress::AsOf(_)), _) if feed.lacks.is_some() => {
             let lacks = feed.lacks.as_deref().unwrap_or_default();
             Some((format!("! not all read: {}", show(lacks, OUTSIDE_MAX)), Role::Error))
         }
-        (Some(progress), _) => Some((progress.clone(), Role::Info)),
-        (None, Some(_)) if asked != answered && taken_at.is_some() => Some(("looking …".to_owned(), Role::Info)),
-        _ => (!state.is_fed() && taken_at.is_some()).then_some((age, Role::Warning)),
+        (Some(Progress::Says(text)), _) => Some((text.clone(), Role::Info)),
+        (_, Some(_)) if asked != answered && taken_at.is_some() => Some(("looking …".to_owned(), Role::Info)),
+        _ if !state.is_fed() && taken_at.is_some() => Some((age, Role::Warning)),
+        (Some(Progress::AsOf(at)), _) => Some((format!("as of {}", ago(state.now, *at)), Role::TextMuted)),
+        (None, _) => None,
     }
 }
 

@@ -25,7 +25,7 @@ mod help;
 mod hints;
 mod list;
 mod log;
-mod overview;
+pub(super) mod overview;
 mod palette;
 mod payload;
 mod pending;

@@ -40,7 +40,7 @@ impl Listed for RunView {
         let (record, counts) = (&self.record, self.record.counts);
         match column {
             "at" => Cell::new(ago(now, record.created_at), Role::TextMuted),
-            "state" => state(record.state),
+            "state" => state(self),
             "command" => Cell::new(&*record.command, Role::Text),
             "progress" => Cell::new(bar(self, BAR), role(record.state)),
             "done" => Cell::new(count(counts.done), Role::Text),
@@ -67,7 +67,7 @@ impl Listed for RunView {
 
 /// How long it still takes, while it goes on.
 pub(super) fn left(run: &RunView) -> Option<String> {
-    run.eta.filter(|_| run.record.state == RunState::Running).map(span)
+    run.eta.map(span)
 }
 
 /// What came of it so far, by whom and why.
@@ -93,7 +93,8 @@ pub(super) fn sentence(run: &RunView) -> String {
 }
 
 /// A state in its word, with its symbol.
-pub(super) fn state(state: RunState) -> Cell<'static> {
+pub(super) fn state(run: &RunView) -> Cell<'static> {
+    let state = run.record.state;
     let symbol = match state {
         RunState::Running => '●',
         RunState::Done => '✓',
@@ -102,7 +103,7 @@ pub(super) fn state(state: RunState) -> Cell<'static> {
         RunState::Paused => '◆',
         RunState::Planned | RunState::Cancelled => '·',
     };
-    Cell::new(format!("{symbol} {}", state.as_str()), role(state))
+    Cell::new(format!("{symbol} {}", run.phase()), role(state))
 }
 
 pub(super) const fn role(state: RunState) -> Role {

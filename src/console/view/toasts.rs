@@ -19,11 +19,11 @@ use crate::domain::text::{show, width};
 const TOASTS_MAX: usize = 3;
 const WIDTH_MAX: u16 = 64;
 const LINES_MAX: usize = 2;
-const FOOT: u16 = 1;
+/// The foot of a list says what is marked, and the lines above it what the selected row means: they stay in sight.
+const FOOT: u16 = 3;
 
 /// Paints them from the bottom upwards, the newest lowest.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State) {
-    // The foot of a list says what is selected and marked: it stays in sight.
     let mut bottom = area.bottom().saturating_sub(FOOT).max(area.top());
     for toast in state.toasts.iter().rev().take(TOASTS_MAX) {
         let (symbol, _, role) = tone(toast.tone);

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{DeadLetter, DeadLetterId, Home, Likeness, TEXT_MAX, cut, fingerprint, part, what};
+use super::{DeadLetter, DeadLetterId, Failure, Home, Likeness, TEXT_MAX, cut, fingerprint, part, what};
 use crate::domain::event::Event;
 use crate::domain::id::QueueName;
 
@@ -16,7 +16,15 @@ pub fn of_event(event: &Event) -> Option<DeadLetter> {
     let reason = reason_of(event);
     let origin = event.origin.as_ref().unwrap_or(&event.event_type).as_str();
     let place = cut(origin, TEXT_MAX);
-    let what = what(None, error.as_deref(), reason);
+    let what = what(
+        None,
+        None,
+        &Failure {
+            text: error.clone(),
+            kind: None,
+        },
+        reason,
+    );
     let tried = event.attempts.max(event.claim_count);
     Some(DeadLetter {
         id: id_of(event),

@@ -93,6 +93,11 @@ pub struct Published {
 pub enum NoOrigin {
     /// There is no trace of a death.
     NoHistory,
+    /// It cannot go back as it was.
+    Damaged {
+        /// Why, and what to do.
+        why: &'static str,
+    },
     /// The first death is named, but not where it had been published to.
     Incomplete {
         /// The queue that it died in.
@@ -106,6 +111,7 @@ impl fmt::Display for NoOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoHistory => f.write_str("it carries no death history: nothing says where it came from"),
+            Self::Damaged { why } => f.write_str(why),
             Self::Incomplete { queue, exchange } => {
                 f.write_str("its death history does not say where it was published to (")?;
                 match queue {

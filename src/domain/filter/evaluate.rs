@@ -24,6 +24,8 @@ pub(super) enum Expression {
 #[derive(Clone, Debug)]
 pub(super) struct Comparison {
     pub(super) field: &'static str,
+    /// Where in the field, which is a family then.
+    pub(super) place: Option<String>,
     pub(super) operator: Operator,
     pub(super) literal: Literal,
 }
@@ -46,7 +48,15 @@ impl Expression {
             Self::All(parts) => parts.iter().all(|part| part.matches(row)),
             Self::Any(parts) => parts.iter().any(|part| part.matches(row)),
             Self::Not(part) => !part.matches(row),
-            Self::Comparison(comparison) => comparison.matches(&row.field(comparison.field)),
+            Self::Comparison(comparison) => comparison.matches(&comparison.value(row)),
+        }
+    }
+
+    pub(super) fn asks_for_places(&self) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::asks_for_places),
+            Self::Not(part) => part.asks_for_places(),
+            Self::Comparison(comparison) => comparison.place.is_some(),
         }
     }
 }
@@ -66,7 +76,17 @@ impl Expression {
 }
 
 impl Comparison {
+    fn value<'r>(&self, row: &'r dyn Fields) -> FieldValue<'r> {
+        match &self.place {
+            Some(place) => row.at(self.field, place),
+            None => row.field(self.field),
+        }
+    }
+
     fn condition(&self) -> Option<Condition<'_>> {
+        if self.place.is_some() {
+            return None;
+        }
         match (self.operator, &self.literal) {
             (Operator::Equal, Literal::Text(text)) => Some(Condition::Is(self.field, text)),
             (Operator::Contains, Literal::Part(part)) => Some(Condition::Contains(self.field, part)),
@@ -94,6 +114,9 @@ impl Comparison {
             (FieldValue::Text(text), Literal::Pattern(pattern)) => return pattern.is_match(beginning(text)),
             (FieldValue::Text(text), Literal::Text(literal)) => Some(text.as_ref().cmp(literal.as_str())),
             (FieldValue::Number(number), Literal::Number(literal)) => number.partial_cmp(literal),
+            (FieldValue::Text(text), Literal::Number(literal)) => {
+                text.parse().ok().and_then(|number: f64| number.partial_cmp(literal))
+            }
             (FieldValue::Duration(span), Literal::Duration(literal)) => Some(span.cmp(literal)),
             (FieldValue::Bool(flag), Literal::Bool(literal)) => Some(flag.cmp(literal)),
             // Missing, or not of the kind that was announced.

@@ -11,7 +11,8 @@
 //!
 //! A field has a kind, and its value is read by it: `depth > 10k`, `age > 2h`, `paused = true`. Text is
 //! compared exactly (`<` and `>` by its characters, which puts RFC 3339 times in order), `~` finds a
-//! part of it in any letter case. What is not known is neither equal nor greater nor less: a number
+//! part of it in any letter case. A field whose name ends in a full stop is a family, and what is behind it a place in
+//! it: `header.tenant = t1`, `body./order/id ~ "^9"` (a JSON pointer). What is not known is neither equal nor greater nor less: a number
 //! that is missing is never zero. An error says where, and what was expected there.
 //!
 //! Length, depth and the size of a regular expression are bounded; the source of the values is the
@@ -30,6 +31,8 @@ use evaluate::Expression;
 pub const EXPRESSION_BYTES_MAX: usize = 4096;
 /// Parentheses and `not` stand at most this deep inside each other.
 pub const DEPTH_MAX: usize = 64;
+/// The place in a family of fields has at most this many bytes.
+pub const PLACE_BYTES_MAX: usize = 256;
 /// A regular expression has at most this many bytes.
 pub const PATTERN_BYTES_MAX: usize = 1024;
 
@@ -86,6 +89,11 @@ pub enum FieldValue<'a> {
 pub trait Fields {
     /// The value of this field, of the kind that was announced for it; anything else counts as missing.
     fn field(&self, name: &str) -> FieldValue<'_>;
+
+    /// The value at this place of a family of fields (`header.`, `body.`), as text.
+    fn at(&self, _family: &str, _place: &str) -> FieldValue<'_> {
+        FieldValue::Missing
+    }
 }
 
 /// An expression that was read.
@@ -118,6 +126,12 @@ impl Filter {
     #[must_use]
     pub fn conditions(&self) -> Vec<Condition<'_>> {
         self.expression.conditions()
+    }
+
+    /// Whether it asks for a place of a family, which only the whole row has.
+    #[must_use]
+    pub fn asks_for_places(&self) -> bool {
+        self.expression.asks_for_places()
     }
 
     /// The expression as it was written.

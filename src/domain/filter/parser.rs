@@ -9,10 +9,12 @@ use super::super::nearest::nearest;
 use super::super::text::show;
 use super::evaluate::{Comparison, Expression, Literal};
 use super::lexer::{Lexer, Operator, Token, ValueToken};
-use super::{DEPTH_MAX, EXPRESSION_BYTES_MAX, Field, FieldKind, FilterError, PATTERN_BYTES_MAX};
+use super::{DEPTH_MAX, EXPRESSION_BYTES_MAX, Field, FieldKind, FilterError, PATTERN_BYTES_MAX, PLACE_BYTES_MAX};
 
 /// A compiled regular expression takes at most this many bytes.
 const PATTERN_COMPILED_BYTES_MAX: usize = 256 * 1024;
+/// The family of places in a JSON body.
+const BODY: &str = "body.";
 /// Text of the user is shown in a message at most this wide.
 const SHOWN_WIDTH_MAX: usize = 40;
 
@@ -106,27 +108,40 @@ impl Parser<'_> {
 
     /// The field's word is the token in hand; operator and value follow it in the text.
     fn comparison(&mut self, column: usize, word: &str) -> Result<Expression, FilterError> {
-        let field = self.field(column, word)?;
+        let (field, place) = self.field(column, word)?;
         let (column, operator) = self.lexer.operator();
         let Some(operator) = operator else {
-            let message = format!("expected =, !=, <, <=, >, >= or ~ after {}", field.name);
+            let message = format!(
+                "expected =, !=, <, <=, >, >= or ~ after {}",
+                show(word, SHOWN_WIDTH_MAX)
+            );
             return Err(FilterError::at(column, message));
         };
         check_operator(column, field, operator)?;
         let (column, value) = self.lexer.value(operator)?;
-        let literal = literal(column, field, operator, value)?;
+        let literal = match place {
+            Some(_) => literal_of_place(column, operator, value)?,
+            None => literal(column, field, operator, value)?,
+        };
         self.take()?;
         Ok(Expression::Comparison(Comparison {
             field: field.name,
+            place,
             operator,
             literal,
         }))
     }
 
-    fn field(&self, column: usize, word: &str) -> Result<Field, FilterError> {
+    /// The field, and the place in it where it is a family.
+    fn field(&self, column: usize, word: &str) -> Result<(Field, Option<String>), FilterError> {
         let lower = word.to_lowercase();
+        let families = self.fields.iter().filter(|field| field.name.ends_with('.'));
+        if let Some(family) = families.clone().find(|family| lower.starts_with(family.name)) {
+            let place = word.get(family.name.len()..).unwrap_or_default();
+            return self::place(column, family.name, place).map(|place| (*family, Some(place)));
+        }
         if let Some(field) = self.fields.iter().find(|field| field.name == lower) {
-            return Ok(*field);
+            return Ok((*field, None));
         }
         let names = self.fields.iter().map(|field| field.name);
         let nearest = nearest(word, names.clone());
@@ -146,6 +161,56 @@ impl Parser<'_> {
         self.next = self.lexer.token()?;
         Ok(())
     }
+}
+
+/// A name behind `header.`, a JSON pointer behind `body.`.
+fn place(column: usize, family: &str, place: &str) -> Result<String, FilterError> {
+    let column = column + family.chars().count();
+    if place.is_empty() {
+        let example = if family == BODY {
+            "body./order/id"
+        } else {
+            "header.tenant"
+        };
+        return Err(FilterError::at(
+            column,
+            format!("expected a place behind {family}, such as {example}"),
+        ));
+    }
+    if family == BODY && !place.starts_with('/') {
+        let message = format!(
+            "expected a JSON pointer behind body., such as body./order/id, found {}",
+            show(place, SHOWN_WIDTH_MAX)
+        );
+        return Err(FilterError::at(column, message));
+    }
+    if place.len() > PLACE_BYTES_MAX {
+        let message = format!(
+            "the place has {} bytes, and at most {PLACE_BYTES_MAX} are possible",
+            place.len()
+        );
+        return Err(FilterError::at(column, message));
+    }
+    Ok(place.to_owned())
+}
+
+/// Nobody says of what kind it is: numbers are compared as numbers where they are ordered.
+fn literal_of_place(column: usize, operator: Operator, value: ValueToken) -> Result<Literal, FilterError> {
+    let text = match value {
+        ValueToken::Pattern(text) => return pattern(column, &text).map(Literal::Pattern),
+        ValueToken::Quoted(text) | ValueToken::Word(text) => text,
+    };
+    let is_ordered = matches!(
+        operator,
+        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual
+    );
+    Ok(match number(&text).filter(|_| is_ordered) {
+        Some(number) => Literal::Number(number),
+        None if operator != Operator::Contains => Literal::Text(text),
+        // What an anchor says is meant as one: `~ "^9"`.
+        None if text.starts_with('^') || text.ends_with('$') => Literal::Pattern(pattern(column, &text)?),
+        None => Literal::Part(text.to_lowercase()),
+    })
 }
 
 fn single_or(mut parts: Vec<Expression>, join: fn(Vec<Expression>) -> Expression) -> Expression {

@@ -258,3 +258,55 @@ proptest! {
         prop_assert!(filter.matches(&One(text)));
     }
 }
+
+struct Whole;
+
+impl Fields for Whole {
+    fn field(&self, _: &str) -> FieldValue<'_> {
+        FieldValue::Missing
+    }
+
+    fn at(&self, family: &str, place: &str) -> FieldValue<'_> {
+        match (family, place) {
+            ("header.", "Tenant") => FieldValue::Text("t1".into()),
+            ("body.", "/order/id") => FieldValue::Text("9001".into()),
+            _ => FieldValue::Missing,
+        }
+    }
+}
+
+const WHOLE: &[Field] = &[
+    Field::new("header.", FieldKind::Text),
+    Field::new("body.", FieldKind::Text),
+];
+
+#[test]
+fn a_place_of_a_header_or_of_a_body_is_compared_and_a_wrong_one_is_named() {
+    for (expression, expected) in [
+        ("header.Tenant = t1", true),
+        ("HEADER.Tenant = \"t2\"", false),
+        ("header.tenant = t1", false),
+        ("body./order/id ~ \"^9\"", true),
+        ("body./order/id ~ \"^1\"", false),
+        ("body./order/id ~ /0{2}/", true),
+        ("body./order/id > 10k", false),
+        ("body./order/id >= 9001 and header.Tenant ~ T", true),
+        ("body./order/none != 5", true),
+    ] {
+        let filter = Filter::parse(expression, WHOLE).unwrap();
+        assert_eq!(filter.matches(&Whole), expected, "{expression}");
+        assert!(
+            filter.asks_for_places() && filter.conditions().is_empty(),
+            "{expression}"
+        );
+    }
+    for (expression, column, says) in [
+        ("header. = 5", 8, "behind header."),
+        ("body.order = 5", 6, "JSON pointer"),
+        ("body./a ! 5", 9, "after body./a"),
+    ] {
+        let error = Filter::parse(expression, WHOLE).unwrap_err();
+        assert_eq!(error.column, column, "{error}");
+        assert!(error.message.contains(says), "{error}");
+    }
+}

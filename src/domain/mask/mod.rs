@@ -358,7 +358,7 @@ fn normalised(name: &str) -> String {
 }
 
 /// Whether a name is one of the pattern's, in which `*` stands for any characters.
-fn fits(pattern: &str, name: &str) -> bool {
+pub(in crate::domain) fn fits(pattern: &str, name: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else {
         return pattern == name;
     };

@@ -4,9 +4,13 @@
 //! at any time, which takes effect between two windows. After its canary it asks before it goes on.
 
 mod pace;
+pub mod phase;
+mod speed;
 mod target;
 
 pub use pace::{Pace, eta};
+pub use phase::Phase;
+pub use speed::Speed;
 pub use target::{Target, routes};
 
 /// Where a run stands.

@@ -179,9 +179,14 @@ impl Inner {
         let mut pages = DeadPages::of(selection.queue.clone(), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
             let rows: Vec<_> = rows.into_iter().filter(|letter| letter.home == Home::Event).collect();
-            for letter in self.sifted(rows, |letter| letter, selection, sieve).await? {
+            let first = if sieve.asks_for_places() {
+                rows
+            } else {
+                self.sifted(rows, |letter| (letter, None), selection, sieve).await?
+            };
+            for letter in first {
                 if let Some(detail) = self.dead_event(letter).await?
-                    && self.exported(detail, sender).await.is_err()
+                    && !self.handed_on(detail, selection, sieve, sender).await?
                 {
                     return Ok(());
                 }

@@ -1,5 +1,6 @@
 //! Lists, groups and single dead letters, from the index; looks are begun where it may be old.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, EVENT_TABLE, Home};
 use crate::domain::death;
 use crate::domain::filter::{Condition, Filter};
+use crate::domain::id::QueueName;
 use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
@@ -39,6 +41,23 @@ const EXPORTED_AHEAD: usize = 64;
 struct Looked {
     views: Vec<DeadQueueView>,
     problems: Vec<Unread>,
+    now: Timestamp,
+}
+
+impl Looked {
+    /// As of when the list of a queue, or of all, is: that of its oldest look.
+    fn as_of(&self, queue: Option<&QueueName>) -> Option<Timestamp> {
+        let asked = self
+            .views
+            .iter()
+            .filter(|view| queue.is_none_or(|queue| *queue == view.name));
+        let filled = asked.filter(|view| view.ready != Some(0) || view.messages.is_some_and(|messages| messages > 0));
+        let mut oldest = self.now;
+        for view in filled {
+            oldest = oldest.min(view.looked_at?);
+        }
+        Some(oldest)
+    }
 }
 
 /// A dead letter with its message and the share of the memory that it takes.
@@ -55,6 +74,10 @@ impl Inner {
         let looked = self.dead_looks(query.patience).await?;
         let now = self.clock.now();
         let limit = query.limit.clamp(1, READ) as usize;
+        if sieve.asks_for_places() || self.is_of_another_queue(&query.selection, &looked.views).await? {
+            let found = self.sought(&query.selection, sieve, &looked.views).await?;
+            return Ok(page_of(&found, sort, after, limit, now, looked, &query.selection));
+        }
         let mut items: Vec<DeadLetter> = Vec::new();
         let mut last = false;
         while items.len() <= limit && !last {
@@ -75,7 +98,9 @@ impl Inner {
             after = rows.last().map(|row| (sort.value(row), row.id.clone()));
             items.extend(
                 sieve
-                    .keep(rows, |filter, letter| filter.matches(&DeadFields { letter, now }))
+                    .keep(rows, |filter, letter| {
+                        filter.matches(&DeadFields::of(letter, None, now))
+                    })
                     .await?,
             );
         }
@@ -93,6 +118,7 @@ impl Inner {
                 items,
                 taken_at: now,
             },
+            as_of: looked.as_of(query.selection.queue.as_ref()),
             queues: looked.views,
             problems: looked.problems,
         })
@@ -111,10 +137,16 @@ impl Inner {
             before_since: now.minus(RECENT * 2),
             limit: query.limit.clamp(1, READ),
         };
-        let items = if sieve.filter().is_none() && query.selection.group.is_none() {
+        let another = self.is_of_another_queue(&query.selection, &looked.views).await?;
+        let items = if another {
+            let found = self.sought(&query.selection, sieve, &looked.views).await?;
+            let mut groups = HashMap::new();
+            found.iter().for_each(|letter| join(&mut groups, letter, &asked));
+            largest(groups, asked.limit)
+        } else if sieve.filter().is_none() && query.selection.group.is_none() {
             self.store.dead_groups(&asked).await?
         } else {
-            self.filtered_groups(query, sieve, &asked, now).await?
+            self.filtered_groups(query, sieve, &asked, now, &looked.views).await?
         };
         Ok(DeadPage {
             page: Page {
@@ -123,6 +155,7 @@ impl Inner {
                 next_cursor: None,
                 taken_at: now,
             },
+            as_of: looked.as_of(query.selection.queue.as_ref()),
             queues: looked.views,
             problems: looked.problems,
         })
@@ -134,15 +167,24 @@ impl Inner {
         mut sieve: Sieve,
         asked: &DeadGroupQuery,
         now: Timestamp,
+        views: &[DeadQueueView],
     ) -> Result<Vec<DeadGroup>, EngineError> {
         let turn = self.whole_list().await?;
         let mut groups: HashMap<String, DeadGroup> = HashMap::new();
+        if sieve.asks_for_places() {
+            let found = self.sought(&query.selection, sieve, views).await?;
+            ambient::beside(|| found.iter().for_each(|letter| join(&mut groups, letter, asked)));
+            drop(turn);
+            return Ok(largest(groups, asked.limit));
+        }
         let DeadSelection { queue, group, .. } = &query.selection;
         let exactly = exactly(&sieve);
         let mut pages = DeadPages::of(queue.clone(), group.clone(), DeadSort::LastFailed).exactly(exactly);
         while let Some(rows) = pages.next(self).await? {
             let letters = sieve
-                .keep(rows, |filter, letter| filter.matches(&DeadFields { letter, now }))
+                .keep(rows, |filter, letter| {
+                    filter.matches(&DeadFields::of(letter, None, now))
+                })
                 .await?;
             ambient::beside(|| {
                 for letter in &letters {
@@ -152,11 +194,8 @@ impl Inner {
                 }
             });
         }
-        let mut groups: Vec<DeadGroup> = groups.into_values().collect();
-        groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.fingerprint.cmp(&b.fingerprint)));
-        groups.truncate(asked.limit as usize);
         drop(turn);
-        Ok(groups)
+        Ok(largest(groups, asked.limit))
     }
 
     pub(in crate::engine) async fn dead_detail(
@@ -202,7 +241,7 @@ impl Inner {
         let ours = |name: &str| self.settings.naming.is_delivery_queue(name);
         DeadDetail {
             history: death::history(&message),
-            target: dead_letter::target(&message, &ours).map_err(|error| error.to_string()),
+            target: dead_letter::target(letter.queue.as_str(), &message, &ours).map_err(|error| error.to_string()),
             letter,
             message,
         }
@@ -273,7 +312,8 @@ impl Inner {
             })
         });
         let problems = unread.clone().into_iter().chain(of_queues).collect();
-        Ok(Looked { views, problems })
+        let now = self.store.now().await?;
+        Ok(Looked { views, problems, now })
     }
 
     /// Sends every selected dead letter with its message, queue by queue in order, until the receiver goes.
@@ -284,22 +324,25 @@ impl Inner {
         }
     }
 
-    async fn export_queues(
+    pub(super) async fn export_queues(
         &self,
         selection: &DeadSelection,
         sieve: &mut Sieve,
         sender: &mpsc::Sender<Exported>,
     ) -> Result<(), EngineError> {
-        let Targets {
-            queues: targets,
-            mut unread,
-        } = self.dead_targets_found().await?;
-        let wanted = |target: &&DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
-        if selection.queue.is_some() && targets.iter().any(|target| wanted(&target)) {
-            // Whichever others there are is not asked.
-            unread = None;
+        let Targets { queues, mut unread } = self.dead_targets_found().await?;
+        let wanted = |target: &DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
+        let mut targets: Vec<DeadTarget> = queues.iter().filter(|target| wanted(target)).cloned().collect();
+        if let Some(queue) = &selection.queue {
+            if targets.is_empty() {
+                targets.extend(self.named_target(queue).await?);
+            }
+            if !targets.is_empty() {
+                // Whichever others there are is not asked.
+                unread = None;
+            }
         }
-        for target in targets.iter().filter(wanted) {
+        for target in &targets {
             if let Some(reason) = &target.unread {
                 unread.get_or_insert_with(|| Unread {
                     source: Source::Queue(target.name.clone()),
@@ -323,7 +366,12 @@ impl Inner {
                 }
                 let read = walked.into_iter().map(|one| (reader.read(target, &one), one.message));
                 let read = self
-                    .sifted(read.collect(), |(letter, _)| letter, selection, sieve)
+                    .sifted(
+                        read.collect(),
+                        |(letter, message)| (letter, Some(message)),
+                        selection,
+                        sieve,
+                    )
                     .await?;
                 for (letter, message) in read {
                     if self.exported(self.detailed(letter, message), sender).await.is_err() {
@@ -349,11 +397,19 @@ impl Inner {
     ) -> Result<(), EngineError> {
         let mut pages = DeadPages::of(Some(target.name.clone()), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
-            for letter in self.sifted(rows, |letter| letter, selection, sieve).await? {
+            // What a filter asks of the message is asked once that is read.
+            let first = if sieve.asks_for_places() {
+                rows
+            } else {
+                self.sifted(rows, |letter| (letter, None), selection, sieve).await?
+            };
+            for letter in first {
                 let row = self.store.dead_letter(&letter.id).await?;
                 let copy = row.and_then(|row| row.copy).as_deref().and_then(message::decode);
-                if let Some(message) = copy
-                    && self.exported(self.detailed(letter, message), sender).await.is_err()
+                let Some(message) = copy else { continue };
+                if !self
+                    .handed_on(self.detailed(letter, message), selection, sieve, sender)
+                    .await?
                 {
                     return Ok(());
                 }
@@ -372,21 +428,41 @@ impl Inner {
         sender.send(Ok((detail, share))).await
     }
 
+    /// Hands on what a filter about messages was not asked of yet; false means that nobody listens.
+    pub(super) async fn handed_on(
+        &self,
+        detail: DeadDetail,
+        selection: &DeadSelection,
+        sieve: &mut Sieve,
+        sender: &mpsc::Sender<Exported>,
+    ) -> Result<bool, EngineError> {
+        let mut left = vec![detail];
+        if sieve.asks_for_places() {
+            left = self
+                .sifted(left, |detail| (&detail.letter, Some(&detail.message)), selection, sieve)
+                .await?;
+        }
+        match left.pop() {
+            Some(detail) => Ok(self.exported(detail, sender).await.is_ok()),
+            None => Ok(true),
+        }
+    }
+
     /// Those of the group and the filter.
     pub(super) async fn sifted<T: Send + Sync>(
         &self,
         mut rows: Vec<T>,
-        letter_of: impl Fn(&T) -> &DeadLetter + Sync,
+        fields_of: impl for<'r> Fn(&'r T) -> (&'r DeadLetter, Option<&'r Message>) + Sync,
         selection: &DeadSelection,
         sieve: &mut Sieve,
     ) -> Result<Vec<T>, EngineError> {
         let now = self.clock.now();
         if let Some(group) = &selection.group {
-            rows.retain(|row| letter_of(row).fingerprint == *group);
+            rows.retain(|row| fields_of(row).0.fingerprint == *group);
         }
         let is_in = |filter: &Question<'_>, row: &T| {
-            let letter = letter_of(row);
-            filter.matches(&DeadFields { letter, now })
+            let (letter, message) = fields_of(row);
+            filter.matches(&DeadFields::of(letter, message, now))
         };
         sieve.keep(rows, is_in).await
     }
@@ -403,6 +479,46 @@ impl Engine {
         let exporting = Arc::clone(&self.0).dead_export(selection, sieve, sender);
         ambient::spawn("export dead letters", exporting);
         Ok(receiver)
+    }
+}
+
+fn largest(groups: HashMap<String, DeadGroup>, limit: u32) -> Vec<DeadGroup> {
+    let mut groups: Vec<DeadGroup> = groups.into_values().collect();
+    groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.fingerprint.cmp(&b.fingerprint)));
+    groups.truncate(limit as usize);
+    groups
+}
+
+/// A page of letters that are all at hand.
+fn page_of(
+    found: &[DeadLetter],
+    sort: DeadSort,
+    after: Option<(i64, DeadLetterId)>,
+    limit: usize,
+    now: Timestamp,
+    looked: Looked,
+    selection: &DeadSelection,
+) -> DeadPage<DeadLetter> {
+    let place = |letter: &DeadLetter| (Reverse(sort.value(letter)), letter.id.clone());
+    let mut items: Vec<DeadLetter> = found.to_vec();
+    items.sort_by_key(place);
+    if let Some((value, id)) = after {
+        let after = (Reverse(value), id);
+        items.retain(|letter| place(letter) > after);
+    }
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more);
+    DeadPage {
+        page: Page {
+            next_cursor: next.map(|row| format!("{}_{}", sort.value(row), row.id.as_str())),
+            items,
+            taken_at: now,
+            problems: Vec::new(),
+        },
+        as_of: looked.as_of(selection.queue.as_ref()),
+        queues: looked.views,
+        problems: looked.problems,
     }
 }
 

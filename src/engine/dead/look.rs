@@ -45,8 +45,12 @@ impl DeadTarget {
 
     /// Whether something may have changed since the last look.
     pub(super) fn is_due(&self, known: Option<&DeadQueue>, now: crate::domain::time::Timestamp) -> bool {
-        let Some((known, looked_at)) = known.and_then(|known| Some((known, known.looked_at?))) else {
+        let Some(known) = known else {
             return self.ready != Some(0);
+        };
+        // Nobody looked, or a run changed it since.
+        let Some(looked_at) = known.looked_at else {
+            return self.ready != Some(0) || known.messages != Some(0);
         };
         let age = now.since(looked_at);
         let changed = self.ready.is_none() || self.ready != known.messages;

@@ -11,10 +11,12 @@ mod events;
 mod list;
 mod look;
 mod pages;
+mod sought;
 mod stored;
 mod sum;
 mod targets;
 mod watch;
+mod ways;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,13 +36,15 @@ pub(in crate::engine) use list::dead_filter;
 pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use targets::DeadTarget;
 pub(in crate::engine) use watch::Died;
+pub(in crate::engine) use ways::{Exchanges, Way};
 
 /// What is remembered between two questions.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct DeadRoom {
     /// The targets as last found, and when (uptime).
     found: Mutex<Option<(Duration, Arc<Vec<DeadTarget>>)>>,
-    /// Since when they cannot be looked for.
+    /// What was sought last by what stands in messages.
+    sought: Mutex<Option<sought::Found>>,
     /// Queues that this process looks at.
     looking: Mutex<HashSet<QueueName>>,
 }
@@ -95,6 +99,8 @@ pub struct DeadPage<T> {
     pub page: Page<T>,
     /// Every dead-letter queue.
     pub queues: Vec<DeadQueueView>,
+    /// When the oldest look ended that it is from; `None` while a queue was not looked at since it changed.
+    pub as_of: Option<Timestamp>,
     /// What could not be read, so that there may be more than this.
     pub problems: Vec<Unread>,
 }

@@ -1,5 +1,6 @@
 //! Which queues of the vhost are dead-letter targets: by argument or policy of any queue, through exchanges
-//! and their bindings; and the dead-letter queue of our own family.
+//! and their bindings; those that applications fill by themselves, by their names; and the dead-letter queue of our own
+//! family.
 //!
 //! An argument wins over a policy, as the broker has it. Without a dead-letter routing key a message keeps
 //! its own, which nobody knows here: then everything bound is a target.
@@ -7,27 +8,27 @@
 //! While the broker cannot be asked which queues there are, those found before are known still, and nothing is
 //! forgotten: what could not be read is not gone.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use crate::broker::{BrokerError, ExchangeBinding, ListedQueue, Look};
+use crate::broker::{BrokerError, ListedQueue, Look};
 use crate::domain::broker_rules::{Policies, Version, delivery_limit};
+use crate::domain::error_queue::is_error_queue;
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
-use crate::domain::run::routes;
 use crate::domain::time::Timestamp;
 use crate::engine::error::chain;
 use crate::engine::rules::compiled;
 use crate::engine::view::Unread;
 use crate::engine::{EngineError, Inner};
 
+use super::ways::Way;
+
 /// How long what was found is good for.
 const GOOD: Duration = Duration::from_secs(10);
 /// Targets that are told apart, at most.
 const TARGETS_MAX: usize = 500;
-/// Exchanges that are asked for their bindings, at most.
-const EXCHANGES_MAX: usize = 100;
 
 /// A queue that dead letters end in.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,6 +149,19 @@ impl Inner {
         Ok(Some(target))
     }
 
+    /// A queue that somebody names, whatever it is; none of our delivery queues.
+    pub(super) async fn named_target(&self, name: &QueueName) -> Result<Option<DeadTarget>, EngineError> {
+        if self.settings.naming.is_delivery_queue(name.as_str()) {
+            return Ok(None);
+        }
+        let Some(detail) = self.broker.queue_detail(name).await? else {
+            return Ok(None);
+        };
+        let policies = compiled(&self.broker.policies().await?);
+        let version = self.broker.version().await;
+        self.counted(target(&detail, &detail, &policies, version)).await
+    }
+
     async fn find_targets(&self) -> Result<Vec<DeadTarget>, EngineError> {
         let listed = self.broker.queues_all().await?.queues;
         let policies = compiled(&self.broker.policies().await?);
@@ -194,6 +208,10 @@ impl Inner {
     ) -> Result<BTreeSet<String>, EngineError> {
         let naming = &self.settings.naming;
         let mut names = BTreeSet::from([naming.dead_letter_queue()]);
+        // Those that applications fill by themselves.
+        let added = &self.settings.dead_queues;
+        let filled = listed.iter().map(|queue| queue.name.as_str());
+        names.extend(filled.filter(|name| is_error_queue(name, added)).map(str::to_owned));
         let mut ways: VecDeque<Way> = VecDeque::new();
         for queue in listed {
             let text = |key: &str| policies.text(&queue.declared(), key).map(str::to_owned);
@@ -208,60 +226,9 @@ impl Inner {
                 (_, key) => ways.push_back(Way { exchange, key }),
             }
         }
-        names.append(&mut self.follow(ways).await?);
+        names.append(&mut self.follow(ways).await?.queues);
         names.retain(|name| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
         Ok(names)
-    }
-
-    /// The queues that these ways lead to, through exchanges that are bound to exchanges too.
-    pub(super) async fn follow(&self, mut ways: VecDeque<Way>) -> Result<BTreeSet<String>, EngineError> {
-        let (mut names, mut taken) = (BTreeSet::new(), BTreeSet::new());
-        let mut details = BTreeMap::new();
-        while let Some(way) = ways.pop_front() {
-            // Each exchange once for each key that letters come with.
-            if !taken.insert(way.clone()) {
-                continue;
-            }
-            if !details.contains_key(&way.exchange) {
-                if details.len() >= EXCHANGES_MAX {
-                    continue;
-                }
-                let detail = self.broker.exchange_detail(&way.exchange).await?;
-                details.insert(way.exchange.clone(), detail.unwrap_or_default());
-            }
-            let Some(detail) = details.get(&way.exchange) else {
-                continue;
-            };
-            for binding in detail.bindings.iter().filter(|one| way.takes(&detail.kind, one)) {
-                if binding.to_exchange {
-                    ways.push_back(Way {
-                        exchange: binding.destination.clone(),
-                        key: way.key.clone(),
-                    });
-                } else {
-                    names.insert(binding.destination.clone());
-                }
-            }
-        }
-        Ok(names)
-    }
-}
-
-/// An exchange that letters come through, and with which key, where that is known.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Way {
-    pub(super) exchange: String,
-    pub(super) key: Option<String>,
-}
-
-impl Way {
-    /// Whether a letter may go by this binding.
-    fn takes(&self, kind: &str, binding: &ExchangeBinding) -> bool {
-        let routed = self
-            .key
-            .as_ref()
-            .and_then(|key| routes(kind, &binding.routing_key, key));
-        routed.unwrap_or(true)
     }
 }
 
@@ -293,26 +260,4 @@ fn is_away(error: &EngineError) -> bool {
         error,
         EngineError::Broker(BrokerError::Unreachable { .. }) | EngineError::Store(_)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_direct_exchange_takes_only_its_key_and_an_unknown_key_goes_everywhere() {
-        let binding = ExchangeBinding {
-            destination: "q".into(),
-            to_exchange: false,
-            routing_key: "k".into(),
-        };
-        let way = |key: Option<&str>| Way {
-            exchange: "x".into(),
-            key: key.map(str::to_owned),
-        };
-        assert!(way(Some("k")).takes("direct", &binding));
-        assert!(!way(Some("z")).takes("direct", &binding));
-        assert!(way(None).takes("direct", &binding));
-        assert!(way(Some("z")).takes("fanout", &binding));
-    }
 }

@@ -8,7 +8,8 @@ use std::sync::PoisonError;
 
 use super::DeadTarget;
 use super::look::HOLD;
-use super::targets::{Targets, Way};
+use super::targets::Targets;
+use super::ways::Way;
 use crate::ambient;
 use crate::domain::dead_letter::{HEADER_RUN, STORE};
 use crate::domain::message::Message;
@@ -81,7 +82,7 @@ impl Inner {
                 }),
             }
         }
-        receivers.append(&mut self.follow(ways).await?);
+        receivers.append(&mut self.follow(ways).await?.queues);
         let mut listed = self.broker.queues_all().await?.queues;
         listed.retain(|queue| receivers.contains(queue.name.as_str()));
         let policies = compiled(&self.broker.policies().await?);

@@ -6,10 +6,11 @@ use super::groups::group_of;
 use crate::domain::event::{Event, EventState, rfc3339};
 use crate::domain::filter::{Field, FieldKind, FieldValue, Fields};
 use crate::domain::time::Timestamp;
+use crate::engine::places::Places;
 
 /// The fields that a filter over events may name. `age` is the time since the last push, `due` how long until it
 /// is tried, `overdue` how long ago it could have been; `error` is the last failure's; `group` those that are there
-/// for the same reason.
+/// for the same reason; `body./POINTER` a value of its JSON payload.
 pub const EVENT_FIELDS: &[Field] = &[
     Field::new("id", FieldKind::Number),
     Field::new("type", FieldKind::Text),
@@ -33,12 +34,24 @@ pub const EVENT_FIELDS: &[Field] = &[
     Field::new("ttl", FieldKind::Duration),
     Field::new("dead", FieldKind::Bool),
     Field::new("group", FieldKind::Text),
+    Field::new("body.", FieldKind::Text),
 ];
 
 /// An event at a moment.
 pub(super) struct AtMoment<'a> {
-    pub(super) event: &'a Event,
-    pub(super) now: Timestamp,
+    event: &'a Event,
+    now: Timestamp,
+    places: Places<'a>,
+}
+
+impl<'a> AtMoment<'a> {
+    pub(super) fn of(event: &'a Event, now: Timestamp) -> Self {
+        Self {
+            event,
+            now,
+            places: Places::of_body(event.payload.as_deref().unwrap_or_default()),
+        }
+    }
 }
 
 impl Fields for AtMoment<'_> {
@@ -73,6 +86,10 @@ impl Fields for AtMoment<'_> {
             "group" => FieldValue::Text(Cow::Owned(group_of(event))),
             _ => FieldValue::Missing,
         }
+    }
+
+    fn at(&self, family: &str, place: &str) -> FieldValue<'_> {
+        self.places.at(family, place)
     }
 }
 

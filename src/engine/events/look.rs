@@ -131,7 +131,7 @@ impl Inner {
             let found = self.store.events_search(&asked).await?;
             asked.before = found.reached;
             let matching = sieve
-                .keep(found.events, |filter, event| filter.matches(&AtMoment { event, now }))
+                .keep(found.events, |filter, event| filter.matches(&AtMoment::of(event, now)))
                 .await?;
             items.extend(matching.into_iter().take(limit - items.len()));
             if items.len() == limit {

@@ -179,6 +179,7 @@ impl Inner {
                 dropped: Vec::new(),
                 samples: gathered.samples,
                 estimated: eta(gathered.total, rate.or(Some(UNPACED)), 0, Duration::ZERO),
+                receivers: Vec::new(),
             }),
             command: Command::Events(command),
         })

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::drive::{Driver, Halt};
 use crate::domain::id::QueueName;
-use crate::domain::run::{RunState, Target};
+use crate::domain::run::{RunState, Target, phase};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
 use crate::engine::dead::Died;
@@ -55,15 +55,8 @@ impl Driver<'_> {
             }
             let saying = match self.trouble(looks).await {
                 Ok(Trouble::None) if is_over => break,
-                Ok(Trouble::None) => {
-                    let left = until.saturating_sub(now).as_secs();
-                    format!(
-                        "{done} are done; it goes on in {left} s when none dies again and no endpoint of theirs fails"
-                    )
-                }
-                Ok(Trouble::NotSeen(why)) => format!(
-                    "{done} are done; not seen yet what became of them: {why}. `run cancel` leaves the rest where it is"
-                ),
+                Ok(Trouble::None) => phase::watching(done, until.saturating_sub(now)),
+                Ok(Trouble::NotSeen(why)) => phase::not_seen(done, &why),
                 Ok(Trouble::Told(trouble)) => return Ok(Some(trouble)),
                 Err(error) => {
                     let halt = Halt::from(error);

@@ -2,11 +2,19 @@
 
 use super::plan::Document;
 use super::{RunDetail, RunView};
-use crate::domain::run::{RunState, RunWish, Target, eta};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::domain::run::{Phase, RunState, RunWish, Speed, Target, eta};
+use crate::domain::time::Timestamp;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant};
+use crate::engine::dead::Exchanges;
 use crate::engine::{EngineError, Inner};
 use crate::store::{ItemQuery, NewAudit, RunQuery, RunRecord};
 
+/// Runs whose speed is known, at most.
+const SPEEDS_MAX: usize = 200;
 /// A plan that is older than this is stale.
 const PLAN_MAX: std::time::Duration = std::time::Duration::from_mins(15);
 
@@ -27,9 +35,10 @@ impl Inner {
         if self.store.now().await?.since(run.created_at) > PLAN_MAX {
             return Err(stale("it is older than 15 minutes"));
         }
+        let mut exchanges = Exchanges::new();
         for (target, existed) in &document.targets {
             let Some(target) = Target::decode(target) else { continue };
-            if self.target_exists(&target).await? != *existed {
+            if self.takes(&target, &mut exchanges).await? != *existed {
                 let now = if *existed {
                     "does not exist any more"
                 } else {
@@ -37,6 +46,9 @@ impl Inner {
                 };
                 return Err(stale(&format!("{target} {now}")));
             }
+        }
+        if let Some(change) = self.receivers_changed(&document.receivers).await? {
+            return Err(stale(&change));
         }
         self.audit_run(&run, grant, "planned", &document.title).await?;
         if !self
@@ -146,7 +158,7 @@ impl Inner {
         let record = self.run_record(id).await?;
         let owners = self.store.incarnations_living().await?;
         let now = self.store.now().await?;
-        Ok(view(record, &owners, now))
+        Ok(self.view_of_run(record, &owners, now))
     }
 
     /// Runs, newest first.
@@ -154,7 +166,13 @@ impl Inner {
         let records = self.store.runs(query).await?;
         let owners = self.store.incarnations_living().await?;
         let now = self.store.now().await?;
-        Ok(records.into_iter().map(|record| view(record, &owners, now)).collect())
+        let views = records.into_iter().map(|record| self.view_of_run(record, &owners, now));
+        Ok(views.collect())
+    }
+
+    fn view_of_run(&self, record: RunRecord, owners: &[crate::store::Incarnation], now: Timestamp) -> RunView {
+        let recent = self.speeds.note(&record, now);
+        view(record, recent, owners, now)
     }
 
     /// A run with a page of its items.
@@ -181,18 +199,46 @@ impl Inner {
     }
 }
 
-fn view(record: RunRecord, owners: &[crate::store::Incarnation], now: crate::domain::time::Timestamp) -> RunView {
+/// How fast the runs go that this process was asked about.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Speeds(Mutex<BTreeMap<String, Speed>>);
+
+impl Speeds {
+    /// How many this run settled in the last seconds, where that is known.
+    fn note(&self, record: &RunRecord, now: Timestamp) -> Option<(u64, Duration)> {
+        let mut speeds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if record.state != RunState::Running {
+            speeds.remove(&record.id);
+            return None;
+        }
+        while speeds.len() >= SPEEDS_MAX && !speeds.contains_key(&record.id) {
+            // The oldest: ids are in the order of time.
+            speeds.pop_first();
+        }
+        let speed = speeds.entry(record.id.clone()).or_default();
+        speed.note(now, record.counts.settled());
+        speed.recent()
+    }
+}
+
+fn view(
+    record: RunRecord,
+    recent: Option<(u64, Duration)>,
+    owners: &[crate::store::Incarnation],
+    now: Timestamp,
+) -> RunView {
     let left = record.total.saturating_sub(record.counts.settled());
-    let spent = record.started_at.map(|started| now.since(started)).unwrap_or_default();
-    let running = record.state == RunState::Running;
+    let since_start = || record.started_at.map(|started| now.since(started)).unwrap_or_default();
+    let (done, spent) = recent.unwrap_or_else(|| (record.counts.settled(), since_start()));
+    let ago = now.since(record.updated_at);
+    // While it watches or waits nobody knows how long that takes.
+    let running = Phase::of(record.state, record.note.as_deref(), ago) == Phase::Running;
     let owner = record
         .owner
         .and_then(|owner| owners.iter().find(|one| one.id == owner))
         .map(|one| one.name.clone());
     RunView {
-        eta: running
-            .then(|| eta(left, record.rate, record.counts.settled(), spent))
-            .flatten(),
+        eta: running.then(|| eta(left, record.rate, done, spent)).flatten(),
         owner,
         taken_at: now,
         record,

@@ -23,6 +23,8 @@ use crate::engine::manage::Manager;
 use crate::engine::{EngineError, Inner};
 use crate::store::{ItemMark, ItemQuery, Lease, NewAudit, RunRecord, RunStop, RunTaken, StoreError};
 
+/// Queues of which it is said that what is known of them is old, at most.
+const STALE_MAX: usize = 100;
 /// Messages that are sent together where there is no rate: the bound of what is sent twice after a crash.
 pub(super) const WINDOW: usize = 1000;
 /// Items that are read and recorded at once.
@@ -291,7 +293,31 @@ impl Driver<'_> {
         self.stop.is_cancelled() && now >= until()
     }
 
+    /// What is known of the queues that this run took from, or put into, is old.
+    async fn index_is_old(&self) {
+        let sources = self
+            .document
+            .sources
+            .iter()
+            .filter_map(|name| QueueName::parse(name).ok());
+        let targets = self
+            .document
+            .targets
+            .keys()
+            .filter_map(|target| match Target::decode(target) {
+                Some(Target::Queue(queue)) => Some(queue),
+                Some(Target::Exchange { .. }) | None => None,
+            });
+        let touched: BTreeSet<QueueName> = sources.chain(targets.take(STALE_MAX)).collect();
+        for queue in touched {
+            if let Err(error) = self.engine.store.dead_stale(&queue).await {
+                tracing::debug!(queue = ?queue, error = ?error, "that a look is old is found by its age");
+            }
+        }
+    }
+
     async fn give_back(&self) {
+        self.index_is_old().await;
         if let Err(error) = self.engine.store.run_free(&self.run.id, self.run.epoch).await {
             tracing::debug!(error = ?error, "a run is free with the end of its incarnation");
         }
@@ -325,6 +351,7 @@ impl Driver<'_> {
     }
 
     async fn end(&mut self, state: RunState, note: Option<String>) {
+        self.index_is_old().await;
         let stop = ended(state, self.counts, note.clone());
         let store = &self.engine.store;
         let stopped = loop {

@@ -9,16 +9,18 @@ use sha2::{Digest, Sha256};
 use super::limited::Room;
 use super::order::{Order, OrderKind, Selection};
 use super::others::busy;
-use super::outgoing::{dropped_names, redriven};
+use super::outgoing::{WRAPPER, dropped_names, redriven};
 use crate::ambient;
-use crate::broker::{Walk, WalkOptions, Walked};
+use crate::broker::{BrokerError, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, Found, likeness};
+use crate::domain::error_queue::unwrapped;
 use crate::domain::id::QueueName;
 use crate::domain::message::{Message, decode};
 use crate::domain::naming::hex;
 use crate::domain::run::Target;
 use crate::domain::time::Timestamp;
 use crate::engine::dead::dead_filter;
+use crate::engine::error::chain;
 use crate::engine::fields::DeadFields;
 use crate::engine::looks::{Charge, Cost, returns_of};
 use crate::engine::sieve::{Question, Sieve};
@@ -45,6 +47,8 @@ pub(super) struct Letter {
     pub(super) source: QueueName,
     /// Where it came from, or what is known of it.
     pub(super) target: Result<Target, String>,
+    /// The queue that it died in, where its headers say so.
+    pub(super) died_in: Option<QueueName>,
     /// Why it is not sent anywhere, whatever its target: its queue could drop it, or another one.
     pub(super) refused: Option<String>,
     pub(super) bytes: u64,
@@ -223,22 +227,31 @@ impl Letters {
                 if walking.is_none() {
                     let Some(queue) = left.pop_front() else { return Ok(None) };
                     if let Some(limited) = engine.limited_target(&queue).await? {
-                        let batch = engine.indexed_batch(&limited, &self.selection, &mut self.sieve).await?;
-                        return Ok(Some(batch));
+                        let batch = engine.indexed_batch(&limited, &self.selection, &mut self.sieve).await;
+                        return or_left_out(batch, &queue, &self.selection).map(Some);
                     }
-                    match begin(engine, queue, self.claims).await? {
-                        Begun::Walking(begun) => *walking = Some(begun),
-                        Begun::Missing => continue,
-                        Begun::Consumed(why) => match self.selection {
-                            Selection::Queue(_) | Selection::Head(_) => return Err(EngineError::Refused { why }),
-                            Selection::Ids(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All => {
-                                return Ok(Some(left_out(&why)));
-                            }
-                        },
+                    match begin(engine, queue.clone(), self.claims).await {
+                        Ok(Begun::Walking(begun)) => *walking = Some(begun),
+                        Ok(Begun::Missing) => continue,
+                        Ok(Begun::Consumed(why)) if is_of_several(&self.selection) => return Ok(Some(left_out(&why))),
+                        Ok(Begun::Consumed(why)) => return Err(EngineError::Refused { why }),
+                        Err(error) => return or_left_out(Err(error), &queue, &self.selection).map(Some),
                     }
                 }
                 let Some(current) = walking else { continue };
-                let walked = current.walk.next(BATCH).await?;
+                let walked = match current.walk.next(BATCH).await {
+                    Ok(walked) => walked,
+                    Err(error) => {
+                        let queue = current.queue.clone();
+                        // The broker closed the channel of it: only the claim is left to be freed.
+                        if let Some(broken) = walking.take()
+                            && let Err(error @ EngineError::Store(_)) = broken.end(engine, false).await
+                        {
+                            return Err(error);
+                        }
+                        return or_left_out(Err(error.into()), &queue, &self.selection).map(Some);
+                    }
+                };
                 if walked.is_empty() {
                     let whole = !current.walk.is_cut();
                     if let Some(done) = walking.take() {
@@ -263,6 +276,38 @@ fn left_out(why: &str) -> Batch {
         warnings: vec![format!("left out: {why}")],
         ..Batch::default()
     }
+}
+
+/// Whether the selection is over several queues, so that one of them stops nothing.
+const fn is_of_several(selection: &Selection) -> bool {
+    match selection {
+        Selection::Ids(_) | Selection::Group(_) | Selection::Filter(_) | Selection::All => true,
+        Selection::Queue(_) | Selection::Head(_) => false,
+    }
+}
+
+/// One queue of several that cannot be read is a line of the plan, unless nothing can be read at all.
+fn or_left_out(batch: Result<Batch, EngineError>, queue: &QueueName, of: &Selection) -> Result<Batch, EngineError> {
+    let error = match batch {
+        Err(EngineError::Broker(error)) if is_of_several(of) => error,
+        other => return other,
+    };
+    if matches!(
+        error,
+        BrokerError::Unreachable { .. } | BrokerError::Login { .. } | BrokerError::Blocked { .. }
+    ) {
+        return Err(error.into());
+    }
+    let is_right = matches!(&error, BrokerError::Rights { right, .. } if right.contains("queue"));
+    let why = if is_right {
+        "the user lacks read".to_owned()
+    } else {
+        chain(&error)
+    };
+    Ok(Batch {
+        warnings: vec![format!("not readable: {} ({why})", queue.as_str())],
+        ..Batch::default()
+    })
 }
 
 /// The letters that are named one by one; none where the selection is by something else.
@@ -293,7 +338,14 @@ async fn choose(
                 .map(|letter| (letter, &one.message)),
         );
     }
-    let choices = chosen(selection, sieve, &letters, |(letter, _)| letter, now).await?;
+    let choices = chosen(
+        selection,
+        sieve,
+        &letters,
+        |(letter, message)| (letter, Some(*message)),
+        now,
+    )
+    .await?;
     for ((letter, message), choice) in letters.iter().zip(choices) {
         match choice {
             Chosen::Yes => batch
@@ -460,13 +512,13 @@ pub(super) async fn chosen<T: Sync>(
     selection: &Selection,
     sieve: &mut Sieve,
     rows: &[T],
-    letter_of: impl Fn(&T) -> &DeadLetter + Sync,
+    letter_of: impl for<'r> Fn(&'r T) -> (&'r DeadLetter, Option<&'r Message>) + Sync,
     now: Timestamp,
 ) -> Result<Vec<Chosen>, EngineError> {
     if let Selection::Filter(_) = selection {
         let is_in = |filter: &Question<'_>, row: &T| {
-            let letter = letter_of(row);
-            filter.matches(&DeadFields { letter, now })
+            let (letter, message) = letter_of(row);
+            filter.matches(&DeadFields::of(letter, message, now))
         };
         let marks = sieve.ask(rows, is_in).await?;
         return Ok(marks.into_iter().map(Chosen::of).collect());
@@ -476,7 +528,7 @@ pub(super) async fn chosen<T: Sync>(
         named.extend(ids.iter().map(String::as_str));
     }
     let choose = |row: &T| {
-        let letter = letter_of(row);
+        let (letter, _) = letter_of(row);
         match selection {
             Selection::Ids(_) => Chosen::of(named.contains(letter.id.as_str())),
             Selection::Group(fingerprint) => Chosen::of(*fingerprint == letter.fingerprint),
@@ -488,7 +540,7 @@ pub(super) async fn chosen<T: Sync>(
 }
 
 pub(super) fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(&str) -> bool) -> Letter {
-    let target = match dead_letter::target(message, is_ours) {
+    let target = match dead_letter::target(letter.queue.as_str(), message, is_ours) {
         Ok(dead_letter::Target::Delivery(queue)) => Ok(Target::Queue(queue)),
         Ok(dead_letter::Target::Exchange { exchange, routing_key }) => {
             Target::of(exchange, routing_key).ok_or_else(|| "its origin has no name".to_owned())
@@ -504,17 +556,20 @@ pub(super) fn selected(letter: &DeadLetter, message: &Message, is_ours: &dyn Fn(
         id: letter.id.as_str().to_owned(),
         source: letter.queue.clone(),
         target,
+        died_in: letter.origin.as_deref().and_then(|name| QueueName::parse(name).ok()),
         refused: None,
         bytes: letter.size_bytes,
         at: letter.last_failed_at.or(letter.first_failed_at),
         redriven: redriven(message),
-        dropped: dropped(message),
+        dropped: dropped(letter.queue.as_str(), message),
         sample: sample(letter.id.as_str(), message),
     }
 }
 
-fn dropped(message: &Message) -> Vec<String> {
-    dropped_names(message).into_iter().map(ToOwned::to_owned).collect()
+fn dropped(queue: &str, message: &Message) -> Vec<String> {
+    let names = dropped_names(message);
+    let wrapper = unwrapped(queue, message).map(|_| WRAPPER);
+    wrapper.into_iter().chain(names).map(ToOwned::to_owned).collect()
 }
 
 fn discarded(kept: KeptMessage) -> Letter {
@@ -524,6 +579,7 @@ fn discarded(kept: KeptMessage) -> Letter {
             .as_ref()
             .map(|_| Target::Queue(kept.queue.clone()))
             .ok_or_else(|| "it cannot be read any more".to_owned()),
+        died_in: None,
         refused: None,
         bytes: message.as_ref().map_or(0, |message| message.body.len() as u64),
         at: Some(kept.at),

@@ -38,12 +38,21 @@ impl Inner {
         let now = self.clock.now();
         let mut pages = DeadPages::of(Some(target.name.clone()), None, DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
-            let choices = chosen(selection, sieve, &rows, |letter| letter, now).await?;
-            for (letter, choice) in rows.into_iter().zip(choices) {
+            let mut copies = Vec::with_capacity(rows.len());
+            for letter in rows {
                 let row = self.store.dead_letter(&letter.id).await?;
-                let Some(message) = row.and_then(|row| row.copy).as_deref().and_then(decode) else {
-                    continue;
-                };
+                let message = row.and_then(|row| row.copy).as_deref().and_then(decode);
+                copies.extend(message.map(|message| (letter, message)));
+            }
+            let choices = chosen(
+                selection,
+                sieve,
+                &copies,
+                |(letter, message)| (letter, Some(message)),
+                now,
+            )
+            .await?;
+            for ((letter, message), choice) in copies.into_iter().zip(choices) {
                 match choice {
                     Chosen::Yes => {
                         let is_ours = |name: &str| self.settings.naming.is_delivery_queue(name);

@@ -20,20 +20,22 @@ mod order;
 mod others;
 mod outgoing;
 mod plan;
+mod receivers;
 mod restore;
 mod source;
 mod tend;
 mod uncertain;
 mod window;
 
+pub(super) use change::Speeds;
 pub use edit::{Edit, EditedLetter};
-pub use order::{Order, OrderKind, Selection};
+pub use order::{Order, OrderKind, Selection, Via};
 pub use outgoing::{REDRIVEN, RUN};
 pub(super) use tend::Tending;
 
 use std::time::Duration;
 
-use crate::domain::run::{RunCounts, RunState};
+use crate::domain::run::{Phase, RunCounts, RunState};
 use crate::domain::time::Timestamp;
 pub use crate::store::ItemRecord;
 use crate::store::RunRecord;
@@ -56,6 +58,13 @@ impl RunView {
     #[must_use]
     pub const fn state(&self) -> RunState {
         self.record.state
+    }
+
+    /// What it does.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        let ago = self.taken_at.since(self.record.updated_at);
+        Phase::of(self.record.state, self.record.note.as_deref(), ago)
     }
 
     /// Outcomes so far.

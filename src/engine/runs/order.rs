@@ -65,6 +65,35 @@ impl OrderKind {
     }
 }
 
+/// By which way what is redriven goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Via {
+    /// Through the exchange that it came by, to whoever is bound to it.
+    Exchange,
+    /// Straight to the queue that it died in.
+    Queue,
+}
+
+impl Via {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Exchange, Self::Queue];
+
+    /// As written and printed.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exchange => "exchange",
+            Self::Queue => "queue",
+        }
+    }
+
+    /// The way of this word.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|via| via.as_str() == name)
+    }
+}
+
 /// What is wanted of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -74,6 +103,8 @@ pub struct Order {
     pub selection: Selection,
     /// Into this queue, instead of where they came from.
     pub to: Option<QueueName>,
+    /// By this way, instead of the one that reaches the queue of origin alone.
+    pub via: Option<Via>,
     /// Items a second, at most; without it as fast as goes.
     pub rate: Option<u32>,
     /// Stop and ask after so many.
@@ -94,6 +125,7 @@ impl Order {
             kind,
             selection,
             to: None,
+            via: None,
             rate: None,
             canary: None,
             canary_watch: None,

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::domain::error_queue::{is_mark, unwrapped};
 use crate::domain::message::{HeaderValue, Message};
 use crate::domain::storable::{Storable, storable};
 
@@ -18,11 +19,13 @@ pub const RUN: &str = "x-redrive-run";
 const DROPPED: [&str; 5] = ["x-death", "x-delivery-count", "x-acquired-count", REDRIVEN, RUN];
 /// The same, by their beginning.
 const DROPPED_PREFIXES: [&str; 3] = ["x-first-death-", "x-last-death-", "x-redrive-dead-"];
+/// How the document is called that a framework wrapped a message into.
+pub(super) const WRAPPER: &str = "(wrapper)";
 /// Bytes of one dropped value that the journal keeps.
 const SHOWN_MAX: usize = 2048;
 
 fn is_dropped(name: &str) -> bool {
-    DROPPED.contains(&name) || DROPPED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    DROPPED.contains(&name) || is_mark(name) || DROPPED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The names of what is taken off a message that is sent again.
@@ -39,10 +42,14 @@ pub(super) fn redriven(message: &Message) -> u64 {
         .map_or(0, |count| u64::try_from(count).unwrap_or(0))
 }
 
-/// The message as `run` sends it again, and what was taken off.
-pub(super) fn redriven_message(message: &Message, run: &str) -> (Message, Option<String>) {
+/// The message as `run` sends it again from this queue, out of the wrapper that its framework put it into, and what was
+/// taken off.
+pub(super) fn redriven_message(queue: &str, message: &Message, run: &str) -> (Message, Option<String>) {
+    let inside = unwrapped(queue, message);
+    let wrapper = inside.as_ref().map(|_| HeaderValue::Bytes(message.body.clone()));
+    let message = inside.as_ref().unwrap_or(message);
     let count = redriven(message) + 1;
-    let (mut sent, dropped) = stripped(message);
+    let (mut sent, dropped) = stripped(message, wrapper);
     let count = HeaderValue::Integer(i64::try_from(count).unwrap_or(i64::MAX));
     sent.headers.push((REDRIVEN.to_owned(), count));
     sent.headers.push((RUN.to_owned(), HeaderValue::text(run)));
@@ -56,12 +63,15 @@ pub(super) fn moved_message(message: &Message) -> (Message, Option<String>) {
     (message, journal(dropped.collect()))
 }
 
-fn stripped(message: &Message) -> (Message, Option<String>) {
+fn stripped(message: &Message, wrapper: Option<HeaderValue>) -> (Message, Option<String>) {
     let Storable {
         message: mut sent,
         taken_off,
     } = storable(message);
     let mut dropped: Map<String, Value> = Map::new();
+    if let Some(wrapper) = wrapper {
+        dropped.insert(WRAPPER.to_owned(), shown(&wrapper));
+    }
     for (name, value) in taken_off {
         dropped.insert(name.to_owned(), shown(&value));
     }
@@ -145,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_marks_of_death_go_and_the_count_grows() {
-        let (sent, dropped) = redriven_message(&letter(), "run-1");
+        let (sent, dropped) = redriven_message("dead", &letter(), "run-1");
         assert_eq!(names(&sent), ["mine", "x-redrive-url", REDRIVEN, RUN]);
         assert_eq!(sent.header(REDRIVEN), Some(&HeaderValue::Integer(3)));
         assert_eq!(sent.header_text(RUN), Some("run-1"));

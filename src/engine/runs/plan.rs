@@ -1,6 +1,6 @@
 //! Planning a run: its items are frozen in the store, and what a person should know before is said.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,16 @@ use sha2::{Digest, Sha256};
 
 use super::letters::{Batch, Letter, Letters};
 use super::order::{Order, OrderKind, Selection};
+use super::receivers::WaysBack;
 use crate::ambient;
 use crate::broker::{BrokerError, Look};
 use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
-use crate::domain::run::{ItemState, RunCounts, Target, eta, routes};
+use crate::domain::run::{ItemState, RunCounts, Target, eta};
 use crate::domain::time::Timestamp;
 use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan, at_most};
+use crate::engine::dead::{Exchanges, Way};
 use crate::engine::{EngineError, Inner};
 use crate::store::{Frozen, NewItem, NewRun};
 
@@ -48,6 +50,9 @@ pub(super) struct Document {
     pub(super) ramp: Option<u32>,
     /// The targets, and whether each exists.
     pub(super) targets: BTreeMap<String, bool>,
+    /// Who is bound where they go through an exchange: exchange, key, and the queues where those are known.
+    #[serde(default)]
+    pub(super) receivers: Vec<(String, String, Option<BTreeSet<String>>)>,
     /// The queues that its messages are in.
     #[serde(default)]
     pub(super) sources: BTreeSet<String>,
@@ -75,6 +80,7 @@ struct Gathered {
     pairs: BTreeMap<(String, Result<String, String>), u64>,
     /// Existing or not.
     targets: BTreeMap<Target, bool>,
+    ways: WaysBack,
     dropped: BTreeSet<String>,
     samples: Vec<String>,
     redriven: u64,
@@ -132,6 +138,7 @@ impl Inner {
                 .iter()
                 .map(|(target, exists)| (target.encode(), *exists))
                 .collect(),
+            receivers: gathered.ways.frozen(),
             title: plan.title.clone(),
             bytes: gathered.bytes,
             refused: gathered.counts.failed,
@@ -194,7 +201,14 @@ impl Inner {
             (Some(to), _) => Target::Queue(to.clone()),
             (None, OrderKind::Restore | OrderKind::Skip) => Target::Queue(letter.source.clone()),
             (None, OrderKind::Redrive | OrderKind::Move) => match &letter.target {
-                Ok(target) => target.clone(),
+                Ok(Target::Queue(queue)) => Target::Queue(queue.clone()),
+                Ok(Target::Exchange { exchange, routing_key }) => {
+                    let published = (exchange.as_str(), routing_key.as_str());
+                    match self.way_back(order, letter, published, &mut gathered.ways).await? {
+                        Ok(target) => target,
+                        Err(why) => return Ok(Err(why)),
+                    }
+                }
                 Err(why) => return Ok(Err(why.clone())),
             },
         };
@@ -212,7 +226,7 @@ impl Inner {
         let exists = if let Some(exists) = gathered.targets.get(&target) {
             *exists
         } else {
-            let exists = self.target_exists(&target).await?;
+            let exists = self.takes(&target, gathered.ways.exchanges()).await?;
             gathered.targets.insert(target.clone(), exists);
             exists
         };
@@ -231,29 +245,29 @@ impl Inner {
 
     /// Whether a target takes messages: the queue is there, or some queue that the exchange routes to.
     pub(super) async fn target_exists(&self, target: &Target) -> Result<bool, BrokerError> {
+        self.takes(target, &mut Exchanges::new()).await
+    }
+
+    /// The same, with exchanges that are asked once for many targets.
+    pub(super) async fn takes(&self, target: &Target, exchanges: &mut Exchanges) -> Result<bool, BrokerError> {
         let (exchange, key) = match target {
             Target::Queue(_) if is_store(target) => return Ok(true),
             Target::Queue(queue) => return Ok(self.broker.look(queue).await? != Look::Missing),
             Target::Exchange { exchange, routing_key } => (exchange, routing_key),
         };
-        let Some(detail) = self.broker.exchange_detail(exchange).await? else {
-            return Ok(false);
+        let way = Way {
+            exchange: exchange.clone(),
+            key: Some(key.clone()),
         };
-        for binding in &detail.bindings {
-            if routes(&detail.kind, &binding.routing_key, key) == Some(false) {
-                continue;
-            }
-            let queue = QueueName::parse(&binding.destination);
-            let takes = match queue {
-                _ if binding.to_exchange => true,
-                Ok(queue) => self.broker.look(&queue).await? != Look::Missing,
-                Err(_) => false,
-            };
-            if takes {
+        let reached = self.follow_among(VecDeque::from([way]), exchanges).await?;
+        for queue in &reached.queues {
+            if let Ok(queue) = QueueName::parse(queue)
+                && self.broker.look(&queue).await? != Look::Missing
+            {
                 return Ok(true);
             }
         }
-        Ok(false)
+        Ok(!reached.doubts.is_empty() && reached.queues.is_empty())
     }
 
     /// Whether it is a delivery queue of ours.
@@ -268,6 +282,7 @@ impl Inner {
         let doable = gathered.ordinal - gathered.counts.failed;
         let duration = eta(doable, order.rate.or(Some(UNPACED)), 0, Duration::ZERO);
         let mut warnings = gathered.warnings(order);
+        warnings.extend(gathered.ways.warnings());
         self.warn_of_targets(order, gathered, &mut warnings).await?;
         warnings.extend(self.warn_of_events(order).await?);
         let sources = gathered.pairs.keys().map(|(source, _)| source.as_str()).collect();
@@ -290,6 +305,7 @@ impl Inner {
                 dropped: gathered.dropped.iter().cloned().collect(),
                 samples: gathered.samples.clone(),
                 estimated: duration,
+                receivers: gathered.ways.receivers(),
             }),
         })
     }
@@ -455,6 +471,15 @@ fn check(order: &Order) -> Result<(), EngineError> {
     }
     if order.head && order.kind != OrderKind::Redrive {
         return invalid("head", "head is for redrive");
+    }
+    if order.via.is_some() && order.kind != OrderKind::Redrive {
+        return invalid("via", "via is for redrive");
+    }
+    if order.via.is_some() && order.to.is_some() {
+        return invalid(
+            "via",
+            "via says how messages go back to their origin, and to sends them elsewhere: choose one",
+        );
     }
     if order.to.is_some() && matches!(order.kind, OrderKind::Discard | OrderKind::Restore) {
         return invalid("to", "to is for redrive and move");

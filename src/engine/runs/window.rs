@@ -130,7 +130,7 @@ impl Driver<'_> {
     fn outgoing(&self, hand: &InHand, edited: Option<&Message>) -> (Message, Option<String>) {
         let message = &hand.message;
         match self.document.kind {
-            OrderKind::Redrive => redriven_message(edited.unwrap_or(message), &self.run.id),
+            OrderKind::Redrive => redriven_message(hand.source.as_str(), edited.unwrap_or(message), &self.run.id),
             OrderKind::Skip if is_buried(hand) => (self.skipped(hand), None),
             OrderKind::Move | OrderKind::Skip | OrderKind::Restore => moved_message(message),
             OrderKind::Discard => (message.clone(), None),

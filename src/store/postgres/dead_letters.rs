@@ -46,6 +46,7 @@ const REMOVE_UNSEEN_EVENTS: &str =
     "DELETE FROM redrive.dead_letters WHERE home = 'event' AND $1 <> '' AND generation < $2";
 const FREE: &str = "UPDATE redrive.dead_queues SET claimed_by = NULL, claimed_until = NULL \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
+const STALE: &str = "UPDATE redrive.dead_queues SET looked_at = NULL WHERE name = $1";
 const QUEUE: &str = concat!(
     "SELECT ",
     dead_queue_columns!(),
@@ -146,6 +147,15 @@ impl DeadLetters for PostgresStore {
         let query = sqlx::query(FREE).bind(storable(queue.as_str())).bind(generation);
         self.call("freeing a dead-letter queue", async |connection: &mut PgConnection| {
             Ok(query.execute(connection).await?.rows_affected() == 1)
+        })
+        .await
+    }
+
+    async fn dead_stale(&self, queue: &QueueName) -> Result<(), StoreError> {
+        let query = sqlx::query(STALE).bind(storable(queue.as_str()));
+        self.call("noting that a look is old", async |connection: &mut PgConnection| {
+            query.execute(connection).await?;
+            Ok(())
         })
         .await
     }

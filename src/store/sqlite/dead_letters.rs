@@ -39,6 +39,7 @@ const REMOVE_UNSEEN: &str = "DELETE FROM dead_letters WHERE queue = $1 AND home 
 const REMOVE_UNSEEN_EVENTS: &str = "DELETE FROM dead_letters WHERE home = 'event' AND $1 <> '' AND generation < $2";
 const FREE: &str = "UPDATE dead_queues SET claimed_by = NULL, claimed_until = NULL \
     WHERE name = $1 AND generation = $2 AND claimed_by IS NOT NULL";
+const STALE: &str = "UPDATE dead_queues SET looked_at = NULL WHERE name = $1";
 const QUEUE: &str = concat!("SELECT ", dead_queue_columns!(), " FROM dead_queues WHERE name = $1");
 const QUEUES: &str = concat!(
     "SELECT ",
@@ -131,6 +132,17 @@ impl DeadLetters for SqliteStore {
             Box::pin(async move {
                 let freeing = sqlx::query(FREE).bind(queue.as_str()).bind(generation);
                 Ok(freeing.execute(connection).await?.rows_affected() == 1)
+            })
+        })
+        .await
+    }
+
+    async fn dead_stale(&self, queue: &QueueName) -> Result<(), StoreError> {
+        let queue = queue.clone();
+        self.write("noting that a look is old", move |connection| {
+            Box::pin(async move {
+                sqlx::query(STALE).bind(queue.as_str()).execute(connection).await?;
+                Ok(())
             })
         })
         .await

@@ -3,7 +3,7 @@
 mod browsing;
 mod events;
 mod foreign;
-mod shop;
+pub(crate) mod shop;
 mod sum;
 
 use lapin::types::{AMQPValue, FieldTable};

@@ -16,24 +16,24 @@ use redrive::engine::{Answer, EngineError, Query};
 use crate::engine::stage::{Ground, Stage};
 use crate::support::wait::wait_until;
 
-pub(super) const BOUND: Duration = Duration::from_mins(2);
+pub(crate) const BOUND: Duration = Duration::from_mins(2);
 
-pub(super) struct Shop {
-    pub(super) stage: Stage,
-    pub(super) channel: Channel,
+pub(crate) struct Shop {
+    pub(crate) stage: Stage,
+    pub(crate) channel: Channel,
     _connection: Connection,
 }
 
 impl Shop {
-    pub(super) async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         Self::on(Ground::rabbit_sqlite().await).await
     }
 
-    pub(super) async fn on(ground: Ground) -> Self {
+    pub(crate) async fn on(ground: Ground) -> Self {
         Self::of(Stage::quiet(ground, |_| {}).await).await
     }
 
-    pub(super) async fn of(stage: Stage) -> Self {
+    pub(crate) async fn of(stage: Stage) -> Self {
         let amqp = stage.ground.rabbit().amqp();
         let connection = Connection::connect(&amqp, ConnectionProperties::default())
             .await
@@ -47,7 +47,7 @@ impl Shop {
         }
     }
 
-    pub(super) async fn queue(&self, name: &str, arguments: &[(&str, AMQPValue)]) {
+    pub(crate) async fn queue(&self, name: &str, arguments: &[(&str, AMQPValue)]) {
         let mut table = FieldTable::default();
         for (key, value) in arguments {
             table.insert(ShortString::from(*key), value.clone());
@@ -59,7 +59,7 @@ impl Shop {
         self.channel.queue_declare(name.into(), options, table).await.unwrap();
     }
 
-    pub(super) async fn exchange(&self, name: &str, kind: ExchangeKind) {
+    pub(crate) async fn exchange(&self, name: &str, kind: ExchangeKind) {
         let options = ExchangeDeclareOptions::default();
         let declaring = self
             .channel
@@ -67,7 +67,7 @@ impl Shop {
         declaring.await.unwrap();
     }
 
-    pub(super) async fn bind(&self, queue: &str, exchange: &str, key: &str) {
+    pub(crate) async fn bind(&self, queue: &str, exchange: &str, key: &str) {
         let options = QueueBindOptions::default();
         let binding = self.channel.queue_bind(
             queue.into(),
@@ -79,7 +79,7 @@ impl Shop {
         binding.await.unwrap();
     }
 
-    pub(super) async fn publish(&self, exchange: &str, key: &str, properties: BasicProperties, body: &str) {
+    pub(crate) async fn publish(&self, exchange: &str, key: &str, properties: BasicProperties, body: &str) {
         let options = BasicPublishOptions::default();
         let publishing = self
             .channel
@@ -88,7 +88,7 @@ impl Shop {
     }
 
     /// Publishes bodies `1` to `count`.
-    pub(super) async fn fill(&self, queue: &str, count: u32) {
+    pub(crate) async fn fill(&self, queue: &str, count: u32) {
         let mut confirms = Vec::new();
         for number in 1..=count {
             let (options, body) = (BasicPublishOptions::default(), number.to_string());
@@ -104,7 +104,7 @@ impl Shop {
     }
 
     /// Rejects everything in a queue.
-    pub(super) async fn reject_all(&self, queue: &str) {
+    pub(crate) async fn reject_all(&self, queue: &str) {
         while let Some(got) = self
             .channel
             .basic_get(queue.into(), BasicGetOptions::default())
@@ -120,7 +120,7 @@ impl Shop {
     }
 
     /// Takes the bodies out in the order that a consumer gets them.
-    pub(super) async fn drain(&self, queue: &str) -> Vec<String> {
+    pub(crate) async fn drain(&self, queue: &str) -> Vec<String> {
         let mut bodies = Vec::new();
         let options = BasicGetOptions { no_ack: true };
         while let Some(got) = self.channel.basic_get(queue.into(), options).await.unwrap() {
@@ -129,25 +129,25 @@ impl Shop {
         bodies
     }
 
-    pub(super) async fn ask(&self, query: Query) -> Result<Answer, EngineError> {
+    pub(crate) async fn ask(&self, query: Query) -> Result<Answer, EngineError> {
         self.stage.engine.query(query).await
     }
 
-    pub(super) async fn list(&self, queue: Option<&str>, filter: Option<&str>) -> DeadPage<DeadLetter> {
+    pub(crate) async fn list(&self, queue: Option<&str>, filter: Option<&str>) -> DeadPage<DeadLetter> {
         match self.ask(Query::Dead(query(queue, filter))).await.unwrap() {
             Answer::Dead(page) => page,
             other => panic!("{other:?}"),
         }
     }
 
-    pub(super) async fn groups(&self, filter: Option<&str>) -> Vec<DeadGroup> {
+    pub(crate) async fn groups(&self, filter: Option<&str>) -> Vec<DeadGroup> {
         match self.ask(Query::DeadGroups(query(None, filter))).await.unwrap() {
             Answer::DeadGroups(page) => page.page.items,
             other => panic!("{other:?}"),
         }
     }
 
-    pub(super) async fn show(&self, letter: &DeadLetter) -> DeadDetail {
+    pub(crate) async fn show(&self, letter: &DeadLetter) -> DeadDetail {
         let query = Query::DeadLetter {
             id: letter.id.as_str().to_owned(),
             patience: BOUND,
@@ -159,7 +159,7 @@ impl Shop {
     }
 
     /// Lists a queue until it has as many.
-    pub(super) async fn listed(&self, queue: &str, count: usize) -> Vec<DeadLetter> {
+    pub(crate) async fn listed(&self, queue: &str, count: usize) -> Vec<DeadLetter> {
         wait_until("the dead letters are listed", BOUND, async || {
             let found = self.list(Some(queue), None).await.page.items;
             (found.len() == count).then_some(found)
@@ -168,7 +168,7 @@ impl Shop {
     }
 }
 
-pub(super) fn query(queue: Option<&str>, filter: Option<&str>) -> DeadListQuery {
+pub(crate) fn query(queue: Option<&str>, filter: Option<&str>) -> DeadListQuery {
     DeadListQuery {
         selection: DeadSelection {
             queue: queue.map(|name| QueueName::parse(name).unwrap()),
@@ -182,10 +182,10 @@ pub(super) fn query(queue: Option<&str>, filter: Option<&str>) -> DeadListQuery 
     }
 }
 
-pub(super) fn text(text: &str) -> AMQPValue {
+pub(crate) fn text(text: &str) -> AMQPValue {
     AMQPValue::LongString(LongString::from(text))
 }
 
-pub(super) fn view<'a>(queues: &'a [DeadQueueView], name: &str) -> Option<&'a DeadQueueView> {
+pub(crate) fn view<'a>(queues: &'a [DeadQueueView], name: &str) -> Option<&'a DeadQueueView> {
     queues.iter().find(|queue| queue.name.as_str() == name)
 }

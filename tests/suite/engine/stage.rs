@@ -73,6 +73,7 @@ fn settings(vhost: &str) -> EngineSettings {
         workers: 64,
         slow_requests: 64,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
+        dead_queues: Vec::new(),
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,

@@ -365,6 +365,7 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         workers: 1,
         slow_requests: 1,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
+        dead_queues: Vec::new(),
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,

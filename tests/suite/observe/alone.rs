@@ -78,6 +78,7 @@ async fn engine(installation: &Installation) -> Engine {
         workers: 8,
         slow_requests: 8,
         job_queue_ttl: redrive::domain::job::JOB_QUEUE_TTL,
+        dead_queues: Vec::new(),
         leftover_pattern: redrive::engine::leftovers(),
         save_before_expiry: false,
         prefetch: 1,

@@ -335,6 +335,21 @@ pub(super) async fn a_queue_that_is_gone_is_forgotten_unless_somebody_has_it(pla
     assert_eq!(place.store.dead_queues().await.unwrap(), []);
 }
 
+pub(super) async fn what_a_run_changed_is_as_if_nobody_had_looked(place: &Place) {
+    looked(place, "dlq", &[row("dlq", 1, 404, 5)]).await;
+    place.store.dead_stale(&queue("dlq")).await.unwrap();
+    place.store.dead_stale(&queue("never-seen")).await.unwrap();
+    let known = place.store.dead_queues().await.unwrap();
+    assert_eq!((known.len(), known[0].looked_at, known[0].messages), (1, None, Some(1)));
+    assert_eq!(
+        ids(place, &all()).await.len(),
+        1,
+        "what was seen is listed until the next look"
+    );
+    looked(place, "dlq", &[]).await;
+    assert!(place.store.dead_queues().await.unwrap()[0].looked_at.is_some());
+}
+
 pub(super) async fn taken_out_letters_are_removed_by_id(place: &Place) {
     let rows: Vec<DeadRow> = (1..=3).map(|n| row("dlq", n, 404, n.into())).collect();
     looked(place, "dlq", &rows).await;

@@ -300,6 +300,7 @@ passed_on! {
         dead_write(queue: &QueueName, generation: i64, rows: &[DeadRow], hold: Duration) -> bool;
         dead_finish(queue: &QueueName, generation: i64, looked: &DeadLooked) -> bool;
         dead_free(queue: &QueueName, generation: i64) -> bool;
+        dead_stale(queue: &QueueName) -> ();
         dead_queues() -> Vec<DeadQueue>;
         dead_queue_forget(queue: &QueueName) -> bool;
         dead_letters(query: &DeadQuery) -> Vec<DeadLetter>;

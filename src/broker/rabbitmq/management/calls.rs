@@ -248,7 +248,7 @@ impl Management {
     ) -> Result<Option<ExchangeDetail>, BrokerError> {
         let path = ["exchanges", self.vhost(), exchange];
         let answer = self
-            .send(Method::GET, &path, &[("columns", "type,policy")], None)
+            .send(Method::GET, &path, &[("columns", "type,policy,arguments")], None)
             .await?;
         if answer.status == StatusCode::NOT_FOUND && !answer.body.is_null() {
             return Ok(None);
@@ -265,12 +265,32 @@ impl Management {
             kind: kind
                 .ok_or_else(|| not_understood("an exchange has no type"))?
                 .to_owned(),
+            alternate: self.alternate_of(&answer.body).await?,
             policy: answers::policy_in_force(&answer.body),
             bindings: list(&bindings, "bindings")?
                 .iter()
                 .filter_map(answers::binding)
                 .collect(),
         }))
+    }
+
+    /// The alternate exchange of an exchange: an argument wins over a policy.
+    async fn alternate_of(&self, exchange: &Value) -> Result<Option<String>, BrokerError> {
+        const NAME: &str = "alternate-exchange";
+        let arguments = exchange.get("arguments").and_then(|all| all.get(NAME));
+        if let Some(named) = arguments.and_then(Value::as_str) {
+            return Ok(Some(named.to_owned()));
+        }
+        let Some(policy) = answers::policy_in_force(exchange) else {
+            return Ok(None);
+        };
+        let policies = self.policies().await?;
+        let in_force = policies.into_iter().find(|one| !one.operator && one.name == policy);
+        let definition = in_force.map(|policy| policy.definition).unwrap_or_default();
+        Ok(definition
+            .into_iter()
+            .find(|(key, _)| key == NAME)
+            .map(|(_, value)| value))
     }
 
     /// An argument of an exchange, as text.

@@ -41,6 +41,7 @@ fn protected() -> Stage {
     let mut settings = settings(Access::ReadOnly);
     settings.place.read_only = Some("protected profile: starts read-only".to_owned());
     settings.profiles = Profiles {
+        file: None,
         current: Some("live".to_owned()),
         protected: true,
         window: true,
@@ -424,6 +425,15 @@ fn every_view_has_the_command_that_prints_the_same() {
     assert_eq!(copied("Tab C"), "redrive attempts --queue dlv.mail.a");
     assert_eq!(copied("3 Enter C"), "redrive endpoint show https://mail.example/in");
     assert_eq!(copied("7 C"), "redrive run list");
+    drop(copied);
+    stage.state.profiles.file = Some("/etc/red rive.toml".to_owned());
+    stage.state.profiles.current = Some("live".to_owned());
+    let effects = stage.play("7 C");
+    assert!(
+        effects.iter().any(|effect| matches!(effect, Effect::Copy(command)
+            if command == "redrive --config '/etc/red rive.toml' --profile live run list")),
+        "{effects:?}"
+    );
 }
 
 #[test]

@@ -10,14 +10,16 @@ use crate::console::keymap::Keymap;
 use crate::console::state::{Attempts, Link, State, Work};
 use crate::console::{Effect, Event};
 use crate::domain::attempt::Attempt;
+use crate::domain::dead_letter::place_of;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::{Epoch, IncarnationId, NotificationId};
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::queue::QueueState;
 use crate::domain::run::RunState;
+use crate::engine::dead::DeadGroup;
 use crate::engine::query::Incarnation;
 use crate::engine::runs::RunView;
-use crate::engine::snapshot::Snapshot;
+use crate::engine::snapshot::{QUEUE_STATES, Snapshot};
 use crate::engine::{self, Access};
 use crate::store::ProcessMark;
 
@@ -229,24 +231,59 @@ fn a_quiet_console_wakes_only_to_say_that_its_data_is_old() {
 }
 
 #[test]
-fn when_an_endpoint_is_back_its_dead_letters_are_not_forgotten() {
-    let with_dead = |generation, states: &[EndpointState], dead| {
-        let mut snapshot = endpoints(generation, states);
-        snapshot.totals.dead_own = Some(dead);
-        snapshot
+fn an_endpoint_that_is_back_announces_its_own_dead_letters_and_no_others() {
+    let group = |place: &str, count| {
+        Arc::new(DeadGroup {
+            fingerprint: place.to_owned(),
+            place: place.to_owned(),
+            what: "status 500".to_owned(),
+            count,
+            first_failed_at: None,
+            last_failed_at: None,
+            recent: 0,
+            before: 0,
+        })
     };
-    let mut stage = stage(with_dead(1, &[Unavailable], 12));
-    receive(&mut stage, with_dead(2, &[Available], 12));
+    let back = |groups: Vec<Arc<DeadGroup>>| {
+        let mut stage = stage(endpoints(1, &[Unavailable]));
+        stage.state.dead_groups.table.rows = Arc::new(groups);
+        receive(&mut stage, endpoints(2, &[Available]));
+        let mut toasts: Vec<String> = stage.toasts().into_iter().map(str::to_owned).collect();
+        toasts.retain(|text| text.contains("may be redriven"));
+        toasts
+    };
+    let url = endpoints(1, &[Unavailable]).endpoints[0].endpoint.url.clone();
+    let own = place_of(&url);
+    let told = back(vec![group(&own, 12), group("other.example/", 135)]);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("12 dead letters of "), "{told:?}");
+    assert_eq!(back(vec![group("other.example/", 135)]), Vec::<String>::new());
+}
+
+#[test]
+fn an_endpoint_that_changes_again_and_again_is_one_toast_that_says_how_often() {
+    let mut stage = stage(endpoints(1, &[Available]));
+    for generation in 2..8 {
+        let state = if generation % 2 == 0 { Unavailable } else { Available };
+        receive(&mut stage, endpoints(generation, &[state]));
+    }
+    let toasts = stage.toasts();
+    assert_eq!(toasts.len(), 1, "{toasts:?}");
     assert!(
-        stage
-            .toasts()
-            .iter()
-            .any(|text| text.contains("12 dead letters may be redriven now: 5 shows them")),
-        "{:?}",
-        stage.toasts()
+        toasts[0].contains("available again") && toasts[0].contains("6 changes"),
+        "{toasts:?}"
     );
-    receive(&mut stage, with_dead(3, &[Unavailable], 0));
-    let before = stage.toasts().len();
-    receive(&mut stage, with_dead(4, &[Available], 0));
-    assert!(stage.toasts().len() <= before + 1, "{:?}", stage.toasts());
+}
+
+#[test]
+fn what_waits_for_a_free_slot_waits_for_no_person() {
+    let mut snapshot = endpoints(1, &[Available]);
+    let place = QUEUE_STATES
+        .iter()
+        .position(|state| *state == QueueState::Unowned)
+        .unwrap();
+    snapshot.totals.queues_by_state[place] = 4;
+    let stage = stage(snapshot);
+    let (said, _) = crate::console::view::overview::headline::of(&stage.state);
+    assert!(said.contains("4 queues wait for a free worker or slot"), "{said}");
 }

@@ -40,7 +40,7 @@ pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, detail: &Detail, answer
 
 fn progress(canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     let record = &run.record;
-    let word = state(record.state);
+    let word = state(run);
     let taken = canvas.text(row(area, 0), &word.text, word.role);
     let room = behind(row(area, 0), taken + 2);
     canvas.text(room, &bar(run, room.width.min(60)), role(record.state));

@@ -9,7 +9,8 @@
 //! 7. Queues are paused.
 //! 8. Heads wait for their next attempt.
 //! 9. It is not known, because something could not be read.
-//! 10. Nothing is stuck.
+//! 10. Queues wait for a free slot.
+//! 11. Nothing is stuck.
 
 use super::super::super::state::{State, Work};
 use super::super::super::theme::Role;
@@ -24,7 +25,7 @@ use crate::engine::dead::DeadSum;
 use crate::engine::snapshot::Snapshot;
 
 /// The sentence and how it is meant.
-pub(super) fn of(state: &State) -> (String, Role) {
+pub(in crate::console) fn of(state: &State) -> (String, Role) {
     let Some(snapshot) = &state.snapshot else {
         return (
             "Looking for the first time: broker and store have not answered yet …".to_owned(),
@@ -39,6 +40,7 @@ pub(super) fn of(state: &State) -> (String, Role) {
         .or_else(|| paused(snapshot))
         .or_else(|| retrying(state, snapshot))
         .or_else(|| unread(snapshot))
+        .or_else(|| queued(snapshot))
         .unwrap_or_else(|| (fine(snapshot), Role::Good))
 }
 
@@ -103,8 +105,8 @@ fn endpoints(state: &State, snapshot: &Snapshot) -> Option<(String, Role)> {
 
 fn queues(snapshot: &Snapshot) -> Option<(String, Role)> {
     let of = |state| snapshot.totals.queues_in(state);
-    let person =
-        of(QueueState::Parked) + of(QueueState::Quarantined) + of(QueueState::Refused) + of(QueueState::Unowned);
+    // What nobody has yet waits for a free slot, and for nobody's hand: no daemon at all was said before.
+    let person = of(QueueState::Parked) + of(QueueState::Quarantined) + of(QueueState::Refused);
     if person > 0 {
         let text = format!(
             "! {} for a person: 2 shows them, worst first",
@@ -183,6 +185,15 @@ fn unread(snapshot: &Snapshot) -> Option<(String, Role)> {
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
     let text = format!("? Whether anything is stuck is not known: {what} could not be read{why}");
     Some((text, Role::Warning))
+}
+
+fn queued(snapshot: &Snapshot) -> Option<(String, Role)> {
+    let queued = snapshot.totals.queues_in(QueueState::Unowned);
+    let text = format!(
+        "… {} for a free worker or slot; nothing is stuck",
+        plural(queued, "queue waits", "queues wait")
+    );
+    (queued > 0).then_some((text, Role::Info))
 }
 
 fn fine(snapshot: &Snapshot) -> String {

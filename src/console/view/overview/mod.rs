@@ -18,7 +18,7 @@
 //! ```
 
 mod chart;
-mod headline;
+pub(in crate::console) mod headline;
 mod trend;
 
 use std::borrow::Cow;

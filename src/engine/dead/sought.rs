@@ -1,0 +1,120 @@
+//! Dead letters that are sought by what stands in their messages, which the index does not have: every queue is walked.
+//!
+//! Bounded: one search takes no more of the processor than any filter, and finds [`FOUND_MAX`]. What was found is kept
+//! until a queue changes, so that a list that is read again and again walks nothing again.
+
+use std::sync::{Arc, PoisonError};
+
+use tokio::sync::mpsc;
+
+use super::{DeadQueueView, DeadSelection};
+use crate::domain::dead_letter::DeadLetter;
+use crate::domain::id::QueueName;
+use crate::domain::time::Timestamp;
+use crate::engine::sieve::Sieve;
+use crate::engine::sight::Sight;
+use crate::engine::{EngineError, Inner};
+
+/// Letters of one search.
+const FOUND_MAX: usize = 10_000;
+/// On their way to whoever seeks.
+const AHEAD: usize = 64;
+
+/// What was found last, and of what.
+#[derive(Debug)]
+pub(super) struct Found {
+    selection: DeadSelection,
+    is_masked: bool,
+    /// The queues as they stood.
+    of: Vec<Stood>,
+    letters: Arc<Vec<DeadLetter>>,
+}
+
+/// A queue as it stood: any change of it makes what was found old.
+type Stood = (QueueName, Option<u64>, Option<Timestamp>);
+
+impl Inner {
+    /// Whether the selection names a queue that nobody's dead letters go to: it is walked for this answer alone.
+    pub(super) async fn is_of_another_queue(
+        &self,
+        selection: &DeadSelection,
+        views: &[DeadQueueView],
+    ) -> Result<bool, EngineError> {
+        let Some(queue) = &selection.queue else {
+            return Ok(false);
+        };
+        if views.iter().any(|view| view.name == *queue) {
+            return Ok(false);
+        }
+        let Some(target) = self.named_target(queue).await? else {
+            return Ok(false);
+        };
+        match target.out_of_bounds(None, &self.looks_of(&target).await?) {
+            Some(why) => Err(EngineError::Refused {
+                why: format!("queue {:?} is not looked at: {why}", queue.as_str()),
+            }),
+            None => Ok(true),
+        }
+    }
+
+    /// The letters that match, in the order of their queues.
+    pub(super) async fn sought(
+        &self,
+        selection: &DeadSelection,
+        mut sieve: Sieve,
+        views: &[DeadQueueView],
+    ) -> Result<Arc<Vec<DeadLetter>>, EngineError> {
+        let of: Vec<Stood> = views
+            .iter()
+            .map(|view| (view.name.clone(), view.ready, view.looked_at))
+            .collect();
+        let is_masked = matches!(Sight::present(), Sight::Masked);
+        // One that is in no view has nothing by which a change of it would be seen.
+        let is_seen = selection
+            .queue
+            .as_ref()
+            .is_none_or(|queue| views.iter().any(|view| view.name == *queue));
+        if is_seen
+            && let Some(found) = &*self.dead.sought.lock().unwrap_or_else(PoisonError::into_inner)
+            && (&found.selection, found.is_masked, &found.of) == (selection, is_masked, &of)
+        {
+            return Ok(Arc::clone(&found.letters));
+        }
+        let (sender, mut receiver) = mpsc::channel(AHEAD);
+        let seek = async {
+            let sought = self.export_queues(selection, &mut sieve, &sender).await;
+            drop(sender);
+            sought
+        };
+        let gather = async move {
+            let mut letters: Vec<DeadLetter> = Vec::new();
+            while let Some(exported) = receiver.recv().await {
+                let (detail, _memory) = exported?;
+                if letters.len() >= FOUND_MAX {
+                    return Err(EngineError::Invalid {
+                        field: "filter".to_owned(),
+                        message: format!(
+                            "the filter finds more than {FOUND_MAX} messages: narrow it to one queue or group, or by another field"
+                        ),
+                    });
+                }
+                letters.push(detail.letter);
+            }
+            Ok(letters)
+        };
+        let (sought, letters) = tokio::join!(seek, gather);
+        match sought {
+            // What could not be read is said beside what was found.
+            Ok(()) | Err(EngineError::Unread(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let letters = Arc::new(letters?);
+        *self.dead.sought.lock().unwrap_or_else(PoisonError::into_inner) = Some(Found {
+            selection: selection.clone(),
+            is_masked,
+            of,
+            letters: Arc::clone(&letters),
+        });
+        Ok(letters)
+    }
+}

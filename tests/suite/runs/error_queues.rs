@@ -1,0 +1,180 @@
+//! Error queues that applications fill by themselves are found, grouped and redriven where their frameworks say, on a
+//! real broker. Messages are made after the upstream files that the table of frameworks names.
+
+use lapin::BasicProperties;
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+use serde_json::{Value, json};
+
+use super::scene::Scene;
+
+const TRACE: &str = "   at Shop.Billing.Charge(Order order) in /src/Billing.cs:line 42\n   at MassTransit.Consume()";
+
+/// A message in a queue, as an application republishes it.
+async fn given_up(scene: &Scene, queue: &str, properties: BasicProperties, headers: &[(&str, &str)], body: &str) {
+    let (connection, channel) = scene.channel().await;
+    channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+    let mut table = FieldTable::default();
+    for (name, value) in headers {
+        let value = AMQPValue::LongString(LongString::from(value.as_bytes()));
+        table.insert(ShortString::from(*name), value);
+    }
+    let properties = properties.with_delivery_mode(2).with_headers(table);
+    let sent = channel.basic_publish(
+        "".into(),
+        ShortString::from(queue),
+        BasicPublishOptions::default(),
+        body.as_bytes(),
+        properties,
+    );
+    assert!(sent.await.unwrap().await.unwrap().is_ack());
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+async fn queues(scene: &Scene, names: &[&str]) {
+    let (connection, channel) = scene.channel().await;
+    for name in names {
+        scene.declare(&channel, name, None).await;
+    }
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+async fn groups(scene: &Scene) -> Value {
+    scene.run(&["dead", "groups", "--json"]).await.expect_code(0).json()
+}
+
+async fn redriven(scene: &Scene) {
+    scene.run(&["dead", "redrive", "--all", "--yes"]).await.expect_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masstransit_and_nservicebus_faults_are_one_group_each_and_go_back_to_their_queues_without_their_marks() {
+    let scene = Scene::sqlite().await;
+    queues(&scene, &["billing", "billing_error", "sales", "error"]).await;
+    for order in 1..=3 {
+        let message = format!("order {order} of \"customer {order}\" is unknown");
+        let fault = [
+            ("MT-Reason", "fault"),
+            ("MT-Fault-InputAddress", "rabbitmq://localhost/vhost/billing"),
+            ("MT-Fault-ExceptionType", "Shop.UnknownOrder"),
+            ("MT-Fault-Message", message.as_str()),
+            ("MT-Fault-StackTrace", TRACE),
+        ];
+        given_up(
+            &scene,
+            "billing_error",
+            BasicProperties::default(),
+            &fault,
+            &order.to_string(),
+        )
+        .await;
+    }
+    let failed = [
+        ("NServiceBus.FailedQ", "sales"),
+        (
+            "NServiceBus.ExceptionInfo.ExceptionType",
+            "System.InvalidOperationException",
+        ),
+        ("NServiceBus.ExceptionInfo.Message", "no stock"),
+        ("NServiceBus.EnclosedMessageTypes", "Shop.Order"),
+    ];
+    given_up(&scene, "error", BasicProperties::default(), &failed, "9").await;
+    let groups = groups(&scene).await;
+    assert_eq!(groups.as_array().unwrap().len(), 2, "{groups}");
+    assert_eq!(
+        (&groups[0]["count"], &groups[0]["where"]),
+        (&json!(3), &json!("billing")),
+        "{groups}"
+    );
+    assert_eq!(
+        groups[0]["what"],
+        "Shop.UnknownOrder: order # of \"#\" is unknown at Shop.Billing.Charge"
+    );
+    redriven(&scene).await;
+    let taken = scene.take_all("billing").await;
+    assert_eq!(super::scene::numbers(&taken), [1, 2, 3]);
+    assert!(
+        taken
+            .iter()
+            .all(|one| !one.has("MT-Fault-Message") && !one.has("MT-Reason"))
+    );
+    let taken = scene.take_all("sales").await;
+    assert_eq!(super::scene::numbers(&taken), [9]);
+    assert!(taken[0].has("NServiceBus.EnclosedMessageTypes") && !taken[0].has("NServiceBus.FailedQ"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrapped_messages_go_back_as_they_were_before_they_were_wrapped() {
+    let scene = Scene::sqlite().await;
+    queues(
+        &scene,
+        &["orders", "EasyNetQ_Default_Error_Queue", "mails", "mails-error"],
+    )
+    .await;
+    let document = json!({
+        "RoutingKey": "orders",
+        "Exchange": "",
+        "Queue": "orders",
+        "Exception": format!("System.InvalidOperationException: no stock\n{TRACE}"),
+        "Message": "11",
+        "DateTime": "2026-04-20T16:30:00Z",
+        "BasicProperties": {"Type": "Shop.Order, Shop", "Headers": {"tenant": "t1"}},
+    });
+    let kind = BasicProperties::default().with_type("EasyNetQ.SystemMessages.Error, EasyNetQ".into());
+    given_up(&scene, "EasyNetQ_Default_Error_Queue", kind, &[], &document.to_string()).await;
+    let document = json!({
+        "error": "boom", "error_class": "Shop::Closed", "error_message": "closed", "num_attempts": 6,
+        "failed_at": "2026-04-20T16:30:00+02:00", "payload": "MTI=\n",
+    });
+    given_up(
+        &scene,
+        "mails-error",
+        BasicProperties::default(),
+        &[],
+        &document.to_string(),
+    )
+    .await;
+    redriven(&scene).await;
+    let taken = scene.take_all("orders").await;
+    assert_eq!(super::scene::numbers(&taken), [11]);
+    assert!(taken[0].has("tenant"));
+    assert_eq!(super::scene::numbers(&scene.take_all("mails").await), [12]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_that_the_configuration_names_is_one_too_and_spring_says_exchange_and_key() {
+    let mut scene = Scene::sqlite().await;
+    queues(&scene, &["parked.orders", "orders"]).await;
+    let recovered = [
+        ("x-original-exchange", ""),
+        ("x-original-routingKey", "orders"),
+        ("x-exception-message", "closed"),
+        (
+            "x-exception-stacktrace",
+            "java.lang.IllegalStateException: closed\n\tat com.shop.Orders.handle(Orders.java:12)\n",
+        ),
+    ];
+    given_up(&scene, "parked.orders", BasicProperties::default(), &recovered, "5").await;
+    assert_eq!(groups(&scene).await, json!([]));
+    scene.installation.set("dead", "queues", vec!["parked.*"]);
+    let groups = groups(&scene).await;
+    assert_eq!(
+        groups[0]["what"],
+        "java.lang.IllegalStateException: closed at com.shop.Orders.handle"
+    );
+    redriven(&scene).await;
+    assert_eq!(super::scene::numbers(&scene.take_all("orders").await), [5]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_ended_is_seen_in_the_next_list_at_once() {
+    let scene = Scene::sqlite().await;
+    scene.die(50).await;
+    assert_eq!(groups(&scene).await[0]["count"], 50);
+    scene.run(&["dead", "discard", "--all", "--yes"]).await.expect_code(0);
+    assert_eq!(groups(&scene).await, json!([]));
+    scene.run(&["dead", "restore", "--all", "--yes"]).await.expect_code(0);
+    assert_eq!(groups(&scene).await[0]["count"], 50, "the index is as of the run's end");
+    let said = scene.run(&["dead", "groups"]).await.expect_code(0);
+    assert!(said.stderr.contains("as of "), "{said:?}");
+}
