@@ -26,13 +26,19 @@ use super::problem::answer;
 pub(super) struct Submit {
     id: Option<String>,
     /// Seconds; `null`: for ever.
-    #[serde(default, deserialize_with = "given")]
-    ttl_s: Option<Option<f64>>,
+    #[serde(default)]
+    ttl_s: Ttl,
 }
 
-/// `null` is an answer, and not the same as nothing.
-fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Option<f64>>, D::Error> {
-    Deserialize::deserialize(deserializer).map(Some)
+#[derive(Default, Deserialize)]
+#[serde(untagged)]
+enum Ttl {
+    Seconds(f64),
+    Never(()),
+    /// As the configuration says.
+    #[default]
+    #[serde(skip)]
+    Usual,
 }
 
 #[derive(Deserialize)]
@@ -55,11 +61,11 @@ pub(super) async fn submit(
     let id = submit.id.unwrap_or_else(ambient::new_id);
     let (id, engine) = (input::job(&id)?, shared.engine()?);
     let lifetime = match submit.ttl_s {
-        Some(Some(seconds)) => {
+        Ttl::Seconds(seconds) => {
             Lifetime::from_seconds(seconds).map_err(|error| Problem::field("ttl_s", error.to_string()))?
         }
-        Some(None) => Lifetime::Never,
-        None => engine.job_lifetime(),
+        Ttl::Never(()) => Lifetime::Never,
+        Ttl::Usual => engine.job_lifetime(),
     };
     let job = engine.job_submit(id, lifetime).await?;
     Ok(answer(StatusCode::CREATED, &JobShape::from(&job)))

@@ -37,11 +37,10 @@ pub(super) async fn queue(session: &Session<'_>, named: &Named, means: Means) ->
         return Ok(session.engine.naming().delivery_queue(&execution, &url));
     }
     let whole = input::queue(&named.name)?;
-    match session.engine.query(Query::Queue(whole.clone())).await {
-        Ok(_) => return Ok(whole),
-        Err(EngineError::NotFound { .. }) => {}
-        // Whoever asks next is told the same, with what was asked.
-        Err(_) => return Ok(whole),
+    let found = session.engine.query(Query::Queue(whole.clone())).await;
+    // What else went wrong is told to whoever asks next, with what was asked.
+    if !matches!(found, Err(EngineError::NotFound { .. })) {
+        return Ok(whole);
     }
     let names = names(session).await?;
     let begins: Vec<&str> = names

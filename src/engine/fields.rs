@@ -281,6 +281,8 @@ mod words {
     /// Every state that a row can be in may be asked for.
     #[test]
     fn are_those_that_rows_have() {
+        use EndpointState as E;
+        use QueueKind as K;
         use QueueState as Q;
         let states = [
             Q::Delivering,
@@ -299,10 +301,8 @@ mod words {
         ];
         let words: Vec<&str> = states.iter().flat_map(|state| state.words()).copied().collect();
         assert_eq!(words, QueueState::WORDS);
-        use QueueKind as K;
         let kinds = [K::Delivery, K::DeadLetter, K::Intake, K::Job, K::Wake, K::Foreign];
         assert_eq!(kinds.map(QueueKind::as_str), QueueKind::NAMES);
-        use EndpointState as E;
         let endpoints = [E::Available, E::Unavailable, E::Parked, E::Disabled];
         assert_eq!(endpoints.map(EndpointState::as_str), EndpointState::NAMES);
         assert_eq!(EventState::ALL.map(EventState::as_str), EventState::NAMES);

@@ -78,7 +78,16 @@ impl Engine {
             EngineError::Unread(unread) => Ok(*unread),
             EngineError::Broker(error) => Ok(self.0.unread(Source::Broker, &error)),
             EngineError::Store(error) => Ok(self.0.unread(Source::Store, &error)),
-            other => Err(other),
+            other @ (EngineError::Invalid { .. }
+            | EngineError::InvalidPolicy(_)
+            | EngineError::RefusedUrl { .. }
+            | EngineError::NotFound { .. }
+            | EngineError::Expired { .. }
+            | EngineError::Refused { .. }
+            | EngineError::OtherOwner { .. }
+            | EngineError::Unconfirmed { .. }
+            | EngineError::TooLarge { .. }
+            | EngineError::Busy { .. }) => Err(other),
         }
     }
 }

@@ -399,6 +399,8 @@ async fn more_ids_than_a_command_can_name_are_refused() {
     daemon.stop().await;
 }
 
+const JOB: &str = "018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a";
+
 /// What only commands could do: look at messages, name a queue, check everything, verify the audit, use jobs.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_commands_do_is_done_by_routes_too() {
@@ -441,7 +443,6 @@ async fn what_commands_do_is_done_by_routes_too() {
         "the pause is in it: {verified}"
     );
 
-    const JOB: &str = "018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a";
     let job = daemon.post("/v1/jobs", &json!({"id": JOB, "ttl_s": 3600})).await;
     assert_eq!(
         (job.status, &job.json()["ttl_s"]),

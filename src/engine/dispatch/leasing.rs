@@ -213,7 +213,7 @@ impl Dispatcher {
 fn highest_given(outcomes: &[LeaseOutcome]) -> Numbers {
     let epochs = outcomes.iter().filter_map(|outcome| match outcome {
         LeaseOutcome::Taken(lease) => Some(lease.epoch.0),
-        _ => None,
+        LeaseOutcome::Held(_) | LeaseOutcome::Reserved(_) | LeaseOutcome::Locked | LeaseOutcome::Disowned => None,
     });
     Numbers {
         epoch: epochs.max().unwrap_or_default(),

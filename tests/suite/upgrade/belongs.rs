@@ -34,7 +34,7 @@ async fn refused(installation: &Installation, old: &Vhost, new: &Vhost) {
         new.queues()
             .await
             .iter()
-            .all(|queue| !queue["name"].as_str().unwrap().ends_with(".dead"))
+            .all(|queue| !queue["name"].as_str().unwrap().contains(".dead"))
     );
     let path = format!("/api/exchanges/{}", new.name);
     let exchanges = new.manage("GET", &path, None).await.text();

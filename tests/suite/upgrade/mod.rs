@@ -100,7 +100,9 @@ async fn the_file_that_nobody_named_is_made_by_the_first_command_and_not_by_one_
     let files = || {
         let entries = std::fs::read_dir(&directory).into_iter().flatten();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.ends_with(".db")).collect::<Vec<_>>()
+        names
+            .filter(|name| name.strip_suffix(".db").is_some())
+            .collect::<Vec<_>>()
     };
     assert!(files().is_empty(), "{:?}", files());
     installation.run(&["queues"]).await.expect_code(0);

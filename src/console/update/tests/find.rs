@@ -425,7 +425,6 @@ fn every_view_has_the_command_that_prints_the_same() {
     assert_eq!(copied("Tab C"), "redrive attempts --queue dlv.mail.a");
     assert_eq!(copied("3 Enter C"), "redrive endpoint show https://mail.example/in");
     assert_eq!(copied("7 C"), "redrive run list");
-    drop(copied);
     stage.state.profiles.file = Some("/etc/red rive.toml".to_owned());
     stage.state.profiles.current = Some("live".to_owned());
     let effects = stage.play("7 C");

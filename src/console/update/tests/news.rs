@@ -104,7 +104,7 @@ fn alarms_daemons_and_runs_are_told_when_they_begin_and_end() {
             "the broker takes no publishes: memory\\x07"
         ]
     );
-    assert!(stage.toasts().iter().any(|text| *text == asks), "{:?}", stage.toasts());
+    assert!(stage.toasts().contains(&asks), "{:?}", stage.toasts());
     receive(&mut stage, with(3, Some("memory"), &[1], stopped));
     assert_eq!(stage.log().len(), 3, "what stays is not told again");
     receive(&mut stage, with(4, None, &[1, 3], Vec::new()));
