@@ -98,7 +98,7 @@ async fn a_plan_tells_of_a_run_of_somebody_else_that_waits_for_an_answer() {
     scene.run(&asks).await.expect_code(3);
     let by_ana = format!("cli:{}", who());
     let mut ben = Operator::at(&scene.installation, &[]).await;
-    ben.sees(&["dead redrive", "10 of 50", "canary", &format!("by {by_ana}")])
+    ben.sees(&["dead redrive", "10 of 50", "asks", &format!("by {by_ana}")])
         .await;
     ben.press("5");
     ben.sees(&["rejected", "R redrives the whole group"]).await;

@@ -367,6 +367,10 @@ async fn dead_letters_of_others_stay_listed_while_the_management_api_is_away_and
         shop.reject_all(name).await;
         shop.listed(&key, 2).await;
     }
+    wait_until("both to be among the dead-letter queues", BOUND, async || {
+        (shop.list(None, None).await.page.items.len() == 4).then_some(())
+    })
+    .await;
     let stage = &shop.stage;
     let mut rabbit = stage.ground.place().rabbit_settings(&stage.settings.naming).unwrap();
     let relay = Relay::to(rabbit.management_url.as_deref().unwrap()).await;

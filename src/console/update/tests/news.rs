@@ -16,7 +16,7 @@ use crate::domain::id::{Epoch, IncarnationId, NotificationId};
 use crate::domain::outcome::OutcomeClass;
 use crate::domain::queue::QueueState;
 use crate::domain::run::RunState;
-use crate::engine::dead::DeadGroup;
+use crate::engine::dead::{DeadGroup, DeadSum};
 use crate::engine::query::Incarnation;
 use crate::engine::runs::RunView;
 use crate::engine::snapshot::{QUEUE_STATES, Snapshot};
@@ -283,6 +283,13 @@ fn what_waits_for_a_free_slot_waits_for_no_person() {
         .position(|state| *state == QueueState::Unowned)
         .unwrap();
     snapshot.totals.queues_by_state[place] = 4;
+    // Everything was read.
+    snapshot.totals.waiting = Some(0);
+    snapshot.totals.dead = DeadSum {
+        letters: Some(0),
+        queues: 0,
+        events: Some(0),
+    };
     let stage = stage(snapshot);
     let (said, _) = crate::console::view::overview::headline::of(&stage.state);
     assert!(said.contains("4 queues wait for a free worker or slot"), "{said}");
