@@ -65,7 +65,9 @@ impl DeadPlaces {
         let targets: Vec<&ListedQueue> = listed.iter().filter(is_target).collect();
         let mut consumed = HashSet::new();
         let others = |queue: &&&ListedQueue| {
-            queue.ready.zip(queue.unacked) != Some((0, 0)) && queue.name.as_str() != own && !looked_at.contains(&queue.name)
+            queue.ready.zip(queue.unacked) != Some((0, 0))
+                && queue.name.as_str() != own
+                && !looked_at.contains(&queue.name)
         };
         for queue in targets.iter().filter(others).take(ASKED_MAX) {
             let detail = engine.broker.queue_detail(&queue.name).await?;

@@ -153,7 +153,8 @@ async fn many(ground: Ground) {
     let last = &learned.last().unwrap().name;
     assert_eq!(foreign_publish(&stage, last).await, Published::Accepted);
     policy(&stage, DESTROYS()).await;
-    wait_until("all to be unbound and marked", HEEDED, async || {
+    // Less than until the policies are read anyway.
+    wait_until("all to be unbound and marked", HEEDED * 3, async || {
         let rows = stage.store.queues_page(&redrive::store::QueueQuery::first(1_000)).await;
         rows.unwrap().iter().all(|row| row.refusing.is_some()).then_some(())
     })

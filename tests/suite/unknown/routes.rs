@@ -15,6 +15,8 @@ fn concrete(site: &Site, path: &str) -> String {
         .replace("{claim}", "1")
         .replace("{id}", &"0".repeat(32));
     match path.as_str() {
+        _ if path.starts_with("/v1/jobs/") => "/v1/jobs/018f2c4e-7a31-7c52-9d3b-0f1e2d3c4b5a".to_owned(),
+        "/v1/queue-name" => format!("{path}?execution_id=run&url=http%3A%2F%2F127.0.0.1%3A9%2Fhook"),
         "/v1/endpoints/disable" | "/v1/policies/history" => format!("{path}?url=http%3A%2F%2F127.0.0.1%3A9%2Fhook"),
         _ => path,
     }
