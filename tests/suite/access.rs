@@ -83,7 +83,13 @@ async fn each_token_may_do_what_its_scopes_say_and_nothing_else() {
         let asked = [("GET", "/v1/queues", None), publish("run"), redeliver(), policy()];
         for (what, status) in asked.into_iter().zip(statuses) {
             let path = what.1;
-            let answer = ask(daemon, token, what).await;
+            let mut answer = ask(daemon, token, what.clone()).await;
+            // What was published meanwhile fails, and makes a plan for all of it stale.
+            for _ in 0..5 {
+                if answer.status == 409 {
+                    answer = ask(daemon, token, what.clone()).await;
+                }
+            }
             assert_eq!(answer.status, status, "{token} {path}: {}", answer.text());
         }
     }

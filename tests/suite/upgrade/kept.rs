@@ -68,6 +68,7 @@ fn without_moments(value: Value) -> Value {
                         | "next_attempt_at"
                         | "warnings"
                         | "ready"
+                        | "waiting"
                         | "unacked"
                         | "delivered"
                         | "owner"
@@ -166,7 +167,7 @@ async fn all_that_a_file_holds_goes_into_an_empty_database_and_its_daemons_go_on
     let url = receiver.url("/hook");
     let mut installation = Installation::on_rabbit(&vhost);
     let daemon = installation.daemon().await;
-    let before = lived_in(&installation, &url).await;
+    lived_in(&installation, &url).await;
     let target = database.url();
     let copy = ["store", "copy", "--to", target.as_str(), "--yes", "--json"];
     let refused = installation.run(&copy).await.expect_code(5);
@@ -174,10 +175,7 @@ async fn all_that_a_file_holds_goes_into_an_empty_database_and_its_daemons_go_on
     stopped(daemon).await;
     let late = ["publish", "--execution", "run", "--url", url.as_str()];
     installation.run(&late).await.expect_code(0);
-    let (before, delivered) = (
-        [&before[..2], &told(&installation).await[2..]].concat(),
-        receiver.count(),
-    );
+    let (before, delivered) = (told(&installation).await, receiver.count());
     let copied = installation.run(&copy).await.expect_code(0).json();
     assert!(copied["rows"]["events"].as_u64() >= Some(2), "{copied}");
     assert!(copied["rows"]["audit"].as_u64() >= Some(1), "{copied}");
