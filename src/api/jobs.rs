@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ambient;
 use crate::domain::job::{JobId, Lifetime};
+use crate::wire::Whole;
 use crate::wire::input;
 use crate::wire::job::{JobListedShape, JobShape, message};
 use crate::wire::problem::Problem;
-use crate::wire::time;
 
 use super::Shared;
 use super::extract::{Input, LARGE, Params, RawBody, Segment};
@@ -45,12 +45,6 @@ enum Ttl {
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
-#[derive(Serialize)]
-struct JobList {
-    items: Vec<JobListedShape>,
-    taken_at: Option<String>,
-}
-
 /// `POST /v1/jobs`.
 pub(super) async fn submit(
     State(shared): State<Arc<Shared>>,
@@ -78,10 +72,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let jobs = shared.engine()?.jobs().await?;
     let now = shared.clock.now();
-    let list = JobList {
-        items: jobs.iter().map(|job| JobListedShape::new(job, now)).collect(),
-        taken_at: time(now),
-    };
+    let list = Whole::of(jobs.iter().map(|job| JobListedShape::new(job, now)), now);
     Ok(answer(StatusCode::OK, &list))
 }
 

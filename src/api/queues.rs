@@ -6,17 +6,16 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::domain::id::QueueName;
 use crate::engine::view::QueueView;
 use crate::engine::{Answer, Command, Query, QueuesQuery};
-use crate::wire::List;
 use crate::wire::input;
 use crate::wire::plan::Asked;
 use crate::wire::problem::Problem;
 use crate::wire::queue::{Addressed, Browsed, Queue, WhyAnswer};
-use crate::wire::time;
+use crate::wire::{List, Whole};
 
 use super::Shared;
 use super::act::{Because, Options, act};
@@ -90,17 +89,8 @@ pub(super) async fn browse(
     let Answer::Browsed(messages) = shared.engine()?.query(Query::Browse { queue, limit }).await? else {
         return Err(mismatch());
     };
-    let list = BrowsedList {
-        items: messages.iter().map(Browsed::from).collect(),
-        taken_at: time(shared.clock.now()),
-    };
+    let list = Whole::of(messages.iter().map(Browsed::from), shared.clock.now());
     Ok(answer(StatusCode::OK, &list))
-}
-
-#[derive(Serialize)]
-struct BrowsedList {
-    items: Vec<Browsed>,
-    taken_at: Option<String>,
 }
 
 #[derive(Deserialize)]

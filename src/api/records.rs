@@ -6,15 +6,14 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::engine::query::AttemptQuery;
 use crate::engine::{Answer, Query};
-use crate::wire::List;
 use crate::wire::input;
 use crate::wire::problem::Problem;
 use crate::wire::record::{Attempt, Audit, AuditVerified, Check, Retry};
-use crate::wire::time;
+use crate::wire::{List, Whole};
 
 use super::Shared;
 use super::extract::Params;
@@ -102,15 +101,6 @@ pub(super) async fn doctor(State(shared): State<Arc<Shared>>) -> Result<Response
     let Answer::Doctor(checks) = shared.engine()?.query(Query::Doctor).await? else {
         return Err(mismatch());
     };
-    let list = Checks {
-        items: checks.iter().map(Check::from).collect(),
-        taken_at: time(shared.clock.now()),
-    };
+    let list = Whole::of(checks.iter().map(Check::from), shared.clock.now());
     Ok(answer(StatusCode::OK, &list))
-}
-
-#[derive(Serialize)]
-struct Checks {
-    items: Vec<Check>,
-    taken_at: Option<String>,
 }

@@ -43,6 +43,25 @@ pub struct List<T> {
     pub problems: Vec<Unread>,
 }
 
+/// A list that has no pages.
+#[derive(Clone, Debug, Serialize)]
+pub struct Whole<T> {
+    /// All items.
+    pub items: Vec<T>,
+    /// When it was read.
+    pub taken_at: Option<String>,
+}
+
+impl<T> Whole<T> {
+    /// The shapes of what was read at a time.
+    pub fn of(items: impl IntoIterator<Item = T>, at: Timestamp) -> Self {
+        Self {
+            items: items.into_iter().collect(),
+            taken_at: time(at),
+        }
+    }
+}
+
 impl<T> List<T> {
     /// The shape of a page.
     pub fn of<V>(page: &Page<V>) -> Self
