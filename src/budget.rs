@@ -4,8 +4,9 @@
 //! theirs in the order in which they asked; what is larger than its whole part passes alone, so that nothing waits for
 //! ever; a part is kept for what is small, so that a few large messages do not hold up the many.
 //!
-//! What comes in (request bodies) and what is in hand (messages that are delivered, and those that are exported) have
-//! parts of their own: receivers that hang do not keep publishers out, and slow publishers hold no delivery up. Left
+//! What comes in (request bodies), what is in hand (messages that are delivered, and those that are exported) and what
+//! leaves (answers) have parts of their own: receivers that hang keep neither publishers nor operators out, and slow
+//! publishers and readers hold no delivery up. Left
 //! out on purpose: what the allocator, the database and connections take beside it. The whole is a quarter of what the
 //! process may use, which leaves room for them.
 
@@ -40,7 +41,9 @@ struct Parts {
     looks: Part,
     /// A quarter.
     incoming: Part,
-    /// A half.
+    /// An eighth.
+    answers: Part,
+    /// Three eighths.
     in_hand: Part,
     /// Messages of unknown size that are still taken for large ones.
     wary: AtomicUsize,
@@ -51,8 +54,10 @@ struct Parts {
 pub enum Use {
     /// They come in: bodies of requests.
     Incoming,
-    /// They are delivered, moved or shown.
+    /// They are delivered or moved.
     InHand,
+    /// They leave: answers to requests.
+    Answer,
 }
 
 impl Budget {
@@ -65,7 +70,8 @@ impl Budget {
             small: Part::new(bytes / 8),
             looks: Part::new(bytes / 8),
             incoming: Part::new(bytes / 4),
-            in_hand: Part::new(bytes / 2),
+            answers: Part::new(bytes / 8),
+            in_hand: Part::new(bytes / 8 * 3),
             wary: AtomicUsize::new(0),
         }))
     }
@@ -136,6 +142,7 @@ impl Budget {
         match of {
             Use::Incoming => &self.0.incoming,
             Use::InHand => &self.0.in_hand,
+            Use::Answer => &self.0.answers,
         }
     }
 }
@@ -281,7 +288,7 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
-    /// 16 MiB in hand, 8 MiB incoming, 4 MiB small.
+    /// 12 MiB in hand, 8 MiB incoming, 4 MiB small and as much for answers.
     fn budget() -> Budget {
         Budget::new(BYTES_MIN)
     }
@@ -309,7 +316,7 @@ mod tests {
     #[test]
     fn small_ones_go_on_while_large_ones_have_everything() {
         let budget = budget();
-        let _all = budget.try_take(Use::InHand, 16 * MIB).unwrap();
+        let _all = budget.try_take(Use::InHand, 12 * MIB).unwrap();
         let small: Vec<Share> = std::iter::from_fn(|| budget.try_take(Use::InHand, SMALL_BYTES)).collect();
         assert_eq!(small.len(), 64);
     }
@@ -317,7 +324,7 @@ mod tests {
     #[test]
     fn what_comes_in_and_what_is_in_hand_do_not_hold_each_other_up() {
         let budget = budget();
-        let _in_hand = budget.try_take(Use::InHand, 16 * MIB).unwrap();
+        let _in_hand = budget.try_take(Use::InHand, 12 * MIB).unwrap();
         let _incoming = budget.try_take(Use::Incoming, 8 * MIB).unwrap();
         assert!(budget.try_take(Use::Incoming, MIB).is_none());
     }
@@ -325,8 +332,8 @@ mod tests {
     #[tokio::test]
     async fn a_large_one_that_waits_is_not_passed_by_others() {
         let budget = budget();
-        let shares: Vec<Share> = (0..16).map(|_| budget.try_take(Use::InHand, MIB).unwrap()).collect();
-        let mut large = Box::pin(budget.take(Use::InHand, 12 * MIB));
+        let shares: Vec<Share> = (0..12).map(|_| budget.try_take(Use::InHand, MIB).unwrap()).collect();
+        let mut large = Box::pin(budget.take(Use::InHand, 9 * MIB));
         assert!(large.as_mut().now_or_never().is_none());
         for share in shares {
             drop(share);
@@ -342,7 +349,7 @@ mod tests {
     #[tokio::test]
     async fn a_small_one_takes_what_is_free_first() {
         let budget = budget();
-        let all = budget.try_take(Use::InHand, 16 * MIB).unwrap();
+        let all = budget.try_take(Use::InHand, 12 * MIB).unwrap();
         let mut small: Vec<Share> = std::iter::from_fn(|| budget.try_take(Use::InHand, SMALL_BYTES)).collect();
         let mut waiting = Box::pin(budget.take(Use::InHand, SMALL_BYTES));
         assert!(waiting.as_mut().now_or_never().is_none());
@@ -361,14 +368,14 @@ mod tests {
     async fn a_share_grows_and_shrinks_with_its_message() {
         let budget = budget();
         let mut share = budget.try_take(Use::InHand, SMALL_BYTES).unwrap();
-        assert!(share.try_grow(10 * MIB));
-        assert!(share.try_grow(12 * MIB));
+        assert!(share.try_grow(7 * MIB));
+        assert!(share.try_grow(8 * MIB));
         assert!(!budget.try_take(Use::InHand, MIB).unwrap().try_grow(8 * MIB));
         share.shrink(2 * MIB);
         assert_eq!(share.bytes(), 2 * MIB);
-        let mut other = budget.try_take(Use::InHand, 14 * MIB).unwrap();
+        let mut other = budget.try_take(Use::InHand, 10 * MIB).unwrap();
         assert!(!share.try_grow(3 * MIB));
-        other.shrink(13 * MIB);
+        other.shrink(9 * MIB);
         share.grow(3 * MIB).await;
         assert!(budget.try_take(Use::InHand, 100 * KIB).is_none());
     }

@@ -161,10 +161,10 @@ impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
     }
 }
 
-/// A share of the memory for bodies; those who wait for each other's are sent away after a while.
-async fn in_time<T>(share: impl Future<Output = T>) -> Result<T, Problem> {
+/// A share of the memory for bodies and answers; those who wait for each other's are sent away after a while.
+pub(super) async fn in_time<T>(share: impl Future<Output = T>) -> Result<T, Problem> {
     let waiting = tokio::time::timeout(MEMORY_WAIT, share).await;
-    waiting.map_err(|_| Problem::unavailable("too many bodies are in memory: try again"))
+    waiting.map_err(|_| Problem::unavailable("too many bodies and answers are in memory: try again"))
 }
 
 fn too_large(most: usize) -> Problem {

@@ -21,6 +21,7 @@ use crate::telemetry::names::API_REQUESTS;
 use crate::wire::problem::Problem;
 
 use super::Shared;
+use super::answer;
 use super::extract;
 use super::host;
 use super::login::Failed;
@@ -162,22 +163,28 @@ async fn answered(
 ) -> Result<Response, Problem> {
     extract::check_text(request.uri())?;
     let asked = reveal::take_asked(&mut request);
+    let is_read = request.method().is_safe();
     if !caller.scopes.allow(Scope::Operate) {
         if asked {
             return Err(lacks(Scope::Operate));
         }
         request.extensions_mut().insert(caller);
         let response = Sight::Masked.during(next.run(request)).await;
-        return Ok(masked(&shared.settings.masks, response).await);
+        let share = answer::share_of(&shared.settings.memory, is_read, &response).await?;
+        return Ok(answer::with_share(masked(&shared.settings.masks, response).await, share).await);
     }
     let Some(target) = reveal::target(request.method(), route, request.uri().path()) else {
         request.extensions_mut().insert(caller);
-        return Ok(next.run(request).await);
+        let response = next.run(request).await;
+        let share = answer::share_of(&shared.settings.memory, is_read, &response).await?;
+        return Ok(answer::with_share(response, share).await);
     };
     let grant = caller.grant(None)?;
     request.extensions_mut().insert(caller);
     let response = next.run(request).await;
-    Ok(reveal::told(shared, (target, asked), &grant, response).await)
+    let share = answer::share_of(&shared.settings.memory, is_read, &response).await?;
+    let response = reveal::told(shared, (target, asked), &grant, response).await;
+    Ok(answer::with_share(response, share).await)
 }
 
 /// Why a request gets no further.

@@ -10,13 +10,14 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::BodyExt as _;
 use serde_json::{Map, Value};
 
 use crate::ambient;
 use crate::domain::mask::{MASK, MaskRules};
 use crate::engine::PlanLine;
 use crate::wire::problem::Problem;
+
+use super::answer::whole;
 
 /// What somebody wrote, with places of its own.
 const WRITTEN: [&str; 4] = ["payload", "body", "properties", "metadata"];
@@ -42,7 +43,7 @@ pub(super) async fn masked(rules: &MaskRules, response: Response) -> Response {
         let why = "what this answers cannot be masked: use a token with the scope \"operate\" (api.tokens)";
         return Problem::new(406, why).into_response();
     }
-    let (mut parts, bytes) = taken(response).await;
+    let (mut parts, bytes) = whole(response).await;
     let bytes = ambient::beside(|| without(rules, &bytes));
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert("redrive-masked", HeaderValue::from_static("true"));
@@ -54,7 +55,7 @@ pub(super) async fn counted(rules: &MaskRules, response: Response) -> (Response,
     if response.extensions().get::<MasksItself>().is_some() || !is_json(&response) {
         return (response, 0);
     }
-    let (parts, bytes) = taken(response).await;
+    let (parts, bytes) = whole(response).await;
     let hidden = ambient::beside(|| {
         let mut cover = Cover::new(rules);
         if let Ok(mut value) = serde_json::from_slice::<Value>(&bytes) {
@@ -71,13 +72,6 @@ fn is_json(response: &Response) -> bool {
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok())
         .is_some_and(|kind| kind.starts_with("application/json") || kind.starts_with("application/problem+json"))
-}
-
-/// It was made whole in memory.
-async fn taken(response: Response) -> (axum::http::response::Parts, Bytes) {
-    let (parts, body) = response.into_parts();
-    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes);
-    (parts, bytes.unwrap_or_default())
 }
 
 fn without(rules: &MaskRules, document: &[u8]) -> Bytes {

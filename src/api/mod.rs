@@ -8,6 +8,7 @@
 //! The caller binds the listeners and owns the stop.
 
 mod act;
+mod answer;
 mod connections;
 mod dead;
 mod endpoints;

@@ -27,12 +27,15 @@ const PLAIN: [&str; 2] = ["type", "state"];
 
 /// Whole lists that are made and sorted at one time.
 const WHOLE_LISTS: usize = 2;
+/// Pages with bodies in them that are read at one time.
+const PAGES_WITH_BODIES: usize = 8;
 
 /// Whose filter computes, and who has a whole list in memory.
 #[derive(Debug)]
 pub(super) struct Sieves {
     filters: Arc<Semaphore>,
     whole: Semaphore,
+    bodies: Semaphore,
 }
 
 impl Default for Sieves {
@@ -42,6 +45,7 @@ impl Default for Sieves {
         Self {
             filters: Arc::new(Semaphore::new((processors / 2).max(1))),
             whole: Semaphore::new(WHOLE_LISTS),
+            bodies: Semaphore::new(PAGES_WITH_BODIES),
         }
     }
 }
@@ -152,6 +156,11 @@ impl Inner {
             "the whole lists of others are made at present",
         )
         .await
+    }
+
+    /// A turn to read a page with bodies in it, to be held while it is read.
+    pub(super) async fn page_with_bodies(&self) -> Result<SemaphorePermit<'_>, EngineError> {
+        turn(&self.sieves.bodies, PATIENCE, "the pages of others are read at present").await
     }
 }
 

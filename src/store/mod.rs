@@ -21,6 +21,7 @@ mod runs;
 mod saves;
 pub mod sqlite;
 mod stored_letters;
+mod within;
 
 use std::sync::Arc;
 use std::time::Duration;

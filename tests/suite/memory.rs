@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::daemon::{Daemon, Installation};
 use crate::support::receiver::Receiver;
@@ -110,4 +110,37 @@ async fn large_messages_to_receivers_that_hang_stay_within_the_budget_embedded()
 async fn large_messages_to_receivers_that_hang_stay_within_the_budget_on_rabbitmq() {
     let vhost = Vhost::create().await;
     check(Installation::on_rabbit(&vhost)).await;
+}
+
+/// Who reads nothing of a large answer takes the memory of other large ones for a while, and of nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_answers_that_nobody_reads_stay_within_the_budget_and_small_ones_come() {
+    let mut installation = Installation::embedded();
+    installation.set("delivery", "memory_mib", 32);
+    let mut daemon = installation.daemon().await;
+    let made = daemon.request("PUT", "/v1/types/t").json(&json!({})).send().await;
+    assert_eq!(made.status, 200, "{}", made.text());
+    for number in 0..8 {
+        let event = json!({"reference": number.to_string(), "payload": "x".repeat(MIB - 100)});
+        let pushed = daemon.post("/v1/types/t/events", &event).await;
+        assert!(pushed.status < 300, "{}", pushed.text());
+    }
+    let list = "/v1/types/t/events?limit=100";
+    let mut unread = TcpStream::connect(daemon.api.trim_start_matches("http://")).await.unwrap();
+    let token = daemon.token.clone().unwrap();
+    let request = format!("GET {list} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\r\n");
+    unread.write_all(request.as_bytes()).await.unwrap();
+    let mut status = [0; 12];
+    unread.read_exact(&mut status).await.unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+    let refused = daemon.get(list).await;
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("in memory: try again"), "{}", refused.text());
+    assert_eq!(daemon.get("/v1/queues").await.status, 200);
+    drop(unread);
+    wait_until("a large answer again", BOUND, async || {
+        (daemon.get(list).await.status == 200).then_some(())
+    })
+    .await;
+    daemon.stop().await;
 }

@@ -18,6 +18,7 @@ impl Inner {
                 message: "limit must be 1 to 500".to_owned(),
             });
         }
+        let _turn = self.page_with_bodies().await?;
         let cost = self.cost_of(queue).await?;
         let browsed = if self.kind_of(queue) == QueueKind::Delivery {
             self.under_lease(queue, "browse", |lease| async move {

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::fields::{AtMoment, EVENT_FIELDS};
 use super::service::unknown_type;
 use super::{EventAnswer, EventQuestion, EventsQuery};
@@ -17,6 +19,8 @@ use crate::store::EventSearch;
 const PAGE: u32 = 1_000;
 /// Rows read at once.
 const ROWS: u32 = 500;
+/// A page ends with the row that brings its payloads to so many bytes.
+const PAGE_BYTES: usize = 8 * 1024 * 1024;
 /// How long one page looks, at most.
 const LOOK: Duration = Duration::from_millis(150);
 
@@ -111,6 +115,7 @@ impl Inner {
 
     pub(super) async fn events_list(&self, query: &EventsQuery) -> Result<Page<Event>, EngineError> {
         let mut sieve = self.sieve(query.filter.as_deref().map(parse).transpose()?);
+        let _turn = self.page_with_bodies().await?;
         if let Some(name) = &query.event_type
             && self.store.event_type_get(name).await?.is_none()
         {
@@ -137,7 +142,9 @@ impl Inner {
             if items.len() == limit {
                 break items.last().map(|event: &Event| event.id);
             }
-            if asked.before.is_none() || self.clock.uptime().saturating_sub(started) > LOOK {
+            let bytes: usize = items.iter().filter_map(|event| event.payload.as_ref().map(Bytes::len)).sum();
+            let in_time = self.clock.uptime().saturating_sub(started) <= LOOK;
+            if asked.before.is_none() || bytes >= PAGE_BYTES || !in_time {
                 break asked.before;
             }
         };

@@ -1,7 +1,8 @@
 //! How events are looked for: which way leads to them, once for both drivers.
 
 use super::EventSearch;
-use crate::domain::event::EventState;
+use crate::domain::event::{Event, EventState};
+use crate::store::within::READ_BYTES;
 
 /// Rows that are looked through at once, newest first, where no index leads.
 pub(in crate::store) const AMONG: i64 = 20_000;
@@ -51,6 +52,17 @@ impl Way {
     pub(in crate::store) const fn is_direct(self) -> bool {
         matches!(self, Self::Reference | Self::ErrorParts | Self::Leases)
     }
+}
+
+/// The bytes of an event that a read counts.
+pub(in crate::store) fn payload_bytes(event: &Event) -> usize {
+    event.payload.as_ref().map_or(0, |payload| payload.len())
+}
+
+/// Whether a page ended for its rows or for its bytes, so that more may stand behind its last row.
+pub(in crate::store) fn is_full(events: &[Event], search: &EventSearch) -> bool {
+    let limit = usize::try_from(search.limit).unwrap_or(usize::MAX);
+    events.len() >= limit || events.iter().map(payload_bytes).sum::<usize>() >= READ_BYTES
 }
 
 /// The parts that an index knows.

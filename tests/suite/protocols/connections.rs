@@ -74,13 +74,17 @@ async fn lost_connections_repeat_at_most_prefetch_messages_of_each_queue() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_answered_while_the_connection_was_lost_is_not_sent_again() {
     let mut stage = Stage::on(Ground::rabbit_sqlite().await, |settings| {
-        settings.request_timeout = Duration::from_secs(20);
-        settings.take_over = Duration::from_secs(80);
+        settings.request_timeout = Duration::from_mins(1);
+        settings.take_over = Duration::from_mins(4);
     })
     .await;
-    stage.receiver.behave_by("/slow", |attempt| match attempt.earlier {
-        0 => Behaviour::Status(200).after(Duration::from_secs(8)),
-        _ => Behaviour::Status(200),
+    let closed = CancellationToken::new();
+    stage.receiver.behave_by("/slow", {
+        let closed = closed.clone();
+        move |attempt| match attempt.earlier {
+            0 => Behaviour::Status(200).once(&closed),
+            _ => Behaviour::Status(200),
+        }
     });
     stage.publish_many("a", "/slow", 3).await;
     wait_until("the request", BOUND, async || {
@@ -90,7 +94,8 @@ async fn a_message_answered_while_the_connection_was_lost_is_not_sent_again() {
     let vhost = stage.ground.rabbit();
     let arguments = ["close_all_connections", "--vhost", vhost.name.as_str(), "a test"];
     vhost.node.control(&arguments).await;
-    assert_eq!(stage.receiver.delivered(), 0, "closed too late");
+    assert_eq!(stage.receiver.delivered(), 0, "it is not answered yet");
+    closed.cancel();
     stage.delivered(3).await;
     stage.queue_is("a", "/slow", "empty").await;
     stage.stop().await;

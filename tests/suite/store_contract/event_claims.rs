@@ -5,11 +5,11 @@ use std::time::Duration;
 use redrive::domain::event::{Event, EventState};
 use redrive::domain::value::Value;
 use redrive::store::{
-    Claim, ClaimOutcome, ClaimSpan, Finish, Finished, NamedLease, NewClaim, NewOutboxRow, NewSubscription, Store,
+    Claim, ClaimOutcome, ClaimSpan, EventSearch, Finish, Finished, NamedLease, NewClaim, NewOutboxRow, NewSubscription, Store,
     TypePut, Verdict,
 };
 
-use super::events::{kind, new_event, of, one, push, pushed_all, put_type, reference, take};
+use super::events::{finish, kind, new_event, of, one, push, pushed_all, put_type, reference, take};
 use super::fixtures::{HOUR, Place, living, url};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -333,4 +333,64 @@ pub(super) async fn a_notification_that_waits_holds_only_its_own_queue(place: &P
     assert_eq!(one(store, "a").await.state, EventState::Dead);
     store.named_lease_free("outbox", epoch).await.unwrap();
     assert!(!store.outbox_published(&guard, &[all[2].0]).await.unwrap());
+}
+
+/// However many rows are asked for, memory has to hold no more than a bound of their bodies.
+pub(super) async fn large_bodies_come_a_few_at_a_time_and_all_of_them_come(place: &Place) {
+    const ALL: usize = 12;
+    const AT_ONCE: usize = 8;
+    let store = &*place.store;
+    let owner = living(store).await;
+    let large = "x".repeat(1024 * 1024);
+    let names: Vec<String> = (0..ALL).map(|number| format!("{number:02}")).collect();
+    for name in &names {
+        push(store, name, &large).await;
+    }
+    let mut listed = Vec::new();
+    let mut before = None;
+    loop {
+        let search = EventSearch {
+            limit: 100,
+            before,
+            ..EventSearch::default()
+        };
+        let page = store.events_search(&search).await.unwrap();
+        assert!(page.events.len() <= AT_ONCE, "{} of 1 MiB at once", page.events.len());
+        listed.extend(page.events.iter().map(|event| event.reference.as_str().to_owned()));
+        before = page.reached;
+        if before.is_none() {
+            break;
+        }
+    }
+    listed.reverse();
+    assert_eq!(listed, names);
+    let mut rows = Vec::new();
+    for expected in [AT_ONCE, ALL - AT_ONCE] {
+        let taken = take(store, owner, 100).await;
+        assert_eq!(taken.len(), expected);
+        for event in taken {
+            let row = NewOutboxRow {
+                message: large.clone().into(),
+                ..outgoing(event.reference.as_str(), "q")
+            };
+            rows.push((event.lease_key().unwrap(), row));
+        }
+    }
+    for (lease, row) in rows {
+        finish(store, lease, Verdict::Done(vec![row])).await;
+    }
+    let epoch = store.named_lease_take("outbox", owner).await.unwrap().unwrap();
+    let guard = NamedLease {
+        name: "outbox".to_owned(),
+        epoch,
+    };
+    let mut published = Vec::new();
+    for expected in [AT_ONCE, ALL - AT_ONCE, 0] {
+        let page = store.outbox_page(100).await.unwrap();
+        assert_eq!(page.len(), expected);
+        published.extend(page.iter().map(|row| row.row.notification.clone()));
+        let ids: Vec<i64> = page.iter().map(|row| row.id).collect();
+        assert!(store.outbox_published(&guard, &ids).await.unwrap());
+    }
+    assert_eq!(published, names);
 }

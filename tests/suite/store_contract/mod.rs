@@ -248,7 +248,8 @@ contract! {
         a_dead_letter_type_must_exist_and_make_no_chain
         subscriptions_belong_to_a_type_and_are_one_for_each_url
         notifications_are_stored_with_the_finish_or_not_at_all
-        a_notification_that_waits_holds_only_its_own_queue;
+        a_notification_that_waits_holds_only_its_own_queue
+        large_bodies_come_a_few_at_a_time_and_all_of_them_come;
     saves:
         messages_are_kept_in_their_order_until_they_are_put_back
         one_takes_the_messages_of_a_queue_at_a_time_and_the_dead_are_told

@@ -9,13 +9,15 @@ use super::push::is_held;
 use crate::store::columns::micros;
 use crate::store::events::columns::outbox_row;
 use crate::store::postgres::{PostgresStore, storable};
+use crate::store::within::read_bytes;
 use crate::store::{EventOutbox, NamedLease, OutboxRow, StoreError};
 
 /// Of a queue that waits, nothing: a row's place is behind every earlier one of its queue.
-const PAGE: &str = "SELECT o.id, o.notification, o.queue, o.message, o.type, o.reference, o.attempts, o.created_at \
-    FROM redrive.event_outbox o WHERE NOT EXISTS (SELECT 1 FROM redrive.event_outbox w \
+const PAGE: &str = "SELECT id, notification, queue, message, type, reference, attempts, created_at FROM \
+    (SELECT *, sum(octet_length(message)) OVER (ORDER BY id) - octet_length(message) AS bytes_before FROM \
+    (SELECT * FROM redrive.event_outbox o WHERE NOT EXISTS (SELECT 1 FROM redrive.event_outbox w \
         WHERE w.queue = o.queue AND w.id <= o.id AND w.next_at > redrive.store_now()) \
-    ORDER BY o.id LIMIT $1";
+    ORDER BY o.id LIMIT $1) AS page) AS page WHERE bytes_before < $2 ORDER BY id";
 const PUBLISHED: &str = "DELETE FROM redrive.event_outbox WHERE id = ANY($1::bigint[])";
 const POSTPONE: &str = "UPDATE redrive.event_outbox SET attempts = attempts + 1, error = $3, \
     next_at = redrive.store_now() + $2 WHERE id = $1";
@@ -30,7 +32,11 @@ const COUNT: &str = "SELECT count(*) FROM redrive.event_outbox";
 impl EventOutbox for PostgresStore {
     async fn outbox_page(&self, limit: u32) -> Result<Vec<OutboxRow>, StoreError> {
         self.call("reading the outbox", async |connection: &mut PgConnection| {
-            let rows = sqlx::query(PAGE).bind(i64::from(limit)).fetch_all(connection).await?;
+            let rows = sqlx::query(PAGE)
+                .bind(i64::from(limit))
+                .bind(read_bytes())
+                .fetch_all(connection)
+                .await?;
             rows.iter().map(outbox_row).collect()
         })
         .await

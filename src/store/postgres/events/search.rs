@@ -6,14 +6,22 @@ use sqlx::{PgConnection, Postgres, QueryBuilder};
 use crate::domain::event::{Event, EventState, Reference};
 use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
-use crate::store::events::search::{AMONG, Way, indexed_parts};
+use crate::store::events::search::{AMONG, Way, indexed_parts, is_full};
 use crate::store::postgres::{PostgresStore, storable};
+use crate::store::within::read_bytes;
 use crate::store::{EventSearch, EventsFound, StoreError};
 
 /// Failed rows that are looked through before their parts are looked up.
 const AMONG_ERRORS: i64 = 3_000;
 
-const COLUMNS: &str = concat!("SELECT ", event_columns!(), " FROM ");
+/// The rows of a page before which the others have less than the bytes of one read; closed by [`PAGE_END`].
+const COLUMNS: &str = concat!(
+    "SELECT ",
+    event_columns!(),
+    " FROM (SELECT *, sum(COALESCE(octet_length(payload), 0)) OVER (ORDER BY id DESC) \
+        - COALESCE(octet_length(payload), 0) AS bytes_before FROM (SELECT * FROM "
+);
+const PAGE_END: &str = ") AS page) AS page WHERE bytes_before < ";
 const IS_ERROR: &str = " AND pg_catalog.\"left\"(reason, 7) = 'retry: '";
 
 impl PostgresStore {
@@ -21,7 +29,7 @@ impl PostgresStore {
         let way = Way::of(search);
         if way == Way::ErrorParts {
             let newest = self.found(walked(search, way, AMONG_ERRORS)).await?;
-            if newest.len() >= limit(search) {
+            if is_full(&newest, search) {
                 return Ok(page(newest, search, None));
             }
         }
@@ -30,7 +38,7 @@ impl PostgresStore {
             return Ok(page(found, search, None));
         }
         let found = self.found(walked(search, way, AMONG)).await?;
-        if found.len() >= limit(search) {
+        if is_full(&found, search) {
             return Ok(page(found, search, None));
         }
         let mut reached = QueryBuilder::new("SELECT id FROM redrive.events WHERE true");
@@ -48,6 +56,10 @@ impl PostgresStore {
     }
 
     async fn found(&self, mut query: QueryBuilder<Postgres>) -> Result<Vec<Event>, StoreError> {
+        query
+            .push(PAGE_END)
+            .push_bind(read_bytes())
+            .push(" ORDER BY id DESC");
         self.call("looking for events", async |connection: &mut PgConnection| {
             let rows = query.build().fetch_all(connection).await?;
             rows.iter().map(event).collect()
@@ -56,14 +68,10 @@ impl PostgresStore {
     }
 }
 
-fn limit(search: &EventSearch) -> usize {
-    usize::try_from(search.limit).unwrap_or(usize::MAX)
-}
-
 /// A full page goes on behind its last row.
 fn page(events: Vec<Event>, search: &EventSearch, reached: Option<i64>) -> EventsFound {
     let last = events.last().map(|event| event.id);
-    let reached = if events.len() >= limit(search) { last } else { reached };
+    let reached = if is_full(&events, search) { last } else { reached };
     EventsFound { events, reached }
 }
 

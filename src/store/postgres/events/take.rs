@@ -12,6 +12,7 @@ use crate::store::columns::{integer, micros, text};
 use crate::store::events::columns::{event, event_columns, lost, rules};
 use crate::store::events::verdicts::Losses;
 use crate::store::postgres::PostgresStore;
+use crate::store::within::read_bytes;
 use crate::store::{EventClaim, Expired, Reaped, StoreError};
 
 /// The due ones of a type, one for each reference that nobody has. What two of these statements take at once of
@@ -19,18 +20,19 @@ use crate::store::{EventClaim, Expired, Reaped, StoreError};
 const TAKE: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now), \
      pick AS MATERIALIZED (SELECT e.id AS picked, CASE WHEN e.keyed THEN e.reference ELSE e.id::text END AS one, \
-            e.nbf AS due \
+            e.nbf AS due, COALESCE(octet_length(e.payload), 0) AS bytes \
         FROM redrive.events e WHERE e.state = 0 AND e.type = $1 AND e.nbf <= (SELECT now FROM clock) \
             AND (e.nbf, e.id) > ($6::bigint, $7::bigint) AND e.attempts < $3 \
             AND (e.expires_at IS NULL OR e.expires_at > (SELECT now FROM clock)) \
             AND (NOT e.keyed OR NOT EXISTS (SELECT 1 FROM redrive.events s WHERE s.state = 1 AND s.keyed \
                 AND s.type = e.type AND s.reference = e.reference OFFSET 0)) \
         ORDER BY e.nbf, e.id LIMIT $2 FOR UPDATE OF e SKIP LOCKED), \
-     first AS (SELECT picked, row_number() OVER (PARTITION BY one ORDER BY due, picked) AS place FROM pick) \
+     first AS (SELECT picked, row_number() OVER (PARTITION BY one ORDER BY due, picked) AS place, \
+            sum(bytes) OVER (ORDER BY due, picked) - bytes AS bytes_before FROM pick) \
      UPDATE redrive.events SET state = 1, lease_revision = revision, \
         lease_token = nextval('redrive.event_token') + (SELECT now FROM clock), lease_owner = $4, \
         lease_until = (SELECT now FROM clock) + $5 \
-     FROM first WHERE id = first.picked AND first.place = 1 RETURNING ",
+     FROM first WHERE id = first.picked AND first.place = 1 AND first.bytes_before < $8 RETURNING ",
     event_columns!()
 );
 /// By the database's clock; below zero for what is due and cannot be taken yet.
@@ -62,7 +64,8 @@ impl PostgresStore {
             .bind(claim.owner.0)
             .bind(micros(claim.span))
             .bind(after)
-            .bind(after_id);
+            .bind(after_id)
+            .bind(read_bytes());
         self.call("taking events", async |connection: &mut PgConnection| {
             let rows = query.fetch_all(connection).await?;
             let mut events: Vec<Event> = rows.iter().map(event).collect::<Result<_, _>>()?;

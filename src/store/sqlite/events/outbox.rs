@@ -9,6 +9,7 @@ use super::push::{is_held, new_uid};
 use crate::store::events::columns::outbox_row;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unread;
+use crate::store::within::within;
 use crate::store::{EventOutbox, NamedLease, OutboxRow, StoreError};
 
 /// Of a queue that waits, nothing: a row's place is behind every earlier one of its queue.
@@ -34,12 +35,9 @@ impl EventOutbox for SqliteStore {
         let rows = sqlx::query(PAGE)
             .bind(i64::from(limit))
             .bind(self.clock.now().micros())
-            .fetch_all(self.readers())
+            .fetch(self.readers());
+        within(rows, outbox_row, |row| row.row.message.len())
             .await
-            .map_err(unread(operation))?;
-        rows.iter()
-            .map(outbox_row)
-            .collect::<Result<_, _>>()
             .map_err(unread(operation))
     }
 

@@ -5,9 +5,10 @@ use sqlx::{QueryBuilder, Sqlite};
 use crate::domain::event::{Event, EventState, Reference};
 use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
-use crate::store::events::search::{AMONG, Way, indexed_parts};
+use crate::store::events::search::{AMONG, Way, indexed_parts, is_full, payload_bytes};
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unread;
+use crate::store::within::within;
 use crate::store::{EventSearch, EventsFound, StoreError};
 
 /// Rows that are looked through first: all that are read are sorted, however few are wanted.
@@ -24,8 +25,7 @@ impl SqliteStore {
         } else {
             self.newest(search, way).await?
         };
-        let is_full = found.len() >= usize::try_from(search.limit).unwrap_or(usize::MAX);
-        let reached = if is_full {
+        let reached = if is_full(&found, search) {
             found.last().map(|event| event.id)
         } else if way.is_direct() {
             None
@@ -42,22 +42,15 @@ impl SqliteStore {
     /// Most pages are full after a few rows; only where they are not, more are looked through.
     async fn newest(&self, search: &EventSearch, way: Way) -> Result<Vec<Event>, StoreError> {
         let few = self.found(walked(search, way, AMONG_FIRST)).await?;
-        if few.len() >= usize::try_from(search.limit).unwrap_or(usize::MAX) {
+        if is_full(&few, search) {
             return Ok(few);
         }
         self.found(walked(search, way, AMONG)).await
     }
 
     async fn found(&self, mut query: QueryBuilder<Sqlite>) -> Result<Vec<Event>, StoreError> {
-        let rows = query
-            .build()
-            .fetch_all(self.readers())
-            .await
-            .map_err(unread(OPERATION))?;
-        rows.iter()
-            .map(event)
-            .collect::<Result<_, _>>()
-            .map_err(unread(OPERATION))
+        let rows = query.build().fetch(self.readers());
+        within(rows, event, payload_bytes).await.map_err(unread(OPERATION))
     }
 }
 

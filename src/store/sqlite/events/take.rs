@@ -14,10 +14,11 @@ use crate::store::events::columns::{event, event_columns, lost, rules};
 use crate::store::events::verdicts::Losses;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unread;
+use crate::store::within::within;
 use crate::store::{EventClaim, Expired, Reaped, StoreError};
 
 /// The due ones of a type whose reference nobody has; more than one of a reference may be among them.
-const DUE: &str = "SELECT e.id, e.reference, e.keyed FROM events AS e \
+const DUE: &str = "SELECT e.id, e.reference, e.keyed, COALESCE(length(e.payload), 0) FROM events AS e \
     WHERE e.state = 0 AND e.type = $1 AND e.nbf <= $2 AND (e.nbf, e.id) > ($5, $6) AND e.attempts < $4 \
         AND (e.expires_at IS NULL OR e.expires_at > $2) \
         AND (NOT e.keyed OR NOT EXISTS (SELECT 1 FROM events AS s WHERE s.state = 1 AND s.keyed \
@@ -128,19 +129,19 @@ async fn take(
     now: Timestamp,
 ) -> Result<Vec<Event>, sqlx::Error> {
     let (after, after_id) = claim.after.map_or((i64::MIN, 0), |(nbf, id)| (nbf.micros(), id));
-    let due: Vec<(i64, String, bool)> = sqlx::query_as(DUE)
+    let due = sqlx::query_as::<_, (i64, String, bool, i64)>(DUE)
         .bind(claim.event_type.as_str())
         .bind(now.micros())
         .bind(i64::from(claim.limit))
         .bind(i64::from(claim.cutoff))
         .bind(after)
         .bind(after_id)
-        .fetch_all(&mut *connection)
-        .await?;
+        .fetch(&mut *connection);
+    let due = within(due, |row| Ok(row.clone()), |row| usize::try_from(row.3).unwrap_or(0)).await?;
     let mut references = HashSet::new();
     let due: Vec<i64> = due
         .into_iter()
-        .filter_map(|(id, reference, keyed)| (!keyed || references.insert(reference)).then_some(id))
+        .filter_map(|(id, reference, keyed, _)| (!keyed || references.insert(reference)).then_some(id))
         .collect();
     if due.is_empty() {
         return Ok(Vec::new());
