@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::engine::stage::{BOUND, Ground, Stage};
 use crate::support::receiver::Behaviour;
 use crate::support::wait::wait_until;
