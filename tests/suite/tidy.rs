@@ -207,7 +207,7 @@ fn machine_paths(text: &str) -> Vec<String> {
 /// In a page every `src/…` and the like between backticks, in a comment these and every page of docs; in the header of
 /// lib.rs also the left column of its map (`store/`, `app.rs`).
 fn documented_paths(file: &SourceFile) -> Vec<String> {
-    if file.path.rsplit_once('.').is_some_and(|(_, ending)| ending == "md") {
+    if is_page(&file.path) {
         return backticked(&file.text);
     }
     if !is_rust(&file.path) {
@@ -224,6 +224,10 @@ fn documented_paths(file: &SourceFile) -> Vec<String> {
     paths
 }
 
+pub fn is_page(path: &str) -> bool {
+    path.rsplit_once('.').is_some_and(|(_, ending)| ending == "md")
+}
+
 fn comments_of(text: &str) -> String {
     let lines = text.lines().map(str::trim_start);
     let comments = lines.filter(|line| line.starts_with("//"));
@@ -232,11 +236,12 @@ fn comments_of(text: &str) -> String {
         .collect()
 }
 
-/// `docs/protocols.md`, with or without backticks.
+/// `docs/protocols.md` or another page, with or without backticks.
 fn pages_named(comments: &str) -> Vec<String> {
     let words = comments.split(|c: char| c.is_whitespace() || "`()[],;:".contains(c));
-    let pages = words.filter(|word| word.starts_with("docs/"));
-    pages.map(|page| page.trim_end_matches('.').to_owned()).collect()
+    let words = words.map(|word| word.trim_end_matches('.'));
+    let pages = words.filter(|word| word.starts_with("docs/") || is_page(word));
+    pages.map(str::to_owned).collect()
 }
 
 fn header_of(text: &str) -> String {
@@ -334,8 +339,10 @@ fn each_breach_of_a_house_rule_is_named() {
         "`src/gone.rs`",
         &["names src/gone.rs, which does not exist"],
     );
-    let cites = "//! A, by docs/gone.md 3.\nfn f() {} // `tests/gone.rs`\n/// See `src/store::None`.\nfn g() {}";
-    check("src/a.rs", cites, &["names docs/gone.md, which does not exist"]);
+    let cites =
+        "//! A, by docs/gone.md 3 (GONE.md).\nfn f() {} // `tests/gone.rs`\n/// See `src/store::None`.\nfn g() {}";
+    let gone = ["docs/gone.md", "GONE.md"].map(|page| format!("names {page}, which does not exist"));
+    check("src/a.rs", cites, &gone.each_ref().map(String::as_str));
     check(
         "docs/a.md",
         "`src/gone.rs::name` in `src/store/mod.rs::name`",

@@ -11,17 +11,13 @@ use std::collections::BTreeSet;
 use regex::Regex;
 
 use crate::source::{SourceFile, repository_files};
-use crate::tidy::{has_tests, is_tested};
+use crate::tidy::{has_tests, is_page, is_tested};
 
 const PROTOCOLS: &str = "docs/protocols.md";
 
 fn page<'a>(files: &'a [SourceFile], path: &str) -> &'a SourceFile {
     let found = files.iter().find(|file| file.path == path);
     found.unwrap_or_else(|| panic!("{path} is missing"))
-}
-
-fn is_markdown(path: &str) -> bool {
-    path.rsplit_once('.').is_some_and(|(_, ending)| ending == "md")
 }
 
 /// Without blocks of code: what stands there is no link.
@@ -89,7 +85,7 @@ fn broken_links(page: &SourceFile, files: &[SourceFile]) -> Vec<String> {
 #[test]
 fn every_link_of_a_page_leads_somewhere() {
     let files = repository_files();
-    let pages = files.iter().filter(|file| is_markdown(&file.path));
+    let pages = files.iter().filter(|file| is_page(&file.path));
     let broken = pages.flat_map(|page| {
         let links = broken_links(page, &files);
         links.into_iter().map(|link| format!("{}: {link}", page.path))
@@ -113,7 +109,7 @@ fn is_item(name: &str, file: &SourceFile) -> bool {
 fn every_function_that_a_page_names_is_there() {
     let files = repository_files();
     let mut named = 0;
-    for page in files.iter().filter(|file| is_markdown(&file.path)) {
+    for page in files.iter().filter(|file| is_page(&file.path)) {
         for (path, name) in named_items(&page.text) {
             let file = files.iter().find(|file| file.path == path);
             let is_there = file.is_some_and(|file| is_item(&name, file));
@@ -219,7 +215,10 @@ fn what_a_page_says_wrongly_is_found() {
     assert_eq!(broken_links(&pages[0], &pages), ["b.md#two-words", "../README.md"]);
     assert_eq!(anchor("Two words, `x`"), "two-words-x");
     assert!(is_item("one", &pages[2]) && is_item("Two", &pages[2]) && !is_item("on", &pages[2]));
-    let cites = SourceFile::new("src/b.rs", "// docs/protocols.md 3, 99\n// and 4; docs/b.md, *Gone\n// for good*");
+    let cites = SourceFile::new(
+        "src/b.rs",
+        "// docs/protocols.md 3, 99\n// and 4; docs/b.md, *Gone\n// for good*",
+    );
     assert_eq!(
         wrong_citations(&cites, &BTreeSet::from([3, 4]), &pages),
         ["src/b.rs: rule 99", "src/b.rs: docs/b.md, *Gone for good*"]
