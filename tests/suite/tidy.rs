@@ -70,7 +70,11 @@ fn is_listed(test: &str, module: &str, files: &[SourceFile]) -> bool {
     let above = module.split("::").next().unwrap_or_default();
     let list = format!("tests/suite/{above}/mod.rs");
     let list = files.iter().find(|file| file.path == list);
-    list.is_some_and(|list| list.text.split_whitespace().any(|word| word == test))
+    list.is_some_and(|list| {
+        list.text
+            .split_whitespace()
+            .any(|word| word.trim_end_matches(';') == test)
+    })
 }
 
 /// Whether this is the file of a module, of the program or of the suite; `…` stands for any module.
