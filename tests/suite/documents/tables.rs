@@ -2,7 +2,14 @@
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use redrive::cli::{COMMANDS, Cli, Does};
+use redrive::domain::dead_letter::Home;
+use redrive::domain::endpoint::EndpointState;
+use redrive::domain::event::EventState;
 use redrive::domain::filter::{Field, FieldKind};
+use redrive::domain::outcome::OutcomeClass;
+use redrive::domain::policy::Phase;
+use redrive::domain::queue::{QueueKind, QueueState};
+use redrive::domain::run::RunState;
 use redrive::engine::{events, snapshot};
 use serde_json::Value;
 
@@ -15,6 +22,7 @@ pub fn all() -> Vec<(&'static str, String)> {
         ("commands", commands()),
         ("fields", fields()),
         ("routes", routes()),
+        ("words", words()),
         ("shapes", shapes()),
         ("keys", keys()),
         ("metrics", metrics()),
@@ -216,6 +224,36 @@ fn shapes() -> String {
         &["document", "keys; a string where nothing is said"],
         rows.collect::<Vec<_>>(),
     )
+}
+
+fn words() -> String {
+    // What a filter may say beside the printed word is the end of it.
+    let is_printed = |word: &&str| {
+        let end = format!("_{word}");
+        !QueueState::WORDS.iter().any(|other| other.ends_with(&end))
+    };
+    let homes = ["broker", "event", "store"].map(|home| Home::from_name(home).unwrap().as_str());
+    let rows: [(&str, Vec<&str>); 8] = [
+        ("`kind` of a queue", QueueKind::NAMES.to_vec()),
+        (
+            "`state` of a delivery queue",
+            QueueState::WORDS.into_iter().filter(is_printed).collect(),
+        ),
+        ("`state` of an endpoint", EndpointState::NAMES.to_vec()),
+        (
+            "`class` of an attempt",
+            OutcomeClass::ALL.map(OutcomeClass::as_str).to_vec(),
+        ),
+        ("`phase` of a retry", Phase::ALL.map(Phase::as_str).to_vec()),
+        ("`home` of a dead letter", homes.to_vec()),
+        ("`state` of an event", EventState::NAMES.to_vec()),
+        ("`state` of a run", RunState::NAMES.to_vec()),
+    ];
+    let rows = rows.map(|(key, words)| {
+        let words = words.into_iter().map(code);
+        vec![key.to_owned(), words.collect::<Vec<_>>().join(", ")]
+    });
+    table(&["key", "its words"], rows)
 }
 
 fn keys() -> String {
