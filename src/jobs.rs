@@ -1,4 +1,4 @@
-//! The library for submitting and following jobs (seed 002): three queues per job, cleaned up by the broker when
+//! The library for submitting and following jobs: three queues per job, cleaned up by the broker when
 //! nobody wants them any more, and never silently made again.
 //!
 //! ```no_run

@@ -37,6 +37,9 @@
 //! | 4 | `src/demo` | everything embedded, with its own traffic and endpoints |
 //! | 4 | `src/app` | composition |
 //!
+//! How a notification, a dead letter, an event and a key press pass through it, step by step, is in `docs/architecture.md`.
+//! Comments cite the rules of `docs/protocols.md` by their numbers.
+//!
 //! Reading order: `src/domain/verdict.rs`, `src/engine/worker/mod.rs`, `src/engine/worker/attempt.rs`, `src/engine/dispatch/mod.rs`,
 //! `src/engine/publisher.rs`, `src/engine/ending.rs`.
 //!

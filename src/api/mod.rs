@@ -1,4 +1,4 @@
-//! The HTTP API of the daemon: JSON over HTTP/1.1 (CONTRACT.md, *HTTP API of the daemon*).
+//! The HTTP API of the daemon: JSON over HTTP/1.1 (docs/contract.md, *HTTP API of the daemon*).
 //!
 //! Promises: `/healthz` answers from the first moment, everything else says what it waits for; who
 //! asks is known before anything is read; a web page in somebody's browser cannot speak to it (Host,

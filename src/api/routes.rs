@@ -17,13 +17,18 @@ use super::{
 };
 
 /// What a route needs; without a token nothing but what is open is answered.
-type Needs = Option<Scope>;
+pub(super) type Needs = Option<Scope>;
 
 const OPEN: Needs = None;
 const READ: Needs = Some(Scope::Read);
 const PUBLISH: Needs = Some(Scope::Publish);
 const OPERATE: Needs = Some(Scope::Operate);
 const ADMIN: Needs = Some(Scope::Admin);
+
+/// Method and path of every route, with the scope that it needs.
+pub(super) fn scopes() -> Vec<(&'static str, &'static str, Needs)> {
+    served().list
+}
 
 /// All routes behind their guard.
 pub(super) fn router(shared: Arc<Shared>) -> Router {

@@ -3,7 +3,7 @@
 use crate::engine::EngineError;
 use crate::wire::problem::{Problem, causes};
 
-/// How the program ends (CONTRACT.md, *Commands*).
+/// How the program ends (docs/contract.md, *Exit codes*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {

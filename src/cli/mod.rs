@@ -1,7 +1,7 @@
 //! The command line: arguments become commands and queries, answers become tables or JSON.
 //!
 //! Promises: standard output carries the result and nothing else, messages go to standard error;
-//! the exit codes are those of CONTRACT.md; a mutation is planned and confirmed; text from outside
+//! the exit codes are those of docs/contract.md; a mutation is planned and confirmed; text from outside
 //! cannot act on the terminal. Left out on purpose: opening store and broker, which is `app`'s.
 
 mod alerts;

@@ -4,7 +4,7 @@
 //! death history, else what common frameworks write. AMQP messages have no identity, so theirs is a hash
 //! over queue, properties, headers and body, with an ordinal for equals; what looks and returns change is
 //! left out of it. Copies of one of our own collapse by their decision and the fingerprint of what died
-//! (PROTOCOLS.md 17 and 31).
+//! (docs/protocols.md 17 and 31).
 
 mod event;
 

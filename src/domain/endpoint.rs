@@ -42,7 +42,7 @@ impl EndpointState {
     }
 }
 
-/// Who probes an unavailable endpoint, and until when that claim holds (PROTOCOLS.md 14).
+/// Who probes an unavailable endpoint, and until when that claim holds (docs/protocols.md 14).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeClaim {
     /// Random; only its holder may settle the probe.

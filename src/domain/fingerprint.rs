@@ -1,4 +1,4 @@
-//! What tells messages with one id apart (PROTOCOLS.md 31): a hash over everything that their publisher said.
+//! What tells messages with one id apart (docs/protocols.md 31): a hash over everything that their publisher said.
 //!
 //! Ids come from publishers, who may use one twice: for another state of the same thing, or for the same message once
 //! more. A head, a decision, a settled mark and a copy are therefore bound to the fingerprint too. Left out is what

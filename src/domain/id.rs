@@ -162,7 +162,7 @@ number_id! {
     IncarnationId
 }
 number_id! {
-    /// The fencing number of a lease: never goes back for a queue (PROTOCOLS.md 5).
+    /// The fencing number of a lease: never goes back for a queue (docs/protocols.md 5).
     Epoch
 }
 number_id! {

@@ -1,7 +1,7 @@
 //! Job queues: the three queues of a submitted job, their names and how long they live.
 //!
 //! A queue's lifetime is a rule of the broker: unused (no consumer) for that long, it is deleted with
-//! everything in it (seed 002; PROTOCOLS has no part in it).
+//! everything in it.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! The names on the broker: delivery queues, exchange, dead-letter queue, companion (CONTRACT.md, *on the wire*).
+//! The names on the broker: delivery queues, exchange, dead-letter queue, companion (docs/contract.md, *A notification
+//! on the wire, version 1*).
 //!
 //! Publisher and worker compute the same name from (execution, url); the URL hides behind a keyed
 //! hash. The exchange carries a fingerprint of the settings, so that a publisher with other settings
-//! gets an error instead of a second queue (PROTOCOLS.md 7).
+//! gets an error instead of a second queue (docs/protocols.md 7).
 
 use hmac::{Hmac, Mac};
 use md5::Md5;
@@ -152,7 +153,7 @@ impl Naming {
         !execution.is_empty() && hash.len() == 32 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     }
 
-    /// The queue that a worker empties before `queue` itself (PROTOCOLS.md 22).
+    /// The queue that a worker empties before `queue` itself (docs/protocols.md 22).
     #[must_use]
     pub fn companion(&self, queue: &QueueName) -> String {
         format!("{}.head", queue.as_str())

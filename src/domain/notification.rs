@@ -1,6 +1,6 @@
 //! What is delivered: one HTTP request for one (execution, url), or the end mark of its sequence.
 //!
-//! The form on the wire is CONTRACT.md, *A notification on the wire, version 1*; `decode` is lenient
+//! The form on the wire is docs/contract.md, *A notification on the wire, version 1*; `decode` is lenient
 //! in what it reads and exact about what it refuses: a message that is not ours is named as such,
 //! never guessed at.
 

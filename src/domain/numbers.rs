@@ -1,4 +1,4 @@
-//! What of a store only grows, and is noticed when it does not (PROTOCOLS.md 34).
+//! What of a store only grows, and is noticed when it does not (docs/protocols.md 34).
 
 /// Numbers of a store that only grow: one that is lower than before is one of a store that went back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -41,7 +41,7 @@ impl QueueKind {
     }
 }
 
-/// The state of a delivery queue, as printed (CONTRACT.md, *Shapes*).
+/// The state of a delivery queue, as printed (docs/contract.md, *Documents*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueState {
     /// A worker holds it.
@@ -184,14 +184,14 @@ pub struct Head {
 }
 
 impl Head {
-    /// Whether it is this message that failed (PROTOCOLS.md 31).
+    /// Whether it is this message that failed (docs/protocols.md 31).
     #[must_use]
     pub fn is_about(&self, message: &NotificationId, fingerprint: Fingerprint) -> bool {
         is_same((&self.message, self.fingerprint), message, fingerprint)
     }
 }
 
-/// A decision about the head that was committed before it was carried out (PROTOCOLS.md 17).
+/// A decision about the head that was committed before it was carried out (docs/protocols.md 17).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Its id; copies of one dead letter collapse by it.
@@ -207,7 +207,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Whether it was made about this message (PROTOCOLS.md 31).
+    /// Whether it was made about this message (docs/protocols.md 31).
     #[must_use]
     pub fn is_about(&self, message: &NotificationId, fingerprint: Fingerprint) -> bool {
         is_same((&self.message, self.fingerprint), message, fingerprint)
@@ -223,7 +223,7 @@ fn is_same(
     known == message && print.is_none_or(|print| print == fingerprint)
 }
 
-/// Where a deletion or an ending of a queue stands (PROTOCOLS.md 8 and 11).
+/// Where a deletion or an ending of a queue stands (docs/protocols.md 8 and 11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Closing {
     /// In use.

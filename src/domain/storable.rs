@@ -1,4 +1,5 @@
-//! What any publisher may have set on a message, and what is taken off a copy that is made to stay (PROTOCOLS.md 32).
+//! What any publisher may have set on a message, and what is taken off a copy that is made to stay (docs/protocols.md
+//! 32).
 //!
 //! A broker refuses a publish in another user's name, drops what has a lifetime, copies to every key of `CC`, reorders
 //! by priority, and forgets what is transient with its next restart. None of that may happen to a message that was

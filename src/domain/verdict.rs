@@ -179,7 +179,7 @@ pub fn decide(situation: &Situation<'_>) -> Verdict {
     }
 }
 
-/// A failure that the URL waits for (PROTOCOLS.md 41).
+/// A failure that the URL waits for (docs/protocols.md 41).
 ///
 /// 1. The message has attempts of its own left: it is tried again when the URL is. The policy's schedule may be used
 ///    up by others before: then the URL parks, or, where messages are dead-lettered instead, goes on with the last
@@ -239,7 +239,7 @@ const fn is_a_single_refusal(situation: &Situation<'_>) -> bool {
     situation.refusals_in_row + 1 < REFUSALS_IN_ROW_MAX && situation.failing_heads < FAILING_HEADS_MAX
 }
 
-/// Who waits after a failure (PROTOCOLS.md 15).
+/// Who waits after a failure (docs/protocols.md 15).
 ///
 /// 1. The URL, when the failure is its fault.
 /// 2. The URL, when the heads of several queues (all there are, if fewer) are in trouble at once.

@@ -1,4 +1,4 @@
-//! Queues that have something to do and wait for a slot of their URL and a place (PROTOCOLS.md 16, 35).
+//! Queues that have something to do and wait for a slot of their URL and a place (docs/protocols.md 16, 35).
 //!
 //! Pure bookkeeping: URLs take turns in the line of their kind, queues of one URL are in order of arrival, nothing
 //! is in twice. A URL that can take nothing at present stands aside until something changes for it, so that finding

@@ -1,8 +1,8 @@
 //! The dead letter of our own delivery: the message as it was, with all that is known of its failure, and without
-//! what would lose or multiply it; that stands beside it (PROTOCOLS.md 32).
+//! what would lose or multiply it; that stands beside it (docs/protocols.md 32).
 //!
 //! Everything added is an `x-redrive-…` header, so that looking at it and sending it back need nothing
-//! but the message (DESIGN.md, *Dead letters*).
+//! but the message (docs/architecture.md, *Life of a dead letter*).
 
 use super::{EngineError, Inner};
 use crate::broker::{BrokerError, Published};
@@ -89,7 +89,7 @@ pub(super) fn dead_letter(
 
 impl Inner {
     /// Puts a dead letter where it stays: in the dead-letter queue, without the texts of its failure where it does not
-    /// fit otherwise, or whole in the store (PROTOCOLS.md 32). An error means that it is nowhere yet, and waits.
+    /// fit otherwise, or whole in the store (docs/protocols.md 32). An error means that it is nowhere yet, and waits.
     pub(super) async fn bury(&self, letter: &Message) -> Result<(), EngineError> {
         let Some(refusal) = self.publish_letter(letter).await? else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The death of others (PROTOCOLS.md 3 and 29): who of the living incarnations is dead, marked so by one of those that
-//! watch, and what follows.
+//! The death of others (docs/protocols.md 3 and 29): who of the living incarnations is dead, marked so by one of those
+//! that watch, and what follows.
 //!
 //! Promises: nobody is taken for dead who may still start something. What can be true of a process that works (a
 //! database session that is gone, a lock file that is missing) counts only when its own fence must have closed and its

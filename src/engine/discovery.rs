@@ -1,4 +1,4 @@
-//! Finding work (DESIGN.md, *Finding work*): nudges and created queues as they are told, and a sweep
+//! Finding work (docs/protocols.md, *Finding work*): nudges and created queues as they are told, and a sweep
 //! for the rest that never spends more than a tenth of its time listing.
 
 use std::sync::Arc;

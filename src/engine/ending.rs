@@ -1,4 +1,4 @@
-//! Deleting a delivery queue without losing what races with it (PROTOCOLS.md 8).
+//! Deleting a delivery queue without losing what races with it (docs/protocols.md 8).
 //!
 //! RabbitMQ confirms messages into a queue that is being deleted. So: mark it closing, unbind, wait a
 //! second without holding a worker, look again under fence and lease; something in it: bind and go on;
@@ -114,7 +114,7 @@ impl Inner {
     }
 
     /// Something came, or a step failed: publishers must be able to reach it again, unless it is refusing
-    /// (PROTOCOLS.md 23).
+    /// (docs/protocols.md 23).
     async fn rebind(&self, held: &Held) -> Ending {
         let mut pause = super::insist::Pause::default();
         while self.fence.permits(held.incarnation) {

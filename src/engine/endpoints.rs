@@ -1,4 +1,4 @@
-//! What this process knows of endpoints: their state (PROTOCOLS.md 13), their slots (16) and how they answer (35).
+//! What this process knows of endpoints: their state (docs/protocols.md 13), their slots (16) and how they answer (35).
 //!
 //! The store has the truth; here is a copy that a worker can ask without waiting. Unknown endpoints
 //! are taken as available until a lease or the poll of the generation says otherwise.
@@ -44,7 +44,7 @@ pub(super) struct LiveEndpoint {
 }
 
 /// When the store was asked, counted in questions to it. An answer that knows less than what was known before its
-/// question comes from a store that went back (PROTOCOLS.md 34).
+/// question comes from a store that went back (docs/protocols.md 34).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question(u64);
 
@@ -52,7 +52,7 @@ pub(super) struct Question(u64);
 #[derive(Debug)]
 struct Pace {
     per_second: i64,
-    /// Daemons that have a part of the rate each (PROTOCOLS.md 16).
+    /// Daemons that have a part of the rate each (docs/protocols.md 16).
     sharers: Arc<AtomicI64>,
     next_us: AtomicI64,
 }
@@ -208,7 +208,7 @@ impl LiveEndpoint {
         }
     }
 
-    /// How long it is until its turn is so near that a worker may wait for it (PROTOCOLS.md 16).
+    /// How long it is until its turn is so near that a worker may wait for it (docs/protocols.md 16).
     pub(super) fn turn_is_near_in(&self, uptime: Duration) -> Duration {
         let turn_in = |pace: &Pace| pace.next_us.load(Ordering::Relaxed) - micros(uptime);
         let turn_in = Duration::from_micros(self.rate.as_ref().map_or(0, turn_in).try_into().unwrap_or(0));

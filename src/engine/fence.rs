@@ -1,4 +1,5 @@
-//! The holder fences itself (PROTOCOLS.md 4): whether this process may start an attempt, or settle what it holds, now.
+//! The holder fences itself (docs/protocols.md 4): whether this process may start an attempt, or settle what it holds,
+//! now.
 //!
 //! Purely in memory: the heartbeat moves the limit, workers ask before every attempt. The clock
 //! counts suspension, so a process that was frozen finds the fence closed when it wakes.

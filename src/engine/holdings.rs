@@ -1,7 +1,7 @@
 //! The queues that this process holds, asks for or lets go of, and what they use: places, slots, probes.
 //!
 //! There are two kinds of places: those of attempts that can still proceed, which `workers` bounds, and those of
-//! requests that hang, which have a bound of their own (PROTOCOLS.md 35).
+//! requests that hang, which have a bound of their own (docs/protocols.md 35).
 //!
 //! Pure bookkeeping. What is used is counted from what is held, in the one place where a holding comes, changes
 //! or goes, so that nothing can be used by a queue that is not held. Every holding has a [`Claim`] of its own:

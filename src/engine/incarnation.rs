@@ -1,5 +1,5 @@
 //! This process among the others: its incarnations, their heartbeats, and wishes about the leases that they hold
-//! (PROTOCOLS.md 1, 2 and 4).
+//! (docs/protocols.md 1, 2 and 4).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ const NOT_AVAILABLE: [EndpointState; 3] = [
 impl Inner {
     /// Begins an incarnation of this process.
     ///
-    /// PROTOCOLS.md 7: one that was disowned because others settled on other settings, or on a newer program, is
+    /// docs/protocols.md 7: one that was disowned because others settled on other settings, or on a newer program, is
     /// refused, and does not put its own in their place.
     pub(super) async fn begin_incarnation(&self, name: &str, part: Part) -> Result<IncarnationId, EngineError> {
         let new = NewIncarnation {
@@ -163,7 +163,7 @@ impl Inner {
         for one in held.iter().filter(|one| one.paused || one.wanted_by.is_some()) {
             let _ = tell.send(Tell::LetGo(one.queue.clone())).await;
         }
-        // PROTOCOLS.md 4: what is held is compared with the living workers.
+        // docs/protocols.md 4: what is held is compared with the living workers.
         let _ = tell.send(Tell::Compare(held)).await;
         for record in self.store.queues_due(500).await? {
             let _ = tell.send(Tell::Due(Box::new(record))).await;

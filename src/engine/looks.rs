@@ -1,5 +1,5 @@
-//! What looks cost at queues whose messages outlive a limited number of returns (PROTOCOLS.md 38): noted in the store
-//! before each of them, message by message, and refused before the broker's limit is near, whoever looks.
+//! What looks cost at queues whose messages outlive a limited number of returns (docs/protocols.md 38): noted in the
+//! store before each of them, message by message, and refused before the broker's limit is near, whoever looks.
 //!
 //! Every look at a queue that is not known to be free of cost goes through here: [`Inner::cost_of`] says what it costs,
 //! [`Inner::look_begins`] notes or refuses it, [`Inner::look_ended`] or [`Inner::look_broke_off`] say what came of it.

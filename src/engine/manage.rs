@@ -1,11 +1,11 @@
-//! Work on queues that is not delivery: browsing, purging, deleting, rescuing, runs (PROTOCOLS.md 1).
+//! Work on queues that is not delivery: browsing, purging, deleting, rescuing, runs (docs/protocols.md 1).
 //!
 //! Whoever takes or moves messages holds the lease, a command too: it is an incarnation of its own for
 //! as long as it takes, and asks the worker that holds the queue to let go.
 //!
 //! Promises: nothing that matters is left behind, however the work ends. A wish and a lease count while their
-//! incarnation lives (PROTOCOLS.md 30), and that ends with the work: in order, or when the work panicked or was given
-//! up. What is held is settled only while nobody can have taken its holder for dead (PROTOCOLS.md 4).
+//! incarnation lives (docs/protocols.md 30), and that ends with the work: in order, or when the work panicked or was
+//! given up. What is held is settled only while nobody can have taken its holder for dead (docs/protocols.md 4).
 
 use std::future::Future;
 use std::sync::Arc;

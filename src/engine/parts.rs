@@ -1,4 +1,4 @@
-//! A delivery queue as commands see it: its companion, then itself (PROTOCOLS.md 22).
+//! A delivery queue as commands see it: its companion, then itself (docs/protocols.md 22).
 //!
 //! What was put back before the head of a queue waits in its companion `NAME.head` and is delivered first. Whoever
 //! browses, skips, purges, deletes or moves messages of a queue, under its lease, goes through its parts in this order.
@@ -61,7 +61,7 @@ impl Inner {
         Ok((dropped, problem))
     }
 
-    /// Deletes it if nothing is left in it and nothing comes (PROTOCOLS.md 8); the companion first.
+    /// Deletes it if nothing is left in it and nothing comes (docs/protocols.md 8); the companion first.
     pub(super) async fn end_parts(self: &Arc<Self>, lease: &ManagedLease) -> Result<Ending, EngineError> {
         let queue = &lease.record.name;
         for companion in self.parts(&lease.record).iter().filter(|part| *part != queue) {

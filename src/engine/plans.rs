@@ -1,4 +1,4 @@
-//! Mutations by a person: what they would do, and doing it (DESIGN.md, promise 7).
+//! Mutations by a person: what they would do, and doing it (docs/protocols.md, *Promises*).
 //!
 //! A plan freezes what it touches and is hashed; at execute it is planned again, and refused when it
 //! came out otherwise. Each is audited before and after.
@@ -409,8 +409,8 @@ impl Inner {
         }
     }
 
-    /// Takes out what was planned, and deletes it as any queue that ends (PROTOCOLS.md 8): what came after the plan
-    /// keeps it.
+    /// Takes out what was planned, and deletes it as any queue that ends (docs/protocols.md 8): what came after the
+    /// plan keeps it.
     async fn delete(self: &Arc<Self>, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
         let gone = self
             .under_lease(queue, "delete", |lease| async move {
@@ -451,7 +451,7 @@ impl Inner {
         })
     }
 
-    /// PROTOCOLS.md 21: the copy is committed before the message is settled.
+    /// docs/protocols.md 21: the copy is committed before the message is settled.
     async fn rescue(&self, queue: &QueueName) -> Result<Done, EngineError> {
         let id = self
             .under_lease(queue, "rescue", |lease| async move {

@@ -1,4 +1,4 @@
-//! Publishing and the end mark, from the publisher's side (PROTOCOLS.md 9 and 10).
+//! Publishing and the end mark, from the publisher's side (docs/protocols.md 9 and 10).
 //!
 //! A publisher publishes first and binds only what did not exist. In one delivery queue one publish
 //! is unsettled at a time: a returned or unknown one holds the next ones back, or n+1 would overtake
@@ -114,7 +114,7 @@ impl Inner {
         Ok(self.receipt(id, queue).await)
     }
 
-    /// PROTOCOLS.md 33: what was published without a look at the broker's policies says so.
+    /// docs/protocols.md 33: what was published without a look at the broker's policies says so.
     async fn receipt(&self, id: NotificationId, queue: QueueName) -> Receipt {
         let warning = if self.broker.is_embedded() {
             None
@@ -293,8 +293,8 @@ impl Publish {
 }
 
 impl Publish {
-    /// PROTOCOLS.md 33: why what is published now would be destroyed, or lost. The daemons unbind such a queue for the
-    /// sake of all publishers, a little later.
+    /// docs/protocols.md 33: why what is published now would be destroyed, or lost. The daemons unbind such a queue for
+    /// the sake of all publishers, a little later.
     async fn refused_by_policy(&self) -> Option<String> {
         if self.broker.is_embedded() {
             return None;
@@ -312,7 +312,7 @@ impl Publish {
         }
     }
 
-    /// PROTOCOLS.md 33: a queue whose messages would be destroyed or reordered is not made.
+    /// docs/protocols.md 33: a queue whose messages would be destroyed or reordered is not made.
     async fn may_be_made(&self) -> Result<(), EngineError> {
         let forbidden = self.rules.forbids(&self.queue, &self.naming, &self.store, &self.clock);
         match forbidden.await {

@@ -124,7 +124,7 @@ impl Query {
 /// Which queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueuesQuery {
-    /// A filter expression (CONTRACT.md).
+    /// A filter expression (docs/contract.md, *Filters*).
     pub filter: Option<String>,
     /// A column, with a leading `-` for descending.
     pub sort: Option<String>,

@@ -1,4 +1,4 @@
-//! Records of success: kept in memory and flushed every 250 ms by one writer (PROTOCOLS.md 18).
+//! Records of success: kept in memory and flushed every 250 ms by one writer (docs/protocols.md 18).
 //!
 //! Bounded while the store is away: what answers said is kept up to some bytes; beyond so many successes only the
 //! newest of each queue is kept and the others are counted with it; of queues beyond that nothing is, which is a number

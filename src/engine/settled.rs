@@ -1,4 +1,4 @@
-//! What was acked of late, and may come again although it was (PROTOCOLS.md 6 and 31).
+//! What was acked of late, and may come again although it was (docs/protocols.md 6 and 31).
 //!
 //! An ack can be lost with its connection: that is at most `prefetch` messages. And RabbitMQ keeps the acks
 //! of a classic queue in a journal in memory, under steady traffic for seconds: one that is killed forgets

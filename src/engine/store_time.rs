@@ -1,4 +1,4 @@
-//! The store's clock, as this process can tell it without asking (PROTOCOLS.md 37).
+//! The store's clock, as this process can tell it without asking (docs/protocols.md 37).
 //!
 //! Promises: what the store wrote a time for is compared with this and never with the host's calendar, which may be
 //! hours away. Between two readings it goes by uptime, so that a step of the host's calendar does not move it. It is

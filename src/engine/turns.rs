@@ -1,4 +1,4 @@
-//! Whose turn it is to publish in each delivery queue, and which publishes are not settled (PROTOCOLS.md 10).
+//! Whose turn it is to publish in each delivery queue, and which publishes are not settled (docs/protocols.md 10).
 //!
 //! Promises: in one queue one publish is under way; one whose confirm never came holds the next ones back until it is
 //! settled under the same id, so that n+1 never overtakes n. It is not held back for a time: a caller that does not

@@ -1,5 +1,5 @@
 //! What a daemon knows of the broker and others read from the store: its policies, and what looks at queues with a
-//! delivery limit cost so far (PROTOCOLS.md 33, 38).
+//! delivery limit cost so far (docs/protocols.md 33, 38).
 
 use std::time::Duration;
 

@@ -148,7 +148,7 @@ pub trait Store:
     async fn close(&self);
 }
 
-/// Starts of daemons, their heartbeats, and evidence of their death (PROTOCOLS.md 2, 3, 7).
+/// Starts of daemons, their heartbeats, and evidence of their death (docs/protocols.md 2, 3, 7).
 #[async_trait]
 pub trait Incarnations: Send + Sync {
     /// A new incarnation, alive, with its evidence of life held (SQLite: a file lock; PostgreSQL: a
@@ -275,13 +275,13 @@ pub trait Deliveries: Send + Sync {
     async fn attempts(&self, query: &AttemptQuery) -> Result<Vec<crate::domain::attempt::Attempt>, StoreError>;
 }
 
-/// Endpoints and their state (PROTOCOLS.md 13, 14).
+/// Endpoints and their state (docs/protocols.md 13, 14).
 #[async_trait]
 pub trait Endpoints: Send + Sync {
-    /// What only grows, as it is now: each is drawn as a lease's epoch is (PROTOCOLS.md 34).
+    /// What only grows, as it is now: each is drawn as a lease's epoch is (docs/protocols.md 34).
     async fn numbers(&self) -> Result<Numbers, StoreError>;
 
-    /// Makes them at least one more than `above`, which a store that was restored had once (PROTOCOLS.md 34).
+    /// Makes them at least one more than `above`, which a store that was restored had once (docs/protocols.md 34).
     async fn numbers_raise(&self, above: Numbers) -> Result<(), StoreError>;
 
     /// Raises it: a person changed something that every daemon should look at again.

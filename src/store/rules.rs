@@ -116,7 +116,7 @@ pub(super) fn endpoint_after(
 }
 
 /// The next value of a number that guards something: at least the clock in milliseconds, so that it never goes
-/// back, not even with a store that does (PROTOCOLS.md 34).
+/// back, not even with a store that does (docs/protocols.md 34).
 pub(super) fn next_number(before: i64, now: Timestamp) -> i64 {
     before.saturating_add(1).max(now.micros() / 1_000)
 }

@@ -1,5 +1,5 @@
-//! Dead letters that no queue of the broker takes, whole (PROTOCOLS.md 32): too large for its limits, or with headers
-//! that do not fit into a frame beside what is known of the failure.
+//! Dead letters that no queue of the broker takes, whole (docs/protocols.md 32): too large for its limits, or with
+//! headers that do not fit into a frame beside what is known of the failure.
 //!
 //! A letter is kept under its id, which follows from its decision: whoever carries the same decision out again, after
 //! a crash, changes nothing. Letters are read without their bodies, which may be as large as a broker allows.

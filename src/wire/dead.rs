@@ -11,7 +11,7 @@ use super::{Unread, time};
 
 /// A dead letter.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct DeadLetter {
     pub id: String,
     pub home: &'static str,
@@ -70,7 +70,7 @@ impl From<&Letter> for DeadLetter {
 
 /// A group of dead letters that failed alike. `trend` compares the last hour with the one before.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Group {
     pub fingerprint: String,
     pub r#where: String,

@@ -19,7 +19,7 @@ use super::time;
 
 /// An event.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Event {
     pub id: i64,
     pub r#type: String,
@@ -184,7 +184,7 @@ impl From<&EventTypeRecord> for Type {
 
 /// A subscription.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Subscription {
     pub id: i64,
     pub r#type: String,
@@ -207,7 +207,7 @@ impl From<&SubscriptionRow> for Subscription {
 
 /// A claim.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Claim {
     pub id: String,
     pub r#type: String,

@@ -1,4 +1,4 @@
-//! The JSON shapes that command line and HTTP API both print and read (CONTRACT.md, *Shapes*).
+//! The JSON shapes that command line and HTTP API both print and read (docs/contract.md, *Documents*).
 //!
 //! Promises: exactly the keys of the contract (more may be added); times are RFC 3339 in UTC, spans
 //! are seconds with the unit in the name, an unknown number is `null`, never zero. Nothing here is a

@@ -12,7 +12,7 @@ use super::time;
 
 /// What is tried when.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Retry {
     pub at: Option<String>,
     pub queue: Option<String>,
@@ -39,7 +39,7 @@ impl From<&RetryView> for Retry {
 
 /// An attempt.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the keys are CONTRACT.md's")]
+#[expect(missing_docs, reason = "the keys are those of docs/contract.md")]
 pub struct Attempt {
     pub message_id: String,
     pub queue: String,

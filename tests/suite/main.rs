@@ -28,6 +28,7 @@ mod cli;
 mod console;
 mod dead;
 mod demo;
+mod documents;
 mod embedded;
 mod engine;
 mod events;

@@ -6,9 +6,9 @@ use std::fs;
 use crate::source::{self, SourceFile};
 
 /// Beside dot-files and what the compiler makes.
-const FOLDERS: &[&str] = &["src", "themes", "tests", "assets", "target"];
+const FOLDERS: &[&str] = &["src", "themes", "tests", "assets", "docs", "target"];
 
-const REQUIRED: &[&str] = &["README.md", "CHANGELOG.md", "LICENSE", "SECURITY.md"];
+const REQUIRED: &[&str] = &["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md"];
 
 /// The wait helper polls, and the receiver answers late on purpose; nothing else sleeps.
 const MAY_SLEEP: &[&str] = &[
@@ -40,7 +40,7 @@ fn every_test_that_the_threats_name_exists() {
 
 /// Whether there is a test of that name in the module's file, or any test where it ends with `…`. What a macro makes
 /// into tests counts where its module's file has the name, too.
-fn is_tested(name: &str, files: &[SourceFile]) -> bool {
+pub fn is_tested(name: &str, files: &[SourceFile]) -> bool {
     let Some((module, test)) = name.rsplit_once("::") else {
         return false;
     };
@@ -50,18 +50,18 @@ fn is_tested(name: &str, files: &[SourceFile]) -> bool {
         let mut pieces = file.text.split(&function);
         let before = pieces.next().unwrap_or_default();
         match (test, pieces.next()) {
-            ("…", _) => is_marked(&file.text),
+            ("…", _) => has_tests(&file.text),
             (_, None) => false,
             // The attributes stand between the end of what is before and the function.
             (_, Some(_)) => {
                 let above = before.rsplit("}\n").next().unwrap_or_default();
-                is_marked(above) || before.contains("proptest! {") || is_listed(test, module, files)
+                has_tests(above) || before.contains("proptest! {") || is_listed(test, module, files)
             }
         }
     })
 }
 
-fn is_marked(text: &str) -> bool {
+pub fn has_tests(text: &str) -> bool {
     text.contains("#[test]") || text.contains("#[tokio::test")
 }
 
@@ -70,7 +70,11 @@ fn is_listed(test: &str, module: &str, files: &[SourceFile]) -> bool {
     let above = module.split("::").next().unwrap_or_default();
     let list = format!("tests/suite/{above}/mod.rs");
     let list = files.iter().find(|file| file.path == list);
-    list.is_some_and(|list| list.text.split_whitespace().any(|word| word == test))
+    list.is_some_and(|list| {
+        list.text
+            .split_whitespace()
+            .any(|word| word.trim_end_matches(';') == test)
+    })
 }
 
 /// Whether this is the file of a module, of the program or of the suite; `…` stands for any module.
@@ -204,21 +208,44 @@ fn machine_paths(text: &str) -> Vec<String> {
     .collect()
 }
 
-/// In the README every `src/…` and the like between backticks; in the header of lib.rs also
-/// the left column of its map (`store/`, `app.rs`).
+/// In a page every `src/…` and the like between backticks, in a comment these and every page of docs; in the header of
+/// lib.rs also the left column of its map (`store/`, `app.rs`).
 fn documented_paths(file: &SourceFile) -> Vec<String> {
-    match file.path.as_str() {
-        "README.md" => backticked(&file.text),
-        "src/lib.rs" => {
-            let header = header_of(&file.text);
-            let map = header
-                .lines()
-                .filter_map(|line| line.split_whitespace().next())
-                .filter(|word| is_map_entry(word));
-            map.map(str::to_owned).chain(backticked(&header)).collect()
-        }
-        _ => Vec::new(),
+    if is_page(&file.path) {
+        return backticked(&file.text);
     }
+    if !is_rust(&file.path) {
+        return Vec::new();
+    }
+    let comments = comments_of(&file.text);
+    let mut paths = backticked(&comments);
+    paths.extend(pages_named(&comments));
+    if file.path == "src/lib.rs" {
+        let header = header_of(&file.text);
+        let words = header.lines().filter_map(|line| line.split_whitespace().next());
+        paths.extend(words.filter(|word| is_map_entry(word)).map(str::to_owned));
+    }
+    paths
+}
+
+pub fn is_page(path: &str) -> bool {
+    path.rsplit_once('.').is_some_and(|(_, ending)| ending == "md")
+}
+
+fn comments_of(text: &str) -> String {
+    let lines = text.lines().map(str::trim_start);
+    let comments = lines.filter(|line| line.starts_with("//"));
+    comments
+        .map(|line| line.trim_start_matches(['/', '!']).to_owned() + "\n")
+        .collect()
+}
+
+/// `docs/protocols.md` or another page, with or without backticks.
+fn pages_named(comments: &str) -> Vec<String> {
+    let words = comments.split(|c: char| c.is_whitespace() || "`()[],;:".contains(c));
+    let words = words.map(|word| word.trim_end_matches('.'));
+    let pages = words.filter(|word| word.starts_with("docs/") || is_page(word));
+    pages.map(str::to_owned).collect()
 }
 
 fn header_of(text: &str) -> String {
@@ -234,11 +261,14 @@ fn is_map_entry(word: &str) -> bool {
 }
 
 fn backticked(text: &str) -> Vec<String> {
-    let tops = ["src/", "tests/", "assets/", "themes/", ".ci/"];
+    let tops = ["src/", "tests/", "assets/", "themes/", "docs/", ".ci/"];
     let spans = text.split('`').skip(1).step_by(2);
     let words = spans.filter_map(|span| span.split_whitespace().next());
-    let paths = words.filter(|word| tops.iter().any(|top| word.starts_with(top)) && !word.contains(['*', '<', '{']));
+    let paths =
+        words.filter(|word| tops.iter().any(|top| word.starts_with(top)) && !word.contains(['*', '<', '{', '…']));
+    // Behind `::` stands a name in the file.
     paths
+        .map(|path| path.split("::").next().unwrap_or(path))
         .map(|path| path.trim_end_matches(['.', ',', ':']).to_owned())
         .collect()
 }
@@ -258,6 +288,7 @@ fn check(path: &str, text: &str, expected: &[&str]) {
     let mut files = vec![
         SourceFile::new("README.md", "See `src/lib.rs` and `.ci/run`."),
         SourceFile::new("CHANGELOG.md", ""),
+        SourceFile::new("CONTRIBUTING.md", ""),
         SourceFile::new("LICENSE", ""),
         SourceFile::new("SECURITY.md", ""),
         SourceFile::new(".ci/run", ""),
@@ -312,6 +343,15 @@ fn each_breach_of_a_house_rule_is_named() {
         "`src/gone.rs`",
         &["names src/gone.rs, which does not exist"],
     );
+    let cites =
+        "//! A, by docs/gone.md 3 (GONE.md).\nfn f() {} // `tests/gone.rs`\n/// See `src/store::None`.\nfn g() {}";
+    let gone = ["docs/gone.md", "GONE.md"].map(|page| format!("names {page}, which does not exist"));
+    check("src/a.rs", cites, &gone.each_ref().map(String::as_str));
+    check(
+        "docs/a.md",
+        "`src/gone.rs::name` in `src/store/mod.rs::name`",
+        &["names src/gone.rs, which does not exist"],
+    );
     check(
         "src/lib.rs",
         "//! A.\n//!\n//!     broker/  queues\n//!     app.rs  root",
@@ -320,7 +360,7 @@ fn each_breach_of_a_house_rule_is_named() {
             "names app.rs, which does not exist",
         ],
     );
-    assert!(!is_agreed_folder("docs") && is_agreed_folder(".ci") && is_agreed_folder("assets"));
+    assert!(!is_agreed_folder("crates") && is_agreed_folder(".ci") && is_agreed_folder("docs"));
 }
 
 #[test]
@@ -362,7 +402,8 @@ fn only_what_is_a_test_counts_as_one() {
 #[test]
 fn a_missing_root_file_is_named() {
     let found = violations(&[SourceFile::new("README.md", ""), SourceFile::new("LICENSE", "")]);
-    assert_eq!(found, ["CHANGELOG.md: is missing", "SECURITY.md: is missing"]);
+    let missing = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    assert_eq!(found, missing.map(|name| format!("{name}: is missing")));
 }
 
 #[test]

@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 use operations::{OPERATIONS, Operation};
 use schemas::SCHEMAS;
 
+use crate::domain::scope::Scope;
+
 /// The whole document.
 #[must_use]
 pub fn document() -> Value {
@@ -17,6 +19,11 @@ pub fn document() -> Value {
         let methods = paths.entry(operation.path).or_insert_with(|| json!({}));
         if let Some(methods) = methods.as_object_mut() {
             methods.insert(operation.method.to_owned(), describe(operation));
+        }
+    }
+    for (method, path, needs) in super::routes::scopes() {
+        if let Some(operation) = paths.get_mut(path).and_then(|methods| methods.get_mut(method)) {
+            operation["x-scope"] = json!(needs.map_or("none", Scope::as_str));
         }
     }
     let schemas: Map<String, Value> = SCHEMAS

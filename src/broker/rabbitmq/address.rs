@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use crate::broker::BrokerError;
 
-/// Seconds between heartbeats: a dead peer is noticed after two (research: trap 33).
+/// Seconds between heartbeats: a dead peer is noticed after two (docs/rabbitmq.md, *Heartbeats*).
 pub(super) const HEARTBEAT_S: u16 = 10;
 
 /// Host, port, scheme and login.

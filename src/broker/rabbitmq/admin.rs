@@ -1,6 +1,7 @@
 //! Looking, declaring, binding, deleting: each on a short-lived channel of the spare connection.
 //!
-//! A wrong guess closes its channel (404, 406), so none of these shares one with anything (trap 12).
+//! A wrong guess closes its channel (404, 406), so none of these shares one with anything (docs/rabbitmq.md, *Errors
+//! that close a channel*).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -241,8 +242,8 @@ impl Admin {
         }
     }
 
-    /// Quorum queues answer the flags with 540 and a closed connection (trap 11): two looks, then a plain
-    /// delete, on a connection that is thrown away. Not atomic; the caller has unbound it.
+    /// Quorum queues answer the flags with 540 and a closed connection (docs/rabbitmq.md, *Deleting a queue*): two
+    /// looks, then a plain delete, on a connection that is thrown away. Not atomic; the caller has unbound it.
     async fn delete_empty_quorum(&self, queue: &ShortString) -> Result<Deleted, BrokerError> {
         let line = self.dialer.open("delete").await?;
         let mut outcome = Ok(Deleted::InUse);
@@ -359,7 +360,7 @@ pub(super) async fn passive(line: &Line, queue: &ShortString) -> Result<Look, Ca
     }
 }
 
-/// The arguments of a delivery queue (trap 13).
+/// The arguments of a delivery queue (docs/rabbitmq.md, *Errors that close a channel*).
 pub(super) fn delivery_arguments(queue_type: QueueType, exchange: &str, dead_letter_queue: &str) -> FieldTable {
     table(naming::delivery_arguments(queue_type, exchange, dead_letter_queue))
 }

@@ -1,7 +1,8 @@
 //! Consuming a queue: a channel of its own on a pooled connection, prefetch before consume.
 //!
 //! Promises: `next` may be dropped at any point; whatever ends is ended by closing the *channel*, never by
-//! `basic.cancel` (trap 5); a stream that ends and an ack that was not sent say *lost* (trap 29).
+//! `basic.cancel` (docs/rabbitmq.md, *Cancelling a consumer*); a stream that ends and an ack that was not sent say
+//! *lost* (docs/rabbitmq.md, *Recovery by the client*).
 //!
 //! Acks are sent on the channel and not through the client's `Acker`: that one spawns a task for each ack and
 //! wakes two more, which costs as much as the rest of a message.
@@ -33,7 +34,7 @@ const ROUNDS: u32 = 16;
 const SURVIVED: Duration = Duration::from_secs(5);
 
 /// Headers that quorum queues add and raise at each return: with them a message that comes again would
-/// not be recognised as the one that was sent (PROTOCOLS.md 6). A browse shows them.
+/// not be recognised as the one that was sent (docs/protocols.md 6). A browse shows them.
 const COUNTED: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
 
 /// What to consume and how.
@@ -130,7 +131,7 @@ async fn consume(line: &Line, wanted: &Wanted) -> Result<Option<(Channel, Consum
             let binding = channel.queue_bind(queue.clone(), exchange.clone(), queue, options, FieldTable::default());
             line.call(binding).await?;
         }
-        // Before consume, or the first consumer has no limit (trap 3).
+        // Before consume, or the first consumer has no limit (docs/rabbitmq.md, *Prefetch*).
         line.call(channel.basic_qos(wanted.prefetch, BasicQosOptions::default()))
             .await?;
         let tag = ShortString::from(format!("redrive-{:016x}", ambient::random()));

@@ -1,6 +1,6 @@
 //! Looking into a queue on a connection of its own, and giving everything back by closing it.
 //!
-//! The caller knows that nobody else takes from it now: a look beside a worker reorders (trap 4).
+//! The caller knows that nobody else takes from it now: a look beside a worker reorders (docs/rabbitmq.md, *Looks*).
 //! Whatever is in the queue, only this connection can die of it.
 
 use std::time::Duration;

@@ -14,7 +14,8 @@ use crate::broker::{BrokerError, CONNECT};
 /// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// The client could not read what came: a message that it does not survive (reliability.md F5).
+    /// The client could not read what came: a message that it does not survive (docs/rabbitmq.md, *Undecodable
+    /// messages*).
     Undecodable(String),
     /// Anything else.
     Lost(String),
@@ -33,7 +34,7 @@ impl Ended {
 pub(super) enum CallError {
     /// The client or the broker said so.
     Amqp(lapin::Error),
-    /// The connection ended meanwhile: a call may then never be answered (F5).
+    /// The connection ended meanwhile: a call may then never be answered (docs/rabbitmq.md, *Undecodable messages*).
     Ended(Ended),
     /// No answer in time; the connection was abandoned.
     Silent(Duration),
@@ -73,7 +74,8 @@ impl CallError {
     }
 
     /// Whether the broker says that there is no such queue. A 404 alone does not say that: a classic
-    /// queue whose node is down is `NOT_FOUND - home node … is down or inaccessible` (trap 35).
+    /// queue whose node is down is `NOT_FOUND - home node … is down or inaccessible` (docs/rabbitmq.md, *Nodes that are
+    /// down*).
     fn no_queue(&self) -> bool {
         self.code() == Some(404) && self.text().starts_with("NOT_FOUND - no queue ")
     }

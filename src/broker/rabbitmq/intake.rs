@@ -140,7 +140,7 @@ fn named(text: &str) -> Result<ShortString, CallError> {
 
 async fn consume(line: &Line, queue: &ShortString, prefetch: u16) -> Result<(Channel, Consumer), CallError> {
     let channel = line.channel().await?;
-    // Before consume, or the first consumer has no limit (trap 3).
+    // Before consume, or the first consumer has no limit (docs/rabbitmq.md, *Prefetch*).
     line.call(channel.basic_qos(prefetch.max(1), BasicQosOptions::default()))
         .await?;
     let tag = ShortString::from(format!("redrive-{:016x}", ambient::random()));

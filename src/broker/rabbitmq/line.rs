@@ -1,8 +1,8 @@
 //! One connection to the broker, every call on it bounded, and the slot that keeps one open.
 //!
-//! The client's own recovery stays off (trap 29): a line that ended is thrown away and a new one is
-//! opened by whoever needs it. A call may never be answered once the connection died of something
-//! undecodable (reliability.md F5), so every call watches the end of its line and the time.
+//! The client's own recovery stays off (docs/rabbitmq.md, *Recovery by the client*): a line that ended is thrown away
+//! and a new one is opened by whoever needs it. A call may never be answered once the connection died of something
+//! undecodable (docs/rabbitmq.md, *Undecodable messages*), so every call watches the end of its line and the time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

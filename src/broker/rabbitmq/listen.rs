@@ -2,7 +2,8 @@
 //! event exchange where there is one. Lossy by design; a sweep finds what was missed.
 //!
 //! Two tasks, each with a connection of its own that it opens again with jittered backoff. Losing the
-//! first is *the broker is down*; the second degrades in silence (the plugin is optional, trap 27).
+//! first is *the broker is down*; the second degrades in silence (the plugin is optional, docs/rabbitmq.md, *Events and
+//! policies of the broker*).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

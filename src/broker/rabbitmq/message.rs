@@ -1,7 +1,7 @@
 //! Between the client's properties and a [`Message`]: lenient inwards, strict outwards.
 //!
 //! What comes in was written by anybody: every type of header value is taken, nested ones are shown as
-//! bounded text, nothing here recurses over them (18,000 levels are possible, reliability.md F4). What
+//! bounded text, nothing here recurses over them (18,000 levels are possible, docs/rabbitmq.md, *Deep headers*). What
 //! goes out never closes the connection: names and sizes that AMQP cannot carry are refused before.
 
 use std::fmt::Write;

@@ -4,8 +4,8 @@
 //! (looks and declarations), a pool consumes, one hears nudges and one hears events; a browse, a walk, a
 //! rescue and a delete of a quorum queue each have their own and close it. Delivery needs AMQP only.
 //!
-//! The numbers in comments are traps of the research (`trap n`), measured findings (`F n`) and rules of
-//! PROTOCOLS.md. Left out: every protocol that combines steps, which is the engine's.
+//! What the broker and the client do is in docs/rabbitmq.md. Left out: every protocol that combines steps, which is the
+//! engine's.
 
 mod address;
 mod admin;
@@ -74,7 +74,7 @@ use crate::domain::numbers::Numbers;
 const SIGNALS_MAX: usize = 4096;
 /// Queues whose last nudge is remembered.
 const NUDGES_MAX: usize = 10_000;
-/// At most one nudge in this time and queue (PROTOCOLS.md 24).
+/// At most one nudge in this time and queue (docs/protocols.md 24).
 const NUDGE_EVERY: Duration = Duration::from_secs(1);
 /// How long a close waits for nudges under way.
 const NUDGED: Duration = Duration::from_secs(1);
@@ -449,7 +449,7 @@ impl Broker for RabbitMq {
         };
         let wanted = attach::Wanted {
             queue: short(&name)?,
-            // Returned messages of a quorum queue line up behind each other (trap 3).
+            // Returned messages of a quorum queue line up behind each other (docs/rabbitmq.md, *Prefetch*).
             prefetch: if naming.queue_type == QueueType::Quorum {
                 1
             } else {

@@ -1,10 +1,10 @@
 //! Which consuming connection a queue is read on, and the hunt for the queue that kills connections.
 //!
 //! One undecodable message ends the whole connection, with every queue on it, at every delivery
-//! (reliability.md F5). So queues are spread over groups of a bounded size, one connection each. When a
-//! group dies of something undecodable, all its queues become suspects and are only read on probe groups
-//! of at most half that many suspects, until a group of one dies: that queue is convicted, once. A queue
-//! that delivers, or lives for five seconds, is no suspect any more.
+//! (docs/rabbitmq.md, *Undecodable messages*). So queues are spread over groups of a bounded size, one connection each.
+//! When a group dies of something undecodable, all its queues become suspects and are only read on probe groups of at
+//! most half that many suspects, until a group of one dies: that queue is convicted, once. A queue that delivers, or
+//! lives for five seconds, is no suspect any more.
 //!
 //! Pure bookkeeping under one lock; the connections are opened and watched by `attach`.
 

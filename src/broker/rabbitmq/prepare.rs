@@ -1,7 +1,8 @@
 //! Makes what must exist: vhost, rights, exchange, wake queue, dead-letter queue. Idempotent.
 //!
 //! AMQP first: an existing vhost with sufficient rights needs no administrator and no management API.
-//! Nothing that exists with other arguments is ever deleted; the difference is reported (trap 13).
+//! Nothing that exists with other arguments is ever deleted; the difference is reported (docs/rabbitmq.md, *Errors that
+//! close a channel*).
 
 use std::sync::PoisonError;
 use std::time::Duration;

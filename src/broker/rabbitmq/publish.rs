@@ -1,4 +1,5 @@
-//! Publishing with confirms, on a connection of its own (an alarm blocks only those that publish, F7).
+//! Publishing with confirms, on a connection of its own (an alarm blocks only those that publish, docs/rabbitmq.md,
+//! *Alarms*).
 //!
 //! Each publish in flight has a channel to itself. On a shared one the client hands a returned message
 //! to whichever confirm it settles next: of 20,000 publishes on one channel, eight in flight and half of
@@ -288,7 +289,7 @@ impl Publisher {
     }
 }
 
-/// Only an ack without a returned message means that it is stored (trap 16).
+/// Only an ack without a returned message means that it is stored (docs/rabbitmq.md, *Confirms and returned messages*).
 fn answer(confirmation: Confirmation) -> Result<Published, BrokerError> {
     match confirmation {
         Confirmation::Ack(None) => Ok(Published::Accepted),

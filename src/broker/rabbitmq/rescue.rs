@@ -1,7 +1,7 @@
 //! Takes the head of a queue out byte for byte, with a client of our own that decodes nothing of it.
 //!
-//! For messages that end the ordinary client's connection (reliability.md F5; PROTOCOLS.md 21): log in,
-//! prefetch 1, consume, keep the header frame as it came. Dropping it, or `release`, puts the message back
+//! For messages that end the ordinary client's connection (docs/rabbitmq.md, *Undecodable messages*; docs/protocols.md
+//! 21): log in, prefetch 1, consume, keep the header frame as it came. Dropping it, or `release`, puts the message back
 //! in its place by closing. The caller holds the lease, so nobody else consumes. Over TLS it trusts whom the ordinary
 //! client trusts.
 

@@ -5,7 +5,8 @@
 //! cancelled, which leaves its messages with the channel, and the next begins behind them. Only the window
 //! of the last one is ever in memory here. What is settled of it makes room, so that a walk that settles as
 //! it goes needs no second one. Cancelling with messages in hand hands a single-active queue over
-//! (trap 5), to our own next consumer: the caller holds the lease or the queue is nobody's.
+//! (docs/rabbitmq.md, *Cancelling a consumer*), to our own next consumer: the caller holds the lease or the queue is
+//! nobody's.
 //!
 //! Quorum queues return what they get back consumer by consumer, by name, as long as the consumers are
 //! few: there the windows are larger and their number is bounded.

@@ -1,5 +1,5 @@
 //! What looks at a queue with a delivery limit cost its messages so far, message by message from its head on
-//! (PROTOCOLS.md 38).
+//! (docs/protocols.md 38).
 //!
 //! A look takes the first messages of a queue and returns them, which counts for each of them. Messages leave at the
 //! head and arrive at the tail, so that of what was looked at only the last ones can still be there.

@@ -1,4 +1,4 @@
-//! What a queue's arguments and the broker's policies do to order and to what waits (PROTOCOLS.md 23).
+//! What a queue's arguments and the broker's policies do to order and to what waits (docs/protocols.md 23).
 
 mod looks;
 mod matching;

@@ -58,7 +58,7 @@ impl RunState {
     /// What each is called.
     pub const NAMES: [&'static str; 7] = ["planned", "running", "canary", "paused", "done", "failed", "cancelled"];
 
-    /// The word of CONTRACT.md.
+    /// The word of docs/contract.md.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
 //! A look at the head of any queue: under its lease where it is ours, beside nobody who consumes it, and within what
-//! the broker allows for (PROTOCOLS.md 19, 38).
+//! the broker allows for (docs/protocols.md 19, 38).
 
 use crate::broker::{Browsed, Look};
 use crate::domain::id::QueueName;

@@ -1,4 +1,4 @@
-//! Dead letters in the store, where those are that no queue of the broker takes (PROTOCOLS.md 32): walked like a
+//! Dead letters in the store, where those are that no queue of the broker takes (docs/protocols.md 32): walked like a
 //! queue, so that looks, runs, edits and exports treat them as the others.
 
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! Which queue is next, and in which place it stands (PROTOCOLS.md 16, 35).
+//! Which queue is next, and in which place it stands (docs/protocols.md 16, 35).
 //!
 //! First the endpoint's free slot, then a place. URLs that answer this process, URLs that answered an earlier one, URLs
 //! that nobody has tried and URLs that are known to hang wait in lines of their own. The dispatcher looks how old the open requests are, and moves

@@ -1,4 +1,4 @@
-//! How many of each kind may be worked on at once (PROTOCOLS.md 16, 35).
+//! How many of each kind may be worked on at once (docs/protocols.md 16, 35).
 //!
 //! Pure. `workers` bounds attempts that can still proceed: a share of them is kept for URLs that nobody has tried,
 //! and at most half is theirs, so that those which answer and those which were never asked do not wait for each

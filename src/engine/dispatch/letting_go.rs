@@ -83,7 +83,7 @@ impl Dispatcher {
             self.release(asked, epoch, Release::Wait);
             return;
         }
-        // PROTOCOLS.md 4: nothing goes on under this incarnation, even if the fence opened again.
+        // docs/protocols.md 4: nothing goes on under this incarnation, even if the fence opened again.
         self.holdings.end(&asked.queue, asked.claim);
         self.again.remove(&asked.queue);
         if self.engine.fence.close() {
@@ -94,7 +94,7 @@ impl Dispatcher {
         }
     }
 
-    /// PROTOCOLS.md 24: free the lease, *then* read the exact depth once more.
+    /// docs/protocols.md 24: free the lease, *then* read the exact depth once more.
     pub(super) fn release(&self, asked: Asked, epoch: Epoch, release: Release) {
         let engine = Arc::clone(&self.engine);
         let without = Tell::Released {

@@ -1,5 +1,5 @@
 //! Who works on what: gives queues that have something to do to workers, first a slot of their
-//! endpoint, then a place, then the lease and a worker (PROTOCOLS.md 16, 35).
+//! endpoint, then a place, then the lease and a worker (docs/protocols.md 16, 35).
 //!
 //! One task owns all of it; others speak to it through one bounded channel, and a message that does
 //! not fit is found again by the sweep. It never waits for a store or a broker: what takes time runs

@@ -1,4 +1,4 @@
-//! Probes of endpoints that are not available (PROTOCOLS.md 14).
+//! Probes of endpoints that are not available (docs/protocols.md 14).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 const MEMORY_WAIT: Duration = Duration::from_secs(30);
 
 impl Dispatcher {
-    /// PROTOCOLS.md 14: claims the probes that are due.
+    /// docs/protocols.md 14: claims the probes that are due.
     pub(super) fn probe(&mut self) {
         let now = self.engine.store_time.now();
         for _ in 0..PROBES_AT_ONCE {

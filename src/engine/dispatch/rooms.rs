@@ -1,4 +1,4 @@
-//! Bytes before leases: a queue is asked for only when there is memory for its next message (PROTOCOLS.md 16).
+//! Bytes before leases: a queue is asked for only when there is memory for its next message (docs/protocols.md 16).
 //!
 //! How large that is nobody knows before it was seen once; then it is taken for as large as the last one. A queue for
 //! which there is no memory waits in a line of its own, without a lease and a worker, and comes back with its share.

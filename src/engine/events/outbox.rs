@@ -1,5 +1,5 @@
 //! Notifications of events: made of an event and the subscriptions of its type, stored with the event's finish,
-//! and published from there in order (PROTOCOLS.md 28).
+//! and published from there in order (docs/protocols.md 28).
 //!
 //! One process pumps, under a lease. A notification that cannot be published now holds back only its own delivery
 //! queue; one that never can becomes a dead letter of its type. A crash between confirm and removal publishes

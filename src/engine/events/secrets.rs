@@ -4,7 +4,7 @@
 //! soon.
 //!
 //! Anybody who publishes may write a type and a subscription into a message, so a secret signs for the URL of its
-//! subscription alone (PROTOCOLS.md 40). What is remembered has all that the answer depends on as its key, the URL
+//! subscription alone (docs/protocols.md 40). What is remembered has all that the answer depends on as its key, the URL
 //! too, and only subscriptions that exist are remembered: a message that names none of them neither gets a
 //! signature nor takes that of another away.
 

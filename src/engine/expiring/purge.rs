@@ -1,4 +1,4 @@
-//! Deleting queues that nobody uses, each looked at again at the last moment (PROTOCOLS.md 8 and 20).
+//! Deleting queues that nobody uses, each looked at again at the last moment (docs/protocols.md 8 and 20).
 //!
 //! One that got a consumer or a message since it was planned is left. What is in it is saved first, unless the plan
 //! says that it is lost. A job's queue is unbound a moment before, so that whoever publishes is told; the others
@@ -19,7 +19,7 @@ use crate::engine::error::chain;
 use crate::engine::{EngineError, Inner};
 use crate::telemetry::names;
 
-/// Between unbinding and the last look: what was on its way has arrived then (PROTOCOLS.md 8).
+/// Between unbinding and the last look: what was on its way has arrived then (docs/protocols.md 8).
 const SETTLE: Duration = Duration::from_secs(1);
 /// Queues that are unbound at once.
 const CHUNK: usize = 500;

@@ -4,7 +4,7 @@
 //! of others was bound to its owner knows, and the plan says that it is his.
 //!
 //! Published with confirms, window by window, looked after the target, and only then forgotten here
-//! (PROTOCOLS.md 12): a crash in between puts at most one window back twice.
+//! (docs/protocols.md 12): a crash in between puts at most one window back twice.
 
 use super::act::failed;
 use super::order::{ExpiringOutcome, ExpiringResult};

@@ -1,5 +1,5 @@
-//! Moving the messages of a queue into the store (PROTOCOLS.md 20): each window is durable here before it is settled
-//! there, up to the number that was there at the beginning; what arrives meanwhile stays.
+//! Moving the messages of a queue into the store (docs/protocols.md 20): each window is durable here before it is
+//! settled there, up to the number that was there at the beginning; what arrives meanwhile stays.
 //!
 //! Whoever dies in between leaves a save that is `taking`, with at most its last two windows in both places. Whoever
 //! goes on compares those with the head of the queue and settles what is equal, so that nothing is there twice. Only

@@ -1,4 +1,4 @@
-//! What was made at the start is made again (PROTOCOLS.md 36).
+//! What was made at the start is made again (docs/protocols.md 36).
 //!
 //! Whoever meets its absence makes it: making is idempotent. A new exchange has no bindings, and says so, because the
 //! mark that every queue is bound goes with it; whichever daemon takes the lease of that work binds them.

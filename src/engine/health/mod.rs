@@ -1,5 +1,5 @@
 //! Whether everything that delivery needs works at this moment, and the mend of what a daemon can mend by itself
-//! (PROTOCOLS.md 36).
+//! (docs/protocols.md 36).
 //!
 //! Tasks ask the broker, the management API and the store, each on its own and with a deadline of its own, and keep
 //! what they found; whoever wants to know reads that and never waits for a source that hangs.

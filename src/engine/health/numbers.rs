@@ -1,4 +1,4 @@
-//! Numbers never go back (PROTOCOLS.md 34): a store whose numbers did was restored, or lost its last commits.
+//! Numbers never go back (docs/protocols.md 34): a store whose numbers did was restored, or lost its last commits.
 //!
 //! While a process runs, it compares with what it saw before. A store that was restored while none ran has nobody who
 //! remembers, so daemons keep the highest numbers on the broker, and compare when they begin.
@@ -77,7 +77,7 @@ impl Inner {
         self.audit_heal("store", WENT_BACK, detail).await;
     }
 
-    /// PROTOCOLS.md 28: ids of events that the store has forgotten are not given again.
+    /// docs/protocols.md 28: ids of events that the store has forgotten are not given again.
     async fn raise_event_ids(&self) {
         let mut pause = Pause::default();
         for _ in 0..RAISES_MAX {

@@ -1,6 +1,7 @@
 //! A delivery queue that exists and returns what is published to it, though nothing deletes it and it refuses nothing:
 //! its binding was removed by somebody. A worker binds what it attaches to; a queue that nobody attaches to (its URL is
-//! not available, it is paused) is bound again here, under a lease of its own (PROTOCOLS.md 9: never by a publisher).
+//! not available, it is paused) is bound again here, under a lease of its own (docs/protocols.md 9: never by a
+//! publisher).
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};

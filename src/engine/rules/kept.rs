@@ -1,5 +1,5 @@
 //! The policy set that daemons keep in the store, and what a publisher asks it before it publishes or makes a queue:
-//! no publish calls the broker over HTTP (PROTOCOLS.md 9, 33).
+//! no publish calls the broker over HTTP (docs/protocols.md 9, 33).
 //!
 //! It is read from the store as publishes come, at most once a second and by one of them; the others go on with what
 //! was read before. What it comes to is worked out once for each queue and set.

@@ -1,6 +1,6 @@
 //! The dead-letter queue is judged like every other: a policy that empties it would lose what was given up as safely
-//! kept (PROTOCOLS.md 33). While one does, nothing more is put into it. So it is while one sends what no queue takes
-//! elsewhere: a dead letter would seem to be stored where the queue is missing.
+//! kept (docs/protocols.md 33). While one does, nothing more is put into it. So it is while one sends what no queue
+//! takes elsewhere: a dead letter would seem to be stored where the queue is missing.
 
 use std::sync::PoisonError;
 

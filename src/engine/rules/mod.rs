@@ -1,6 +1,6 @@
 //! The broker's policies and the queues' arguments, as far as they touch order and what waits
-//! (PROTOCOLS.md 23, 33): read every 10 s and when told, matched by ourselves. A daemon has every queue follow from
-//! them, judges the dead-letter queue too, and keeps the set in the store for those who publish.
+//! (docs/protocols.md 23, 33): read every 10 s and when told, matched by ourselves. A daemon has every queue follow
+//! from them, judges the dead-letter queue too, and keeps the set in the store for those who publish.
 
 mod kept;
 mod letters;

@@ -1,6 +1,6 @@
 //! Has every delivery queue follow from what it is judged by, whether a worker can have it or not: a paused queue and
 //! one whose URL is parked are the ones in which something waits, and that is what a policy destroys
-//! (PROTOCOLS.md 33).
+//! (docs/protocols.md 33).
 //!
 //! Marked and unbound, or bound and unmarked, under a managing lease; where this process delivers a queue, under the
 //! lease that it has, and the request in hand goes on. The binding comes first and the mark after it: what a crash

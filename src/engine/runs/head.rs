@@ -1,5 +1,5 @@
 //! Back to the head of a delivery queue's order: into its companion, under its lease, while nothing of the queue is
-//! held (PROTOCOLS.md 22).
+//! held (docs/protocols.md 22).
 
 use super::drive::Driver;
 use super::window::Sent;

@@ -1,6 +1,6 @@
-//! Queues that count each look as a delivery, and drop a message that had too many (PROTOCOLS.md 19): a run is planned
-//! with what was seen of them before, and takes one more delivery of each message that it takes or passes. What is
-//! near the limit is left alone.
+//! Queues that count each look as a delivery, and drop a message that had too many (docs/protocols.md 19): a run is
+//! planned with what was seen of them before, and takes one more delivery of each message that it takes or passes. What
+//! is near the limit is left alone.
 
 use super::letters::{Batch, Chosen, Letter, chosen, selected};
 use super::order::Selection;

@@ -1,5 +1,5 @@
 //! Runs: what a person wants done with many dead letters, frozen as a plan, journalled, paced, and carried on by
-//! whoever is alive (DESIGN.md, *Dead letters*; PROTOCOLS.md 12 and 22).
+//! whoever is alive (docs/architecture.md, *Life of a dead letter*; docs/protocols.md 12 and 22).
 //!
 //! A plan freezes its items in the store. A run takes them window by window: journal, publish with confirm, look at
 //! the targets once, record, settle the sources. Each step is recorded before the next one, so that a process that

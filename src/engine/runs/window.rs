@@ -224,7 +224,7 @@ impl Driver<'_> {
         }
     }
 
-    /// PROTOCOLS.md 12: the targets that are not there any more after the last confirm.
+    /// docs/protocols.md 12: the targets that are not there any more after the last confirm.
     pub(super) async fn vanished(&self, window: &[InHand], sent: &[Sent]) -> Result<BTreeSet<Target>, Halt> {
         let accepted = window
             .iter()
@@ -381,8 +381,8 @@ pub(super) fn mark(ordinal: u64, state: ItemState, reason: Option<String>) -> It
 
 impl Driver<'_> {
     /// Publishes a window, each message to its target: one after the other where it is a delivery queue of ours
-    /// (PROTOCOLS.md 9 and 10; one that ended is created again), side by side everywhere else. Dead letters that are
-    /// made here go where those of the workers go.
+    /// (docs/protocols.md 9 and 10; one that ended is created again), side by side everywhere else. Dead letters that
+    /// are made here go where those of the workers go.
     async fn publish_window(&self, outgoing: Vec<(Target, Message)>) -> Vec<Sent> {
         let mut sent: Vec<Option<Sent>> = outgoing.iter().map(|_| None).collect();
         let mut foreign = (Vec::new(), Vec::new());

@@ -92,7 +92,7 @@ impl Worker {
     }
 
     /// Fence, pause, wish, endpoint and rate: everything that may forbid an attempt, the next one of the same
-    /// message too (PROTOCOLS.md 30).
+    /// message too (docs/protocols.md 30).
     async fn may_start(&self, hand: &InHand) -> Result<(), End> {
         self.wait_for_turn(&hand.endpoint).await?;
         self.may_go_on()?;

@@ -5,8 +5,8 @@
 //! place, and looks. A queue that is not empty is attached again, with more patience each time. One that is empty has
 //! no head: what the store knows of one is forgotten, or it would be due for ever.
 //!
-//! The companion of a queue (PROTOCOLS.md 22) is what was put back before its head. It is emptied and deleted before
-//! the queue itself is consumed, and filled only under the lease that the worker holds.
+//! The companion of a queue (docs/protocols.md 22) is what was put back before its head. It is emptied and deleted
+//! before the queue itself is consumed, and filled only under the lease that the worker holds.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -269,7 +269,7 @@ impl Worker {
         }
     }
 
-    /// The URL's schedule goes on without the message (PROTOCOLS.md 41). Of a URL that goes on at once nothing is
+    /// The URL's schedule goes on without the message (docs/protocols.md 41). Of a URL that goes on at once nothing is
     /// stored, unless it was probed: what was counted so far is kept in memory, so that a row of messages without
     /// retries closes it as one with retries would.
     fn without_it(&self, url: UrlSchedule) -> Consequence {

@@ -193,7 +193,7 @@ impl Worker {
         Ok(endpoint)
     }
 
-    /// PROTOCOLS.md 16: a queue whose URL was not known is attached to learn it; nothing is sent from it
+    /// docs/protocols.md 16: a queue whose URL was not known is attached to learn it; nothing is sent from it
     /// without a slot of that URL.
     async fn ask_for_slot(&self, url: &EndpointUrl) -> Result<(), End> {
         let (granted, answer) = oneshot::channel();
@@ -212,7 +212,7 @@ impl Worker {
         }
     }
 
-    /// PROTOCOLS.md 11: record *ended*, ack the mark; the channel is closed next.
+    /// docs/protocols.md 11: record *ended*, ack the mark; the channel is closed next.
     async fn end_mark(&mut self, attached: &mut dyn Attached, tag: DeliveryTag, what: Fingerprint) -> Flow {
         if let Err(end) = self.mark(QueueMark::Closing(Closing::Ended)).await {
             return Flow::Stop(end);
@@ -264,7 +264,7 @@ impl Worker {
         }
     }
 
-    /// PROTOCOLS.md 17: the decision is committed; publish with confirm, ack, close it.
+    /// docs/protocols.md 17: the decision is committed; publish with confirm, ack, close it.
     pub(super) async fn carry_out(
         &mut self,
         attached: &mut dyn Attached,

@@ -364,7 +364,7 @@ impl Worker {
         }
     }
 
-    /// PROTOCOLS.md 23: a queue whose order a policy breaks is not delivered; one whose messages a policy
+    /// docs/protocols.md 23: a queue whose order a policy breaks is not delivered; one whose messages a policy
     /// destroys takes no more, and is delivered as far as it is filled.
     async fn follow_rules(&mut self) -> Result<(), End> {
         let judgement = self.engine.judge_queue(&self.queue).await;

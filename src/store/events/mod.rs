@@ -1,5 +1,5 @@
 //! The event table: the seam's part for events, their types, claims on them, and what is to be published
-//! because of them (PROTOCOLS.md 25 to 28).
+//! because of them (docs/protocols.md 25 to 28).
 //!
 //! Promises beside those of the store: a push replaces what waits under its key and never what is being handled;
 //! every finish is guarded by the lease's token and by the row's revision at the lease, and says what it found;

@@ -12,7 +12,7 @@ use crate::domain::time::Timestamp;
 /// A push.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventBatch {
-    /// The lease that must still be held, for a consumer of an intake queue (PROTOCOLS.md 25).
+    /// The lease that must still be held, for a consumer of an intake queue (docs/protocols.md 25).
     pub guard: Option<NamedLease>,
     /// What is pushed, each key once.
     pub events: Vec<NewEvent>,

@@ -53,7 +53,7 @@ async fn a_database_that_stops_or_is_killed_and_comes_back_loses_nothing() {
     scene.finish(&mut [&mut daemon], 2).await;
 }
 
-/// PROTOCOLS.md 34: what a daemon learned since the backup is not in the store any more, and its own numbers are
+/// docs/protocols.md 34: what a daemon learned since the backup is not in the store any more, and its own numbers are
 /// higher than the store's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_was_restored_from_a_backup_is_noticed_and_nothing_is_lost_or_sent_again() {

@@ -57,7 +57,8 @@ pub(in crate::broker::rabbitmq) struct Overview {
 }
 
 impl Management {
-    /// A page of the vhost's queues by name; a page past the end is an empty last one (trap 26).
+    /// A page of the vhost's queues by name; a page past the end is an empty last one (docs/rabbitmq.md, *Statistics
+    /// and listings*).
     pub(in crate::broker::rabbitmq) async fn queues_page(
         &self,
         request: &PageRequest,
@@ -324,7 +325,7 @@ impl Management {
         Ok(policies)
     }
 
-    /// Sets a policy; one of that name is replaced whole (trap 28).
+    /// Sets a policy; one of that name is replaced whole (docs/rabbitmq.md, *Events and policies of the broker*).
     pub(in crate::broker::rabbitmq) async fn policy_put(&self, policy: &BrokerPolicy) -> Result<(), BrokerError> {
         let path = ["policies", self.vhost(), policy.name.as_str()];
         let definition: serde_json::Map<String, Value> = policy

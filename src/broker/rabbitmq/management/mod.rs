@@ -239,7 +239,8 @@ impl Management {
         Err(self.refusal(operation, right, &answer).await)
     }
 
-    /// What an unsuccessful answer means. 401 is the login only when `/whoami` says so too (trap 31).
+    /// What an unsuccessful answer means. 401 is the login only when `/whoami` says so too (docs/rabbitmq.md, *Logins
+    /// and rights*).
     pub(super) async fn refusal(&self, operation: &'static str, right: &str, answer: &Answer) -> BrokerError {
         let reason = answer.body.get("reason").and_then(Value::as_str).unwrap_or_default();
         match answer.status {
