@@ -239,6 +239,7 @@ struct Inner {
     /// Runs that this process works on.
     tending: Tending,
     dead: DeadRoom,
+    observed: observe::Observed,
     /// What cannot be read at present.
     sources: sources::Sources,
     /// What queues were judged by last.
@@ -299,6 +300,7 @@ impl Engine {
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),
+            observed: observe::Observed::default(),
             sources: sources::Sources::default(),
             sieves: sieve::Sieves::default(),
             speeds: runs::Speeds::default(),
