@@ -45,6 +45,7 @@ mod publisher;
 pub mod query;
 mod queue_pages;
 mod recorder;
+mod refused;
 mod retention;
 pub mod reveal;
 mod row;
