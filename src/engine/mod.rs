@@ -75,6 +75,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use answers::{Handover, HandoverPart};
 pub use command::{
     Access, Command, Danger, Done, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
 };
