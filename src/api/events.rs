@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::{FromRequestParts, Path, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::event::{EventType, NewEvent, Reference};
+use crate::domain::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 use crate::engine::events::{EventAnswer, EventCommand, EventQuestion, EventSelection, EventsQuery, Finished};
 use crate::engine::{Answer, Command, Query};
 use crate::wire::List;
@@ -83,10 +84,12 @@ pub(super) async fn push(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     OfType(event_type): OfType,
+    headers: HeaderMap,
     body: RawBody<LARGE>,
 ) -> Result<Response, Problem> {
     caller.grant(None)?;
     caller.may_publish_anywhere()?;
+    let trace = traced(&headers);
     let engine = shared.engine()?;
     let text = body.bytes.trim_ascii();
     let batch: Option<Vec<Box<RawValue>>> = if text.starts_with(b"[") {
@@ -96,12 +99,18 @@ pub(super) async fn push(
     };
     let Some(batch) = batch else {
         let input: PushInput = serde_json::from_slice(text).map_err(|error| whole(&error))?;
-        let event = input.event(&event_type)?;
+        let event = NewEvent {
+            trace,
+            ..input.event(&event_type)?
+        };
         caller.pushes(1, shared.clock.uptime())?;
         let pushed = engine.event_push(event.clone()).await?;
         return Ok(answer(StatusCode::CREATED, &Pushed::of(&event, pushed)));
     };
-    let events = elements(&event_type, &batch)?;
+    let mut events = elements(&event_type, &batch)?;
+    for event in &mut events {
+        event.trace.clone_from(&trace);
+    }
     caller.pushes(events.len(), shared.clock.uptime())?;
     let pushed = engine.events_push(events.clone()).await?;
     let shapes: Vec<Pushed> = events
@@ -110,6 +119,12 @@ pub(super) async fn push(
         .map(|(event, pushed)| Pushed::of(event, pushed))
         .collect();
     Ok(answer(StatusCode::CREATED, &serde_json::json!({"items": shapes})))
+}
+
+/// What is made of an event belongs to the trace of whoever pushes it.
+fn traced(headers: &HeaderMap) -> Option<TraceContext> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    TraceContext::of(text(TRACEPARENT), text(TRACESTATE))
 }
 
 /// Each element by itself, so that an error says which one it is.

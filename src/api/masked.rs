@@ -56,13 +56,7 @@ pub(super) async fn counted(rules: &MaskRules, response: Response) -> (Response,
         return (response, 0);
     }
     let (parts, bytes) = whole(response).await;
-    let hidden = ambient::beside(|| {
-        let mut cover = Cover::new(rules);
-        if let Ok(mut value) = serde_json::from_slice::<Value>(&bytes) {
-            cover.walk(&mut value);
-        }
-        cover.hidden
-    });
+    let hidden = ambient::beside(|| hidden_in(rules, &bytes));
     (Response::from_parts(parts, Body::from(bytes)), hidden)
 }
 
@@ -74,7 +68,17 @@ fn is_json(response: &Response) -> bool {
         .is_some_and(|kind| kind.starts_with("application/json") || kind.starts_with("application/problem+json"))
 }
 
-fn without(rules: &MaskRules, document: &[u8]) -> Bytes {
+/// How many values of a document `rules` hide.
+pub(super) fn hidden_in(rules: &MaskRules, document: &[u8]) -> usize {
+    let mut cover = Cover::new(rules);
+    if let Ok(mut value) = serde_json::from_slice::<Value>(document) {
+        cover.walk(&mut value);
+    }
+    cover.hidden
+}
+
+/// A document without what `rules` hide.
+pub(super) fn without(rules: &MaskRules, document: &[u8]) -> Bytes {
     let Ok(mut value) = serde_json::from_slice::<Value>(document) else {
         // What cannot be looked through does not leave.
         return Bytes::from_static(b"null");

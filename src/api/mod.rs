@@ -8,6 +8,7 @@
 //! The caller binds the listeners and owns the stop.
 
 mod act;
+mod alerts;
 mod answer;
 mod connections;
 mod dead;
@@ -15,6 +16,7 @@ mod endpoints;
 mod events;
 mod events_many;
 mod expiring;
+mod export;
 mod extract;
 mod guard;
 mod health;

@@ -45,7 +45,8 @@ fn document(status: u16, shape: &impl Serialize, content_type: &'static str) -> 
     with_type(status, Body::from(json::compact(shape)), content_type)
 }
 
-fn with_type(status: StatusCode, body: Body, content_type: &'static str) -> Response {
+/// A body of this type.
+pub(super) fn with_type(status: StatusCode, body: Body, content_type: &'static str) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();

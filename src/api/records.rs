@@ -8,17 +8,21 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 
+use crate::domain::url::redact_urls;
 use crate::engine::query::AttemptQuery;
-use crate::engine::{Answer, Query};
-use crate::wire::input;
+use crate::engine::{Answer, EngineError, Query};
+use crate::wire::handover::Shift;
 use crate::wire::problem::Problem;
 use crate::wire::record::{Attempt, Audit, AuditVerified, Check, Retry};
-use crate::wire::{List, Whole};
+use crate::wire::{List, Whole, input, json};
 
 use super::Shared;
 use super::extract::Params;
-use super::problem::answer;
+use super::problem::{answer, text};
 use super::queues::mismatch;
+
+/// A shift, where nothing else is asked for.
+const SHIFT: &str = "8h";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -94,6 +98,28 @@ pub(super) async fn audit_verify(State(shared): State<Arc<Shared>>) -> Result<Re
         return Err(mismatch());
     };
     Ok(answer(StatusCode::OK, &AuditVerified::from(&found)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Since {
+    since: Option<String>,
+}
+
+/// `GET /v1/handover`: as the command prints it, without what URLs carry, because it is made to be passed on.
+pub(super) async fn handover(
+    State(shared): State<Arc<Shared>>,
+    Params(params): Params<Since>,
+) -> Result<Response, Problem> {
+    let span = input::span("since", params.since.as_deref().unwrap_or(SHIFT))?;
+    let Answer::Handover(found) = shared.engine()?.query(Query::Handover(span)).await? else {
+        return Err(mismatch());
+    };
+    if let (true, Some(unread)) = (found.is_empty(), found.problems().pop()) {
+        return Err(EngineError::Unread(Box::new(unread)).into());
+    }
+    let shift = String::from_utf8_lossy(&json::compact(&Shift::from(&*found))).into_owned();
+    Ok(text(redact_urls(&shift).into_owned(), "application/json"))
 }
 
 /// `GET /v1/doctor`: what the daemon finds; of its configuration's file only the command knows.

@@ -28,8 +28,10 @@ const AGAIN: Duration = Duration::from_mins(1);
 /// So many are remembered, at most: more is told more often.
 const REMEMBERED_MAX: usize = 4_096;
 /// What answers payloads, headers, or parts of them.
-const BEARING: [(&str, &str); 9] = [
+const BEARING: [(&str, &str); 10] = [
     ("GET", "/v1/attempts"),
+    // It tells by itself, before its first line.
+    ("GET", "/v1/dead/export"),
     ("GET", "/v1/dead/{id}"),
     ("PATCH", "/v1/dead/{id}"),
     ("GET", "/v1/events"),

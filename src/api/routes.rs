@@ -12,8 +12,8 @@ use crate::domain::scope::Scope;
 use super::extract::LARGE;
 use super::guard::Gate;
 use super::{
-    Shared, dead, endpoints, events, events_many, expiring, guard, health, jobs, notifications, policies, problem,
-    queues, records, runs, types,
+    Shared, alerts, dead, endpoints, events, events_many, expiring, export, guard, health, jobs, notifications,
+    policies, problem, queues, records, runs, types,
 };
 
 /// What a route needs; without a token nothing but what is open is answered.
@@ -132,8 +132,11 @@ fn of_delivery(served: Served) -> Served {
         .route("get", "/v1/audit", READ, records::audit)
         .route("get", "/v1/audit/verify", READ, records::audit_verify)
         .route("get", "/v1/doctor", READ, records::doctor)
+        .route("get", "/v1/handover", READ, records::handover)
+        .route("post", "/v1/alerts/{name}/test", OPERATE, alerts::test)
         .route("get", "/v1/dead", READ, dead::list)
         .route("get", "/v1/dead/groups", READ, dead::groups)
+        .route("get", "/v1/dead/export", READ, export::dead)
         .route("get", "/v1/dead/{id}", READ, dead::show)
         .route("post", "/v1/dead/redrive", OPERATE, runs::redrive)
         .route("post", "/v1/dead/discard", OPERATE, runs::discard)

@@ -4,9 +4,13 @@ use serde_json::json;
 
 use super::Session;
 use super::exit::{Exit, Failure};
+use super::who::actor;
 
 pub(super) async fn test(session: &Session<'_>, name: &str) -> Result<Exit, Failure> {
-    session.engine.alert_test(name).await?;
+    let reason = session.cli.global.reason.clone();
+    let grant = session.access.grant(&actor("cli"), reason);
+    let grant = grant.ok_or_else(|| Failure::refused("this is read-only: nobody was told"))?;
+    session.engine.alert_test(name, &grant).await?;
     let facts = [("alert", Some(name.to_owned())), ("test", Some("was taken".to_owned()))];
     session.output.facts(&json!({"alert": name, "taken": true}), &facts)?;
     Ok(Exit::Done)

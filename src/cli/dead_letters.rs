@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use crate::domain::dead_letter::DeadLetter as Letter;
 use crate::domain::url::redact_urls;
 use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
+use crate::engine::view::Source;
 use crate::engine::{Answer, EngineError, Query};
 use crate::files;
 use crate::wire::dead::{DeadLetter, Detail, Group};
-use crate::wire::{input, json};
+use crate::wire::{self, input, json};
 
 use super::args::{Dead, DeadExport, DeadForm, DeadSelected};
 use super::exit::{Exit, Failure};
@@ -284,13 +285,22 @@ fn progress(queue: &DeadQueueView) -> Option<String> {
 
 /// What the list leaves out, and what looking did.
 fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
-    if !session.output.is_json() {
+    if session.output.is_json() {
+        // The list itself is a bare array.
+        let age =
+            serde_json::json!({"as_of": page.as_of.and_then(wire::time), "taken_at": wire::time(page.page.taken_at)});
+        say(&String::from_utf8_lossy(&json::compact(&age)));
+    } else {
         say(&match page.as_of {
             Some(at) => format!("as of {}", relative(at, page.page.taken_at)),
             None => "as of before the last change: a queue could not be looked at since".to_owned(),
         });
     }
-    for queue in &page.queues {
+    let is_told = |queue: &DeadQueueView| {
+        let mut told = page.problems.iter();
+        told.any(|unread| matches!(&unread.source, Source::Queue(name) if *name == queue.name))
+    };
+    for queue in page.queues.iter().filter(|queue| !is_told(queue)) {
         if let Some(problem) = &queue.problem {
             say(&format!("{}: {}", shown(queue.name.as_str()), shown(problem)));
         }

@@ -81,6 +81,7 @@ async fn push(session: &Session<'_>, new: &Push) -> Result<Exit, Failure> {
         reason: session.cli.global.reason.clone(),
         payload,
         lifetime: new.ttl.map(std::time::Duration::from_secs),
+        trace: None,
     };
     let pushed = if session.cli.global.dry_run {
         say("not pushed: this is what would be");

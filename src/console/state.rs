@@ -83,6 +83,17 @@ impl View {
         Self::Expiring,
     ];
 
+    /// What it shows is read from these: what of it cannot be read is said on it. The broker is known by its listing.
+    #[must_use]
+    pub const fn reads(self) -> &'static [&'static str] {
+        match self {
+            Self::Overview | Self::Queues | Self::Endpoints | Self::Dead | Self::Expiring => &["broker", "store"],
+            Self::Retries | Self::Policies | Self::Runs | Self::Audit | Self::Events => &["store"],
+            // This console's own.
+            Self::Log => &[],
+        }
+    }
+
     /// As written on its tab.
     #[must_use]
     pub const fn title(self) -> &'static str {

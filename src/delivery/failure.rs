@@ -55,7 +55,8 @@ fn kind_of(error: &(dyn Error + 'static)) -> Option<FailureKind> {
             return Some(match cause {
                 ResolveError::Refused(_) => FailureKind::AddressRefused,
                 ResolveError::Lookup(_) | ResolveError::Empty => FailureKind::Dns,
-                ResolveError::Outside => FailureKind::Other,
+                // Another lookup may find the good one alone.
+                ResolveError::PartlyRefused(_) | ResolveError::Outside => FailureKind::Other,
             });
         }
         if let Some(cause) = cause.downcast_ref::<hyper::Error>() {

@@ -97,6 +97,7 @@ pub struct HttpSender {
     fresh: Client,
     targets: Targets,
     guard: Arc<Guard>,
+    resolver: CheckedResolver,
     timeout: Duration,
     snippet_bytes: usize,
     clock: Clock,
@@ -110,12 +111,14 @@ impl HttpSender {
     #[expect(clippy::new_ret_no_self, reason = "callers only ever hold the seam")]
     pub fn new(settings: SenderSettings, clock: Clock) -> Result<SenderHandle, SenderError> {
         let guard = Arc::new(Guard::new(settings.rules, clock.clone()));
-        let connector = Connector::new(CheckedResolver::new(Arc::clone(&guard)), tls());
+        let resolver = CheckedResolver::new(Arc::clone(&guard));
+        let connector = Connector::new(resolver.clone(), tls());
         Ok(Arc::new(Self {
             pooled: client(connector.clone(), IDLE_PER_HOST_MAX),
             fresh: client(connector, 0),
             targets: Targets::new(&settings.endpoints)?,
             guard,
+            resolver,
             timeout: settings.timeout,
             snippet_bytes: settings.response_snippet_bytes,
             clock,
@@ -235,6 +238,15 @@ fn is_stale(error: &legacy::Error) -> bool {
 impl Sender for HttpSender {
     fn refusal(&self, url: &EndpointUrl) -> Option<String> {
         self.check_address(url).err().map(|refusal| refusal.to_string())
+    }
+
+    async fn is_allowed(&self, url: &EndpointUrl) -> bool {
+        self.guard.look().await;
+        if url.ip().is_some() {
+            return self.check_address(url).is_ok();
+        }
+        let lookup = self.resolver.addresses(url.host(), url.port());
+        matches!(tokio::time::timeout(self.timeout, lookup).await, Ok(Ok(_)))
     }
 
     async fn send(&self, request: Request) -> Sent {

@@ -100,4 +100,7 @@ pub trait Sender: Send + Sync + std::fmt::Debug {
 
     /// Why nothing is ever sent to `url`, as far as it can be said without a look at anything but the URL.
     fn refusal(&self, url: &EndpointUrl) -> Option<String>;
+
+    /// Whether the address rules let `url` be sent to, by a look at what its name leads to now.
+    async fn is_allowed(&self, url: &EndpointUrl) -> bool;
 }

@@ -36,6 +36,8 @@ pub(super) enum ResolveError {
     Empty,
     #[error("the host name leads to {}", .0.of_name())]
     Refused(AddressRefusal),
+    #[error("the host name leads to an address that may be connected to, and to {}", .0.of_name())]
+    PartlyRefused(AddressRefusal),
     #[error("the host name was resolved outside of a request")]
     Outside,
 }
@@ -45,7 +47,8 @@ impl CheckedResolver {
         Self { guard }
     }
 
-    async fn addresses(self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
+    /// What it leads to now, where all of that may be connected to on this port.
+    pub(super) async fn addresses(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, ResolveError> {
         let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port))
             .await
             .map_err(ResolveError::Lookup)?
@@ -53,14 +56,17 @@ impl CheckedResolver {
         if found.is_empty() {
             return Err(ResolveError::Empty);
         }
-        let refused = found
-            .iter()
-            .find_map(|address| self.guard.check(address.ip(), port).err());
-        if let Some(refusal) = refused {
-            tracing::debug!(%host, %refusal, "a name leads to an address that is refused");
-            return Err(ResolveError::Refused(refusal));
-        }
-        Ok(found)
+        let checked = found.iter().map(|address| self.guard.check(address.ip(), port).err());
+        let refused: Vec<AddressRefusal> = checked.flatten().collect();
+        let Some(refusal) = refused.first() else {
+            return Ok(found);
+        };
+        tracing::debug!(%host, %refusal, "a name leads to an address that is refused");
+        Err(if refused.len() == found.len() {
+            ResolveError::Refused(*refusal)
+        } else {
+            ResolveError::PartlyRefused(*refusal)
+        })
     }
 }
 

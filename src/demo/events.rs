@@ -133,6 +133,7 @@ fn event(name: &str, reference: &str, payload: &serde_json::Value) -> anyhow::Re
         reason: None,
         payload: Some(Bytes::from(payload.to_string())),
         lifetime: None,
+        trace: None,
     })
 }
 

@@ -28,6 +28,42 @@ pub fn context(parent: Option<&str>, state: Option<&str>, has: impl Fn(&str) -> 
     headers
 }
 
+/// The context of whoever caused something that is kept first, and sent later: the first header, and the second one
+/// behind a space where there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext(String);
+
+impl TraceContext {
+    /// That of these headers, where the first is one.
+    #[must_use]
+    pub fn of(parent: Option<&str>, state: Option<&str>) -> Option<Self> {
+        let headers = context(parent, state, |_| false);
+        let values: Vec<&str> = headers.iter().map(|(_, value)| value.as_str()).collect();
+        let is_one = values.first().is_some_and(|parent| !parent.contains(' '));
+        is_one.then(|| Self(values.join(" ")))
+    }
+
+    /// As it was kept.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (parent, state) = text.split_once(' ').unzip();
+        Self::of(Some(parent.unwrap_or(text)), state)
+    }
+
+    /// As it is kept.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Its headers for a request; see [`context`].
+    #[must_use]
+    pub fn headers(&self, has: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        let (parent, state) = self.0.split_once(' ').unzip();
+        context(Some(parent.unwrap_or(&self.0)), state, has)
+    }
+}
+
 /// `version-trace-span-flags`, in lower-case hexadecimal; later versions may have more.
 fn is_parent(text: &str) -> bool {
     let hex = |part: &str, digits: usize| {
@@ -84,5 +120,17 @@ mod tests {
             assert_eq!(passed(wrong, "vendor=1", &[]), 0, "{wrong:?}");
         }
         assert_eq!(passed(&format!("01{}-more", &PARENT[2..]), "", &[]), 1);
+    }
+
+    #[test]
+    fn a_context_that_is_kept_is_the_same_afterwards() {
+        for state in [None, Some("vendor=1,other=a b")] {
+            let kept = TraceContext::of(Some(PARENT), state).unwrap();
+            let again = TraceContext::parse(kept.as_str()).unwrap();
+            assert_eq!(again, kept);
+            assert_eq!(again.headers(|_| false), context(Some(PARENT), state, |_| false));
+        }
+        assert_eq!(TraceContext::of(Some("none"), Some("vendor=1")), None);
+        assert_eq!(TraceContext::parse(""), None);
     }
 }

@@ -16,6 +16,9 @@ pub const REFUSALS_IN_ROW_MAX: u32 = 3;
 /// When the heads of this many queues failed or were refused with no 2xx between, the URL closes.
 pub const FAILING_HEADS_MAX: u32 = 3;
 
+/// A name that our own address rules refuse in two lookups this far apart is refused for good.
+pub const REFUSED_BY_RULES_FOR: Duration = Duration::from_mins(1);
+
 /// What is known when an attempt has ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
@@ -40,6 +43,9 @@ pub struct Situation<'a> {
     pub failing_heads: u32,
     /// Queues of this URL.
     pub queues: u32,
+    /// Our own address rules refuse every address of it, now and [`REFUSED_BY_RULES_FOR`] ago, and none was reached
+    /// between.
+    pub is_refused_by_rules: bool,
     /// The message: its share of the jitter follows from it.
     pub message: &'a NotificationId,
 }
@@ -144,9 +150,11 @@ pub enum Verdict {
 /// 3. 410 disables the endpoint.
 /// 4. A refusal is dead-lettered by default, until there were too many in a row in this queue, or in
 ///    too many queues of the URL.
-/// 5. Anything else is a failure. When the queue waits alone, the message's own schedule says when to try again;
+/// 5. An address that our own rules refuse, again and again, is reached by no schedule: the URL parks, whatever its
+///    policy, until the rules are others or a person redelivers.
+/// 6. Anything else is a failure. When the queue waits alone, the message's own schedule says when to try again;
 ///    with that used up, the policy says whether to park or to dead-letter.
-/// 6. When the URL waits, the policy's schedule says when to try again, whatever the message asks for itself
+/// 7. When the URL waits, the policy's schedule says when to try again, whatever the message asks for itself
 ///    (see `with_url`).
 ///
 /// A retry comes at least after what the answer asked for.
@@ -168,6 +176,15 @@ pub fn decide(situation: &Situation<'_>) -> Verdict {
             }
             OnRefused::DeadLetter | OnRefused::Retry => {}
         },
+        OutcomeClass::Failed if situation.is_refused_by_rules => {
+            return Verdict::Park {
+                failures,
+                scope: Scope::Url {
+                    failures: situation.url_failures.saturating_add(1),
+                },
+                url: None,
+            };
+        }
         OutcomeClass::Failed => {}
     }
     match scope(situation) {
@@ -278,6 +295,7 @@ mod tests {
             schedule: &schedule,
             failing_heads: 1,
             queues: 10,
+            is_refused_by_rules: false,
             message: &message,
         };
         change(&mut situation);
@@ -306,6 +324,23 @@ mod tests {
         check(|s| s.class = OutcomeClass::Delivered, &policy, Verdict::Delivered);
         check(|s| s.class = OutcomeClass::Interrupted, &policy, Verdict::HandBack);
         check(|s| s.class = OutcomeClass::Gone, &policy, Verdict::Disable);
+    }
+
+    #[test]
+    fn an_address_that_our_own_rules_refuse_for_long_parks_its_url_whatever_the_policy() {
+        for on_exhausted in [OnExhausted::Park, OnExhausted::DeadLetter] {
+            let policy = RetryPolicy {
+                on_exhausted,
+                ..RetryPolicy::default()
+            };
+            let parks = Verdict::Park {
+                failures: 3,
+                scope: url(3),
+                url: None,
+            };
+            let refused = |s: &mut Situation<'_>| (s.is_refused_by_rules, s.failures) = (true, 2);
+            check(refused, &policy, parks);
+        }
     }
 
     #[test]
@@ -457,6 +492,7 @@ mod tests {
             schedule: &schedule,
             failing_heads: 1,
             queues: 10,
+            is_refused_by_rules: false,
             message: &message,
         };
         situation(&mut asked);
@@ -545,6 +581,7 @@ mod tests {
             schedule: &own,
             failing_heads: 1,
             queues: 10,
+            is_refused_by_rules: false,
             message: &message,
         };
         assert_eq!(decide(&situation), later(2, 900, Phase::Backoff, Scope::Queue));

@@ -120,7 +120,11 @@ impl Inner {
             abandon: abandon.clone(),
             generation: generation.clone(),
         };
-        let tasks = self.start_tasks(id, &tell, &generation);
+        let mut tasks = self.start_tasks(id, &tell, &generation);
+        if first {
+            let looking = Arc::clone(self).probe_what_was_refused(generation.clone());
+            tasks.push(ambient::spawn("refused endpoints", looking));
+        }
         self.delivering.send_replace(true);
         self.health.look_now();
         let dispatcher = Dispatcher::new(Arc::clone(self), id, stops, tell);

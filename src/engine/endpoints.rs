@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
+use crate::domain::outcome::{FailureKind, Outcome};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::domain::verdict::REFUSED_BY_RULES_FOR;
 
 /// How long a worker waits for the turn of its URL while others wait for a worker.
 pub(super) const NEAR: Duration = Duration::from_millis(250);
@@ -39,6 +41,9 @@ pub(super) struct LiveEndpoint {
     questions: Arc<AtomicU64>,
     /// Failures of its schedule that neither the store nor a head counts.
     carried: AtomicU32,
+    /// When (uptime) our own address rules refused it first, without an attempt since that came further; 0: they do
+    /// not. Not stored: another daemon finds it out itself.
+    refused_since_us: AtomicI64,
     /// Requests a second, at most, and when the next may start.
     rate: Option<Pace>,
 }
@@ -70,6 +75,7 @@ impl LiveEndpoint {
             learned: AtomicU64::new(0),
             questions: Arc::clone(&table.questions),
             carried: AtomicU32::new(0),
+            refused_since_us: AtomicI64::new(0),
             available: AtomicBool::new(true),
             epoch: AtomicI64::new(0),
             standing: AtomicU8::new(Standing::Unmet as u8),
@@ -113,6 +119,7 @@ impl LiveEndpoint {
         if answered == Answered::Success {
             self.last_success_us.store(now.micros(), Ordering::Relaxed);
             self.carried.store(0, Ordering::Relaxed);
+            self.refused_since_us.store(0, Ordering::Relaxed);
         }
         let was = self.standing();
         let standing = was.after(answered);
@@ -120,6 +127,26 @@ impl LiveEndpoint {
             self.standing.store(standing as u8, Ordering::Relaxed);
         }
         standing != was
+    }
+
+    /// An attempt ended so, at `uptime`; whether our own address rules refuse its addresses for so long by now that no
+    /// schedule mends it.
+    pub(super) fn is_refused_by_rules(&self, outcome: Outcome, uptime: Duration) -> bool {
+        match outcome {
+            Outcome::Failure(FailureKind::AddressRefused) => {
+                let now = micros(uptime).max(1);
+                let first = self
+                    .refused_since_us
+                    .compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+                first.is_err_and(|first| now - first >= micros(REFUSED_BY_RULES_FOR))
+            }
+            // These say nothing of its addresses.
+            Outcome::Failure(FailureKind::Dns | FailureKind::BadRequest | FailureKind::Stopped) => false,
+            Outcome::Status(_) | Outcome::Failure(_) => {
+                self.refused_since_us.store(0, Ordering::Relaxed);
+                false
+            }
+        }
     }
 
     /// What somebody knew of it before this process does.
@@ -556,6 +583,19 @@ mod tests {
             table.probe_waits_for_a_queue(url);
         }
         assert_eq!(lock(&table.endpoints).without_queue.len(), 0);
+    }
+
+    #[test]
+    fn a_name_is_refused_by_rules_when_two_lookups_a_minute_apart_say_so_and_none_between_says_otherwise() {
+        let (_, live) = paced(1);
+        let ended = |outcome, seconds| live.is_refused_by_rules(outcome, Duration::from_secs(seconds));
+        let refused = Outcome::Failure(FailureKind::AddressRefused);
+        assert!(!ended(refused, 100) && !ended(refused, 159) && ended(refused, 160));
+        assert!(!ended(Outcome::Failure(FailureKind::Dns), 170) && ended(refused, 180));
+        assert!(!ended(Outcome::Failure(FailureKind::ConnectRefused), 190));
+        assert!(!ended(refused, 300) && ended(refused, 360));
+        live.answered(Answered::Success, Timestamp::from_micros(1));
+        assert!(!ended(refused, 400));
     }
 
     #[test]

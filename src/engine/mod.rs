@@ -45,6 +45,7 @@ mod publisher;
 pub mod query;
 mod queue_pages;
 mod recorder;
+mod refused;
 mod retention;
 pub mod reveal;
 mod row;
@@ -74,6 +75,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+pub use answers::{Handover, HandoverPart};
 pub use command::{
     Access, Command, Danger, Done, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
 };
@@ -239,6 +241,7 @@ struct Inner {
     /// Runs that this process works on.
     tending: Tending,
     dead: DeadRoom,
+    observed: observe::Observed,
     /// What cannot be read at present.
     sources: sources::Sources,
     /// What queues were judged by last.
@@ -299,6 +302,7 @@ impl Engine {
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),
+            observed: observe::Observed::default(),
             sources: sources::Sources::default(),
             sieves: sieve::Sieves::default(),
             speeds: runs::Speeds::default(),

@@ -103,6 +103,8 @@ pub enum Query {
     Expiring(ExpiringQuery),
     /// Messages that were saved from such queues, newest save first.
     Saves(SaveQuery),
+    /// What the next shift has to know, with what was done in so long a time.
+    Handover(Duration),
     /// Broker, rights, plugins, store, clock, with mends.
     Doctor,
     /// Whether broker and store can be reached.
@@ -116,7 +118,12 @@ impl Query {
     pub(super) const fn only_reads(&self) -> bool {
         matches!(
             self,
-            Self::Queues(_) | Self::Dead(_) | Self::DeadGroups(_) | Self::Events(_) | Self::Endpoints { .. }
+            Self::Queues(_)
+                | Self::Dead(_)
+                | Self::DeadGroups(_)
+                | Self::Events(_)
+                | Self::Endpoints { .. }
+                | Self::Handover(_)
         )
     }
 }
@@ -179,6 +186,8 @@ pub enum Answer {
     Expiring(ExpiringPage),
     /// To [`Query::Saves`].
     Saves(Page<SaveRecord>),
+    /// To [`Query::Handover`].
+    Handover(Box<super::Handover>),
     /// To [`Query::Doctor`].
     Doctor(Vec<Check>),
     /// To [`Query::Readiness`].

@@ -3,6 +3,7 @@
 //! Rows that did not change since the last snapshot are the same allocation (`Arc::ptr_eq`), so that
 //! a hundred thousand queues are held once. Text that came from outside is still raw here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct Snapshot {
     pub store: Part,
     /// Why it is not known which queues have dead letters in them (from outside); `None`: it is, as far as the rest.
     pub dead_unread: Option<String>,
+    /// How many dead letters each place has that could be counted, by its name; `None`: it is not known which these are.
+    pub dead_places: Option<Arc<BTreeMap<String, u64>>>,
     /// Why the broker takes no publishes at present (from outside); `None`: it does, as far as it is known.
     pub alarm: Option<String>,
     /// What was gone from the broker within the last hour and was made again, or is lost.
@@ -103,7 +106,7 @@ pub struct Totals {
     pub down_waiting: Option<u64>,
     /// When the oldest of these was published, where known.
     pub down_oldest_at: Option<Timestamp>,
-    /// Dead letters of every dead-letter queue of the vhost, and dead events.
+    /// Dead letters of every dead-letter queue of the vhost that nobody consumes, and dead events.
     pub dead: DeadSum,
     /// Of the dead letters, those of our own family: in its queue and in the store.
     pub dead_own: Option<u64>,

@@ -1,10 +1,14 @@
 //! Why a queue moves or does not: one pure answer from what is known.
 
 use super::view::QueueView;
+use crate::domain::egress::is_mended_by_rules;
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::queue::{Closing, QueueRecord, QueueState, Why};
 use crate::domain::text;
 use crate::domain::time::Timestamp;
+
+/// A refusal with its mend is at most this wide.
+const REFUSAL_WIDTH_MAX: usize = 300;
 
 /// What the answer is made from.
 pub(super) struct Facts<'a> {
@@ -177,16 +181,23 @@ fn endpoint_waits(endpoint: &Endpoint) -> Option<Why> {
             ),
             endpoint.next_attempt_at,
         )),
-        EndpointState::Parked => Some(says(
-            QueueState::Parked,
-            format!("its URL used up its retries ({last}): it waits for `redrive redeliver`"),
-            None,
-        )),
+        EndpointState::Parked => Some(says(QueueState::Parked, parked(endpoint, &last), None)),
         EndpointState::Disabled => Some(says(
             QueueState::EndpointDisabled,
             format!("its URL is disabled ({last}): it waits for `redrive redeliver`"),
             None,
         )),
+    }
+}
+
+fn parked(endpoint: &Endpoint, last: &str) -> String {
+    match endpoint.last_error.as_deref().filter(|error| is_mended_by_rules(error)) {
+        Some(error) if endpoint.last_status.is_none() => format!(
+            "its URL is refused by the address rules of this installation: {}; it is tried again when a daemon starts \
+             with rules that allow it, or by `redrive redeliver`",
+            text::show(error, REFUSAL_WIDTH_MAX)
+        ),
+        _ => format!("its URL used up its retries ({last}): it waits for `redrive redeliver`"),
     }
 }
 

@@ -119,25 +119,42 @@ pub struct Metric {
     pub kind: MetricKind,
     /// What it is counted in.
     pub unit: metrics::Unit,
+    /// What it is read from, of a gauge: while that cannot be read, it is no number.
+    pub reads: &'static [&'static str],
     /// What it means, in a sentence.
     pub help: &'static str,
 }
+
+/// Read from nothing: the process alone knows it.
+const OWN: &[&str] = &[];
+const STORE: &[&str] = &["store"];
+const MANAGEMENT: &[&str] = &["management"];
+const LISTING: &[&str] = &["management", "store"];
 
 const fn counter(name: &'static str, help: &'static str) -> Metric {
     Metric {
         name,
         kind: MetricKind::Counter,
         unit: metrics::Unit::Count,
+        reads: OWN,
         help,
     }
 }
 
-const fn gauge(name: &'static str, help: &'static str) -> Metric {
+const fn gauge(name: &'static str, reads: &'static [&'static str], help: &'static str) -> Metric {
     Metric {
         name,
         kind: MetricKind::Gauge,
         unit: metrics::Unit::Count,
+        reads,
         help,
+    }
+}
+
+const fn age(name: &'static str, reads: &'static [&'static str], help: &'static str) -> Metric {
+    Metric {
+        unit: metrics::Unit::Seconds,
+        ..gauge(name, reads, help)
     }
 }
 
@@ -146,6 +163,7 @@ const fn duration(name: &'static str, help: &'static str) -> Metric {
         name,
         kind: MetricKind::Histogram,
         unit: metrics::Unit::Seconds,
+        reads: OWN,
         help,
     }
 }
@@ -171,13 +189,15 @@ pub const METRICS: &[Metric] = &[
     counter(REDELIVERS, "Endpoints made available again by a person or a service."),
     gauge(
         WORKERS_BUSY,
+        OWN,
         "Delivery queues worked on whose attempts can still proceed.",
     ),
     gauge(
         REQUESTS_SLOW,
+        OWN,
         "Requests that wait for an answer for long, and those to URLs that gave none last time.",
     ),
-    gauge(ENDPOINTS, "Endpoints that are not available, by state."),
+    gauge(ENDPOINTS, STORE, "Endpoints that are not available, by state."),
     counter(
         QUARANTINES,
         "Delivery queues set aside because one of their messages ends connections.",
@@ -190,11 +210,13 @@ pub const METRICS: &[Metric] = &[
     duration(LISTING_DURATION, "Duration of one listing of the broker's queues."),
     gauge(
         LISTING_SHARE,
+        OWN,
         "Share of the time that is spent on listing queues, 0 to 1.",
     ),
     counter(BROKER_CONNECTIONS_LOST, "Connections to the broker that were lost."),
     gauge(
         BROKER_BLOCKED,
+        MANAGEMENT,
         "1 while the broker takes no publishes because of an alarm.",
     ),
     counter(EVENTS_PUSHED, "Events pushed into the event table, by type."),
@@ -207,23 +229,27 @@ pub const METRICS: &[Metric] = &[
         "Ends of handling, by type and how: done, requeued, retried (failed), dead, released, superseded, gone, stale.",
     ),
     counter(EVENTS_LOST, "Leases that ended before their handler did, by type."),
-    gauge(EVENTS, "Events in the table, by type and state, counted now and then."),
-    gauge(EVENTS_DUE, "Events that could be handled now, by type."),
-    Metric {
-        name: EVENTS_OVERDUE,
-        kind: MetricKind::Gauge,
-        unit: metrics::Unit::Seconds,
-        help: "How long the longest waiting event could have been handled, by type.",
-    },
+    gauge(
+        EVENTS,
+        STORE,
+        "Events in the table, by type and state, counted now and then.",
+    ),
+    gauge(EVENTS_DUE, STORE, "Events that could be handled now, by type."),
+    age(
+        EVENTS_OVERDUE,
+        STORE,
+        "How long the longest waiting event could have been handled, by type.",
+    ),
     counter(EVENTS_MOVED, "Events that were claimed too often and moved, by type."),
     counter(EVENTS_EXPIRED, "Events that ended by their own lifetime."),
     duration(
         EVENT_LAG,
         "From the time at which an event was due to the start of its handling, by type.",
     ),
-    gauge(EXPIRING_QUEUES, "Queues with a lifetime, and leftovers."),
+    gauge(EXPIRING_QUEUES, LISTING, "Queues with a lifetime, and leftovers."),
     gauge(
         EXPIRING_MESSAGES,
+        LISTING,
         "Messages in queues that go within the hour if nobody uses them.",
     ),
     counter(
@@ -250,6 +276,7 @@ pub const METRICS: &[Metric] = &[
     ),
     gauge(
         SOURCE_UP,
+        OWN,
         "1 while what numbers are read from answers, 0 while it does not, NaN until it was asked; by source: broker, management, store.",
     ),
     counter(TURNS, "What turned bad or good again, by kind, where it was seen."),
@@ -259,24 +286,30 @@ pub const METRICS: &[Metric] = &[
     ),
     gauge(
         WAITING,
+        LISTING,
         "Messages that wait in delivery queues; NaN where unknown, and in daemons that do not watch.",
     ),
-    Metric {
-        name: OLDEST_WAITING,
-        kind: MetricKind::Gauge,
-        unit: metrics::Unit::Seconds,
-        help: "Age of the oldest message that waits; NaN where unknown, and in daemons that do not watch.",
-    },
+    age(
+        OLDEST_WAITING,
+        LISTING,
+        "Age of the oldest message that waits; NaN where unknown, and in daemons that do not watch.",
+    ),
     gauge(
         DEAD_LETTERS_NOW,
-        "Dead letters of the vhost and the store; NaN where unknown, and in daemons that do not watch.",
+        LISTING,
+        "Dead letters in queues of the vhost that nobody consumes, and in the store; NaN where unknown, and in daemons that do not watch.",
     ),
     gauge(
         QUEUES,
+        LISTING,
         "Delivery queues by state; NaN where unknown, and in daemons that do not watch.",
     ),
-    gauge(REQUESTS_IN_FLIGHT, "Requests to receivers that wait for an answer."),
-    gauge(BUILD_INFO, "1, with the version of the program."),
+    gauge(
+        REQUESTS_IN_FLIGHT,
+        OWN,
+        "Requests to receivers that wait for an answer.",
+    ),
+    gauge(BUILD_INFO, OWN, "1, with the version of the program."),
     counter(API_REQUESTS, "Requests to the HTTP API, by route and status."),
 ];
 

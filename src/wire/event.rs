@@ -347,6 +347,7 @@ impl PushInput {
             reason: self.reason,
             payload,
             lifetime: self.ttl.map(std::time::Duration::from_secs),
+            trace: None,
         })
     }
 }

@@ -1,13 +1,18 @@
 //! What both fronts read: names, URLs and numbers, with the field that is wrong.
 
+use std::time::Duration;
+
 use crate::domain::id::{ExecutionId, IdError, NotificationId, QueueName};
 use crate::domain::job::JobId;
+use crate::domain::text::show;
 use crate::domain::url::{EndpointUrl, UrlError};
 
 use super::problem::Problem;
 
 /// A list answers at most this many items at once.
 pub const LIMIT_MAX: u32 = 1_000;
+/// A span that is none is told so wide, at most.
+const SPAN_WIDTH_MAX: usize = 40;
 
 /// The URL of an endpoint.
 pub fn url(text: &str) -> Result<EndpointUrl, Problem> {
@@ -36,6 +41,29 @@ pub fn job(text: &str) -> Result<JobId, Problem> {
 
 fn id_problem(error: &IdError) -> Problem {
     Problem::field(error.field, error.to_string())
+}
+
+/// A span with its unit: `30m`, `8h`, `2d`.
+pub fn span(field: &str, text: &str) -> Result<Duration, Problem> {
+    let read = || {
+        let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+        let seconds = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3_600,
+            "d" => 86_400,
+            _ => return None,
+        };
+        let number: u64 = digits.parse().ok()?;
+        Some(Duration::from_secs(number.checked_mul(seconds)?))
+    };
+    read().ok_or_else(|| {
+        let is = show(text, SPAN_WIDTH_MAX);
+        Problem::field(
+            field,
+            format!("{field} is {is:?}, and must be a span such as 30m, 8h or 2d"),
+        )
+    })
 }
 
 /// How many items a page has: `asked`, or `default`.
@@ -84,6 +112,15 @@ pub fn value(json: &serde_json::Value) -> crate::domain::value::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_are_read_with_their_unit() {
+        assert_eq!(span("since", "8h"), Ok(Duration::from_hours(8)));
+        assert_eq!(span("since", "2d"), Ok(Duration::from_hours(48)));
+        for wrong in ["", "8", "h", "8 h", "-1h", "99999999999999999999d", "1w"] {
+            assert!(span("since", wrong).unwrap_err().detail.contains("8h"), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_limit_is_within_its_bounds_or_names_them() {

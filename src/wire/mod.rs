@@ -9,6 +9,7 @@ pub mod dead;
 pub mod endpoint;
 pub mod event;
 pub mod expiring;
+pub mod handover;
 pub mod input;
 pub mod job;
 pub mod json;

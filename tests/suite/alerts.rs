@@ -6,6 +6,7 @@ use redrive::domain::id::NotificationId;
 use redrive::domain::signature::SigningSecret;
 use serde_json::{Value, json};
 
+use crate::access::{OPERATOR, READER, ask, with_tokens};
 use crate::faults::scene::Scene;
 use crate::support::daemon::{Daemon, Installation};
 use crate::support::receiver::{Attempt, Behaviour, Receiver};
@@ -171,6 +172,42 @@ async fn an_alert_is_tested_by_its_name_and_its_secrets_are_not_shown() {
     for secret in ["hunter2", "/chat", "whsec_"] {
         assert!(!shown.contains(secret), "{secret} is in\n{shown}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alert_is_tested_over_http_by_who_may_operate_and_the_audit_says_who_and_what_came_of_it() {
+    let receiver = Receiver::start().await;
+    let mut installation = alerting(&receiver);
+    with_tokens(&mut installation);
+    let mut daemon = installation.daemon().await;
+    let test = |name: &str| format!("/v1/alerts/{name}/test");
+    let because = || Some(json!({"reason": "INC-42"}));
+    let refused = ask(&mut daemon, READER, ("POST", &test("ops"), because())).await;
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert_eq!(taken(&receiver, "/ops").len(), 0);
+    let told = ask(&mut daemon, OPERATOR, ("POST", &test("ops"), because())).await;
+    assert_eq!(
+        (told.status, told.json()),
+        (200, json!({"alert": "ops", "taken": true}))
+    );
+    assert_eq!(kinds(&taken(&receiver, "/ops")[0]), ["test"]);
+    receiver.behave("/chat", Behaviour::Status(404));
+    let failed = ask(&mut daemon, OPERATOR, ("POST", &test("chat"), because())).await;
+    assert_eq!(failed.status, 409, "{}", failed.text());
+    let unknown = ask(&mut daemon, OPERATOR, ("POST", &test("chatt"), because())).await;
+    assert!(
+        unknown.status == 404 && unknown.text().contains("chat"),
+        "{}",
+        unknown.text()
+    );
+    let audit = ask(&mut daemon, OPERATOR, ("GET", "/v1/audit", None)).await.json();
+    let tests = audit["items"].as_array().unwrap().iter();
+    let tests: Vec<_> = tests
+        .filter(|line| line["command"] == "alert test")
+        .map(|line| (line["target"].clone(), line["result"].clone(), line["reason"].clone()))
+        .collect();
+    let line = |target: &str, result: &str| (json!(target), json!(result), json!("INC-42"));
+    assert_eq!(tests, [line("alert chat", "failed"), line("alert ops", "done")]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

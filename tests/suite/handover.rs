@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redrive::ambient::Clock;
 use redrive::engine::{Access, Answer, EngineError, Query, RedeliverTarget};
+use serde_json::Value;
 
 use crate::cli::prepared;
 use crate::engine::stage::Stage;
@@ -42,6 +43,19 @@ async fn a_handover_tells_what_was_done_by_whom_and_what_still_waits() {
         "its plan and its end are one thing"
     );
     at.run(&["handover", "--since", "yesterday"]).await.expect_code(2);
+    let daemon = at.daemon().await;
+    let told = daemon.get("/v1/handover?since=2h").await;
+    assert_eq!(told.status, 200, "{}", told.text());
+    assert_eq!(told.json()["queues"][0]["name"], queue);
+    assert_eq!(told.json()["audit"][0]["reason"], "INC-42");
+    let keys = |document: &Value| document.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(
+        keys(&told.json()),
+        keys(&shift),
+        "the route answers what the command prints"
+    );
+    let wrong = daemon.get("/v1/handover?since=yesterday").await;
+    assert_eq!((wrong.status, &wrong.json()["field"]), (400, &"since".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -425,6 +425,51 @@ async fn who_sees_a_credential_whole_is_in_the_audit_and_who_may_only_look_revea
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_export_has_each_letter_on_a_line_as_whoever_asks_may_see_it_and_the_audit_says_who_saw_it_whole() {
+    let mut scene = Scene::set(configured(Installation::embedded())).await;
+    let (letter, raw_letter) = (scene.letter.clone(), scene.raw_letter.clone());
+    let daemon = &mut scene.daemon;
+    let export = async |daemon: &mut Daemon, token: &str, query: &str| {
+        let path = format!("/v1/dead/export{query}");
+        let answer = ask(daemon, token, ("GET", &path, None)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
+        let text = answer.text();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        (text.clone(), lines.collect::<Vec<Value>>())
+    };
+    let ids = |lines: &[Value]| {
+        let mut ids: Vec<String> = lines
+            .iter()
+            .map(|line| line["id"].as_str().unwrap().to_owned())
+            .collect();
+        ids.sort();
+        ids
+    };
+    let mut both = vec![letter.clone(), raw_letter];
+    both.sort();
+    let before = reveals(daemon).await.len();
+    let (text, lines) = export(daemon, READER, "").await;
+    assert_eq!(ids(&lines), both);
+    assert!(text.contains("***") && !text.contains(SECRET), "{text}");
+    assert_eq!(reveals(daemon).await.len(), before);
+    let (text, lines) = export(daemon, OPERATOR, "").await;
+    assert_eq!(ids(&lines), both);
+    assert!(text.contains("S3CRET-password"), "{text}");
+    let told = reveals(daemon).await;
+    assert_eq!(told.len(), before + 1, "{told:?}");
+    assert_eq!(told[0].0, "GET /v1/dead/export");
+    // What he does not see he cannot search.
+    let one = "?filter=execution%20%3D%20letter";
+    assert_eq!(ids(&export(daemon, READER, one).await.1), [letter.as_str()]);
+    let hidden = "?filter=url%20~%20%22S3CRET%22";
+    assert_eq!(export(daemon, READER, hidden).await.1, Vec::<Value>::new());
+    assert_eq!(export(daemon, OPERATOR, hidden).await.1.len(), 2);
+    let wrong = ask(daemon, READER, ("GET", "/v1/dead/export?filter=nonsense", None)).await;
+    assert_eq!(wrong.status, 400, "{}", wrong.text());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_shown_as_stars_keeps_its_value_when_it_comes_back() {
     let mut scene = Scene::set(configured(Installation::embedded())).await;
     let path = format!("/v1/dead/{}", scene.letter);

@@ -78,10 +78,10 @@ fn describe(operation: &Operation) -> Value {
 
 fn responses(operation: &Operation) -> Value {
     let (status, name) = operation.answer;
-    let media = if name == "Text" {
-        "text/plain"
-    } else {
-        "application/json"
+    let media = match name {
+        "Text" => "text/plain",
+        "DeadLetterLine" => "application/x-ndjson",
+        _ => "application/json",
     };
     // With `dry_run` a mutation answers its plan.
     let schema = if operation.query.iter().any(|(name, _)| *name == "dry_run") && name != "Plan" {
@@ -125,6 +125,7 @@ fn kind(name: &str) -> Value {
     match name {
         "time" => json!({"type": "string", "format": "date-time"}),
         "any" | "Any" => json!({}),
+        "DeadLetterLine" => kind("DeadLetterDetail"),
         "Text" => json!({"type": "string"}),
         name if name.starts_with(char::is_uppercase) => json!({"$ref": format!("#/components/schemas/{name}")}),
         name => json!({"type": name}),

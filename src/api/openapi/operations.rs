@@ -88,11 +88,13 @@ const READS: &[(&str, &[&str])] = &[
     ("/v1/audit/verify", &[STORE]),
     // It tells of each source by itself.
     ("/v1/doctor", &[]),
+    ("/v1/handover", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/queue-name", &[]),
     ("/v1/jobs", &[MANAGEMENT]),
     ("/v1/jobs/{id}", &[MANAGEMENT]),
     ("/v1/dead", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/groups", &[BROKER, MANAGEMENT, STORE]),
+    ("/v1/dead/export", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/dead/{id}", &[BROKER, MANAGEMENT, STORE]),
     ("/v1/runs", &[STORE]),
     ("/v1/runs/{id}", &[STORE]),
@@ -527,6 +529,33 @@ pub(super) const OPERATIONS: &[Operation] = &[
             "/v1/dead/groups",
             "Dead letters in groups of those that failed alike, the largest first.",
             "DeadGroupList",
+        )
+    },
+    Operation {
+        query: &[("queue", "string"), ("group", "string"), ("filter", "string")],
+        ..get(
+            "/v1/dead/export",
+            "Dead letters with their messages, a line of JSON each, as many as there are. Behind the last one a line with \
+             `problems` says what could not be read, and one with `problem` why it was broken off.",
+            "DeadLetterLine",
+        )
+    },
+    Operation {
+        query: &[("since", "string")],
+        ..get(
+            "/v1/handover",
+            "What the next shift has to know: what is wrong, open runs, and what was done in the span `since` (8h).",
+            "Handover",
+        )
+    },
+    Operation {
+        query: &[("reason", "string")],
+        failures: &[404, 409],
+        ..post(
+            "/v1/alerts/{name}/test",
+            "Tell whoever is configured as this alert that this is a test.",
+            "Because",
+            "AlertTested",
         )
     },
     Operation {

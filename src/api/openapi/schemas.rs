@@ -45,6 +45,12 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     ("JobMessageSent", "id:string queue:string"),
     ("Because", "reason:string"),
+    ("AlertTested", "alert:string taken:boolean"),
+    (
+        "Handover",
+        "since:time? taken_at:time? endpoints:[Endpoint]? queues:[Queue]? dead:DeadTotal? dead_groups:[DeadGroup]? \
+         runs:[Run]? audit:[Audit]? problems:[Unread]",
+    ),
     ("Redeliver", "url:string all:boolean reason:string"),
     ("Test", "url:string method:string reason:string"),
     (

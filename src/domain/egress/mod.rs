@@ -107,6 +107,15 @@ impl fmt::Display for AddressRefusal {
 
 impl std::error::Error for AddressRefusal {}
 
+/// Where networks are allowed: what mends a refusal, and what an error that tells of one names.
+const MEND: &str = "delivery.allow_networks";
+
+/// Whether an error tells that our own address rules refuse an address that other rules would allow.
+#[must_use]
+pub fn is_mended_by_rules(error: &str) -> bool {
+    error.contains(MEND)
+}
+
 impl AddressRefusal {
     /// The refusal of a name that leads to the address, without the address: whoever gives us URLs and reads our
     /// errors is not to learn what names inside of our network lead to.

@@ -28,5 +28,6 @@ pub(crate) fn event(id: i64) -> Event {
         last_failed_at: None,
         lease: None,
         uid: EventUid::default(),
+        trace: None,
     }
 }

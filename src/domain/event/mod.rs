@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use super::id::{EVENT_ID_PREFIX, IncarnationId};
 use super::naming::hex;
 use super::time::Timestamp;
+use super::trace::TraceContext;
 
 pub use metadata::{Coalescing, DeadLettering, HEADERS, Metadata, SECRET, SubscriptionOptions};
 pub use reason::{due_time, message_reason, next_change_reason, retry_reason, rfc3339};
@@ -212,6 +213,8 @@ pub struct NewEvent {
     pub payload: Option<Bytes>,
     /// How long it lives when nobody handles it; for ever without.
     pub lifetime: Option<Duration>,
+    /// The trace of whoever pushed it.
+    pub trace: Option<TraceContext>,
 }
 
 impl NewEvent {
@@ -334,6 +337,8 @@ pub struct Event {
     pub lease: Option<EventLease>,
     /// What the ids of its notifications are made from.
     pub uid: EventUid,
+    /// The trace of whoever pushed it last.
+    pub trace: Option<TraceContext>,
 }
 
 /// Random, made by the store at each push, so that nobody knows the id of a notification before it is sent and no
@@ -515,6 +520,7 @@ mod tests {
             reason: None,
             payload: None,
             lifetime: None,
+            trace: None,
         }
     }
 

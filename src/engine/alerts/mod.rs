@@ -18,7 +18,7 @@ use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Engine, EngineError, Event, Inner};
+use super::{Engine, EngineError, Event, Inner, WriteGrant};
 use crate::ambient;
 use crate::domain::id::IncarnationId;
 use crate::domain::nearest::nearest;
@@ -26,6 +26,7 @@ use crate::domain::signature::SigningSecret;
 use crate::domain::text::show;
 use crate::domain::turn::{Item, Severity, Told, Turn, TurnKind};
 use crate::domain::url::EndpointUrl;
+use crate::store::NewAudit;
 use crate::telemetry::names;
 
 use self::teller::Teller;
@@ -119,8 +120,11 @@ impl Default for Turned {
 }
 
 impl Engine {
-    /// Tells whoever `name` is that this is a test, once.
-    pub async fn alert_test(&self, name: &str) -> Result<(), EngineError> {
+    /// Tells whoever `name` is that this is a test, once; what came of it is in the audit.
+    ///
+    /// # Errors
+    /// There is no such alert, it was not taken, or the store cannot be written.
+    pub async fn alert_test(&self, name: &str, grant: &WriteGrant) -> Result<(), EngineError> {
         let alerts = &self.0.settings.alerts;
         let Some(alert) = alerts.iter().find(|alert| alert.name == name) else {
             return Err(EngineError::NotFound {
@@ -140,6 +144,20 @@ impl Engine {
         };
         let message = teller::message(&self.0, alert, &told, true);
         let sent = teller::send(&self.0, alert, &message).await;
+        let (result, detail) = match &sent {
+            Ok(()) => ("done", "it was taken".to_owned()),
+            Err(why) => ("failed", show(why, TEXT_WIDTH_MAX)),
+        };
+        let entry = NewAudit {
+            actor: grant.actor().to_owned(),
+            command: "alert test".to_owned(),
+            target: format!("alert {name}"),
+            reason: grant.reason().map(ToOwned::to_owned),
+            plan: None,
+            result: result.to_owned(),
+            detail,
+        };
+        self.0.store.audit_append(&entry).await?;
         sent.map_err(|why| EngineError::Refused {
             why: format!("alert {name:?} was not taken: {why}"),
         })

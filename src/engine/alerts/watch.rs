@@ -3,26 +3,22 @@
 //! Promises: a twentieth of its time is spent looking, at most; what could not be read is not taken for gone, and the
 //! numbers of it are no numbers (NaN) until it can be read.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::ambient;
-use crate::domain::endpoint::{Endpoint, EndpointState};
-use crate::domain::id::{IncarnationId, QueueName};
-use crate::domain::queue::{QueueKind, QueueState};
+use crate::domain::endpoint::EndpointState;
+use crate::domain::id::IncarnationId;
+use crate::domain::queue::QueueState;
 use crate::domain::run::RunState;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::domain::turn::{Condition, Standing, TurnKind, Watch};
-use crate::domain::url::EndpointUrl;
-use crate::engine::answers::listing::{Oldest, Seen};
-use crate::engine::answers::world::World;
-use crate::engine::snapshot::QUEUE_STATES;
-use crate::engine::view::QueueView;
-use crate::engine::{EngineError, Inner};
+use crate::engine::Inner;
+use crate::engine::snapshot::{EndpointRow, QUEUE_STATES, QueueRow, Snapshot};
 use crate::store::{NamedLease, RunQuery, RunRecord, StoreError};
 use crate::telemetry::names;
 
@@ -49,16 +45,6 @@ struct Numbers {
     oldest: Option<Duration>,
     dead: Option<u64>,
     queues: Option<[u64; QUEUE_STATES.len()]>,
-}
-
-/// What is summed up while the queues pass by.
-#[derive(Default)]
-struct Sums {
-    waiting: Option<u64>,
-    oldest_at: Option<Timestamp>,
-    queues: [u64; QUEUE_STATES.len()],
-    bad: BTreeMap<String, Condition>,
-    of_urls: HashMap<EndpointUrl, u64>,
 }
 
 impl Inner {
@@ -102,50 +88,38 @@ impl Inner {
         })
     }
 
-    async fn look_at_everything(&self, running: &mut BTreeSet<String>) -> (Standing, Numbers) {
-        let (endpoints, seen, alarm, runs) = tokio::join!(
-            self.store.endpoints_not_available(),
-            self.seen(Oldest::OnePage),
-            self.broker.blocked(),
-            self.look_at_runs(running),
-        );
-        let (endpoints, is_listed) = (endpoints.ok(), seen.is_ok());
-        // What cannot be listed is not asked for queue by queue.
-        let dead = match &seen {
-            Ok(_) => self.dead_counts().await.ok(),
-            Err(_) => None,
-        };
-        let sums = match (&endpoints, seen) {
-            (Some(endpoints), Ok(seen)) => self.sum_up(endpoints, &seen, alarm.clone()).await.ok(),
-            _ => None,
-        };
-        if is_listed || alarm.is_some() {
-            metrics::gauge!(names::BROKER_BLOCKED).set(if alarm.is_some() { 1.0 } else { 0.0 });
-        }
-        let waits = |url: &EndpointUrl| sums.as_ref()?.of_urls.get(url).copied();
-        let broker = alarm.map(|why| {
+    async fn look_at_everything(self: &Arc<Self>, running: &mut BTreeSet<String>) -> (Standing, Numbers) {
+        let (snapshot, runs) = tokio::join!(self.look_once(LOOK), self.look_at_runs(running));
+        let is_listed = snapshot.broker.problem.is_none();
+        let is_stored = snapshot.store.problem.is_none();
+        metrics::gauge!(names::BROKER_BLOCKED).set(match &snapshot.alarm {
+            Some(_) => 1.0,
+            None if is_listed => 0.0,
+            None => f64::NAN,
+        });
+        let broker = snapshot.alarm.as_ref().map(|why| {
             let condition = Condition {
                 kind: TurnKind::BrokerAlarm,
-                text: format!("the broker takes no publishes: {}", show(&why, NAME_WIDTH_MAX)),
+                text: format!("the broker takes no publishes: {}", show(why, NAME_WIDTH_MAX)),
                 count: None,
             };
             ("broker".to_owned(), condition)
         });
         let standing = Standing {
-            endpoints: endpoints.map(|all| {
-                let worst = all.iter().take(CONDITIONS_MAX);
-                worst.filter_map(|one| condition(one, waits(&one.url))).collect()
+            endpoints: is_stored.then(|| {
+                let rows = snapshot.endpoints.iter();
+                rows.filter_map(|row| condition(row)).take(CONDITIONS_MAX).collect()
             }),
             // Without the management API only an alarm that this process met is known.
             broker: (is_listed || broker.is_some()).then(|| broker.into_iter().collect()),
-            dead: dead.as_ref().map(|(counts, _)| counts.clone()),
+            dead: snapshot.dead_places.as_deref().cloned(),
             runs: runs.ok(),
-            queues: sums.as_ref().map(|sums| sums.bad.clone()),
+            queues: (is_listed && is_stored).then(|| {
+                let rows = snapshot.queues.iter();
+                rows.filter_map(|row| bad(row)).take(CONDITIONS_MAX).collect()
+            }),
         };
-        let dead = dead
-            .filter(|(_, whole)| *whole)
-            .map(|(counts, _)| counts.values().sum());
-        (standing, numbers(sums.as_ref(), dead, self.clock.now()))
+        (standing, numbers(&snapshot, self.clock.now()))
     }
 
     /// The runs that are not over, and those that were `running` at the look before, which may be over now.
@@ -163,69 +137,10 @@ impl Inner {
         *running = open;
         Ok(runs)
     }
-
-    async fn sum_up(&self, endpoints: &[Endpoint], seen: &[Seen], alarm: Option<String>) -> Result<Sums, EngineError> {
-        let incarnations = self.store.incarnations().await?;
-        let rates = &self.settings.rates;
-        let world = World::new(&incarnations, endpoints.iter().cloned(), alarm, rates, self.clock.now());
-        let uncounted: HashSet<&QueueName> = seen
-            .iter()
-            .filter(|one| one.ready.is_none())
-            .map(|one| &one.name)
-            .collect();
-        let oldest: HashMap<&QueueName, Timestamp> = seen
-            .iter()
-            .filter_map(|one| Some((&one.name, one.oldest_at?)))
-            .collect();
-        let mut sums = Sums {
-            waiting: Some(0),
-            of_urls: endpoints.iter().map(|one| (one.url.clone(), 0)).collect(),
-            ..Sums::default()
-        };
-        self.join(&world, seen, |view| {
-            let known = view.ready.is_some() || uncounted.contains(&view.name);
-            let oldest_at = oldest.get(&view.name).copied();
-            sums.add(&view, known, oldest_at);
-        })
-        .await?;
-        Ok(sums)
-    }
 }
 
-impl Sums {
-    /// `known`: the broker lists it; else nothing is in it.
-    fn add(&mut self, view: &QueueView, known: bool, oldest_at: Option<Timestamp>) {
-        if view.kind != QueueKind::Delivery {
-            return;
-        }
-        if let Some(place) = QUEUE_STATES.iter().position(|state| view.state == Some(*state)) {
-            self.queues[place] += 1;
-        }
-        if let Some(condition) = bad(view)
-            && self.bad.len() < CONDITIONS_MAX
-        {
-            self.bad.insert(view.name.as_str().to_owned(), condition);
-        }
-        if !known {
-            return;
-        }
-        self.waiting = self.waiting.zip(view.depth()).map(|(sum, depth)| sum + depth);
-        let depth = view.depth().unwrap_or(0);
-        if depth == 0 {
-            return;
-        }
-        self.oldest_at = match (self.oldest_at, oldest_at) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
-        if let Some(sum) = view.url.as_ref().and_then(|url| self.of_urls.get_mut(url)) {
-            *sum += depth;
-        }
-    }
-}
-
-fn bad(view: &QueueView) -> Option<Condition> {
-    let (kind, what) = match view.state? {
+fn bad(row: &QueueRow) -> Option<(String, Condition)> {
+    let (kind, what) = match row.state? {
         QueueState::Quarantined => (TurnKind::QueueQuarantined, "is set aside"),
         QueueState::Refused => (TurnKind::QueueRefused, "is not delivered"),
         QueueState::Delivering
@@ -240,15 +155,14 @@ fn bad(view: &QueueView) -> Option<Condition> {
         | QueueState::BrokerBlocked
         | QueueState::Ended => return None,
     };
-    let why = view.why.as_ref().map_or("", |why| why.text.as_str());
-    Some(Condition {
-        kind,
-        text: format!("queue {} {what}: {}", view.name.as_str(), show(why, NAME_WIDTH_MAX)),
-        count: view.depth(),
-    })
+    let name = row.name.as_str().to_owned();
+    let text = format!("queue {name} {what}: {}", show(&row.why, NAME_WIDTH_MAX));
+    let count = row.depth();
+    Some((name, Condition { kind, text, count }))
 }
 
-fn condition(endpoint: &Endpoint, waiting: Option<u64>) -> Option<(String, Condition)> {
+fn condition(row: &EndpointRow) -> Option<(String, Condition)> {
+    let endpoint = &row.endpoint;
     let (kind, what) = match endpoint.state {
         EndpointState::Available => return None,
         EndpointState::Unavailable => (TurnKind::EndpointUnavailable, "is unavailable"),
@@ -259,14 +173,10 @@ fn condition(endpoint: &Endpoint, waiting: Option<u64>) -> Option<(String, Condi
     let status = endpoint.last_status.map(|status| status.to_string());
     let why = endpoint.last_error.as_deref().map(|error| show(error, NAME_WIDTH_MAX));
     let why = why.or(status).map_or_else(String::new, |why| format!(": {why}"));
-    let waits = waiting.map_or_else(String::new, |count| format!(", {count} messages wait"));
+    let count = row.waiting;
+    let waits = count.map_or_else(String::new, |count| format!(", {count} messages wait"));
     let text = format!("{subject} {what} after {} attempts{waits}{why}", endpoint.attempts);
-    let condition = Condition {
-        kind,
-        text,
-        count: waiting,
-    };
-    Some((subject, condition))
+    Some((subject, Condition { kind, text, count }))
 }
 
 fn run(run: &RunRecord) -> (String, (RunState, String)) {
@@ -292,17 +202,20 @@ fn run(run: &RunRecord) -> (String, (RunState, String)) {
     (run.id.clone(), (run.state, text))
 }
 
-fn numbers(sums: Option<&Sums>, dead: Option<u64>, now: Timestamp) -> Numbers {
-    let waiting = sums.and_then(|sums| sums.waiting);
-    let oldest = match (waiting, sums.and_then(|sums| sums.oldest_at)) {
-        (Some(0), _) => Some(Duration::ZERO),
-        (_, oldest) => oldest.map(|at| now.since(at)),
+fn numbers(snapshot: &Snapshot, now: Timestamp) -> Numbers {
+    let totals = &snapshot.totals;
+    // What a part said before it could not be read is no number of today.
+    let is_read = snapshot.broker.problem.is_none() && snapshot.store.problem.is_none();
+    let waiting = totals.waiting.filter(|_| is_read);
+    let oldest = match waiting {
+        Some(0) => Some(Duration::ZERO),
+        _ => totals.oldest_at.filter(|_| is_read).map(|at| now.since(at)),
     };
     Numbers {
         waiting,
         oldest,
-        dead,
-        queues: sums.map(|sums| sums.queues),
+        dead: totals.dead.letters,
+        queues: is_read.then_some(totals.queues_by_state),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod browse;
 mod endpoints;
+mod handover;
 pub(super) mod listing;
 mod queues;
 pub(super) mod retries;
@@ -15,6 +16,7 @@ use super::{EngineError, Inner};
 use crate::store::{AttemptQuery, AuditEntry, RunQuery};
 
 pub(super) use endpoints::WaitingCache;
+pub use handover::{Handover, HandoverPart};
 
 /// Items of one answer, at most.
 const LIMIT_MAX: u32 = 1_000;
@@ -63,6 +65,7 @@ impl Inner {
             Query::Run { id, after, limit } => Answer::Run(Box::new(self.run_detail(&id, after, limit).await?)),
             Query::Expiring(query) => Answer::Expiring(self.expiring(&query).await?),
             Query::Saves(query) => Answer::Saves(self.saves(&query).await?),
+            Query::Handover(span) => Answer::Handover(Box::new(self.handover(span).await?)),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Events(question) => Answer::Events(self.answer_about_events(question).await?),
             Query::Readiness => Answer::Readiness(self.readiness()),

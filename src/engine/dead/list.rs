@@ -14,6 +14,7 @@ use super::{
     DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort, DeadTarget,
 };
 use crate::ambient;
+use crate::broker::BrokerError;
 use crate::budget::{Share, Use};
 use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, EVENT_TABLE, Home};
@@ -60,8 +61,8 @@ impl Looked {
     }
 }
 
-/// A dead letter with its message and the share of the memory that it takes.
-pub(super) type Exported = Result<(DeadDetail, Share), EngineError>;
+/// A letter that is handed out, with the memory that its message takes; or why there is no more.
+pub type Exported = Result<(DeadDetail, Share), EngineError>;
 
 impl Inner {
     pub(in crate::engine) async fn dead_list(
@@ -297,17 +298,19 @@ impl Inner {
         let mut views = Vec::with_capacity(targets.len());
         for target in targets.iter() {
             let known = known.iter().find(|known| known.name == target.name);
-            views.push(queue_view(target, known, &self.looks_of(target).await?));
+            views.push(self.queue_view(target, known, &self.looks_of(target).await?));
         }
         if let Some(why) = &unread {
             let hidden = known.iter().filter(is_gone);
             views.extend(hidden.map(|known| unread_view(known, &why.reason)));
         }
         views.extend(events::view(&known));
+        // One of which only the number is known has letters that are not in the list.
         let of_queues = targets.iter().filter_map(|target| {
+            let seen = known.iter().find(|known| known.name == target.name);
             Some(Unread {
                 source: Source::Queue(target.name.clone()),
-                reason: target.unread.clone()?,
+                reason: target.unread.clone().or_else(|| seen?.problem.clone())?,
                 since: now,
             })
         });
@@ -351,50 +354,72 @@ impl Inner {
                 });
                 continue;
             }
-            if target.consumers > 0 || target.delivery_limit.is_some() {
-                self.export_copies(target, selection, sieve, sender).await?;
-                continue;
-            }
-            let Some(mut walk) = self.walk_letters(&target.name, target.options()).await? else {
-                continue;
+            let read = if target.consumers > 0 || target.delivery_limit.is_some() {
+                self.export_copies(target, selection, sieve, sender).await
+            } else {
+                self.export_walk(target, selection, sieve, sender).await
             };
-            let mut reader = Reader::default();
-            loop {
-                let walked = walk.next(READ as usize).await?;
-                if walked.is_empty() {
-                    break;
+            match read {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                // One queue that cannot be read hides no other.
+                Err(EngineError::Broker(error)) if !matches!(error, BrokerError::Unreachable { .. }) => {
+                    let source = Source::Queue(target.name.clone());
+                    unread.get_or_insert_with(|| self.unread(source, &error));
                 }
-                let read = walked.into_iter().map(|one| (reader.read(target, &one), one.message));
-                let read = self
-                    .sifted(
-                        read.collect(),
-                        |(letter, message)| (letter, Some(message)),
-                        selection,
-                        sieve,
-                    )
-                    .await?;
-                for (letter, message) in read {
-                    if self.exported(self.detailed(letter, message), sender).await.is_err() {
-                        walk.close().await?;
-                        return Ok(());
-                    }
-                }
+                Err(error) => return Err(error),
             }
-            walk.close().await?;
         }
         self.export_events(selection, sieve, sender).await?;
         // What could be read is out; that it is not all is the last that is said.
         unread.map_or(Ok(()), |unread| Err(EngineError::Unread(Box::new(unread))))
     }
 
-    /// From the store, where a look would cost.
+    /// From the queue itself; false means that nobody listens.
+    async fn export_walk(
+        &self,
+        target: &DeadTarget,
+        selection: &DeadSelection,
+        sieve: &mut Sieve,
+        sender: &mpsc::Sender<Exported>,
+    ) -> Result<bool, EngineError> {
+        let Some(mut walk) = self.walk_letters(&target.name, target.options()).await? else {
+            return Ok(true);
+        };
+        let mut reader = Reader::default();
+        loop {
+            let walked = walk.next(READ as usize).await?;
+            if walked.is_empty() {
+                break;
+            }
+            let read = walked.into_iter().map(|one| (reader.read(target, &one), one.message));
+            let read = self
+                .sifted(
+                    read.collect(),
+                    |(letter, message)| (letter, Some(message)),
+                    selection,
+                    sieve,
+                )
+                .await?;
+            for (letter, message) in read {
+                if self.exported(self.detailed(letter, message), sender).await.is_err() {
+                    walk.close().await?;
+                    return Ok(false);
+                }
+            }
+        }
+        walk.close().await?;
+        Ok(true)
+    }
+
+    /// From the store, where a look would cost; false means that nobody listens.
     async fn export_copies(
         &self,
         target: &DeadTarget,
         selection: &DeadSelection,
         sieve: &mut Sieve,
         sender: &mpsc::Sender<Exported>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         let mut pages = DeadPages::of(Some(target.name.clone()), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
             // What a filter asks of the message is asked once that is read.
@@ -411,11 +436,11 @@ impl Inner {
                     .handed_on(self.detailed(letter, message), selection, sieve, sender)
                     .await?
                 {
-                    return Ok(());
+                    return Ok(false);
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Hands a dead letter on with its share of the memory, once there is one; the error means that nobody listens.
@@ -543,18 +568,20 @@ fn join(groups: &mut HashMap<String, DeadGroup>, letter: &DeadLetter, asked: &De
     }
 }
 
-fn queue_view(target: &DeadTarget, known: Option<&DeadQueue>, looks: &Looks) -> DeadQueueView {
-    let looking = known.filter(|known| known.claimed_by.is_some());
-    DeadQueueView {
-        name: target.name.clone(),
-        ready: target.ready,
-        messages: known.and_then(|known| known.messages),
-        looked_at: known.and_then(|known| known.looked_at),
-        looking: looking.map(|known| (known.seen, known.expected)),
-        consumed: target.consumers > 0 && looking.is_none(),
-        problem: target
-            .out_of_bounds(known, looks)
-            .or_else(|| known.and_then(|known| known.problem.clone())),
+impl Inner {
+    fn queue_view(&self, target: &DeadTarget, known: Option<&DeadQueue>, looks: &Looks) -> DeadQueueView {
+        let looking = known.filter(|known| known.claimed_by.is_some());
+        DeadQueueView {
+            name: target.name.clone(),
+            ready: target.ready,
+            messages: known.and_then(|known| known.messages),
+            looked_at: known.and_then(|known| known.looked_at),
+            looking: looking.map(|known| (known.seen, known.expected)),
+            consumed: self.is_worked_on(&target.name, looking.is_some(), target.consumers),
+            problem: target
+                .out_of_bounds(known, looks)
+                .or_else(|| known.and_then(|known| known.problem.clone())),
+        }
     }
 }
 

@@ -6,11 +6,11 @@
 //! that changed, or after a while. The broker marks what was looked at as redelivered; nothing else changes.
 //! Queues that somebody consumes are not looked at: a look would take their messages out of his hands.
 
-mod counts;
 mod events;
 mod list;
 mod look;
 mod pages;
+mod places;
 mod sought;
 mod stored;
 mod sum;
@@ -32,6 +32,7 @@ pub use crate::store::{DeadGroup, DeadSort};
 pub use sum::DeadSum;
 
 use super::view::{Page, Unread};
+pub use list::Exported;
 pub(in crate::engine) use list::dead_filter;
 pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use targets::DeadTarget;
@@ -47,6 +48,8 @@ pub(in crate::engine) struct DeadRoom {
     sought: Mutex<Option<sought::Found>>,
     /// Queues that this process looks at.
     looking: Mutex<HashSet<QueueName>>,
+    /// Where dead letters are, for whoever looks again and again.
+    pub(in crate::engine) places: tokio::sync::Mutex<places::DeadPlaces>,
 }
 
 impl DeadRoom {

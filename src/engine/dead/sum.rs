@@ -2,6 +2,9 @@
 
 use super::{DeadPage, DeadQueueView};
 use crate::domain::dead_letter::EVENT_TABLE;
+use crate::domain::id::QueueName;
+use crate::engine::Inner;
+use crate::engine::view::Source;
 
 /// The dead letters of a vhost, and the dead events of the table beside them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,15 +18,25 @@ pub struct DeadSum {
     pub events: Option<u64>,
 }
 
+/// Where dead letters may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// How many, where that was read.
+    pub(super) letters: Option<u64>,
+    /// Somebody works on them.
+    pub(super) consumed: bool,
+}
+
 impl DeadSum {
-    /// The sum of what each place has.
-    pub(in crate::engine) fn of(places: impl IntoIterator<Item = Option<u64>>, events: Option<u64>) -> Self {
+    /// The sum of what each place has that nobody works on.
+    pub(super) fn of(places: impl IntoIterator<Item = Place>, events: Option<u64>) -> Self {
         let none = Self {
             letters: Some(0),
             queues: 0,
             events,
         };
-        places.into_iter().fold(none, |sum, letters| Self {
+        let waiting = places.into_iter().filter(|place| !place.consumed);
+        waiting.fold(none, |sum, Place { letters, .. }| Self {
             letters: sum
                 .letters
                 .zip(letters)
@@ -40,16 +53,32 @@ impl DeadSum {
     }
 }
 
+impl Inner {
+    /// Whether what is in a dead-letter queue is in the hands of those who consume it, and no dead letter that waits:
+    /// not where it is we who look at it. Our own queue has no other consumers.
+    pub(super) fn is_worked_on(&self, queue: &QueueName, is_looked_at: bool, consumers: u64) -> bool {
+        consumers > 0 && !is_looked_at && queue.as_str() != self.settings.naming.dead_letter_queue()
+    }
+}
+
 impl<T> DeadPage<T> {
     /// How many there are in all, whatever the page shows of them.
     #[must_use]
     pub fn sum(&self) -> DeadSum {
         let is_events = |view: &&DeadQueueView| view.name.as_str() == EVENT_TABLE;
-        let places = self.queues.iter().filter(|view| !is_events(view) && !view.consumed);
+        let places = self.queues.iter().filter(|view| !is_events(view)).map(|view| Place {
+            letters: letters(view),
+            consumed: view.consumed,
+        });
         let events = self.queues.iter().find(is_events).map_or(Some(0), |view| view.messages);
-        let sum = DeadSum::of(places.map(letters), events);
+        let sum = DeadSum::of(places, events);
+        // A queue without its number is a place without one.
+        let are_all = self
+            .problems
+            .iter()
+            .all(|unread| matches!(unread.source, Source::Queue(_)));
         DeadSum {
-            letters: sum.letters.filter(|_| self.problems.is_empty()),
+            letters: sum.letters.filter(|_| are_all),
             ..sum
         }
     }
@@ -69,9 +98,17 @@ mod tests {
 
     #[test]
     fn one_place_that_is_not_read_makes_the_sum_unknown_and_not_smaller() {
-        let sum = DeadSum::of([Some(3), Some(0), Some(4)], Some(1));
+        let place = |letters| Place {
+            letters,
+            consumed: false,
+        };
+        let worked_on = Place {
+            letters: Some(9),
+            consumed: true,
+        };
+        let sum = DeadSum::of([place(Some(3)), place(Some(0)), worked_on, place(Some(4))], Some(1));
         assert_eq!((sum.letters, sum.queues, sum.events), (Some(7), 2, Some(1)));
-        let sum = DeadSum::of([Some(3), None], None);
+        let sum = DeadSum::of([place(Some(3)), place(None)], None);
         assert_eq!((sum.letters, sum.queues, sum.is_nothing()), (None, 1, false));
         assert!(DeadSum::of([], Some(0)).is_nothing());
     }

@@ -16,7 +16,7 @@ use super::json::from_json;
 use crate::domain::event::{Event, SubscriptionOptions};
 use crate::domain::id::{ExecutionId, IncarnationId, NotificationId, QueueName};
 use crate::domain::message;
-use crate::domain::notification::{Decoded, Notification, decode};
+use crate::domain::notification::{Decoded, HEADERS_MAX, Notification, decode};
 use crate::engine::{EngineError, Inner};
 use crate::store::{NamedLease, NewOutboxRow, OutboxRow, Subscription};
 
@@ -54,6 +54,12 @@ impl Inner {
         let body = event.payload.clone().unwrap_or_default();
         let is_json = serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok();
         let mut headers = options.headers;
+        if let Some(trace) = &event.trace {
+            let traced = trace.headers(|name| headers.iter().any(|(one, _)| one.eq_ignore_ascii_case(name)));
+            if headers.len() + traced.len() <= HEADERS_MAX {
+                headers.extend(traced);
+            }
+        }
         let written = headers
             .iter()
             .position(|(name, _)| name.eq_ignore_ascii_case("content-type"));

@@ -1,9 +1,8 @@
 //! One look: store and broker are read at the same time, and what cannot be read keeps what it had.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use super::dead::DeadPlaces;
 use super::intern::Interner;
 use super::kept;
 use super::rows::{Rows, recounted, seen_before};
@@ -39,8 +38,6 @@ pub(super) struct Looker {
     engine: Arc<Inner>,
     pub(super) last: Arc<Snapshot>,
     texts: Interner,
-    /// Where dead letters are.
-    dead: DeadPlaces,
 }
 
 /// What is read before the rows of queues.
@@ -78,8 +75,12 @@ impl Looker {
             texts: Interner::default(),
             last: Arc::default(),
             engine,
-            dead: DeadPlaces::default(),
         }
+    }
+
+    /// From now on others of this process need not look themselves.
+    pub(super) fn show(&self, snapshot: &Arc<Snapshot>) {
+        *self.engine.observed.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(snapshot);
     }
 
     /// The next snapshot.
@@ -89,7 +90,7 @@ impl Looker {
         let (known, runs, seen, blocked, incident) = tokio::join!(
             known(&engine),
             open_runs(&engine),
-            seen(&engine, &mut self.dead),
+            seen(&engine),
             self.engine.broker.blocked(),
             self.engine.incident()
         );
@@ -99,7 +100,7 @@ impl Looker {
         let is_listed = seen.is_ok();
         let stored = known.as_ref().ok().map(|known| known.stored);
         // What was listed before is no count of today.
-        let dead = self.dead.sum(seen.as_deref().ok(), stored);
+        let dead = engine.dead.places.lock().await.count(seen.as_deref().ok(), stored);
         let seen = seen.unwrap_or_else(|_| seen_before(&last.queues, last.broker.taken_at.unwrap_or(now)));
         let listed = Listed {
             known: broker.taken_at.is_some(),
@@ -127,7 +128,7 @@ impl Looker {
         let dead_letter_queue = self.engine.settings.naming.dead_letter_queue();
         let mut totals = totals(&content.queues, &content.endpoints, &listed, &dead_letter_queue);
         totals.dead_own = totals.dead_own.zip(stored).map(|(own, stored)| own + stored);
-        totals.dead = dead;
+        totals.dead = dead.sum;
         // What was delivered before the first look is not counted.
         let delivered = last.store.taken_at.map_or(0, |_| content.delivered);
         totals.delivered = last.totals.delivered.saturating_add(delivered);
@@ -137,7 +138,8 @@ impl Looker {
             took: self.engine.clock.uptime().saturating_sub(began),
             broker,
             store,
-            dead_unread: self.dead.unread().map(str::to_owned),
+            dead_unread: dead.unread,
+            dead_places: dead.places.map(Arc::new),
             alarm: blocked,
             incident,
             dead_letter_queue: QueueName::parse(&dead_letter_queue).ok(),
@@ -203,10 +205,10 @@ impl Looker {
 }
 
 /// What the broker lists, and where in it dead letters are.
-async fn seen(engine: &Arc<Inner>, dead: &mut DeadPlaces) -> Result<Vec<Seen>, BrokerError> {
-    dead.count_events(engine).await;
+async fn seen(engine: &Arc<Inner>) -> Result<Vec<Seen>, BrokerError> {
+    engine.dead.places.lock().await.count_events(engine).await;
     let listed = engine.broker.queues_all().await?.queues;
-    dead.find(engine, &listed).await;
+    engine.dead.places.lock().await.find(engine, &listed).await;
     Ok(engine.seen_in(listed, Oldest::OnePage).await)
 }
 

@@ -4,22 +4,21 @@
 //! cannot be read keeps its last content and time, and says why; rows that did not change are the same
 //! allocation. A look that has begun is brought to its end, whatever stops the observer.
 
-mod dead;
 mod intern;
 mod kept;
 mod look;
 mod rows;
 mod totals;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use self::look::Looker;
-use super::Engine;
 use super::snapshot::Snapshot;
+use super::{Engine, Inner};
 use crate::ambient::{self, Clock};
 
 /// Between two looks, also where a person asks.
@@ -78,12 +77,30 @@ impl Engine {
     }
 }
 
+/// The last snapshot of whoever observes in this process, as long as that one has it.
+#[derive(Debug, Default)]
+pub(super) struct Observed(Mutex<Weak<Snapshot>>);
+
+impl Inner {
+    /// What an observer of this process saw within `age`, or as far back as it looks where looking takes long; where
+    /// there is none, a look of which nothing is kept.
+    pub(super) async fn look_once(self: &Arc<Self>, age: Duration) -> Arc<Snapshot> {
+        let observed = self.observed.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let now = self.clock.now();
+        match observed.filter(|last| now.since(last.taken_at) <= age.max(last.took * 10)) {
+            Some(snapshot) => snapshot,
+            None => Looker::new(Arc::clone(self)).look().await,
+        }
+    }
+}
+
 async fn run(mut looker: Looker, mut pace: Pace, sender: watch::Sender<Arc<Snapshot>>) {
     loop {
         pace.moved.mark_unchanged();
         let snapshot = looker.look().await;
         let refresh = *pace.refresh.borrow();
         let breaks = Breaks::after(&snapshot, refresh);
+        looker.show(&snapshot);
         sender.send_replace(snapshot);
         if pace.rest(&breaks, &sender).await.is_over() {
             return;

@@ -136,6 +136,9 @@ impl Worker {
             schedule,
             failing_heads: tally.failing,
             queues: tally.queues,
+            is_refused_by_rules: hand
+                .endpoint
+                .is_refused_by_rules(tried.sent.outcome, self.engine.clock.uptime()),
             message: &hand.notification.id,
         }))
     }

@@ -6,6 +6,7 @@ use crate::domain::event::{
 };
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
+use crate::domain::trace::TraceContext;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{
     Columns, integer, micros, named, named_optional, number, number_optional, parsed, text, time, time_optional,
@@ -15,7 +16,7 @@ macro_rules! event_columns {
     () => {
         "id, type, subtype, reference, nbf, created_at, first_at, attempts, reason, state, revision, merged, payload, \
          properties, expires_at, claim_count, claim_history, origin, first_failed_at, last_failed_at, lease_token, \
-         lease_revision, lease_owner, lease_claim, lease_until, uid"
+         lease_revision, lease_owner, lease_claim, lease_until, uid, trace"
     };
 }
 /// The assignments that end a lease.
@@ -27,7 +28,7 @@ macro_rules! lease_cleared {
 /// The assignments of a push onto a row that waits under its key, `e` being the row; its due time apart.
 macro_rules! coalesced {
     () => {
-        "payload = excluded.payload, reason = excluded.reason, properties = NULL, \
+        "payload = excluded.payload, reason = excluded.reason, properties = NULL, trace = excluded.trace, \
          first_at = CASE WHEN e.state = 2 OR e.revision = e.lease_revision THEN excluded.created_at \
             ELSE e.first_at END, \
          created_at = excluded.created_at, attempts = 0, claim_count = 0, claim_history = NULL, \
@@ -67,6 +68,7 @@ pub(in crate::store) fn event(row: &impl Columns) -> Result<Event, sqlx::Error> 
         last_failed_at: time_optional(row, "last_failed_at")?,
         lease: lease(row)?,
         uid: EventUid::of(text(row, "uid")?),
+        trace: row.text("trace")?.as_deref().and_then(TraceContext::parse),
     })
 }
 

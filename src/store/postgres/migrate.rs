@@ -16,6 +16,7 @@ use crate::store::StoreError;
 pub(super) const CHANGES: &[Change] = &[
     (1, include_str!("migrations/0001.sql")),
     (2, include_str!("migrations/0002.sql")),
+    (3, include_str!("migrations/0003.sql")),
 ];
 
 const SCHEMA: &str = "CREATE SCHEMA redrive";

@@ -60,6 +60,7 @@ pub fn event(number: usize) -> NewEvent {
                 .into(),
         ),
         lifetime: None,
+        trace: None,
     }
 }
 

@@ -69,6 +69,23 @@ fn no_view_says_that_there_is_none_or_that_all_is_well_over_what_was_never_read(
 }
 
 #[test]
+fn each_view_says_why_for_each_source_that_it_reads() {
+    for view in View::ALL {
+        for source in view.reads() {
+            let mut snapshot = day::empty();
+            match *source {
+                "broker" => snapshot.broker = never_read(),
+                "store" => snapshot.store = never_read(),
+                other => panic!("{view:?} reads {other:?}, which no snapshot has"),
+            }
+            let screen = shown(snapshot, view);
+            assert!(screen.contains(REASON), "{view:?} without its {source}:\n{screen}");
+            assert!(!screen.contains("● live"), "{view:?} without its {source}:\n{screen}");
+        }
+    }
+}
+
+#[test]
 fn nothing_is_called_stuck_or_not_where_one_of_its_sources_is_not_read() {
     let well = shown(day::empty(), View::Overview);
     assert!(well.contains("✓ Nothing is stuck") && well.contains("● live"), "{well}");

@@ -1,22 +1,26 @@
 //! How many dead letters there are: of every queue of the vhost, in one sum wherever it is shown.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use lapin::options::BasicConsumeOptions;
 use lapin::types::FieldTable;
-use redrive::engine::Query;
+use redrive::domain::id::QueueName;
+use redrive::domain::turn::TurnKind;
 use redrive::engine::dead::DeadSum;
 use redrive::engine::{Answer, snapshot::Snapshot};
+use redrive::engine::{Event, Query};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::shop::{BOUND, Shop, query, text};
-use crate::support::wait::wait_until;
+use crate::support::wait::{wait_until, within};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_overview_counts_the_dead_letters_of_every_queue_that_nobody_consumes() {
-    let shop = Shop::open().await;
-    for (name, count) in [("orders", 3), ("mails", 2), ("worked-on", 4)] {
+    let mut shop = Shop::open().await;
+    for name in ["orders", "mails", "worked-on"] {
         let dead = format!("{name}.dead");
         shop.queue(&dead, &[]).await;
         let arguments = [
@@ -24,11 +28,9 @@ async fn the_overview_counts_the_dead_letters_of_every_queue_that_nobody_consume
             ("x-dead-letter-routing-key", text(&dead)),
         ];
         shop.queue(name, &arguments).await;
-        shop.fill(name, count).await;
-        shop.reject_all(name).await;
     }
     // Somebody works on these.
-    let consumer = shop
+    let mut consumer = shop
         .channel
         .basic_consume(
             "worked-on.dead".into(),
@@ -38,8 +40,19 @@ async fn the_overview_counts_the_dead_letters_of_every_queue_that_nobody_consume
         )
         .await
         .unwrap();
-    let mut consumer = consumer;
+    let worked_on = QueueName::parse("worked-on.dead").unwrap();
+    wait_until("the consumer to be counted", BOUND, async || {
+        let detail = shop.stage.broker.queue_detail(&worked_on).await.unwrap();
+        detail.filter(|detail| detail.consumers == Some(1)).map(drop)
+    })
+    .await;
+    let mut told = shop.stage.engine.events();
+    for (name, count) in [("worked-on", 4), ("orders", 3), ("mails", 2)] {
+        shop.fill(name, count).await;
+        shop.reject_all(name).await;
+    }
     consumer.next().await.unwrap().unwrap();
+    shop.stage.start();
     let stop = CancellationToken::new();
     let observer = shop.stage.engine.observe(Duration::from_millis(300), stop.clone());
     let snapshots = observer.snapshots();
@@ -66,5 +79,22 @@ async fn the_overview_counts_the_dead_letters_of_every_queue_that_nobody_consume
     })
     .await;
     assert!(page.problems.is_empty(), "{:?}", page.problems);
+    let expected = BTreeMap::from([("mails.dead".to_owned(), 2), ("orders.dead".to_owned(), 3)]);
+    assert_eq!(alerted(&mut told, &expected).await, expected);
     stop.cancel();
+}
+
+/// Whoever is alerted hears of so many dead letters, until they are all that are expected, or of others.
+async fn alerted(told: &mut broadcast::Receiver<Event>, expected: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let mut heard: BTreeMap<String, u64> = BTreeMap::new();
+    while heard != *expected && heard.keys().all(|queue| expected.contains_key(queue)) {
+        let next = within(BOUND, told.recv()).await;
+        let next = next.unwrap_or_else(|_| panic!("only {heard:?} was told"));
+        if let Ok(Event::Turned(turn)) = next
+            && turn.kind == TurnKind::DeadLetters
+        {
+            *heard.entry(turn.subject).or_default() += turn.count.unwrap();
+        }
+    }
+    heard
 }

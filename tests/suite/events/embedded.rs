@@ -34,6 +34,7 @@ fn an_event() -> NewEvent {
         reason: None,
         payload: None,
         lifetime: None,
+        trace: None,
     }
 }
 

@@ -8,7 +8,7 @@ use redrive::broker::embedded::Embedded;
 use redrive::broker::rabbitmq::{RabbitMq, RabbitSettings};
 use redrive::broker::{BrokerHandle, Look, Outgoing, Published};
 use redrive::domain::id::QueueName;
-use redrive::domain::message::Message;
+use redrive::domain::message::{HeaderValue, Message};
 use redrive::domain::naming::{Naming, QueueType};
 use redrive::sqlite::SqliteFile;
 use serde_json::Value;
@@ -98,12 +98,20 @@ impl Hall {
 
     /// Publishes in order, again from the first that was not accepted.
     pub(super) async fn publish(&self, messages: &[(&str, String)]) {
+        self.publish_with(&[], messages).await;
+    }
+
+    /// The same, each with these headers.
+    pub(super) async fn publish_with(&self, headers: &[(&str, &str)], messages: &[(&str, String)]) {
         let broker = Arc::clone(self.publisher().await);
+        let header = |(name, value): &(&str, &str)| ((*name).to_owned(), HeaderValue::text(value));
+        let headers: Vec<_> = headers.iter().map(header).collect();
         let outgoing = |(key, body): &(&str, String)| Outgoing {
             exchange: EXCHANGE.to_owned(),
             routing_key: (*key).to_owned(),
             message: Message {
                 body: body.clone().into(),
+                headers: headers.clone(),
                 ..Message::default()
             },
         };

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::hall::{BOUND, EXCHANGE, Hall, QUEUE, events};
 use crate::rabbitmq::raw;
 use crate::support::daemon::Daemon;
+use crate::support::receiver::Receiver;
 use crate::support::wait::{stays_absent, wait_until};
 
 /// No client library reads a message with this content type.
@@ -221,4 +222,54 @@ async fn doctor_and_why_say_what_keeps_an_intake_queue_from_being_read() {
     assert_eq!(daemon.stop().await, Some(0));
     hall.publish(&[message(&json!({"id": "a", "v": 1}))]).await;
     says(&hall, "1 message waits: no daemon is alive").await;
+}
+
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// The receiver's spans belong to the trace of whoever caused the event.
+async fn a_trace_goes_on(mut hall: Hall) {
+    let receiver = Receiver::start().await;
+    hall.installation
+        .append("\n[[handler]]\ntype = \"hr\"\nwebhook = true\n");
+    let daemon = hall.installation.daemon().await;
+    let subscribed = json!({"url": receiver.url("/hook"), "options": {}});
+    let made = wait_until("the type to be there", BOUND, async || {
+        let put = daemon
+            .request("PUT", "/v1/types/hr")
+            .header("content-type", "application/json");
+        Some(put.body("{}").send().await).filter(|answer| answer.status == 200)
+    });
+    made.await;
+    assert_eq!(daemon.post("/v1/types/hr/subscriptions", &subscribed).await.status, 200);
+
+    let headers = [("traceparent", PARENT), ("tracestate", "vendor=1")];
+    hall.publish_with(&headers, &[message(&json!({"id": "by-message"}))])
+        .await;
+    let mut push = daemon.request("POST", "/v1/types/hr/events");
+    for (name, value) in headers {
+        push = push.header(name, value);
+    }
+    let pushed = push.json(&json!({"reference": "by-push", "payload": {"id": "by-push"}}));
+    assert_eq!(pushed.send().await.status, 201);
+    hall.publish(&[message(&json!({"id": "without"}))]).await;
+    wait_until("all to be delivered", BOUND, async || {
+        (receiver.delivered() == 3).then_some(())
+    })
+    .await;
+    for attempt in receiver.attempts() {
+        let body: Value = serde_json::from_slice(&attempt.body).unwrap();
+        let expected = (body["id"] != "without").then_some((PARENT, "vendor=1"));
+        let found = attempt.header("traceparent").zip(attempt.header("tracestate"));
+        assert_eq!(found, expected, "{body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_trace_of_an_event_reaches_the_receiver_from_rabbitmq_and_postgresql() {
+    a_trace_goes_on(Hall::servers().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_trace_of_an_event_reaches_the_receiver_on_the_embedded_pair() {
+    a_trace_goes_on(Hall::embedded()).await;
 }

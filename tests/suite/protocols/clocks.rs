@@ -111,6 +111,7 @@ fn an_event() -> NewEvent {
         reason: None,
         payload: None,
         lifetime: None,
+        trace: None,
     }
 }
 

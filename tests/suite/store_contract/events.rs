@@ -36,6 +36,7 @@ pub(super) fn new_event(event_type: &str, about: &str, payload: &str) -> NewEven
         reason: Some("message: queue=q".to_owned()),
         payload: Some(payload.to_owned().into()),
         lifetime: None,
+        trace: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! registries name them, says what it could not read. A new one has to say what it is answered from.
 
 mod commands;
+mod numbers;
 mod parts;
 mod routes;
 

@@ -21,7 +21,7 @@ async fn a_store_of_the_version_before_is_brought_up_to_date_with_all_that_is_in
     let file = super::bare(Installation::embedded());
     in_file(&file.path("store.db"), SQLITE_1).await;
     for installation in [&server, &file] {
-        let behind = "the store's schema is 1, this program needs 2: run `redrive store migrate`";
+        let behind = "the store's schema is 1, this program needs 3: run `redrive store migrate`";
         told(installation.run(&["queues"]).await, 78, &[behind]);
         let planned = installation.run(&["store", "migrate", "--dry-run", "--json"]).await;
         assert_eq!(planned.expect_code(0).json()["pending"][0], 2);
@@ -91,7 +91,7 @@ async fn a_daemon_at_work_goes_on_when_a_newer_one_came_and_starts_no_more() {
             (receiver.count() > before).then_some(())
         })
         .await;
-        let refusal = "the store's schema is 99, this program knows 2: use the newer program";
+        let refusal = "the store's schema is 99, this program knows 3: use the newer program";
         told(installation.run(&["queues"]).await, 78, &[refusal]);
         assert_eq!(daemon.stop().await, Some(0));
         let mut daemon = installation.spawn_daemon();

@@ -16,6 +16,7 @@ use crate::domain::message::Message;
 use crate::domain::naming::hex;
 use crate::domain::routing::topic_matches;
 use crate::domain::time::Timestamp;
+use crate::domain::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 use crate::store::Undecodable;
 
 /// Characters of a header's value that are kept with a message that is no event.
@@ -44,6 +45,10 @@ pub(super) fn event_of(intake: &IntakeSettings, walked: &Walked, now: Timestamp)
         reason: Some(reason(intake, walked, document)),
         payload,
         lifetime: None,
+        trace: TraceContext::of(
+            walked.message.header_text(TRACEPARENT),
+            walked.message.header_text(TRACESTATE),
+        ),
     };
     event.check(now).map_err(|error| error.message)?;
     Ok(event)

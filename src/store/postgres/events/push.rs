@@ -5,6 +5,7 @@ use sqlx::{PgConnection, Row};
 use super::insisting;
 use crate::domain::event::NewEvent;
 use crate::domain::time::Timestamp;
+use crate::domain::trace::TraceContext;
 use crate::store::columns::{integer, micros};
 use crate::store::events::columns::coalesced;
 use crate::store::postgres::{PostgresStore, storable};
@@ -18,12 +19,14 @@ const TYPES_MAKE: &str = "INSERT INTO redrive.event_types (name, created_at, upd
 const PUSH: &str = concat!(
     "WITH clock AS MATERIALIZED (SELECT redrive.store_now() AS now), \
      input AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bytea[], \
-        $6::bigint[]) WITH ORDINALITY AS i (type, reference, nbf, reason, payload, lifetime, position)), \
+        $6::bigint[], $7::text[]) \
+        WITH ORDINALITY AS i (type, reference, nbf, reason, payload, lifetime, trace, position)), \
      pushed AS (INSERT INTO redrive.events AS e \
-        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at) \
+        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at, trace) \
         SELECT i.type COLLATE \"C\", CASE WHEN i.nbf IS NULL THEN '' ELSE 'delayed' END, \
             i.reference COLLATE \"C\", COALESCE(i.nbf, 0), NOT COALESCE(t.is_target, false), \
-            COALESCE(i.nbf, now + COALESCE(t.coalesce_window, 0)), now, now, i.reason, i.payload, now + i.lifetime \
+            COALESCE(i.nbf, now + COALESCE(t.coalesce_window, 0)), now, now, i.reason, i.payload, now + i.lifetime, \
+            i.trace \
         FROM input i CROSS JOIN clock LEFT JOIN redrive.event_types t ON t.name = i.type ORDER BY 1, 3, 2, 4 \
         ON CONFLICT (type, reference, subtype, dated) WHERE keyed DO UPDATE SET \
             nbf = CASE WHEN e.subtype = 'delayed' THEN excluded.nbf ELSE least(excluded.nbf, \
@@ -116,6 +119,10 @@ pub(super) async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> 
         .collect();
     let payloads: Vec<Option<&[u8]>> = events.iter().map(|event| event.payload.as_deref()).collect();
     let lifetimes: Vec<Option<i64>> = events.iter().map(|event| event.lifetime.map(micros)).collect();
+    let traces: Vec<Option<&str>> = events
+        .iter()
+        .map(|event| event.trace.as_ref().map(TraceContext::as_str))
+        .collect();
     let rows = sqlx::query(PUSH)
         .bind(types)
         .bind(references)
@@ -123,6 +130,7 @@ pub(super) async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> 
         .bind(reasons)
         .bind(payloads)
         .bind(lifetimes)
+        .bind(traces)
         .fetch_all(connection)
         .await?;
     rows.iter()

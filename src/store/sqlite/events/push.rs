@@ -8,6 +8,7 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 
 use crate::domain::event::NewEvent;
 use crate::domain::time::Timestamp;
+use crate::domain::trace::TraceContext;
 use crate::store::columns::{integer, micros, text};
 use crate::store::events::columns::coalesced;
 use crate::store::sqlite::SqliteStore;
@@ -39,9 +40,9 @@ macro_rules! on_conflict {
 }
 const PUSH: &str = concat!(
     "INSERT INTO events AS e \
-        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at, uid) \
+        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at, trace, uid) \
      SELECT $1, iif($3 IS NULL, '', 'delayed'), $2, COALESCE($3, 0), 1 - COALESCE(t.is_target, 0), \
-        COALESCE($3, $4 + COALESCE(t.coalesce_window, 0)), $4, $4, $5, $6, $4 + $7, ",
+        COALESCE($3, $4 + COALESCE(t.coalesce_window, 0)), $4, $4, $5, $6, $4 + $7, $8, ",
     new_uid!(),
     " \
      FROM (SELECT 1) LEFT JOIN event_types AS t ON t.name = $1 WHERE true ",
@@ -51,10 +52,10 @@ const PUSH: &str = concat!(
 /// The same for a JSON document of events, no two of one type and reference.
 const PUSH_MANY: &str = concat!(
     "INSERT INTO events AS e \
-        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at, uid) \
+        (type, subtype, reference, dated, keyed, nbf, created_at, first_at, reason, payload, expires_at, trace, uid) \
      SELECT j.value ->> 0, iif(j.value ->> 2 IS NULL, '', 'delayed'), j.value ->> 1, COALESCE(j.value ->> 2, 0), \
         1 - COALESCE(t.is_target, 0), COALESCE(j.value ->> 2, $2 + COALESCE(t.coalesce_window, 0)), $2, $2, \
-        j.value ->> 3, CAST(j.value ->> 4 AS BLOB), $2 + (j.value ->> 5), ",
+        j.value ->> 3, CAST(j.value ->> 4 AS BLOB), $2 + (j.value ->> 5), j.value ->> 6, ",
     new_uid!(),
     " \
      FROM json_each($1) AS j LEFT JOIN event_types AS t ON t.name = j.value ->> 0 WHERE true ",
@@ -192,6 +193,7 @@ async fn push_many(
                 event.reason,
                 event.payload.as_ref().and_then(|_| text_of(event)),
                 event.lifetime.map(micros),
+                event.trace.as_ref().map(TraceContext::as_str),
             ])
         })
         .collect();
@@ -224,6 +226,7 @@ async fn push(connection: &mut SqliteConnection, event: &NewEvent, now: Timestam
         .bind(event.reason.as_deref())
         .bind(event.payload.as_deref())
         .bind(event.lifetime.map(micros))
+        .bind(event.trace.as_ref().map(TraceContext::as_str))
         .fetch_one(connection)
         .await?;
     pushed(&row)

@@ -1,13 +1,16 @@
-//! Which queues of a listing have dead letters in them, found now and then, so that each look can sum them up.
+//! Which queues of a listing have dead letters in them, found now and then, so that each look can sum them up: one
+//! place for whoever looks again and again, whether for a screen or for alerts.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use super::DeadSum;
+use super::sum::Place;
 use crate::broker::ListedQueue;
+use crate::domain::dead_letter::STORE;
 use crate::domain::event::EventState;
 use crate::domain::id::QueueName;
 use crate::engine::answers::listing::Seen;
-use crate::engine::dead::DeadSum;
 use crate::engine::error::chain;
 use crate::engine::rules::compiled;
 use crate::engine::{EngineError, Inner};
@@ -21,7 +24,7 @@ const SHARE: u32 = 20;
 
 /// Where dead letters are, as found last.
 #[derive(Debug, Default)]
-pub(super) struct DeadPlaces {
+pub(in crate::engine) struct DeadPlaces {
     /// Names of dead-letter queues, whether they are there or not.
     targets: HashSet<QueueName>,
     /// Those that somebody consumes: what is in them is being worked on.
@@ -36,9 +39,19 @@ pub(super) struct DeadPlaces {
     events_next_at: Duration,
 }
 
+/// How many dead letters a look counted.
+#[derive(Clone, Debug, Default)]
+pub(in crate::engine) struct DeadCounts {
+    pub(in crate::engine) sum: DeadSum,
+    /// Of each place that could be counted; `None`: it is not known which places there are.
+    pub(in crate::engine) places: Option<BTreeMap<String, u64>>,
+    /// Why they are not known.
+    pub(in crate::engine) unread: Option<String>,
+}
+
 impl DeadPlaces {
     /// Finds them in a listing, unless that was done a moment ago.
-    pub(super) async fn find(&mut self, engine: &Inner, listed: &[ListedQueue]) {
+    pub(in crate::engine) async fn find(&mut self, engine: &Inner, listed: &[ListedQueue]) {
         let begun = engine.clock.uptime();
         if begun < self.next_at {
             return;
@@ -60,14 +73,12 @@ impl DeadPlaces {
             .filter(|known| known.claimed_by.is_some())
             .map(|known| known.name)
             .collect();
-        let own = engine.settings.naming.dead_letter_queue();
         let is_target = |queue: &&ListedQueue| names.contains(queue.name.as_str());
         let targets: Vec<&ListedQueue> = listed.iter().filter(is_target).collect();
         let mut consumed = HashSet::new();
+        let has_some = |queue: &&&ListedQueue| queue.ready.zip(queue.unacked) != Some((0, 0));
         let others = |queue: &&&ListedQueue| {
-            queue.ready.zip(queue.unacked) != Some((0, 0))
-                && queue.name.as_str() != own
-                && !looked_at.contains(&queue.name)
+            has_some(queue) && engine.is_worked_on(&queue.name, looked_at.contains(&queue.name), 1)
         };
         for queue in targets.iter().filter(others).take(ASKED_MAX) {
             let detail = engine.broker.queue_detail(&queue.name).await?;
@@ -81,7 +92,7 @@ impl DeadPlaces {
     }
 
     /// Counts the dead events, unless that was done a moment ago.
-    pub(super) async fn count_events(&mut self, engine: &Inner) {
+    pub(in crate::engine) async fn count_events(&mut self, engine: &Inner) {
         let begun = engine.clock.uptime();
         if begun < self.events_next_at {
             return;
@@ -98,22 +109,33 @@ impl DeadPlaces {
     }
 
     /// What is in them by this listing, with what is `stored`; unknown where something of it was not read.
-    pub(super) fn sum(&self, seen: Option<&[Seen]>, stored: Option<u64>) -> DeadSum {
-        let places = seen
-            .unwrap_or_default()
+    pub(in crate::engine) fn count(&self, seen: Option<&[Seen]>, stored: Option<u64>) -> DeadCounts {
+        let targets = seen.unwrap_or_default().iter();
+        let listed = targets.filter(|queue| self.targets.contains(&queue.name)).map(|queue| {
+            let place = Place {
+                letters: queue.ready.map(|ready| ready + queue.unacked.unwrap_or(0)),
+                consumed: self.consumed.contains(&queue.name),
+            };
+            (queue.name.as_str(), place)
+        });
+        let stored = Place {
+            letters: stored,
+            consumed: false,
+        };
+        let places: Vec<(&str, Place)> = listed.chain([(STORE, stored)]).collect();
+        let sum = DeadSum::of(places.iter().map(|(_, place)| *place), self.events);
+        let is_known = seen.is_some() && self.is_found;
+        let counted = places
             .iter()
-            .filter(|queue| self.targets.contains(&queue.name) && !self.consumed.contains(&queue.name))
-            .map(|queue| queue.ready.map(|ready| ready + queue.unacked.unwrap_or(0)));
-        let sum = DeadSum::of(places.chain([stored]), self.events);
-        let is_read = seen.is_some() && self.is_found && self.unread.is_none();
-        DeadSum {
-            letters: sum.letters.filter(|_| is_read),
-            ..sum
+            .filter(|(_, place)| !place.consumed)
+            .filter_map(|(name, place)| Some(((*name).to_owned(), place.letters?)));
+        DeadCounts {
+            sum: DeadSum {
+                letters: sum.letters.filter(|_| is_known && self.unread.is_none()),
+                ..sum
+            },
+            places: is_known.then(|| counted.collect()),
+            unread: self.unread.clone(),
         }
-    }
-
-    /// Why they are not known.
-    pub(super) fn unread(&self) -> Option<&str> {
-        self.unread.as_deref()
     }
 }
