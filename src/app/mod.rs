@@ -5,6 +5,7 @@ mod console;
 mod daemon;
 mod demo;
 mod first_run;
+mod listen;
 mod reload;
 mod store;
 
@@ -61,6 +62,13 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
                 None => Ok(Exit::Done),
                 Some(next) => Err(console::go_on_with(&next)),
             }
+        }
+        Mode::Listen => {
+            let Some(asked) = cli.listens()? else {
+                return Ok(Exit::Done);
+            };
+            log(&environment, Some(LOG_OF_COMMANDS))?;
+            block_on(|| listen::run(asked))
         }
         Mode::Offline => {
             if let Some(asked) = cli.themes() {

@@ -159,6 +159,8 @@ pub(super) enum Sub {
     QueueName(Target),
     /// Print the token of the HTTP API that a daemon of this user made, where none is configured.
     Token,
+    /// Receive what redrive sends, on your own machine: shows each request, checks its signature, answers as told.
+    Listen(super::listen::Listen),
     /// The configuration.
     #[command(subcommand)]
     Config(Config),
@@ -167,8 +169,15 @@ pub(super) enum Sub {
         /// Which shell.
         shell: Shell,
     },
-    /// Print the manual page.
-    Man,
+    /// Print the manual page of redrive or of a command, or write those of all commands.
+    Man {
+        /// Of this command, such as queue why.
+        #[arg(value_name = "COMMAND")]
+        command: Vec<String>,
+        /// Write a page for every command into this directory, which exists.
+        #[arg(long, value_name = "DIR", conflicts_with = "command")]
+        out: Option<PathBuf>,
+    },
 }
 
 /// The store, and the broker that its daemons deliver.

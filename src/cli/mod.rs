@@ -18,6 +18,7 @@ mod expiring;
 mod given;
 mod handover;
 mod jobs;
+mod listen;
 mod named;
 mod offline;
 mod output;
@@ -39,6 +40,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
+pub use listen::{AnswersAsked, ListenAsked};
 pub use reads::{COMMANDS, Does};
 pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
@@ -60,6 +62,8 @@ pub enum Mode {
         /// Without a screen until stopped.
         daemon: bool,
     },
+    /// The receiver of development.
+    Listen,
     /// A command that needs neither broker nor store.
     Offline,
     /// A command on the store alone, opened by nobody else.
@@ -121,6 +125,7 @@ impl Cli {
                 Exit::Usage,
                 "--work is the console's; leave the command out",
             )),
+            (false, false, Some(Sub::Listen(_))) => Ok(Mode::Listen),
             (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => Ok(Mode::Offline),
             (
                 false,
@@ -129,7 +134,7 @@ impl Cli {
                     Sub::Config(_)
                     | Sub::Theme(_)
                     | Sub::Completions { .. }
-                    | Sub::Man
+                    | Sub::Man { .. }
                     | Sub::QueueName(_)
                     | Sub::Policy(args::Policy::Show { default: true, .. })
                     | Sub::Token,
@@ -246,7 +251,15 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
-        Some(Sub::QueueName(_) | Sub::Token | Sub::Config(_) | Sub::Theme(_) | Sub::Completions { .. } | Sub::Man)
+        Some(
+            Sub::QueueName(_)
+            | Sub::Token
+            | Sub::Config(_)
+            | Sub::Theme(_)
+            | Sub::Listen(_)
+            | Sub::Completions { .. }
+            | Sub::Man { .. },
+        )
         | None => Err(Failure::new(Exit::Usage, "this command needs no engine")),
     }
 }
@@ -308,11 +321,12 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Doctor
         | Sub::Handover(_)
         | Sub::Theme(_)
+        | Sub::Listen(_)
         | Sub::QueueName(_)
         | Sub::Config(_)
         | Sub::Token
         | Sub::Completions { .. }
-        | Sub::Man => false,
+        | Sub::Man { .. } => false,
     }
 }
 
