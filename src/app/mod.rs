@@ -67,7 +67,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             let Some(asked) = cli.listens()? else {
                 return Ok(Exit::Done);
             };
-            log(&environment, Some(LOG_OF_COMMANDS))?;
+            log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
             block_on(|| listen::run(asked))
         }
         Mode::Offline => {
@@ -85,7 +85,7 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             block_on(|| demo::show(settings))
         }
         Mode::Demo { daemon } => {
-            log(&environment, Some(LOG_OF_COMMANDS))?;
+            log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
             block_on(|| demo::run(daemon))
         }
         Mode::Daemon => {
@@ -93,19 +93,19 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             if cli.access(access(&config)) == Access::ReadOnly {
                 return Err(Failure::new(Exit::Refused, "a daemon delivers: it cannot be read-only"));
             }
-            log(&environment, None)?;
+            log(&environment, cli.log_filter(None))?;
             block_on(|| daemon::run(config))
         }
         Mode::Store => {
             let config = load(cli, &environment)?;
             cli.check_access(access(&config))?;
-            log(&environment, Some(LOG_OF_COMMANDS))?;
+            log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
             block_on(|| store::run(cli, config))
         }
         Mode::Command => {
             let config = load(cli, &environment)?;
             cli.check_access(access(&config))?;
-            log(&environment, Some(LOG_OF_COMMANDS))?;
+            log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
             block_on(|| command(cli, config))
         }
     }

@@ -15,6 +15,7 @@ mod event_args;
 mod events;
 mod exit;
 mod expiring;
+mod filters;
 mod given;
 mod handover;
 mod jobs;
@@ -133,6 +134,7 @@ impl Cli {
                 Some(
                     Sub::Config(_)
                     | Sub::Theme(_)
+                    | Sub::Filters
                     | Sub::Completions { .. }
                     | Sub::Man { .. }
                     | Sub::QueueName(_)
@@ -151,6 +153,16 @@ impl Cli {
         crate::config::ConfigChoice {
             file: self.global.config.clone(),
             profile: self.global.profile.clone(),
+        }
+    }
+
+    /// What is logged, where neither `REDRIVE_LOG` says it nor `usual` is enough.
+    #[must_use]
+    pub const fn log_filter<'a>(&self, usual: Option<&'a str>) -> Option<&'a str> {
+        match self.global.verbose {
+            0 => usual,
+            1 => Some("info"),
+            _ => Some("debug"),
         }
     }
 
@@ -257,6 +269,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]
             | Sub::Config(_)
             | Sub::Theme(_)
             | Sub::Listen(_)
+            | Sub::Filters
             | Sub::Completions { .. }
             | Sub::Man { .. },
         )
@@ -268,7 +281,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]
 struct Session<'a> {
     cli: &'a Cli,
     engine: &'a Engine,
-    output: Output,
+    output: Output<'a>,
     access: Access,
     /// What is possible in the configuration but not advisable.
     warnings: &'a [String],
@@ -322,6 +335,7 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Handover(_)
         | Sub::Theme(_)
         | Sub::Listen(_)
+        | Sub::Filters
         | Sub::QueueName(_)
         | Sub::Config(_)
         | Sub::Token

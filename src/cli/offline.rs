@@ -30,6 +30,10 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             Ok(Exit::Done)
         }
         Some(Sub::Man { command, out }) => manual(command, out.as_deref()),
+        Some(Sub::Filters) => {
+            print(super::filters::page().as_bytes())?;
+            Ok(Exit::Done)
+        }
         Some(Sub::Token) => token(&load(cli, environment)?.api, output),
         Some(Sub::QueueName(target)) => queue_name(&load(cli, environment)?.broker.naming, target, output),
         Some(Sub::Policy(Policy::Show { default: true, .. })) => {

@@ -99,6 +99,7 @@ pub const COMMANDS: &[(&str, Does)] = &[
     ("queue-name", Does::Nothing),
     ("token", Does::Nothing),
     ("listen", Does::Nothing),
+    ("filters", Does::Nothing),
     ("config check", Does::Nothing),
     ("config print", Does::Nothing),
     ("config init", Does::Nothing),
