@@ -83,8 +83,8 @@ pub(super) struct Global {
     #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub(super) color: Color,
 
-    /// Print only these columns of a table, in this order.
-    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME,…", value_delimiter = ',')]
+    /// Print only these columns of a table, in this order, with commas between them.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAMES", value_delimiter = ',', action = clap::ArgAction::Set)]
     pub(super) columns: Vec<String>,
 
     /// Print a table without its headings.
