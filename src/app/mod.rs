@@ -63,22 +63,8 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
                 Some(next) => Err(console::go_on_with(&next)),
             }
         }
-        Mode::Listen => {
-            let Some(asked) = cli.listens()? else {
-                return Ok(Exit::Done);
-            };
-            log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
-            block_on(|| listen::run(asked))
-        }
-        Mode::Offline => {
-            if let Some(asked) = cli.themes() {
-                return cli::print_themes(cli, &console::themes(&asked));
-            }
-            if cli.checks_configuration() {
-                console::check(&load(cli, &environment)?)?;
-            }
-            cli::offline(cli, &environment)
-        }
+        Mode::Listen => receive(cli, &environment),
+        Mode::Offline => offline(cli, &environment),
         Mode::Demo { daemon: false } if cli::on_terminal() => {
             let settings = console::settings_of_demo(cli);
             console::log(&environment)?;
@@ -109,6 +95,24 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             block_on(|| command(cli, config))
         }
     }
+}
+
+fn receive(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
+    let Some(asked) = cli.listens()? else {
+        return Ok(Exit::Done);
+    };
+    log(environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
+    block_on(|| listen::run(asked))
+}
+
+fn offline(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
+    if let Some(asked) = cli.themes() {
+        return cli::print_themes(cli, &console::themes(&asked));
+    }
+    if cli.checks_configuration() {
+        console::check(&load(cli, environment)?)?;
+    }
+    cli::offline(cli, environment)
 }
 
 async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
