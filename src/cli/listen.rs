@@ -1,7 +1,5 @@
 //! What can be typed about the receiver of development, and what it means.
 
-#![expect(clippy::doc_markdown, reason = "the comments are printed as they are")]
-
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
