@@ -34,6 +34,7 @@
 //! | 3 | `src/api`, `src/cli` | HTTP and command line |
 //! | 3 | `src/jobs.rs` | the library for submitting and following jobs |
 //! | 3 | `src/console` | the screen: events in, effects out; its own runtime carries them out |
+//! | 3 | `src/listen` | a receiver for development |
 //! | 4 | `src/demo` | everything embedded, with its own traffic and endpoints |
 //! | 4 | `src/app` | composition |
 //!
@@ -78,6 +79,7 @@ pub mod domain;
 pub mod engine;
 pub mod files;
 pub mod jobs;
+pub mod listen;
 #[doc(hidden)]
 pub mod parsers;
 pub mod sqlite;

@@ -5,6 +5,7 @@ mod console;
 mod daemon;
 mod demo;
 mod first_run;
+mod listen;
 mod reload;
 mod store;
 
@@ -62,22 +63,15 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
                 Some(next) => Err(console::go_on_with(&next)),
             }
         }
-        Mode::Offline => {
-            if let Some(asked) = cli.themes() {
-                return cli::print_themes(cli, &console::themes(&asked));
-            }
-            if cli.checks_configuration() {
-                console::check(&load(cli, &environment)?)?;
-            }
-            cli::offline(cli, &environment)
-        }
+        Mode::Listen => receive(cli, &environment),
+        Mode::Offline => offline(cli, &environment),
         Mode::Demo { daemon: false } if cli::on_terminal() => {
             let settings = console::settings_of_demo(cli);
             console::log(&environment)?;
             block_on(|| demo::show(settings))
         }
         Mode::Demo { daemon } => {
-            log(&environment, Some(LOG_OF_COMMANDS))?;
+            log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
             block_on(|| demo::run(daemon))
         }
         Mode::Daemon => {
@@ -85,22 +79,40 @@ fn dispatch(cli: &Cli) -> Result<Exit, Failure> {
             if cli.access(access(&config)) == Access::ReadOnly {
                 return Err(Failure::new(Exit::Refused, "a daemon delivers: it cannot be read-only"));
             }
-            log(&environment, None)?;
+            log(&environment, cli.log_filter(None))?;
             block_on(|| daemon::run(config))
         }
         Mode::Store => {
             let config = load(cli, &environment)?;
             cli.check_access(access(&config))?;
-            log(&environment, Some(LOG_OF_COMMANDS))?;
+            log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
             block_on(|| store::run(cli, config))
         }
         Mode::Command => {
             let config = load(cli, &environment)?;
             cli.check_access(access(&config))?;
-            log(&environment, Some(LOG_OF_COMMANDS))?;
+            log(&environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
             block_on(|| command(cli, config))
         }
     }
+}
+
+fn receive(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
+    let Some(asked) = cli.listens()? else {
+        return Ok(Exit::Done);
+    };
+    log(environment, cli.log_filter(Some(LOG_OF_COMMANDS)))?;
+    block_on(|| listen::run(asked))
+}
+
+fn offline(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
+    if let Some(asked) = cli.themes() {
+        return cli::print_themes(cli, &console::themes(&asked));
+    }
+    if cli.checks_configuration() {
+        console::check(&load(cli, environment)?)?;
+    }
+    cli::offline(cli, environment)
 }
 
 async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {

@@ -18,6 +18,9 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 partly done, 4 not found or expired, 5 refused,
 69 broker or store unreachable, 78 invalid configuration.";
 
+/// Where the options of every command stand in its help.
+const GLOBAL: &str = "Global options";
+
 /// Delivers every notification, in order, and shows what is stuck and why.
 ///
 /// Without a command redrive is the console. With --daemon it is the engine without a screen,
@@ -49,36 +52,48 @@ pub struct Cli {
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag that is typed or not")]
 pub(super) struct Global {
     /// Configuration file, instead of the usual one.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
 
     /// Profile of the configuration that is laid over its sections.
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(super) profile: Option<String>,
 
     /// Print one JSON document for programs instead of a table.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(super) json: bool,
 
     /// Print what would be done and change nothing.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(super) dry_run: bool,
 
     /// Do not ask before changing something.
-    #[arg(long, short = 'y', global = true)]
+    #[arg(long, short = 'y', global = true, help_heading = GLOBAL)]
     pub(super) yes: bool,
 
     /// Why; goes into the audit.
-    #[arg(long, global = true, value_name = "TEXT")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "TEXT")]
     pub(super) reason: Option<String>,
 
     /// Refuse every command that changes something.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(super) read_only: bool,
 
     /// Colours: when standard output is a terminal, always, or never.
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub(super) color: Color,
+
+    /// Print only these columns of a table, in this order, with commas between them.
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAMES", value_delimiter = ',', action = clap::ArgAction::Set)]
+    pub(super) columns: Vec<String>,
+
+    /// Print a table without its headings.
+    #[arg(long, global = true, help_heading = GLOBAL)]
+    pub(super) no_headers: bool,
+
+    /// Say more on standard error; twice for everything. REDRIVE_LOG says it exactly.
+    #[arg(long, short = 'v', global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -159,6 +174,11 @@ pub(super) enum Sub {
     QueueName(Target),
     /// Print the token of the HTTP API that a daemon of this user made, where none is configured.
     Token,
+    /// Receive what redrive sends, on your own machine: shows each request, checks its signature, answers as told.
+    Listen(super::listen::Listen),
+    /// Print what can be written after --filter, and the fields of each list.
+    #[command(after_help = super::filters::page())]
+    Filters,
     /// The configuration.
     #[command(subcommand)]
     Config(Config),
@@ -167,8 +187,15 @@ pub(super) enum Sub {
         /// Which shell.
         shell: Shell,
     },
-    /// Print the manual page.
-    Man,
+    /// Print the manual page of redrive or of a command, or write those of all commands.
+    Man {
+        /// Of this command, such as queue why.
+        #[arg(value_name = "COMMAND")]
+        command: Vec<String>,
+        /// Write a page for every command into this directory, which exists.
+        #[arg(long, value_name = "DIR", conflicts_with = "command")]
+        out: Option<PathBuf>,
+    },
 }
 
 /// The store, and the broker that its daemons deliver.

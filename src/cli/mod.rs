@@ -15,9 +15,11 @@ mod event_args;
 mod events;
 mod exit;
 mod expiring;
+mod filters;
 mod given;
 mod handover;
 mod jobs;
+mod listen;
 mod named;
 mod offline;
 mod output;
@@ -39,6 +41,7 @@ use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
 pub use exit::{Exit, Failure};
+pub use listen::{AnswersAsked, ListenAsked};
 pub use reads::{COMMANDS, Does};
 pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
@@ -60,6 +63,8 @@ pub enum Mode {
         /// Without a screen until stopped.
         daemon: bool,
     },
+    /// The receiver of development.
+    Listen,
     /// A command that needs neither broker nor store.
     Offline,
     /// A command on the store alone, opened by nobody else.
@@ -121,6 +126,7 @@ impl Cli {
                 Exit::Usage,
                 "--work is the console's; leave the command out",
             )),
+            (false, false, Some(Sub::Listen(_))) => Ok(Mode::Listen),
             (false, false, Some(Sub::Policy(args::Policy::Preview { of, .. }))) if of.is_nothing() => Ok(Mode::Offline),
             (
                 false,
@@ -128,8 +134,9 @@ impl Cli {
                 Some(
                     Sub::Config(_)
                     | Sub::Theme(_)
+                    | Sub::Filters
                     | Sub::Completions { .. }
-                    | Sub::Man
+                    | Sub::Man { .. }
                     | Sub::QueueName(_)
                     | Sub::Policy(args::Policy::Show { default: true, .. })
                     | Sub::Token,
@@ -146,6 +153,16 @@ impl Cli {
         crate::config::ConfigChoice {
             file: self.global.config.clone(),
             profile: self.global.profile.clone(),
+        }
+    }
+
+    /// What is logged, where neither `REDRIVE_LOG` says it nor `usual` is enough.
+    #[must_use]
+    pub const fn log_filter<'a>(&self, usual: Option<&'a str>) -> Option<&'a str> {
+        match self.global.verbose {
+            0 => usual,
+            1 => Some("info"),
+            _ => Some("debug"),
         }
     }
 
@@ -246,7 +263,16 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
-        Some(Sub::QueueName(_) | Sub::Token | Sub::Config(_) | Sub::Theme(_) | Sub::Completions { .. } | Sub::Man)
+        Some(
+            Sub::QueueName(_)
+            | Sub::Token
+            | Sub::Config(_)
+            | Sub::Theme(_)
+            | Sub::Listen(_)
+            | Sub::Filters
+            | Sub::Completions { .. }
+            | Sub::Man { .. },
+        )
         | None => Err(Failure::new(Exit::Usage, "this command needs no engine")),
     }
 }
@@ -255,7 +281,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]
 struct Session<'a> {
     cli: &'a Cli,
     engine: &'a Engine,
-    output: Output,
+    output: Output<'a>,
     access: Access,
     /// What is possible in the configuration but not advisable.
     warnings: &'a [String],
@@ -308,11 +334,13 @@ const fn changes_something(command: &Sub) -> bool {
         | Sub::Doctor
         | Sub::Handover(_)
         | Sub::Theme(_)
+        | Sub::Listen(_)
+        | Sub::Filters
         | Sub::QueueName(_)
         | Sub::Config(_)
         | Sub::Token
         | Sub::Completions { .. }
-        | Sub::Man => false,
+        | Sub::Man { .. } => false,
     }
 }
 

@@ -29,10 +29,9 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             print(&script)?;
             Ok(Exit::Done)
         }
-        Some(Sub::Man) => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-            print(&page)?;
+        Some(Sub::Man { command, out }) => manual(command, out.as_deref()),
+        Some(Sub::Filters) => {
+            print(super::filters::page().as_bytes())?;
             Ok(Exit::Done)
         }
         Some(Sub::Token) => token(&load(cli, environment)?.api, output),
@@ -67,10 +66,36 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Store(_)
             | Sub::Handover(_)
             | Sub::Theme(_)
+            | Sub::Listen(_)
             | Sub::Policy(_),
         )
         | None => Err(Failure::new(Exit::Usage, "this command needs an engine")),
     }
+}
+
+/// One page, or a file for every command.
+fn manual(of: &[String], out: Option<&Path>) -> Result<Exit, Failure> {
+    let mut whole = Cli::command().disable_help_subcommand(true);
+    if let Some(out) = out {
+        clap_mangen::generate_to(whole, out).map_err(|error| {
+            let why = format!("{}: pages cannot be written: {error}", out.display());
+            Failure::new(Exit::Failed, why)
+        })?;
+        return Ok(Exit::Done);
+    }
+    whole.build();
+    let mut command = &whole;
+    for name in of {
+        let unknown = || {
+            let why = format!("{:?} is no command; `redrive help` lists them", shown(&of.join(" ")));
+            Failure::new(Exit::Usage, why)
+        };
+        command = command.find_subcommand(name).ok_or_else(unknown)?;
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    print(&page)?;
+    Ok(Exit::Done)
 }
 
 fn load(cli: &Cli, environment: &Environment) -> Result<crate::config::Config, Failure> {

@@ -15,21 +15,29 @@ use crate::engine::view::Unread;
 use crate::wire::{self, json};
 
 use super::args::{Color, Global};
+use super::exit::{Exit, Failure};
 
-/// A cell is at most this wide.
-const CELL_WIDTH_MAX: usize = 96;
-/// A sentence is at most this wide.
+/// A cell or a sentence is at most this wide.
 const LINE_WIDTH_MAX: usize = 4096;
+/// No column of text is made narrower than this to fit the terminal.
+const CELL_WIDTH_MIN: usize = 12;
+/// Between two columns.
+const GAP: usize = 2;
 
 /// Where a command prints.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Output {
+pub(super) struct Output<'a> {
     json: bool,
     color: bool,
+    headings: bool,
+    /// Those that were asked for; all of them when none was.
+    columns: &'a [String],
+    /// Columns of the terminal; none in a pipe, where nothing has to fit.
+    room: Option<usize>,
 }
 
-impl Output {
-    pub(super) fn new(global: &Global) -> Self {
+impl<'a> Output<'a> {
+    pub(super) fn new(global: &'a Global) -> Self {
         let color = match global.color {
             Color::Always => true,
             Color::Never => false,
@@ -41,6 +49,9 @@ impl Output {
         Self {
             json: global.json,
             color,
+            headings: !global.no_headers,
+            columns: &global.columns,
+            room: room(),
         }
     }
 
@@ -54,12 +65,39 @@ impl Output {
         items: &[T],
         columns: &[Column],
         row: impl Fn(&T) -> Vec<String>,
-    ) -> io::Result<()> {
+    ) -> Result<(), Failure> {
+        let chosen = chosen(columns, self.columns)?;
         if self.json {
-            return document(&items);
+            return Ok(document(&items)?);
         }
         let rows: Vec<Vec<String>> = items.iter().map(row).collect();
-        print(table(columns, &rows, self.color).as_bytes())
+        let pick = |row: &Vec<String>| chosen.iter().filter_map(|at| row.get(*at).cloned()).collect();
+        let rows: Vec<Vec<String>> = rows.iter().map(pick).collect();
+        let columns: Vec<Column> = chosen.iter().filter_map(|at| columns.get(*at).copied()).collect();
+        Ok(print(self.table(&columns, &rows).as_bytes())?)
+    }
+
+    fn table(self, columns: &[Column], rows: &[Vec<String>]) -> String {
+        let shown = |cell: &String| text::show(&redact_urls(cell), LINE_WIDTH_MAX);
+        let headings: Vec<String> = columns.iter().map(|column| column.heading().to_owned()).collect();
+        let mut all: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(shown).collect()).collect();
+        if self.headings {
+            all.insert(0, headings);
+        }
+        let mut widths = vec![0; columns.len()];
+        for row in &all {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(text::width(cell));
+            }
+        }
+        if let Some(room) = self.room {
+            fit(columns, &mut widths, room);
+        }
+        let lines = all.iter().enumerate().map(|(index, row)| {
+            let is_heading = self.headings && index == 0;
+            lines_of(columns, &widths, row, self.color && !is_heading)
+        });
+        lines.collect()
     }
 
     /// What an answer lacks, on standard error: a document for programs, or else a sentence each.
@@ -130,30 +168,89 @@ impl Column {
     }
 }
 
-fn table(columns: &[Column], rows: &[Vec<String>], color: bool) -> String {
-    let mut widths: Vec<usize> = columns.iter().map(|column| column.heading().len()).collect();
-    let shown: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| {
-            row.iter()
-                .map(|cell| text::show(&redact_urls(cell), CELL_WIDTH_MAX))
-                .collect()
-        })
-        .collect();
-    for row in &shown {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(text::width(cell));
-        }
+fn room() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
     }
-    let headings: Vec<String> = columns.iter().map(|column| column.heading().to_owned()).collect();
-    let mut lines = line(columns, &widths, &headings, false);
-    for row in &shown {
-        lines.push_str(&line(columns, &widths, row, color));
-    }
-    lines
+    let (columns, _) = crossterm::terminal::size().ok()?;
+    (columns > 0).then_some(usize::from(columns))
 }
 
-fn line(columns: &[Column], widths: &[usize], cells: &[String], color: bool) -> String {
+/// The places of the columns that were asked for.
+fn chosen(columns: &[Column], wanted: &[String]) -> Result<Vec<usize>, Failure> {
+    if wanted.is_empty() {
+        return Ok((0..columns.len()).collect());
+    }
+    let place = |name: &String| {
+        let name = name.trim().replace('_', " ");
+        let found = columns
+            .iter()
+            .position(|column| column.heading().eq_ignore_ascii_case(&name));
+        found.ok_or_else(|| {
+            let all: Vec<&str> = columns.iter().map(|column| column.heading()).collect();
+            let why = format!("--columns has no {:?} here; there are {}", shown(&name), all.join(", "));
+            Failure::new(Exit::Usage, why)
+        })
+    };
+    wanted.iter().map(place).collect()
+}
+
+/// Makes the widest columns of text narrower until the table fits, as far as they go.
+fn fit(columns: &[Column], widths: &mut [usize], room: usize) {
+    let between = GAP * widths.len().saturating_sub(1);
+    while widths.iter().sum::<usize>() + between > room {
+        let texts = widths
+            .iter_mut()
+            .zip(columns)
+            .filter(|(width, column)| matches!(column, Column::Text(_)) && **width > CELL_WIDTH_MIN);
+        let Some((widest, _)) = texts.max_by_key(|(width, _)| **width) else {
+            return;
+        };
+        *widest -= 1;
+    }
+}
+
+/// A row: cells that are wider than their column go on below, so that nothing is cut.
+fn lines_of(columns: &[Column], widths: &[usize], cells: &[String], color: bool) -> String {
+    let parts: Vec<Vec<String>> = cells
+        .iter()
+        .zip(widths)
+        .map(|(cell, width)| folded(cell, *width))
+        .collect();
+    let height = parts.iter().map(Vec::len).max().unwrap_or(0);
+    let empty = String::new();
+    let line_at = |at: usize| {
+        let cells: Vec<&String> = parts.iter().map(|part| part.get(at).unwrap_or(&empty)).collect();
+        line(columns, widths, &cells, color)
+    };
+    (0..height).map(line_at).collect()
+}
+
+/// A cell in pieces of at most this width, at spaces where there are some.
+fn folded(cell: &str, width: usize) -> Vec<String> {
+    let mut pieces = Vec::new();
+    let mut rest = cell;
+    while text::width(rest) > width {
+        let mut end = 0;
+        for (at, character) in rest.char_indices() {
+            let next = at + character.len_utf8();
+            if text::width(rest.get(..next).unwrap_or_default()) > width {
+                break;
+            }
+            end = next;
+        }
+        let fitting = rest.get(..end).unwrap_or_default();
+        let space = fitting.rfind(' ').filter(|at| *at > 0);
+        let at = space.unwrap_or_else(|| end.max(rest.chars().next().map_or(1, char::len_utf8)));
+        let (piece, behind) = rest.split_at(at);
+        pieces.push(piece.to_owned());
+        rest = behind.trim_start_matches(' ');
+    }
+    pieces.push(rest.to_owned());
+    pieces
+}
+
+fn line(columns: &[Column], widths: &[usize], cells: &[&String], color: bool) -> String {
     let mut line = String::new();
     for ((column, width), cell) in columns.iter().zip(widths).zip(cells) {
         let padding = " ".repeat(width.saturating_sub(text::width(cell)));
@@ -213,22 +310,71 @@ pub(super) fn or_dash(text: Option<&str>) -> String {
 mod tests {
     use super::*;
 
+    const PLAIN: Output = Output {
+        json: false,
+        color: false,
+        headings: true,
+        columns: &[],
+        room: None,
+    };
+
+    fn row(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(|cell| (*cell).to_owned()).collect()
+    }
+
     #[test]
     fn columns_are_aligned_by_their_width_on_screen_and_nothing_from_outside_acts() {
-        let rows = vec![
-            vec!["a\u{1b}[2J".to_owned(), "5".to_owned()],
-            vec!["日本".to_owned(), "100".to_owned()],
-        ];
+        let rows = [row(&["a\u{1b}[2J", "5"]), row(&["日本", "100"])];
         let columns = [Column::Text("name"), Column::Number("ready")];
         let expected = "name      ready\na\\x1b[2J      5\n日本        100\n";
-        assert_eq!(table(&columns, &rows, false), expected);
+        assert_eq!(PLAIN.table(&columns, &rows), expected);
     }
 
     #[test]
     fn a_colour_stands_beside_the_word_only_when_wanted() {
-        let rows = vec![vec!["parked".to_owned()]];
+        let rows = [row(&["parked"])];
         let columns = [Column::Text("state")];
-        assert!(!table(&columns, &rows, false).contains('\x1b'));
-        assert!(table(&columns, &rows, true).contains("\x1b[31mparked\x1b[0m"));
+        let coloured = Output { color: true, ..PLAIN };
+        assert!(!PLAIN.table(&columns, &rows).contains('\x1b'));
+        assert!(coloured.table(&columns, &rows).contains("\x1b[31mparked\x1b[0m"));
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal_without_losing_a_word_and_is_as_wide_as_it_likes_in_a_pipe() {
+        let mend = "grant it: rabbitmqctl set_permissions --vhost shop ops '' '' '.*'";
+        let rows = [row(&["rights", "7", mend])];
+        let columns = [Column::Text("check"), Column::Number("of"), Column::Text("mend")];
+        let narrow = Output {
+            room: Some(40),
+            headings: false,
+            ..PLAIN
+        };
+        let table = narrow.table(&columns, &rows);
+        assert!(
+            table.lines().count() > 2 && table.lines().all(|line| text::width(line) <= 40),
+            "{table}"
+        );
+        let words: Vec<&str> = table
+            .split_whitespace()
+            .filter(|word| !["rights", "7"].contains(word))
+            .collect();
+        assert_eq!(words.join(" "), mend);
+        assert_eq!(PLAIN.table(&columns, &rows).lines().count(), 2);
+        let long = row(&["日".repeat(30).as_str(), "1", "x"]);
+        let table = narrow.table(&columns, &[long]);
+        assert_eq!(table.matches('日').count(), 30, "{table}");
+    }
+
+    #[test]
+    fn columns_are_chosen_by_name_and_one_that_there_is_not_is_named_with_those_that_there_are() {
+        let columns = [Column::Text("name"), Column::Number("dead letters")];
+        assert_eq!(chosen(&columns, &row(&["Dead_Letters", "name"])).unwrap(), [1, 0]);
+        assert_eq!(chosen(&columns, &[]).unwrap(), [0, 1]);
+        let error = chosen(&columns, &row(&["nam"])).unwrap_err();
+        assert_eq!(error.exit(), Exit::Usage);
+        assert!(
+            error.causes()[0].contains("\"nam\" here; there are name, dead letters"),
+            "{error:?}"
+        );
     }
 }

@@ -98,6 +98,8 @@ pub const COMMANDS: &[(&str, Does)] = &[
     ("policy preview", STORE),
     ("queue-name", Does::Nothing),
     ("token", Does::Nothing),
+    ("listen", Does::Nothing),
+    ("filters", Does::Nothing),
     ("config check", Does::Nothing),
     ("config print", Does::Nothing),
     ("config init", Does::Nothing),

@@ -170,7 +170,7 @@ pub(super) async fn doctor(session: &Session<'_>) -> Result<Exit, Failure> {
 }
 
 /// What can be said when store or broker could not be opened.
-pub(super) fn doctor_broken(output: Output, failure: &Failure, warnings: &[String]) -> std::io::Result<()> {
+pub(super) fn doctor_broken(output: Output, failure: &Failure, warnings: &[String]) -> Result<(), Failure> {
     let opening = Check {
         name: "start".to_owned(),
         result: "broken",
@@ -199,7 +199,7 @@ const CHECKS: &[Column] = &[
     Column::Text("mend"),
 ];
 
-fn print_checks(output: Output, checks: &[Check]) -> std::io::Result<()> {
+fn print_checks(output: Output, checks: &[Check]) -> Result<(), Failure> {
     output.list(checks, CHECKS, |check| {
         vec![
             check.name.clone(),

@@ -1,7 +1,7 @@
 //! The signature that lets a receiver know who sent a request: Standard Webhooks, symmetric (`v1`).
 //!
-//! What is signed is `id.timestamp.body` with the body's bytes as they are sent. Left out: the
-//! asymmetric form (`v1a`) and verification, which is the receiver's side.
+//! What is signed is `id.timestamp.body` with the body's bytes as they are sent. The receiver's side is here for the
+//! receiver of development; it reads the body as it comes. Left out: the asymmetric form (`v1a`).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -57,14 +57,55 @@ impl SigningSecret {
     /// One entry of the header `webhook-signature`: `v1,` and the signature in base64.
     #[must_use]
     pub fn sign(&self, id: &NotificationId, timestamp_s: &str, body: &[u8]) -> String {
-        let mut mac = self.0.clone();
-        for part in [id.as_str().as_bytes(), b".", timestamp_s.as_bytes(), b".", body] {
-            mac.update(part);
-        }
+        let mut mac = self.begun(id.as_str(), timestamp_s);
+        mac.update(body);
         let mut entry = String::with_capacity(47);
         entry.push_str("v1,");
         STANDARD.encode_string(mac.finalize().into_bytes(), &mut entry);
         entry
+    }
+
+    /// Begins to verify a request whose body is still to come.
+    #[must_use]
+    pub fn verifier(&self, id: &str, timestamp_s: &str) -> Verifier {
+        Verifier(self.begun(id, timestamp_s))
+    }
+
+    fn begun(&self, id: &str, timestamp_s: &str) -> Hmac<Sha256> {
+        let mut mac = self.0.clone();
+        for part in [id, ".", timestamp_s, "."] {
+            mac.update(part.as_bytes());
+        }
+        mac
+    }
+}
+
+/// A signature while the body comes.
+#[derive(Clone)]
+pub struct Verifier(Hmac<Sha256>);
+
+impl Verifier {
+    /// The next part of the body.
+    pub fn update(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    /// Whether one of the entries of the header `webhook-signature` is of this secret, this id, time and body.
+    #[must_use]
+    pub fn is_in(&self, header: &str) -> bool {
+        let entries = header
+            .split_ascii_whitespace()
+            .filter_map(|entry| entry.strip_prefix("v1,"));
+        let decoded = entries.filter_map(|entry| STANDARD.decode(entry).ok());
+        decoded
+            .into_iter()
+            .any(|signature| self.0.clone().verify_slice(&signature).is_ok())
+    }
+}
+
+impl std::fmt::Debug for Verifier {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Verifier(***)")
     }
 }
 
@@ -92,6 +133,38 @@ mod tests {
                 text("body").as_bytes(),
             );
             assert_eq!(entry, text("header"));
+        }
+    }
+
+    #[test]
+    fn a_signature_is_verified_in_parts_and_another_body_id_time_or_secret_is_not_taken() {
+        let cases: Vec<serde_json::Value> = serde_json::from_str(VECTORS).unwrap();
+        let text = |key: &str| cases[0][key].as_str().unwrap();
+        let (id, time, body, header) = (
+            text("id"),
+            cases[0]["timestamp"].to_string(),
+            text("body"),
+            text("header"),
+        );
+        let verified = |secret: &str, id: &str, time: &str, body: &str, header: &str| {
+            let mut verifier = SigningSecret::parse(secret).unwrap().verifier(id, time);
+            for part in body.as_bytes().chunks(3) {
+                verifier.update(part);
+            }
+            verifier.is_in(header)
+        };
+        let secret = text("secret");
+        let other = format!("{SECRET_PREFIX}{}", STANDARD.encode([7; 24]));
+        assert!(verified(secret, id, &time, body, &format!("v1,AAAA v2,x {header}")));
+        for (secret, id, time, body, header) in [
+            (other.as_str(), id, time.as_str(), body, header),
+            (secret, "other", &time, body, header),
+            (secret, id, "0", body, header),
+            (secret, id, &time, "other", header),
+            (secret, id, &time, body, ""),
+            (secret, id, &time, body, header.trim_start_matches("v1,")),
+        ] {
+            assert!(!verified(secret, id, time, body, header), "{id} {time} {body} {header}");
         }
     }
 

@@ -55,6 +55,37 @@ impl Timestamp {
     }
 }
 
+/// A span as people write it: `500ms`, `90s`, `30m`, `8h`, `2d`.
+#[must_use]
+pub fn span(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let number: u64 = digits.parse().ok()?;
+    let seconds = match unit {
+        "ms" => return Some(Duration::from_millis(number)),
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    Some(Duration::from_secs(number.checked_mul(seconds)?))
+}
+
 fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_with_their_unit() {
+        assert_eq!(span("500ms"), Some(Duration::from_millis(500)));
+        assert_eq!(span("8h"), Some(Duration::from_secs(28_800)));
+        assert_eq!(span("2d"), Some(Duration::from_secs(172_800)));
+        for wrong in ["", "8", "h", "8 h", "-1h", "99999999999999999999d", "1w", "1.5s"] {
+            assert_eq!(span(wrong), None, "{wrong}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::domain::id::{ExecutionId, IdError, NotificationId, QueueName};
 use crate::domain::job::JobId;
 use crate::domain::text::show;
+use crate::domain::time;
 use crate::domain::url::{EndpointUrl, UrlError};
 
 use super::problem::Problem;
@@ -45,19 +46,7 @@ fn id_problem(error: &IdError) -> Problem {
 
 /// A span with its unit: `30m`, `8h`, `2d`.
 pub fn span(field: &str, text: &str) -> Result<Duration, Problem> {
-    let read = || {
-        let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
-        let seconds = match unit {
-            "s" => 1,
-            "m" => 60,
-            "h" => 3_600,
-            "d" => 86_400,
-            _ => return None,
-        };
-        let number: u64 = digits.parse().ok()?;
-        Some(Duration::from_secs(number.checked_mul(seconds)?))
-    };
-    read().ok_or_else(|| {
+    time::span(text).ok_or_else(|| {
         let is = show(text, SPAN_WIDTH_MAX);
         Problem::field(
             field,

@@ -20,6 +20,7 @@ pub mod publish;
 pub mod queue;
 pub mod record;
 pub mod run;
+pub mod set_out;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

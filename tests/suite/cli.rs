@@ -103,6 +103,58 @@ fn help_is_no_failure_and_every_command_has_one() {
 }
 
 #[test]
+fn a_table_has_the_columns_that_are_asked_for_and_no_headings_where_nobody_wants_them() {
+    let program = Program::new();
+    let names = program
+        .run(&["theme", "list", "--columns", "theme", "--no-headers"])
+        .ends(0);
+    let lines: Vec<&str> = names.out.lines().collect();
+    assert!(
+        lines.contains(&"dark") && lines.iter().all(|line| !line.contains(' ')),
+        "{names:?}"
+    );
+    let both = program.run(&["theme", "list", "--columns", "from,theme"]).ends(0);
+    assert!(
+        both.out.starts_with("from ") && both.out.contains("theme\n"),
+        "{both:?}"
+    );
+    let wrong = program.run(&["theme", "list", "--columns", "colour"]).ends(2);
+    assert!(wrong.err.contains("there are theme, colours, from"), "{wrong:?}");
+}
+
+#[test]
+fn help_tells_the_filters_and_keeps_the_options_of_every_command_apart() {
+    let program = Program::new();
+    let filters = program.run(&["help", "filters"]).ends(0);
+    let printed = program.run(&["filters"]).ends(0);
+    for text in [&filters.out, &printed.out] {
+        for part in [
+            "Fields of queues:",
+            "  depth            a number",
+            "body./POINTER",
+            "error ~ /5\\d\\d/",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in {text}");
+        }
+    }
+    let check = program.run(&["config", "check", "--help"]).ends(0);
+    let (own, global) = check.out.split_once("Global options:").unwrap();
+    assert!(
+        !own.contains("--config") && global.contains("--config") && global.contains("--columns"),
+        "{check:?}"
+    );
+}
+
+#[test]
+fn every_command_has_a_page_of_the_manual() {
+    let program = Program::new();
+    let page = program.run(&["man", "queue", "why"]).ends(0);
+    assert!(page.out.contains(".TH redrive-queue-why 1"), "{page:?}");
+    let wrong = program.run(&["man", "queue", "wy"]).ends(2);
+    assert!(wrong.err.contains("\"queue wy\" is no command"), "{wrong:?}");
+}
+
+#[test]
 fn wrong_usage_ends_with_2_and_says_what_is_possible() {
     let program = Program::new();
     for wrong in [

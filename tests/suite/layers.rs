@@ -37,6 +37,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("cli", FRONT),
     ("console", FRONT),
     ("jobs", FRONT),
+    // It is a receiver: nothing of what delivers.
+    ("listen", &["domain", "ambient", "wire"]),
 ];
 
 const FRONT: &[&str] = &[

@@ -39,6 +39,7 @@ mod handover;
 mod incidents;
 mod jobs;
 mod layers;
+mod listen;
 mod looking;
 mod memory;
 mod metrics;

@@ -1,7 +1,8 @@
-//! What goes with the program: the list of what it is made of, and the unit of systemd.
+//! What goes with the program: the list of what it is made of, the unit of systemd, packages and manifests.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -72,6 +73,153 @@ fn the_bill_of_materials_names_every_locked_package_with_its_version_and_checksu
         .iter()
         .filter(|one| one["licenses"][0]["expression"].is_string());
     assert!(licensed.count() > 300);
+}
+
+fn table(path: &str) -> toml::Table {
+    fs::read_to_string(source::root().join(path)).unwrap().parse().unwrap()
+}
+
+/// The values of `origin.toml`, and the names of hosts in them.
+fn origin() -> Vec<String> {
+    let origin = table("assets/packaging/origin.toml");
+    let texts = ["repository", "image", "contact"].map(|key| origin[key].as_str().unwrap().to_owned());
+    let split = |c: char| !(c.is_ascii_alphanumeric() || ".-".contains(c));
+    let hosts = texts.iter().flat_map(|text| text.split(split));
+    let hosts: Vec<String> = hosts.filter(|word| word.contains('.')).map(str::to_owned).collect();
+    assert_eq!(hosts.len(), 3, "{texts:?}");
+    [&texts[..], &hosts].concat()
+}
+
+#[test]
+fn where_the_project_is_stands_in_one_file() {
+    let origin = origin();
+    for file in source::repository_files() {
+        let copy = origin.iter().find(|value| file.text.contains(value.as_str()));
+        let is_home = file.path == "assets/packaging/origin.toml";
+        assert_eq!(copy.is_some(), is_home, "{} has {copy:?}", file.path);
+    }
+}
+
+#[test]
+fn what_is_made_to_be_published_has_its_origin_in_every_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = folder.path().join("tree");
+    let make = |more: &[&str]| {
+        let mut command = Command::new(source::root().join("assets/packaging/make"));
+        command.args(more).arg(&tree).output().unwrap()
+    };
+    let refused = make(&["--publish"]);
+    assert!(!refused.status.success() && !tree.exists(), "{refused:?}");
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("placeholder"),
+        "{refused:?}"
+    );
+    let made = make(&["--redrive", env!("CARGO_BIN_EXE_redrive")]);
+    assert!(made.status.success(), "{made:?}");
+    let read = |path: &str| fs::read_to_string(tree.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let origin = table("assets/packaging/origin.toml");
+    let [repository, image, contact] = ["repository", "image", "contact"].map(|key| origin[key].as_str().unwrap());
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    let package = manifest["package"].as_table().unwrap();
+    assert_eq!(package["repository"].as_str(), Some(repository));
+    assert_eq!(package["authors"][0].as_str(), Some(contact));
+    assert!(!package.contains_key("publish"));
+    let version = package["version"].as_str().unwrap();
+    for manifests in ["redrive", "redrive-sqlite"] {
+        let text = read(&format!("assets/packaging/kubernetes/{manifests}.yaml"));
+        assert!(text.contains(&format!("image: \"{image}:{version}\"")), "{text}");
+    }
+    assert!(read("assets/packaging/redrive.rb").contains(&format!("{repository}/archive/refs/tags/v{version}.tar.gz")));
+    assert!(read("Dockerfile").contains(repository) && read("dist-workspace.toml").contains("installers"));
+    assert!(read("assets/packaging/made/redrive.service").contains("ExecStart=/usr/bin/redrive"));
+    for (page, holds) in [
+        ("man/redrive.1", ".TH redrive 1"),
+        ("man/redrive-queue-why.1", ".TH redrive-queue-why 1"),
+        ("redrive.bash", "complete -F _redrive"),
+        ("_redrive", "#compdef redrive"),
+        ("redrive.fish", "complete -c redrive"),
+    ] {
+        let text = read(&format!("assets/packaging/made/{page}"));
+        assert!(
+            text.contains(holds),
+            "{page} lacks {holds}: {}",
+            text.get(..300).unwrap_or(&text)
+        );
+    }
+    // What the packages of Debian and RPM are made of is there, but for the program.
+    let metadata = package["metadata"].as_table().unwrap();
+    let deb = metadata["deb"]["assets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|asset| &asset[0]);
+    let rpm = metadata["generate-rpm"]["assets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|asset| &asset["source"]);
+    for asset in deb.chain(rpm).map(|asset| asset.as_str().unwrap()) {
+        let (folder, name) = asset.rsplit_once('/').unwrap_or((".", asset));
+        let begin = name.split('*').next().unwrap();
+        let names = fs::read_dir(tree.join(folder)).into_iter().flatten().flatten();
+        let mut names = names.map(|entry| entry.file_name().into_string().unwrap());
+        let is_there = if name.contains('*') {
+            names.any(|found| found.starts_with(begin))
+        } else {
+            names.any(|found| found == name)
+        };
+        assert!(
+            is_there || asset.starts_with("target/"),
+            "{asset} is packaged, and is not there"
+        );
+    }
+}
+
+/// What stands under a key of YAML that holds a text of many lines.
+fn block(text: &str, key: &str) -> String {
+    let mut lines = text.lines().skip_while(|line| line.trim() != key);
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let outer = indent(lines.next().unwrap_or_else(|| panic!("no {key}")));
+    let inner = lines.take_while(|line| line.trim().is_empty() || indent(line) > outer);
+    inner.map(|line| format!("{}\n", line.trim_start())).collect()
+}
+
+#[test]
+fn the_configurations_of_compose_and_kubernetes_are_valid() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
+    for name in ["store_url", "broker_url", "api_token"] {
+        let secret = match name {
+            "store_url" => "postgres://redrive:secret@postgres/redrive",
+            "broker_url" => "amqp://redrive:secret@rabbitmq",
+            _ => "0123456789abcdef0123456789abcdef",
+        };
+        write_private(&folder.join(name), secret);
+    }
+    for (path, key) in [
+        ("compose.yaml", "content: |"),
+        ("kubernetes/redrive.yaml", "config.toml: |"),
+        ("kubernetes/redrive-sqlite.yaml", "config.toml: |"),
+    ] {
+        let text = fs::read_to_string(source::root().join("assets/packaging").join(path)).unwrap();
+        let config = block(&text, key).replace("/etc/redrive/secrets/", &format!("{}/", folder.display()));
+        let file = folder.join("config.toml");
+        write_private(&file, &config);
+        let mut program = Command::new(env!("CARGO_BIN_EXE_redrive"));
+        program.env_clear().env("HOME", folder).arg("--config").arg(&file);
+        if path == "compose.yaml" {
+            program.env("REDRIVE_STORE_URL", "postgres://redrive:redrive@postgres/redrive");
+            program.env("REDRIVE_BROKER_URL", "amqp://redrive:redrive@rabbitmq");
+        }
+        let checked = program.args(["config", "check"]).output().unwrap();
+        assert!(checked.status.success(), "{path}: {checked:?}\n{config}");
+    }
+}
+
+fn write_private(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// The lines `KEY=VALUE` of the unit.

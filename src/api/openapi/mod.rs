@@ -32,7 +32,13 @@ pub fn document() -> Value {
         .collect();
     json!({
         "openapi": "3.1.0",
-        "info": {"title": "redrive", "version": env!("CARGO_PKG_VERSION")},
+        "info": {
+            "title": "redrive",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": {"name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE")},
+        },
+        // The daemon that answers it.
+        "servers": [{"url": "/"}],
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {
@@ -62,6 +68,7 @@ fn describe(operation: &Operation) -> Value {
         }));
     }
     let mut described = json!({
+        "operationId": name_of(operation),
         "summary": operation.summary,
         "parameters": parameters,
         "responses": responses(operation),
@@ -74,6 +81,22 @@ fn describe(operation: &Operation) -> Value {
         described.insert("requestBody".to_owned(), json!({"content": content}));
     }
     described
+}
+
+/// `getQueueByNameWhy` for `GET /v1/queue/{name}/why`: what generated clients call it.
+fn name_of(operation: &Operation) -> String {
+    let words = operation
+        .path
+        .split(['/', '-', '_', '.'])
+        .filter(|word| !word.is_empty() && *word != "v1");
+    words.fold(operation.method.to_owned(), |name, word| {
+        let (by, word) = match word.strip_prefix('{') {
+            Some(parameter) => ("By", parameter.trim_end_matches('}')),
+            None => ("", word),
+        };
+        let (first, rest) = word.split_at(word.len().min(1));
+        name + by + &first.to_uppercase() + rest.trim_end_matches('}')
+    })
 }
 
 fn responses(operation: &Operation) -> Value {
@@ -117,6 +140,9 @@ fn object(keys: &str) -> Value {
 fn kind(name: &str) -> Value {
     let name = name.trim_end_matches('*');
     if let Some(inner) = name.strip_suffix('?') {
+        if inner == "any" {
+            return json!({});
+        }
         return json!({"anyOf": [kind(inner), {"type": "null"}]});
     }
     if let Some(inner) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -135,6 +161,15 @@ fn kind(name: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<String> = OPERATIONS.iter().map(name_of).collect();
+        assert_eq!(names.len(), OPERATIONS.len());
+        assert!(names.contains("getQueues"), "{names:?}");
+        let fits = |name: &String| name.chars().all(|c| c.is_ascii_alphanumeric());
+        assert!(names.iter().all(fits), "{names:?}");
+    }
 
     #[test]
     fn every_schema_that_is_named_exists() {

@@ -10,11 +10,10 @@ use unicode_width::UnicodeWidthChar as _;
 use super::Paper;
 use crate::console::detail::PayloadForm;
 use crate::domain::text::show;
+use crate::wire::set_out::{Quotes, set_out};
 
 /// Bytes on a line.
 const HEX_BYTES: usize = 16;
-/// Levels that are indented.
-const INDENT_MAX: usize = 32;
 /// JSON that would be longer than this is shown as the text that it is.
 const SET_OUT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -68,7 +67,8 @@ pub(super) fn lay_out(body: &[u8], is_cut: bool, paper: Paper) -> LaidOut {
     let kind = match readable(body, is_cut) {
         _ if body.is_empty() => Kind::Empty,
         Some(text) if paper.form != PayloadForm::Bytes => {
-            if let Some(json) = set_out(text, paper.form) {
+            let is_set_out = paper.form == PayloadForm::SetOut;
+            if let Some(json) = is_set_out.then(|| set_out(text, SET_OUT_BYTES_MAX)).flatten() {
                 sheet.is_json = true;
                 json.lines().for_each(|line| sheet.push(line));
                 Kind::Json
@@ -135,7 +135,7 @@ impl Sheet {
             if self.wraps && taken + columns > self.columns && taken > 0 {
                 let to = start + at;
                 self.lines.push(Line { from, to, inside });
-                (from, taken, inside) = (to, 0, quotes.inside && self.is_json);
+                (from, taken, inside) = (to, 0, quotes.is_inside() && self.is_json);
             }
             taken += columns;
             quotes.pass(character);
@@ -144,71 +144,6 @@ impl Sheet {
         self.lines.push(Line { from, to, inside });
         self.text.push('\n');
     }
-}
-
-/// Whether a place of JSON is inside a string.
-#[derive(Default)]
-struct Quotes {
-    inside: bool,
-    escaped: bool,
-}
-
-impl Quotes {
-    const fn pass(&mut self, character: char) {
-        if character == '"' && !self.escaped {
-            self.inside = !self.inside;
-        }
-        self.escaped = self.inside && character == '\\' && !self.escaped;
-    }
-}
-
-/// JSON with a line for each of its parts; `None`: it is none, or would be too long.
-fn set_out(text: &str, form: PayloadForm) -> Option<String> {
-    let begins = text.trim_start().starts_with(['{', '[']);
-    if form != PayloadForm::SetOut || !begins {
-        return None;
-    }
-    serde_json::from_str::<&serde_json::value::RawValue>(text).ok()?;
-    let mut out = String::with_capacity(text.len() * 2);
-    let (mut depth, mut quotes) = (0_usize, Quotes::default());
-    let mut characters = text.chars().peekable();
-    let indent = |out: &mut String, depth: usize| {
-        out.push('\n');
-        out.extend(std::iter::repeat_n("  ", depth.min(INDENT_MAX)));
-    };
-    while let Some(character) = characters.next() {
-        if out.len() > SET_OUT_BYTES_MAX {
-            return None;
-        }
-        let was_inside = quotes.inside;
-        quotes.pass(character);
-        match character {
-            inside if was_inside => out.push(inside),
-            '{' | '[' => {
-                out.push(character);
-                while characters.next_if(char::is_ascii_whitespace).is_some() {}
-                if let Some(close) = characters.next_if(|next| matches!(next, '}' | ']')) {
-                    out.push(close);
-                } else {
-                    depth += 1;
-                    indent(&mut out, depth);
-                }
-            }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                indent(&mut out, depth);
-                out.push(character);
-            }
-            ',' => {
-                out.push(',');
-                indent(&mut out, depth);
-            }
-            ':' => out.push_str(": "),
-            space if space.is_ascii_whitespace() => {}
-            other => out.push(other),
-        }
-    }
-    Some(out)
 }
 
 fn hex(at: usize, bytes: &[u8]) -> String {
