@@ -152,6 +152,9 @@ pub(super) enum Sub {
     /// The store, and the broker that its daemons deliver.
     #[command(subcommand)]
     Store(StoreCommand),
+    /// The virtual host of this configuration on the broker.
+    #[command(subcommand)]
+    Vhost(VhostCommand),
     /// Retry policies.
     #[command(subcommand)]
     Policy(Policy),
@@ -169,6 +172,13 @@ pub(super) enum Sub {
     },
     /// Print the manual page.
     Man,
+}
+
+/// The virtual host of this configuration on the broker.
+#[derive(Debug, Subcommand)]
+pub(super) enum VhostCommand {
+    /// Make it where it is missing, with every right on it for the user of broker.url; a daemon does that by itself.
+    Make,
 }
 
 /// The store, and the broker that its daemons deliver.

@@ -7,9 +7,11 @@
 //! Queues that somebody consumes are not looked at: a look would take their messages out of his hands.
 
 mod events;
+mod heard;
 mod list;
 mod look;
 mod pages;
+mod peek;
 mod places;
 mod sought;
 mod stored;
@@ -33,6 +35,7 @@ pub use sum::DeadSum;
 
 use super::view::{Page, Unread};
 pub use list::Exported;
+pub(in crate::engine) use heard::Heard;
 pub(in crate::engine) use list::dead_filter;
 pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use targets::DeadTarget;
@@ -50,6 +53,8 @@ pub(in crate::engine) struct DeadRoom {
     looking: Mutex<HashSet<QueueName>>,
     /// Where dead letters are, for whoever looks again and again.
     pub(in crate::engine) places: tokio::sync::Mutex<places::DeadPlaces>,
+    /// What the first messages of queues said that no name tells.
+    peeked: Mutex<peek::Peeked>,
 }
 
 impl DeadRoom {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redrive::console::state::View;
 use redrive::console::{Event, Theme};
 use redrive::engine::dead::DeadSum;
-use redrive::engine::snapshot::{Part, Snapshot};
+use redrive::engine::snapshot::{Part, Silent, Snapshot};
 
 use super::fixture::{Player, before, day};
 use super::screens::text;
@@ -142,4 +142,35 @@ fn dead_letters_of_all_queues_and_dead_events_are_what_is_said_first_where_nothi
         screen.contains("Dead letters 1,330") && !screen.contains('✓'),
         "{screen}"
     );
+}
+
+#[test]
+fn a_banner_names_what_is_not_read_and_whether_deliveries_go_on() {
+    let with = |silent, alive: bool| {
+        let mut snapshot = day::empty();
+        snapshot.broker.problem = Some(REASON.to_owned());
+        snapshot.silent = Some(silent);
+        if !alive {
+            snapshot.incarnations = Arc::default();
+        }
+        shown(snapshot, View::Overview)
+    };
+    let management = with(Silent::Management, true);
+    assert!(
+        management.contains("! management API not read, deliveries go on") && management.contains(REASON),
+        "{management}"
+    );
+    assert!(!management.contains("broker unreachable"), "{management}");
+    let nobody = with(Silent::Management, false);
+    assert!(
+        nobody.contains("! management API not read") && !nobody.contains("deliveries go on"),
+        "{nobody}"
+    );
+    let broker = with(Silent::Broker, true);
+    assert!(
+        broker.contains("! broker unreachable") && broker.contains("nothing is delivered until it answers"),
+        "{broker}"
+    );
+    let vhost = with(Silent::Vhost, true);
+    assert!(vhost.contains(&format!("! V makes it: {REASON}")), "{vhost}");
 }
