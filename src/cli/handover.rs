@@ -242,7 +242,7 @@ mod tests {
         };
         let page = page(&shift, Duration::from_secs(28_800));
         assert!(
-            page.starts_with("# Handover\n\n2026-11-21T03:12:44Z, the last 8 h 0 min"),
+            page.starts_with("# Handover\n\n2026-11-21T03:12:44Z, the last 8 h (times"),
             "{page}"
         );
         for sentence in [

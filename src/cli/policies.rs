@@ -264,7 +264,7 @@ immediate        3 retries  ▁▁▁  0 0 0 s
 pre_backoff      3 retries  ▂▂▂  5 5 5 s
 backoff          6 retries  ▂▃▄▅▆█  5 10 15 20 25 30 s
 post_backoff     3 retries  ███  30 30 30 s
-16 attempts within 210 s
+16 attempts within 3 min 30 s
 ";
         assert_eq!(drawn(&RetryPolicy::default()), expected);
     }
@@ -280,6 +280,6 @@ post_backoff     3 retries  ███  30 30 30 s
         let text = drawn(&policy);
         assert!(text.starts_with("immediate     none\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() < 200), "{text}");
-        assert!(text.contains("1000 retries  ▂") && text.contains("50 %"), "{text}");
+        assert!(text.contains("1,000 retries  ▂") && text.contains("50 %"), "{text}");
     }
 }
