@@ -126,7 +126,9 @@ async fn large_answers_that_nobody_reads_stay_within_the_budget_and_small_ones_c
         assert!(pushed.status < 300, "{}", pushed.text());
     }
     let list = "/v1/types/t/events?limit=100";
-    let mut unread = TcpStream::connect(daemon.api.trim_start_matches("http://")).await.unwrap();
+    let mut unread = TcpStream::connect(daemon.api.trim_start_matches("http://"))
+        .await
+        .unwrap();
     let token = daemon.token.clone().unwrap();
     let request = format!("GET {list} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {token}\r\n\r\n");
     unread.write_all(request.as_bytes()).await.unwrap();

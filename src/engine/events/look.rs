@@ -142,7 +142,10 @@ impl Inner {
             if items.len() == limit {
                 break items.last().map(|event: &Event| event.id);
             }
-            let bytes: usize = items.iter().filter_map(|event| event.payload.as_ref().map(Bytes::len)).sum();
+            let bytes: usize = items
+                .iter()
+                .filter_map(|event| event.payload.as_ref().map(Bytes::len))
+                .sum();
             let in_time = self.clock.uptime().saturating_sub(started) <= LOOK;
             if asked.before.is_none() || bytes >= PAGE_BYTES || !in_time {
                 break asked.before;

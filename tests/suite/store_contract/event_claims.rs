@@ -5,8 +5,8 @@ use std::time::Duration;
 use redrive::domain::event::{Event, EventState};
 use redrive::domain::value::Value;
 use redrive::store::{
-    Claim, ClaimOutcome, ClaimSpan, EventSearch, Finish, Finished, NamedLease, NewClaim, NewOutboxRow, NewSubscription, Store,
-    TypePut, Verdict,
+    Claim, ClaimOutcome, ClaimSpan, EventSearch, Finish, Finished, NamedLease, NewClaim, NewOutboxRow, NewSubscription,
+    Store, TypePut, Verdict,
 };
 
 use super::events::{finish, kind, new_event, of, one, push, pushed_all, put_type, reference, take};

@@ -56,10 +56,7 @@ impl PostgresStore {
     }
 
     async fn found(&self, mut query: QueryBuilder<Postgres>) -> Result<Vec<Event>, StoreError> {
-        query
-            .push(PAGE_END)
-            .push_bind(read_bytes())
-            .push(" ORDER BY id DESC");
+        query.push(PAGE_END).push_bind(read_bytes()).push(" ORDER BY id DESC");
         self.call("looking for events", async |connection: &mut PgConnection| {
             let rows = query.build().fetch_all(connection).await?;
             rows.iter().map(event).collect()
