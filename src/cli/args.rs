@@ -177,7 +177,7 @@ pub(super) enum Sub {
 /// The virtual host of this configuration on the broker.
 #[derive(Debug, Subcommand)]
 pub(super) enum VhostCommand {
-    /// Make it where it is missing, with every right on it for the user of broker.url; a daemon does that by itself.
+    /// Make the vhost where it is missing, with every right on it for the user of broker.url; a daemon does so by itself.
     Make,
 }
 

@@ -34,8 +34,8 @@ pub use crate::store::{DeadGroup, DeadSort};
 pub use sum::DeadSum;
 
 use super::view::{Page, Unread};
-pub use list::Exported;
 pub(in crate::engine) use heard::Heard;
+pub use list::Exported;
 pub(in crate::engine) use list::dead_filter;
 pub(in crate::engine) use pages::DeadPages;
 pub(in crate::engine) use targets::DeadTarget;

@@ -156,7 +156,10 @@ async fn is_refused_for_others(shop: &Shop, counted: u64) {
         let problem = view(&queues, "limited.dead")?.problem.clone()?;
         // What the look found may say it already, by the letter's own count.
         let by_the_letter = problem.contains("after 4 returns, and one of them had");
-        assert!(by_the_letter || problem.contains(&format!("{counted} times again")), "{problem}");
+        assert!(
+            by_the_letter || problem.contains(&format!("{counted} times again")),
+            "{problem}"
+        );
         Some(())
     })
     .await;
