@@ -259,6 +259,6 @@ fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies, versio
 fn is_away(error: &EngineError) -> bool {
     matches!(
         error,
-        EngineError::Broker(BrokerError::Unreachable { .. }) | EngineError::Store(_)
+        EngineError::Broker(BrokerError::Unreachable { .. } | BrokerError::Vhost { .. }) | EngineError::Store(_)
     )
 }
