@@ -293,7 +293,12 @@ fn place(config: &Config, read_only: Option<String>) -> Place {
     let broker = match &config.broker.kind {
         BrokerKind::Embedded => "embedded".to_owned(),
         BrokerKind::RabbitMq { amqp_url, .. } => {
-            format!("rabbitmq {}/{}", host(amqp_url), config.broker.naming.vhost)
+            let unsaid = if config.broker.vhost_is_default {
+                " (vhost not named)"
+            } else {
+                ""
+            };
+            format!("rabbitmq {}/{}{unsaid}", host(amqp_url), config.broker.naming.vhost)
         }
     };
     let store = match &config.store {

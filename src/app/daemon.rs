@@ -29,6 +29,9 @@ const RETRY: Duration = Duration::from_secs(1);
 const METRICS_SWEEP: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
+    if let Some(vhost) = config.vhost_notice() {
+        cli::notice(&vhost);
+    }
     let stop = CancellationToken::new();
     ambient::spawn("signals", signals(stop.clone())?);
     let metrics = metrics(statsd(&config).as_ref())?;

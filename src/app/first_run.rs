@@ -68,7 +68,7 @@ async fn checks(config: &Config) -> Vec<Check> {
             let mut settings = RabbitSettings::new(amqp_url.expose(), Some(management_url.expose()), naming);
             settings.tls = super::compose::client_tls(config);
             match RabbitMq::probe(settings, Clock::system(), identity.as_ref()).await {
-                Ok(probe) => broker(&probe, amqp_url.shown(), &vhost),
+                Ok(probe) => broker(&probe, amqp_url.shown(), &vhost, config.broker.vhost_is_default),
                 Err(error) => vec![Check::broken("broker", error.to_string(), "check the address")],
             }
         }
@@ -77,12 +77,13 @@ async fn checks(config: &Config) -> Vec<Check> {
     checks
 }
 
-fn broker(probe: &Probe, url: &str, vhost: &str) -> Vec<Check> {
+fn broker(probe: &Probe, url: &str, vhost: &str, is_unsaid: bool) -> Vec<Check> {
+    let unsaid = if is_unsaid { ", as the URL names none" } else { "" };
     let health = &probe.health;
     let version = health.version.as_deref().unwrap_or("RabbitMQ");
     let mut checks = vec![match &probe.entered {
-        Ok(()) => Check::fine("broker", format!("{version} at {url}, vhost {vhost}")),
-        Err(error) => refused(error, health, vhost),
+        Ok(()) => Check::fine("broker", format!("{version} at {url}, vhost {vhost}{unsaid}")),
+        Err(error) => refused(error, health, unsaid),
     }];
     match &probe.rights {
         Some(Ok(())) => checks.push(Check::fine(
@@ -123,13 +124,16 @@ fn broker(probe: &Probe, url: &str, vhost: &str) -> Vec<Check> {
 }
 
 /// A vhost that is missing is made at the first start, where the management API lets us.
-fn refused(error: &BrokerError, health: &BrokerHealth, vhost: &str) -> Check {
+fn refused(error: &BrokerError, health: &BrokerHealth, unsaid: &str) -> Check {
     let text = error.to_string();
-    if matches!(error, BrokerError::Vhost { .. }) && health.management {
+    if let BrokerError::Vhost { vhost, .. } = error
+        && health.management
+    {
         return Check::warning(
             "broker",
-            format!("vhost {vhost} is not there"),
-            "the first start makes it through the management API; or name another one behind the host: amqp://HOST/VHOST",
+            format!("vhost {vhost:?} does not exist{unsaid}"),
+            "the console offers to make it (V), and the first daemon makes it; or name another one behind the host: \
+             amqp://HOST/VHOST",
         );
     }
     let mend = match error {

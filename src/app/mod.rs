@@ -116,6 +116,9 @@ fn offline(cli: &Cli, environment: &Environment) -> Result<Exit, Failure> {
 }
 
 async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
+    if let Some(vhost) = config.vhost_notice().filter(|_| !cli.prints_json()) {
+        cli::notice(&vhost);
+    }
     let warnings = config.warnings();
     let schema = schema(&config, cli.access(access(&config)));
     let engine = match compose::engine(&config, schema, None, compose::memory(&config)).await {

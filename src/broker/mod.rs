@@ -148,6 +148,16 @@ pub trait Broker: Send + Sync + std::fmt::Debug {
     /// `provision` allows), idempotently. Called at start and after a lost broker came back.
     async fn prepare(&self) -> Result<(), BrokerError>;
 
+    /// Whether the vhost of our settings is there, and who may make it where it is not. Changes nothing.
+    async fn vhost(&self) -> Result<VhostFound, BrokerError> {
+        Ok(VhostFound::There)
+    }
+
+    /// Makes the vhost where it is missing and gives our user every right on it; nothing else of ours is made.
+    async fn make_vhost(&self) -> Result<(), BrokerError> {
+        Ok(())
+    }
+
     /// The broker's version, where it can be asked: what follows from it is in [`crate::domain::broker_rules::facts`].
     async fn version(&self) -> Option<Version>;
 

@@ -32,6 +32,18 @@ pub struct Outgoing {
     pub message: Message,
 }
 
+/// Whether the vhost of the settings exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VhostFound {
+    /// It does.
+    There,
+    /// It does not.
+    Missing {
+        /// Why it cannot be made from here; `None`: it can.
+        cannot: Option<String>,
+    },
+}
+
 /// What stands of all that is ours on the broker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
@@ -379,6 +391,8 @@ pub struct BrokerHealth {
     pub reachable: bool,
     /// Why not.
     pub problem: Option<String>,
+    /// What helps against it, where that is more than another address.
+    pub mend: Option<String>,
     /// Its version.
     pub version: Option<String>,
     /// Whether the management API answers.

@@ -167,6 +167,9 @@ pub(super) enum Sub {
     /// The store, and the broker that its daemons deliver.
     #[command(subcommand)]
     Store(StoreCommand),
+    /// The virtual host of this configuration on the broker.
+    #[command(subcommand)]
+    Vhost(VhostCommand),
     /// Retry policies.
     #[command(subcommand)]
     Policy(Policy),
@@ -196,6 +199,13 @@ pub(super) enum Sub {
         #[arg(long, value_name = "DIR", conflicts_with = "command")]
         out: Option<PathBuf>,
     },
+}
+
+/// The virtual host of this configuration on the broker.
+#[derive(Debug, Subcommand)]
+pub(super) enum VhostCommand {
+    /// Make the vhost where it is missing, with every right on it for the user of broker.url; a daemon does so by itself.
+    Make,
 }
 
 /// The store, and the broker that its daemons deliver.

@@ -12,7 +12,7 @@ use crate::wire::plan::PlanShape;
 use super::args::Global;
 use super::exit::Failure;
 use super::output::{Output, document, print, say, shown};
-use super::when::span;
+use crate::domain::words::{about as span, plural, plural_if_known};
 
 /// What the operator decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,15 +98,17 @@ fn describe(plan: &Plan) -> String {
     if let Some(run) = &plan.run {
         describe_run(&mut text, plan, run);
     }
-    let messages = plan
-        .messages
-        .map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
+    let messages = |one, many| plural_if_known(plan.messages, one, many);
     match (plan.danger, &plan.command) {
         (Danger::Destroys, _) => {
-            let _ = write!(text, "\n  {messages} messages are lost; this cannot be undone");
+            let _ = write!(
+                text,
+                "\n  {} lost; this cannot be undone",
+                messages("message is", "messages are")
+            );
         }
         (Danger::Reversible, Command::Redeliver(_)) => {
-            let _ = write!(text, "\n  {messages} messages wait for this");
+            let _ = write!(text, "\n  {} for this", messages("message waits", "messages wait"));
         }
         (Danger::Reversible, _) => {}
     }
@@ -114,7 +116,12 @@ fn describe(plan: &Plan) -> String {
 }
 
 fn describe_run(text: &mut String, plan: &Plan, run: &RunPlan) {
-    let _ = write!(text, "\n  {} messages, {} bytes", run.total, run.bytes);
+    let _ = write!(
+        text,
+        "\n  {}, {}",
+        plural(run.total, "message", "messages"),
+        plural(run.bytes, "byte", "bytes")
+    );
     if let Some(estimated) = run.estimated {
         let _ = write!(text, ", about {}", span(estimated));
     }
@@ -156,6 +163,7 @@ fn friction(plan: &Plan) -> Friction {
         | Command::PauseQueue(_)
         | Command::ResumeQueue(_)
         | Command::RescueQueue(_)
+        | Command::MakeVhost
         | Command::ChangeRun { .. }
         | Command::EditDead { .. }
         | Command::TestEndpoint { .. }

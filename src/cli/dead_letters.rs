@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::domain::dead_letter::DeadLetter as Letter;
 use crate::domain::url::redact_urls;
+use crate::domain::words::from_now;
 use crate::engine::dead::{DeadDetail, DeadListQuery, DeadPage, DeadQueueView, DeadSelection};
 use crate::engine::view::Source;
 use crate::engine::{Answer, EngineError, Query};
@@ -17,7 +18,7 @@ use super::args::{Dead, DeadExport, DeadForm, DeadSelected};
 use super::exit::{Exit, Failure};
 use super::output::{Column, or_dash};
 use super::queues::mismatch;
-use super::when::relative;
+use super::when::{told, told_or_dash};
 use super::{Session, dead, say, shown};
 
 /// How long one question waits for looks under way.
@@ -115,7 +116,7 @@ async fn list(
     session.output.list(&items, COLUMNS, |letter| {
         vec![
             letter.id.clone(),
-            or_dash(letter.last_failed_at.as_deref()),
+            told_or_dash(letter.last_failed_at.as_deref()),
             letter.reason.clone(),
             letter
                 .status
@@ -163,7 +164,7 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
         vec![
             group.count.to_string(),
             group.trend.to_owned(),
-            or_dash(group.last_failed_at.as_deref()),
+            told_or_dash(group.last_failed_at.as_deref()),
             group.what.clone(),
             group.r#where.clone(),
             group.fingerprint.clone(),
@@ -213,9 +214,9 @@ async fn show(session: &Session<'_>, id: &str) -> Result<Exit, Failure> {
             ("status", number(letter.status.map(u64::from))),
             ("error", letter.error.clone()),
             ("attempts", number(letter.attempts)),
-            ("first failed", letter.first_failed_at.clone()),
-            ("last failed", letter.last_failed_at.clone()),
-            ("expires", letter.expires_at.clone()),
+            ("first failed", letter.first_failed_at.as_deref().map(told)),
+            ("last failed", letter.last_failed_at.as_deref().map(told)),
+            ("expires", letter.expires_at.as_deref().map(told)),
             ("redriven", number(Some(letter.redriven.into()))),
             ("group", Some(letter.fingerprint.clone())),
             ("response", shape.response.clone()),
@@ -292,7 +293,7 @@ fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
         say(&String::from_utf8_lossy(&json::compact(&age)));
     } else {
         say(&match page.as_of {
-            Some(at) => format!("as of {}", relative(at, page.page.taken_at)),
+            Some(at) => format!("as of {}", from_now(at, page.page.taken_at)),
             None => "as of before the last change: a queue could not be looked at since".to_owned(),
         });
     }

@@ -11,8 +11,9 @@ use super::args::{Endpoint, Endpoints, Redeliver};
 use super::exit::{Exit, Failure};
 use super::output::{Column, document, number, or_dash};
 use super::queues::mismatch;
-use super::when::{relative, relative_or};
+use super::when::{relative_or, told};
 use super::{Session, say};
+use crate::domain::words::from_now;
 
 const COLUMNS: &[Column] = &[
     Column::Text("endpoint"),
@@ -77,7 +78,7 @@ impl Item {
             row: vec![
                 endpoint.url.as_str().to_owned(),
                 endpoint.state.as_str().to_owned(),
-                relative(endpoint.since, now),
+                from_now(endpoint.since, now),
                 endpoint.attempts.to_string(),
                 relative_or(endpoint.next_attempt_at, now, "-"),
                 endpoint
@@ -131,7 +132,7 @@ fn tested(done: &Done) -> Vec<(&'static str, Option<String>)> {
 
 fn print_endpoint(session: &Session<'_>, view: &EndpointView) -> std::io::Result<()> {
     let endpoint = &view.endpoint;
-    let time = crate::wire::time;
+    let time = |at| crate::wire::time(at).as_deref().map(told);
     let facts = [
         ("endpoint", Some(endpoint.url.as_str().to_owned())),
         ("state", Some(endpoint.state.as_str().to_owned())),

@@ -3,6 +3,7 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::when::{told, told_or_dash};
 use crate::domain::event::{NewEvent, PAYLOAD_BYTES_MAX, rfc3339};
 use crate::engine::events::{
     EventAnswer, EventCommand, EventQuestion, EventSelection, EventsDone, EventsQuery, Finished, Pushed as PushedRow,
@@ -206,15 +207,15 @@ async fn show(session: &Session<'_>, which: &Which) -> Result<Exit, Failure> {
         ("type", Some(shape.shown_type.clone())),
         ("reference", Some(shape.reference.clone())),
         ("state", Some(shape.state.to_owned())),
-        ("due", Some(rfc3339(event.nbf))),
-        ("created", Some(rfc3339(event.created_at))),
+        ("due", Some(told(&rfc3339(event.nbf)))),
+        ("created", Some(told(&rfc3339(event.created_at)))),
         ("attempts", Some(shape.attempts.to_string())),
         ("reason", shape.reason.clone()),
         ("revision", Some(shape.revision.to_string())),
         ("merged", Some(shape.merged.to_string())),
         ("claims", Some(shape.claim_count.to_string())),
         ("moved from", shape.origin.clone()),
-        ("ends", shape.expires_at.clone()),
+        ("ends", shape.expires_at.as_deref().map(told)),
         ("payload", payload),
     ];
     session.output.facts(&shape, &facts)?;
@@ -232,7 +233,7 @@ async fn counts(session: &Session<'_>) -> Result<Exit, Failure> {
             count.state.to_owned(),
             count.count.to_string(),
             count.due.to_string(),
-            or_dash(count.oldest_created_at.as_deref()),
+            told_or_dash(count.oldest_created_at.as_deref()),
         ]
     })?;
     Ok(Exit::Done)

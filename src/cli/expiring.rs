@@ -10,7 +10,8 @@ use super::args::ExpiringCommand;
 use super::exit::{Exit, Failure};
 use super::output::{Column, number, or_dash, say};
 use super::queues::mismatch;
-use super::when::span;
+use super::when::told_or_dash;
+use crate::domain::words::about as span;
 
 const COLUMNS: &[Column] = &[
     Column::Text("queue"),
@@ -111,8 +112,8 @@ async fn saves(session: &Session<'_>, limit: u32) -> Result<Exit, Failure> {
             save.messages.to_string(),
             save.left.to_string(),
             save.bytes.to_string(),
-            or_dash(save.at.as_deref()),
-            or_dash(save.until.as_deref()),
+            told_or_dash(save.at.as_deref()),
+            told_or_dash(save.until.as_deref()),
         ]
     })?;
     Ok(Exit::Done)

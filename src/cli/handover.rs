@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::domain::url::redact_urls;
+use crate::domain::words;
 use crate::engine::{Answer, Query};
 use crate::wire::dead::Total;
 use crate::wire::handover::{Part, Shift};
@@ -15,7 +16,6 @@ use super::console_args::Handover;
 use super::exit::{Exit, Failure};
 use super::output::{print, shown};
 use super::queues::mismatch;
-use super::when;
 
 /// Lines of each part; the rest is counted.
 const LINES_MAX: usize = 20;
@@ -49,7 +49,7 @@ fn page(shift: &Shift, span: Duration) -> String {
     let mut page = format!(
         "# Handover\n\n{}, the last {} (times are UTC).\n",
         time(shift.taken_at.as_ref()),
-        when::span(span)
+        words::about(span)
     );
     still_wrong(&mut page, shift);
     part(
@@ -164,7 +164,7 @@ fn still_wrong(page: &mut String, shift: &Shift) {
 
 /// With their number, where that is known.
 fn dead_title(total: Option<Total>) -> String {
-    let of = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+    let of = |number: u64, one: &str| words::plural(number, one, &format!("{one}s"));
     let letters = total.and_then(|total| Some((total.letters.filter(|letters| *letters > 0)?, total.queues)));
     let letters = letters.map(|(letters, queues)| match queues {
         0 | 1 => of(letters, "dead letter"),
@@ -242,7 +242,7 @@ mod tests {
         };
         let page = page(&shift, Duration::from_secs(28_800));
         assert!(
-            page.starts_with("# Handover\n\n2026-11-21T03:12:44Z, the last 8 h 0 min"),
+            page.starts_with("# Handover\n\n2026-11-21T03:12:44Z, the last 8 h (times"),
             "{page}"
         );
         for sentence in [

@@ -14,7 +14,7 @@ use super::args::{JobCommand, JobConnect, JobPublish, JobSubmit};
 use super::exit::{Exit, Failure};
 use super::given::body;
 use super::output::{Column, number, print, say, shown};
-use super::when::span;
+use crate::domain::words::{about as span, lasts};
 
 /// Messages about progress and state that are kept for `--json`.
 const KEPT_MAX: usize = 1_000;
@@ -119,11 +119,10 @@ fn print_job(session: &Session<'_>, shape: &JobShape) -> Result<Exit, Failure> {
         ("status", Some(shape.queues.status.clone())),
         (
             "lifetime",
-            Some(
-                shape
-                    .ttl_s
-                    .map_or_else(|| "never".to_owned(), |seconds| format!("{seconds} s unused")),
-            ),
+            Some(shape.ttl_s.map_or_else(
+                || "never".to_owned(),
+                |seconds| format!("{} unused", lasts(std::time::Duration::from_secs_f64(seconds))),
+            )),
         ),
     ];
     session.output.facts(shape, &facts)?;

@@ -46,7 +46,7 @@ pub use reads::{COMMANDS, Does};
 pub use store::{Migrated, StoreDone, StoreWork, consents_to, print_migrated, print_store_done};
 pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
-use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub};
+use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub, VhostCommand};
 use confirm::Consent;
 use output::{Output, say, shown};
 pub use who::actor;
@@ -111,6 +111,12 @@ pub fn on_terminal() -> bool {
 }
 
 impl Cli {
+    /// Whether what is printed is for programs.
+    #[must_use]
+    pub const fn prints_json(&self) -> bool {
+        self.global.json
+    }
+
     /// What to be.
     pub fn mode(&self) -> Result<Mode, Failure> {
         let alone = self.command.is_none();
@@ -236,7 +242,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]
         access: cli.access(access),
     };
     // `doctor` tells whose the broker is, and `store adopt` changes it.
-    if !matches!(cli.command, Some(Sub::Doctor | Sub::Store(_))) {
+    if !matches!(cli.command, Some(Sub::Doctor | Sub::Store(_) | Sub::Vhost(_))) {
         engine.compare_owner().await?;
     }
     match &cli.command {
@@ -260,6 +266,7 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]
         Some(Sub::Alert(args::Alert::Test { name })) => alerts::test(&session, name).await,
         Some(Sub::Doctor) => records::doctor(&session).await,
         Some(Sub::Store(store)) => store::run(&session, store).await,
+        Some(Sub::Vhost(VhostCommand::Make)) => store::make_vhost(&session).await,
         Some(Sub::Dead(dead)) => dead_letters::one(&session, dead).await,
         Some(Sub::Run(run)) => runs::one(&session, run).await,
         Some(Sub::Policy(policy)) => policies::run(&session, policy).await,
@@ -308,7 +315,7 @@ impl Session<'_> {
 
 const fn changes_something(command: &Sub) -> bool {
     match command {
-        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) => true,
+        Sub::Publish(_) | Sub::End(_) | Sub::Redeliver(_) | Sub::Claim(_) | Sub::Vhost(VhostCommand::Make) => true,
         Sub::Store(store) => !matches!(store, StoreCommand::Backup { .. }),
         Sub::Queue(queue) => !matches!(queue, Queue::Why(_) | Queue::Browse { .. }),
         Sub::Dead(dead) => dead::changes_something(dead),

@@ -64,6 +64,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
             | Sub::Alert(_)
             | Sub::Doctor
             | Sub::Store(_)
+            | Sub::Vhost(_)
             | Sub::Handover(_)
             | Sub::Theme(_)
             | Sub::Listen(_)

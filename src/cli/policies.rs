@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use super::when::{told, told_or_dash};
 use crate::domain::policy::{Phase, RetryPolicy};
 use crate::domain::text;
+use crate::domain::words::{lasts, plural, plural_of};
 use crate::engine::policies::{PolicyAct, PolicyEdit, PolicyView};
 use crate::engine::query::PolicyScope;
 use crate::engine::{Answer, Command, Done, EngineError, Query};
@@ -101,9 +103,9 @@ async fn list(session: &Session<'_>) -> Result<Exit, Failure> {
             item.version
                 .map_or_else(|| "-".to_owned(), |version| version.to_string()),
             item.totals.attempts.to_string(),
-            format!("{} s", item.totals.total_s),
+            for_seconds(item.totals.total_s),
             or_dash(item.author.as_deref()),
-            or_dash(item.at.as_deref()),
+            told_or_dash(item.at.as_deref()),
             item.policy.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
         ]
     })?;
@@ -127,11 +129,10 @@ async fn history(session: &Session<'_>, scope: PolicyScope) -> Result<Exit, Fail
     session.output.list(&items, VERSIONS, |item| {
         vec![
             item.version.to_string(),
-            or_dash(item.at.as_deref()),
+            told_or_dash(item.at.as_deref()),
             item.author.clone(),
             item.attempts.map_or_else(|| "-".to_owned(), |count| count.to_string()),
-            item.total_s
-                .map_or_else(|| "-".to_owned(), |total| format!("{total} s")),
+            item.total_s.map_or_else(|| "-".to_owned(), for_seconds),
             item.policy
                 .as_ref()
                 .map_or_else(|| "unset".to_owned(), ToString::to_string),
@@ -188,8 +189,8 @@ pub(super) fn previewed(output: Output, preview: &Preview, policy: &RetryPolicy)
             backlog.in_attempt
         );
         for item in &backlog.items {
-            let at = |time: &Option<String>| time.clone().unwrap_or_else(|| "waits for a person".to_owned());
-            let then = item.next_attempt_at.clone().unwrap_or_else(|| item.then.to_owned());
+            let at = |time: &Option<String>| told(time.as_deref().unwrap_or("waits for a person"));
+            let then = told(item.next_attempt_at.as_deref().unwrap_or(item.then));
             let line = format!("  {}  {} -> {then}", item.queue, at(&item.next_attempt_at_before));
             let _ = writeln!(text, "{}", text::show(&line, 300));
         }
@@ -202,6 +203,10 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// Delays of a phase that are drawn, at most: more are drawn by an even choice of them.
 const DRAWN_MAX: usize = 40;
 
+fn for_seconds(seconds: u64) -> String {
+    lasts(std::time::Duration::from_secs(seconds))
+}
+
 /// The schedule, a line for each phase: how many retries, each delay as a bar against the longest, and in numbers.
 fn drawn(policy: &RetryPolicy) -> String {
     let schedule = policy.schedule();
@@ -212,7 +217,7 @@ fn drawn(policy: &RetryPolicy) -> String {
         let bars: String = chosen(&delays).map(|delay| bar(delay, longest)).collect();
         let numbers: Vec<String> = delays.iter().take(DRAWN_MAX).map(ToString::to_string).collect();
         let more = if delays.len() > DRAWN_MAX { " …" } else { "" };
-        let retries = format!("{} retries", delays.len());
+        let retries = plural_of(delays.len(), "retry", "retries");
         let _ = match delays.last() {
             None => writeln!(text, "{:<12}  none", phase.as_str()),
             Some(_) => writeln!(
@@ -225,9 +230,9 @@ fn drawn(policy: &RetryPolicy) -> String {
     }
     let _ = writeln!(
         text,
-        "{} attempts within {} s{}",
-        schedule.attempts(),
-        schedule.total_s(),
+        "{} within {}{}",
+        plural(schedule.attempts().into(), "attempt", "attempts"),
+        for_seconds(schedule.total_s()),
         if policy.jitter > 0.0 {
             format!(", each delay up to {:.0} % longer at random", policy.jitter * 100.0)
         } else {
@@ -259,7 +264,7 @@ immediate        3 retries  ▁▁▁  0 0 0 s
 pre_backoff      3 retries  ▂▂▂  5 5 5 s
 backoff          6 retries  ▂▃▄▅▆█  5 10 15 20 25 30 s
 post_backoff     3 retries  ███  30 30 30 s
-16 attempts within 210 s
+16 attempts within 3 min 30 s
 ";
         assert_eq!(drawn(&RetryPolicy::default()), expected);
     }
@@ -275,6 +280,6 @@ post_backoff     3 retries  ███  30 30 30 s
         let text = drawn(&policy);
         assert!(text.starts_with("immediate     none\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() < 200), "{text}");
-        assert!(text.contains("1000 retries  ▂") && text.contains("50 %"), "{text}");
+        assert!(text.contains("1,000 retries  ▂") && text.contains("50 %"), "{text}");
     }
 }

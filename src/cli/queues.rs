@@ -12,8 +12,9 @@ use super::args::{Queue, Queues, SkipTo};
 use super::exit::{Exit, Failure};
 use super::named::{self, Means};
 use super::output::{Column, number, or_dash};
-use super::when::{relative_or, span};
+use super::when::relative_or;
 use super::{Session, say};
+use crate::domain::words::about as span;
 
 /// An answer of another variant than the query's: a bug, said as one.
 pub(super) fn mismatch() -> Failure {
@@ -162,6 +163,7 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
             ("id", Some(id.to_string())),
         ],
         Done::Adopted { .. }
+        | Done::VhostMade { .. }
         | Done::Redelivered(_)
         | Done::Tested(_)
         | Done::Endpoint(_)

@@ -85,6 +85,7 @@ pub const COMMANDS: &[(&str, Does)] = &[
     ("theme check", Does::Nothing),
     ("doctor", ALL),
     ("store adopt", Does::Changes),
+    ("vhost make", Does::Changes),
     ("store backup", Does::Changes),
     ("store restore", Does::Changes),
     ("store copy", Does::Changes),

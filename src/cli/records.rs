@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use super::when::{told, told_or_dash};
 use crate::engine::query::AttemptQuery;
 use crate::engine::{Answer, Query};
 use crate::wire::input;
@@ -34,7 +35,7 @@ pub(super) async fn retries(session: &Session<'_>, which: &Retries) -> Result<Ex
     let items: Vec<Retry> = page.items.iter().map(Retry::from).collect();
     session.output.list(&items, RETRIES, |retry| {
         vec![
-            retry.at.clone().unwrap_or_else(|| "waits for a person".to_owned()),
+            told(retry.at.as_deref().unwrap_or("waits for a person")),
             or_dash(retry.phase),
             format!("{} of {}", retry.attempt, retry.of),
             or_dash(retry.url.as_deref()),
@@ -69,7 +70,7 @@ pub(super) async fn attempts(session: &Session<'_>, which: &Attempts) -> Result<
     let items: Vec<Attempt> = page.items.iter().map(Attempt::from).collect();
     session.output.list(&items, ATTEMPTS, |attempt| {
         vec![
-            or_dash(attempt.started_at.as_deref()),
+            told_or_dash(attempt.started_at.as_deref()),
             attempt.class.to_owned(),
             attempt
                 .status
@@ -114,7 +115,7 @@ async fn audit_verify(session: &Session<'_>) -> Result<Exit, Failure> {
         ("newest line", Some(shape.newest.to_string())),
         ("removed by retention", Some(shape.removed.to_string())),
         ("removed up to line", shape.removed_to.map(|line| line.to_string())),
-        ("removed at", shape.removed_at.clone()),
+        ("removed at", shape.removed_at.as_deref().map(told)),
         ("breaks at line", shape.broken_at.map(|line| line.to_string())),
         ("problem", shape.problem.clone()),
     ];
@@ -144,7 +145,7 @@ async fn audit_list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Fail
     session.output.list(&items, AUDIT, |line| {
         vec![
             line.id.to_string(),
-            or_dash(line.at.as_deref()),
+            told_or_dash(line.at.as_deref()),
             line.actor.clone(),
             line.command.clone(),
             line.target.clone(),

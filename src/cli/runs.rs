@@ -14,7 +14,7 @@ use super::args::{Listed, Run, Selected};
 use super::exit::{Exit, Failure};
 use super::output::{Column, or_dash, say, shown};
 use super::queues::mismatch;
-use super::when::{relative, span};
+use crate::domain::words::{about as span, from_now};
 
 /// Plans, asks, starts, and follows it to its end.
 pub(super) async fn order(session: &Session<'_>, kind: OrderKind, selected: &Selected) -> Result<Exit, Failure> {
@@ -183,7 +183,7 @@ async fn list(session: &Session<'_>, listed: &Listed) -> Result<Exit, Failure> {
     let items: Vec<(RunShape, String)> = page
         .items
         .iter()
-        .map(|view| (RunShape::from(view), relative(view.record.created_at, view.taken_at)))
+        .map(|view| (RunShape::from(view), from_now(view.record.created_at, view.taken_at)))
         .collect();
     if session.output.is_json() {
         let shapes: Vec<&RunShape> = items.iter().map(|(shape, _)| shape).collect();

@@ -120,3 +120,18 @@ pub(super) async fn run(session: &Session<'_>, command: &StoreCommand) -> Result
     session.output.facts(&plan::done(&done, Asked::One), &facts)?;
     Ok(Exit::Done)
 }
+
+pub(super) async fn make_vhost(session: &Session<'_>) -> Result<Exit, Failure> {
+    let Some(done) = session.act(Command::MakeVhost).await? else {
+        return Ok(Exit::Done);
+    };
+    let made = if let Done::VhostMade { vhost } = &done {
+        Some(vhost.clone())
+    } else {
+        None
+    };
+    session
+        .output
+        .facts(&plan::done(&done, Asked::One), &[("made vhost", made)])?;
+    Ok(Exit::Done)
+}

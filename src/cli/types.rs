@@ -1,5 +1,6 @@
 //! Event types, subscriptions and claims.
 
+use super::when::{told, told_or_dash};
 use crate::engine::events::{
     Claim as ClaimRow, ClaimRequest, EventAnswer, EventCommand, EventQuestion, SubscriptionChoice,
 };
@@ -42,7 +43,7 @@ pub(super) async fn event_type(session: &Session<'_>, event_type: &EventType) ->
                 vec![
                     of.name.clone(),
                     of.metadata.to_string(),
-                    or_dash(of.created_at.as_deref()),
+                    told_or_dash(of.created_at.as_deref()),
                 ]
             })?;
             Ok(Exit::Done)
@@ -56,8 +57,8 @@ pub(super) async fn event_type(session: &Session<'_>, event_type: &EventType) ->
             let facts = [
                 ("type", Some(shape.name.clone())),
                 ("metadata", Some(shape.metadata.to_string())),
-                ("since", shape.created_at.clone()),
-                ("changed", shape.updated_at.clone()),
+                ("since", shape.created_at.as_deref().map(told)),
+                ("changed", shape.updated_at.as_deref().map(told)),
             ];
             session.output.facts(&shape, &facts)?;
             Ok(Exit::Done)

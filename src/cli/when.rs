@@ -1,32 +1,29 @@
-//! Times as people say them: how long ago, in how long.
+//! Times of documents as a person reads them.
 
-use std::time::Duration;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
+use crate::ambient::Clock;
 use crate::domain::time::Timestamp;
+use crate::domain::words::from_now;
 
-/// `12 s`, `3 min`, `2 h 5 min`, `4 d`.
-pub(super) fn span(span: Duration) -> String {
-    let seconds = span.as_secs();
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-        _ => format!("{} d", seconds / 86_400),
-    }
+/// A time as a document has it, from where this machine stands; what is none stays as it is.
+pub(super) fn told(written: &str) -> String {
+    let Ok(at) = OffsetDateTime::parse(written, &Rfc3339) else {
+        return written.to_owned();
+    };
+    let micros = i64::try_from(at.unix_timestamp_nanos() / 1_000).unwrap_or(i64::MAX);
+    from_now(Timestamp::from_micros(micros), Clock::system().now())
 }
 
-/// How far `at` is from `now`, before or after it.
-pub(super) fn relative(at: Timestamp, now: Timestamp) -> String {
-    if at > now {
-        format!("in {}", span(at.since(now)))
-    } else {
-        format!("{} ago", span(now.since(at)))
-    }
+/// [`told`], or a dash where there is none.
+pub(super) fn told_or_dash(written: Option<&str>) -> String {
+    written.map_or_else(|| "-".to_owned(), told)
 }
 
-/// The same, with a word for what is not known or does not come.
+/// Where it stands from `now`, with a word for what is not known or does not come.
 pub(super) fn relative_or(at: Option<Timestamp>, now: Timestamp, absent: &str) -> String {
-    at.map_or_else(|| absent.to_owned(), |at| relative(at, now))
+    at.map_or_else(|| absent.to_owned(), |at| from_now(at, now))
 }
 
 #[cfg(test)]
@@ -34,12 +31,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_said_from_where_one_stands() {
-        let now = Timestamp::from_seconds(1_000_000);
-        assert_eq!(relative(now.plus(Duration::from_secs(12)), now), "in 12 s");
-        assert_eq!(relative(now.minus(Duration::from_secs(200)), now), "3 min ago");
-        assert_eq!(relative(now.minus(Duration::from_mins(125)), now), "2 h 5 min ago");
-        assert_eq!(relative(now.minus(Duration::from_secs(200_000)), now), "2 d ago");
-        assert_eq!(relative_or(None, now, "never"), "never");
+    fn a_time_of_a_document_is_told_from_here_and_no_time_is_left_alone() {
+        assert!(told("2026-11-23T05:43:17.490246Z").contains("(2026-11-23 05:43:17Z)"));
+        assert_eq!(told("waits for a person"), "waits for a person");
+        assert_eq!(told_or_dash(None), "-");
+        assert_eq!(relative_or(None, Timestamp::EPOCH, "never"), "never");
     }
 }

@@ -149,6 +149,18 @@ impl Config {
         print::print(self)
     }
 
+    /// Which vhost is used, where nobody named one: whoever expects another finds an empty broker.
+    #[must_use]
+    pub fn vhost_notice(&self) -> Option<String> {
+        let is_rabbit = matches!(self.broker.kind, BrokerKind::RabbitMq { .. });
+        (is_rabbit && self.broker.vhost_is_default).then(|| {
+            format!(
+                "broker.url names no vhost: redrive's own, {:?}, is used; for the broker's default one end the URL with /%2F",
+                self.broker.naming.vhost
+            )
+        })
+    }
+
     /// What is possible but not advisable, each with the mend.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {

@@ -63,6 +63,8 @@ pub struct BrokerConfig {
     pub kind: BrokerKind,
     /// The names on it.
     pub naming: Naming,
+    /// Whether neither `broker.vhost` nor `broker.url` names a vhost.
+    pub vhost_is_default: bool,
     /// Whether the vhost and the user's rights are made at start.
     pub provision: bool,
     /// Nobody chose a key: the one that everybody knows is used.
@@ -195,6 +197,7 @@ pub(super) fn broker(section: Section<'_>, store: &StoreConfig) -> Result<Broker
              give an amqp:// URL, or a sqlite: store.url";
         return Err(section.problem("url", problem));
     }
+    let vhost_is_default = section.text("vhost")?.is_none() && vhost_of_url.is_none();
     let naming = Naming {
         prefix: prefix(section)?,
         vhost: vhost(section, vhost_of_url)?,
@@ -209,6 +212,7 @@ pub(super) fn broker(section: Section<'_>, store: &StoreConfig) -> Result<Broker
         tls: tls(section, &kind)?,
         kind,
         naming,
+        vhost_is_default,
         provision: section.flag("provision", true)?,
         url_hash_key_is_default: key.is_none(),
     })

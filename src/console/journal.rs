@@ -98,4 +98,6 @@ pub struct Toast {
     pub since: Timestamp,
     /// When it goes.
     pub until: Timestamp,
+    /// The run that it is about, where it stays until somebody saw that.
+    pub stays_for: Option<String>,
 }

@@ -209,7 +209,7 @@ impl Tracks {
 
     /// Adds what a snapshot says; `refresh`: how often there is one.
     pub fn record(&mut self, snapshot: &Snapshot, refresh: Duration) {
-        let apart = APART.max(refresh.saturating_mul(3));
+        let apart = apart(refresh);
         if snapshot.queues.len() + snapshot.endpoints.len() <= TRACKS_MAX {
             for row in snapshot.queues.iter() {
                 self.queue(snapshot, row, apart);
@@ -307,6 +307,11 @@ impl Tracks {
     pub fn is_empty(&self) -> bool {
         self.tracks.is_empty()
     }
+}
+
+/// Samples further apart than this have a gap between them, where there is one every `refresh`.
+pub(super) fn apart(refresh: Duration) -> Duration {
+    APART.max(refresh.saturating_mul(3))
 }
 
 fn find<'a>(rows: &'a [Arc<QueueRow>], name: &QueueName) -> Option<&'a Arc<QueueRow>> {

@@ -38,3 +38,4 @@ pub mod turn;
 pub mod url;
 pub mod value;
 pub mod verdict;
+pub mod words;

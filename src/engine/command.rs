@@ -79,6 +79,8 @@ pub enum Command {
     Policy(PolicyEdit),
     /// Give the broker to the store of this configuration, whosever it was.
     AdoptBroker,
+    /// Make the vhost of this configuration, which is missing on the broker.
+    MakeVhost,
 }
 
 impl Command {
@@ -104,6 +106,7 @@ impl Command {
             },
             Self::Expiring(order) => order.name(),
             Self::AdoptBroker => "store adopt",
+            Self::MakeVhost => "vhost make",
             Self::Policy(edit) => match edit.act {
                 PolicyAct::Set(_) => "policy set",
                 PolicyAct::Unset => "policy unset",
@@ -325,6 +328,11 @@ pub enum Done {
     Adopted {
         /// Its identity.
         store: String,
+    },
+    /// The vhost is there.
+    VhostMade {
+        /// Its name.
+        vhost: String,
     },
     /// The head was saved; its id in the store.
     Rescued {

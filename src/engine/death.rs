@@ -16,6 +16,7 @@ use super::dispatch::Tell;
 use super::{Inner, fence, process};
 use crate::domain::id::IncarnationId;
 use crate::domain::turn::{Turn, TurnKind};
+use crate::domain::words::plural;
 use crate::store::{Evidence, Incarnation};
 
 /// Between two looks.
@@ -132,8 +133,10 @@ impl Inner {
                 kind: TurnKind::DaemonDead,
                 subject: format!("{} on {}", dead.name, dead.host),
                 text: format!(
-                    "daemon {} on {} is dead, its {} queues are taken over",
-                    dead.name, dead.host, dead.leases
+                    "daemon {} on {} is dead: {} taken over",
+                    dead.name,
+                    dead.host,
+                    plural(dead.leases, "queue is", "queues are")
                 ),
                 count: None,
                 at: self.clock.now(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::view::Check;
+use crate::domain::words::lasts;
 
 /// Clocks that differ by more than this are worth a warning, in seconds.
 const SKEW_S: u64 = 2;
@@ -35,7 +36,10 @@ impl Inner {
             problem => Check::broken(
                 "broker",
                 problem.clone().unwrap_or_else(|| "not reachable".to_owned()),
-                "check broker.url, and that the broker runs",
+                health
+                    .mend
+                    .as_deref()
+                    .unwrap_or("check broker.url, and that the broker runs"),
             ),
         }];
         if let Some(alarm) = &health.blocked {
@@ -82,7 +86,7 @@ impl Inner {
                 if skew > SKEW_S {
                     checks.push(Check::warning(
                         "clock",
-                        format!("differs from the store's by {skew} s"),
+                        format!("differs from the store's by {}", lasts(Duration::from_secs(skew))),
                         "synchronise the clocks of both hosts",
                     ));
                 }

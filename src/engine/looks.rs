@@ -13,6 +13,7 @@ use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::naming::QueueType;
 use crate::domain::queue::QueueKind;
+use crate::domain::words::plural;
 use crate::engine::rules::compiled;
 use crate::engine::{EngineError, Inner};
 
@@ -140,12 +141,12 @@ impl Inner {
                 return Ok(ready);
             }
             if self.clock.uptime() >= deadline {
-                let s = if consumers == 1 { "" } else { "s" };
                 return Err(EngineError::Refused {
                     why: format!(
-                        "queue {:?} has {consumers} consumer{s}: a look would take messages out of their hands and bring \
+                        "queue {:?} has {}: a look would take messages out of their hands and bring \
                          them out of order; stop what consumes it first",
-                        queue.as_str()
+                        queue.as_str(),
+                        plural(consumers, "consumer", "consumers")
                     ),
                 });
             }

@@ -21,6 +21,7 @@ use crate::domain::outcome::Outcome;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::text;
 use crate::domain::url::EndpointUrl;
+use crate::domain::words::{plural_if_known, plural_of};
 use crate::store::{Changed, HeadScope, NewAudit, NewPause, QueueMark, RescuedMessage};
 use crate::telemetry::names;
 
@@ -91,6 +92,7 @@ impl Inner {
             }
             Command::DisableEndpoint(url) => self.plan_disable(url).await?,
             Command::AdoptBroker => self.plan_adoption().await?,
+            Command::MakeVhost => self.plan_vhost().await?,
             Command::Events(events) => {
                 let mut draft = self.plan_events(events).await?;
                 if draft.run.is_none() {
@@ -115,7 +117,10 @@ impl Inner {
             plan.lines.push(PlanLine {
                 target: endpoint.url.redacted(),
                 now: format!("{}, epoch {}", endpoint.state.as_str(), endpoint.epoch),
-                effect: format!("available; {queues} queues go on with their whole retry budget"),
+                effect: format!(
+                    "available; {} with the whole retry budget",
+                    plural_of(*queues, "queue goes on", "queues go on")
+                ),
             });
         }
         let down = endpoints
@@ -129,11 +134,7 @@ impl Inner {
                 endpoints.len()
             ));
         }
-        plan.title = format!(
-            "redeliver to {} endpoint{}",
-            endpoints.len(),
-            if endpoints.len() == 1 { "" } else { "s" }
-        );
+        plan.title = format!("redeliver to {}", plural_of(endpoints.len(), "endpoint", "endpoints"));
         Ok(plan)
     }
 
@@ -209,10 +210,7 @@ impl Inner {
             }
         }
         plan.danger = Danger::Destroys;
-        plan.lines[0].now = plan.messages.map_or_else(
-            || "an unknown number of messages".to_owned(),
-            |n| format!("{n} messages"),
-        );
+        plan.lines[0].now = plural_if_known(plan.messages, "message", "messages");
         plan.warnings.push(
             "publishers may add messages at any moment: those that arrive after the plan are not touched by a purge, \
              and keep a queue from being deleted"
@@ -241,7 +239,7 @@ impl Inner {
             });
         }
         // A daemon is told by its own looks, and stops.
-        if !matches!(plan.command, Command::AdoptBroker) && !*self.delivering.borrow() {
+        if !matches!(plan.command, Command::AdoptBroker | Command::MakeVhost) && !*self.delivering.borrow() {
             self.compare_owner().await?;
             self.keep_first_place().await?;
         }
@@ -271,7 +269,7 @@ impl Inner {
         let target = match plan.lines.as_slice() {
             [one] => one.target.clone(),
             [first, ..] if plan.command.is_about_one() => first.target.clone(),
-            many => format!("{} targets", many.len()),
+            many => plural_of(many.len(), "target", "targets"),
         };
         let entry = NewAudit {
             actor: grant.actor().to_owned(),
@@ -314,6 +312,7 @@ impl Inner {
             Command::Policy(edit) => self.change_policy(edit, grant).await,
             Command::Expiring(order) => Ok(Done::Expiring(self.perform_expiring(order, grant).await?)),
             Command::AdoptBroker => self.adopt_broker().await,
+            Command::MakeVhost => self.make_vhost().await,
             Command::DisableEndpoint(url) => {
                 let change = EndpointChange::Disable {
                     reason: format!("disabled by {}", grant.actor()),

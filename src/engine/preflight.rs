@@ -15,6 +15,7 @@ use crate::broker::{BrokerError, ExchangeDetail, ListedQueue};
 use crate::domain::broker_rules::Policies;
 use crate::domain::findings::{DeadExchange, Examined, Finding, examine};
 use crate::domain::queue::QueueKind;
+use crate::domain::words::{plural, plural_of};
 
 /// How long policies and exchanges are as they were read.
 const GOOD: Duration = Duration::from_secs(30);
@@ -141,11 +142,14 @@ impl Inner {
             }
         }
         if found.is_empty() {
-            return vec![Check::fine("queues", format!("{} without findings", listed.len()))];
+            return vec![Check::fine(
+                "queues",
+                format!("{} without findings", plural_of(listed.len(), "queue", "queues")),
+            )];
         }
         let check = |(code, (count, name, finding)): (&'static str, (u64, String, Finding))| {
-            let s = if count == 1 { "" } else { "s" };
-            let found = format!("{count} queue{s}, such as {name:?}: {}", finding.effect);
+            let queues = plural(count, "queue", "queues");
+            let found = format!("{queues}, such as {name:?}: {}", finding.effect);
             Check::warning(&format!("queues: {code}"), found, finding.mend)
         };
         found.into_iter().map(check).collect()

@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub broker: Part,
     /// The store.
     pub store: Part,
+    /// How much of the broker does not answer, where it could not be read; `None`: it was, or nobody can say.
+    pub silent: Option<Silent>,
     /// Why it is not known which queues have dead letters in them (from outside); `None`: it is, as far as the rest.
     pub dead_unread: Option<String>,
     /// How many dead letters each place has that could be counted, by its name; `None`: it is not known which these are.
@@ -78,6 +80,17 @@ pub struct Part {
     pub problem: Option<String>,
     /// When what is shown of it was read; `None`: never yet.
     pub taken_at: Option<Timestamp>,
+}
+
+/// How much of the broker does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Silent {
+    /// All of it: nothing can be delivered.
+    Broker,
+    /// The management API alone: deliveries need it not.
+    Management,
+    /// Nothing: its vhost does not exist.
+    Vhost,
 }
 
 /// An endpoint in a list.

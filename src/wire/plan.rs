@@ -139,6 +139,7 @@ pub fn done(done: &Done, asked: Asked) -> Value {
             serde_json::json!({"name": queue.as_str(), "deleted": true, "messages": messages})
         }
         Done::Adopted { store } => serde_json::json!({"store": store, "adopted": true}),
+        Done::VhostMade { vhost } => serde_json::json!({"vhost": vhost, "made": true}),
         Done::Rescued { queue, id } => serde_json::json!({"name": queue.as_str(), "rescued": true, "id": id}),
         Done::Tested(tested) => to_value(&Tested::from(tested)),
         Done::Events(done) => super::event::done(done, asked),

@@ -37,6 +37,16 @@ async fn told(receiver: &Receiver, path: &str, kind: &str) -> Value {
     .await
 }
 
+/// A turn whose sentence has all of these.
+async fn told_saying(receiver: &Receiver, path: &str, words: &[&str]) {
+    wait_until(format!("{words:?} to be told"), BOUND, async || {
+        let says = |turn: &Value| words.iter().all(|word| turn["text"].as_str().unwrap().contains(word));
+        let mut messages = taken(receiver, path).into_iter();
+        messages.find(|message| message["data"]["turns"].as_array().unwrap().iter().any(says))
+    })
+    .await;
+}
+
 async fn publish(daemon: &Daemon, url: &str) {
     let answer = daemon
         .post(
@@ -215,6 +225,7 @@ async fn of_two_daemons_one_tells_and_when_it_dies_the_other_tells_that() {
     let mut scene = Scene::servers().await;
     scene.hasten();
     scene.receiver.behave("/refuses", Behaviour::Status(400));
+    scene.receiver.behave("/refuses/too", Behaviour::Status(400));
     let alert = format!(
         "\n[[alert]]\nname = \"ops\"\nurl = \"{}\"\nevery_s = 1\n",
         scene.receiver.url("/ops")
@@ -224,12 +235,19 @@ async fn of_two_daemons_one_tells_and_when_it_dies_the_other_tells_that() {
     publish(&one, &scene.receiver.url("/refuses")).await;
     let dead = told(&scene.receiver, "/ops", "dead_letters").await;
     assert_eq!(dead["data"]["turns"][0]["count"], 1);
+    told_saying(
+        &scene.receiver,
+        "/ops",
+        &["the first dead letters of a group, 1 so far", "/refuses"],
+    )
+    .await;
     let mut other = scene.installation.daemon().await;
-    publish(&other, &scene.receiver.url("/refuses")).await;
-    wait_until("the second dead letter to be told", BOUND, async || {
-        let told = taken(&scene.receiver, "/ops").into_iter();
-        (told.filter(|message| kinds(message).contains(&"dead_letters")).count() == 2).then_some(())
-    })
+    publish(&other, &scene.receiver.url("/refuses/too")).await;
+    told_saying(
+        &scene.receiver,
+        "/ops",
+        &["the first dead letters of a group, 1 so far", "/refuses/too"],
+    )
     .await;
     assert!(!other.log().contains("dead_letters"), "both told: {}", other.log());
     one.kill().await;

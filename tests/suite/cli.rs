@@ -264,7 +264,7 @@ fn the_built_in_policy_is_shown_and_covers_a_day_while_an_empty_one_is_the_seeds
     assert!(built_in["total_s"].as_u64().unwrap() >= 24 * 3600, "{built_in}");
     assert_eq!(built_in["policy"]["on_exhausted"], "park");
     let drawn = program.run(&["policy", "show", "--default"]).ends(0).out;
-    assert!(drawn.contains("44 attempts within 90408 s"), "{drawn}");
+    assert!(drawn.contains("44 attempts within 1 d 1 h 6 min 48 s"), "{drawn}");
     let of = |text: &str| {
         let program = Program::with_config(text);
         program.run(&["config", "print"]).ends(0).out

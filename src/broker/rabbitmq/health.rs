@@ -23,6 +23,10 @@ pub(super) async fn health(broker: &RabbitMq) -> BrokerHealth {
         Err(error) => {
             health.reachable = !matches!(error, BrokerError::Unreachable { .. });
             health.problem = Some(error.to_string());
+            if let BrokerError::Vhost { vhost, mend } = error {
+                health.problem = Some(format!("vhost {vhost:?} does not exist"));
+                health.mend = Some(mend);
+            }
         }
     }
     management(broker, &mut health).await;

@@ -31,6 +31,7 @@ mod probe;
 mod publish;
 mod publish_many;
 mod rescue;
+mod vhost;
 mod walk;
 
 use std::collections::HashMap;
@@ -60,7 +61,7 @@ use self::publish::{Alarm, Publisher};
 use super::{
     AttachOptions, AttachOutcome, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy, Browsed, Deleted,
     ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Outgoing, Owner, PageRequest, Published, QueuePage,
-    QueuePart, Rescued, Signal, Standing, Walk, WalkOptions,
+    QueuePart, Rescued, Signal, Standing, VhostFound, Walk, WalkOptions,
 };
 use crate::ambient::{self, Clock};
 use crate::domain::broker_rules::Version;
@@ -291,6 +292,14 @@ impl Broker for RabbitMq {
         prepare::prepare(self).await
     }
 
+    async fn vhost(&self) -> Result<VhostFound, BrokerError> {
+        vhost::find(self).await
+    }
+
+    async fn make_vhost(&self) -> Result<(), BrokerError> {
+        vhost::make(self).await
+    }
+
     async fn version(&self) -> Option<Version> {
         self.management.as_ref()?.version(&self.clock).await
     }
@@ -481,17 +490,21 @@ impl Broker for RabbitMq {
     }
 
     async fn queues_page(&self, page: &PageRequest) -> Result<QueuePage, BrokerError> {
-        let page = self.management()?.queues_page(page, &self.clock).await?;
+        let page = vhost::named(self, self.management()?.queues_page(page, &self.clock).await).await?;
         Ok(self.without_probes(page))
     }
 
     async fn queues_all(&self) -> Result<QueuePage, BrokerError> {
-        let all = self.management()?.queues_all(&self.clock).await?;
+        let all = vhost::named(self, self.management()?.queues_all(&self.clock).await).await?;
         Ok(self.without_probes(all))
     }
 
     async fn queue_detail(&self, queue: &QueueName) -> Result<Option<ListedQueue>, BrokerError> {
-        self.management()?.queue(queue, &self.clock).await
+        let found = vhost::named(self, self.management()?.queue(queue, &self.clock).await).await?;
+        if found.is_none() {
+            vhost::exists(self).await?;
+        }
+        Ok(found)
     }
 
     async fn exchange_detail(&self, exchange: &str) -> Result<Option<ExchangeDetail>, BrokerError> {
@@ -499,7 +512,7 @@ impl Broker for RabbitMq {
     }
 
     async fn policies(&self) -> Result<Vec<BrokerPolicy>, BrokerError> {
-        self.management()?.policies().await
+        vhost::named(self, self.management()?.policies().await).await
     }
 
     async fn policy_put(&self, policy: &BrokerPolicy) -> Result<(), BrokerError> {

@@ -5,6 +5,7 @@ use crate::console::detail::{Detail, DetailTab, Subject};
 use crate::console::state::{Link, State, View};
 use crate::console::table::List;
 use crate::console::update::{dead, events, expiring, relatives, scope, undo as undoing};
+use crate::engine::snapshot::Silent;
 
 type Possible = Result<(), Reason>;
 
@@ -144,6 +145,12 @@ pub(super) fn purge(state: &State) -> Possible {
 
 pub(super) fn skip_head(state: &State) -> Possible {
     mutate(state, ActionId::SkipHead)
+}
+
+pub(super) fn make_vhost(state: &State) -> Possible {
+    writable(state)?;
+    let silent = state.snapshot.as_ref().and_then(|snapshot| snapshot.silent);
+    require(silent == Some(Silent::Vhost), "the vhost is there")
 }
 
 fn fresh(state: &State) -> Possible {

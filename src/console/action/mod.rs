@@ -203,6 +203,8 @@ pub enum ActionId {
     SkipHead,
     /// The versions of a policy.
     PolicyHistory,
+    /// Make the vhost of the configuration.
+    MakeVhost,
 }
 
 impl ActionId {

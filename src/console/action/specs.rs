@@ -15,6 +15,7 @@ const LISTS: Context = Context::Views(&[
     View::Events,
     View::Expiring,
 ]);
+const OVERVIEW: Context = Context::Views(&[View::Overview]);
 const DEAD: Context = Context::Views(&[View::Dead]);
 const RUNS: Context = Context::Views(&[View::Runs]);
 const DELIVERY: Context = Context::Views(&[View::Queues, View::Endpoints, View::Retries]);
@@ -71,6 +72,9 @@ pub const ACTIONS: &[ActionSpec] = &[
     ActionSpec::new(ActionId::SkipHead, "skip_head", "take the head out", &["V"])
         .help("Take the first message of a queue that it holds up out of it: to the dead letters or, where no client can read it, into the store. What stands behind it goes on.")
         .mutates_in(QUEUES, may::skip_head),
+    ActionSpec::new(ActionId::MakeVhost, "make_vhost", "make the vhost", &["V"])
+        .help("Make the vhost of this configuration, where it does not exist and this user may.")
+        .mutates_in(OVERVIEW, may::make_vhost),
     ActionSpec::new(ActionId::Undo, "undo", "undo", &["Z"])
         .help("Undo what was done last here, where that is possible; else say why it is not.")
         .mutates_in(Context::Everywhere, may::undo),

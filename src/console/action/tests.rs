@@ -16,7 +16,7 @@ const WRITE_VARIABLE: &str = "REDRIVE_ASSETS";
 fn every_action_is_in_the_table_and_in_the_help_once() {
     let ids: HashSet<ActionId> = ACTIONS.iter().map(|spec| spec.id).collect();
     let names: HashSet<&str> = ACTIONS.iter().map(|spec| spec.name).collect();
-    let last = ActionId::PolicyHistory as usize + 1;
+    let last = ActionId::MakeVhost as usize + 1;
     assert_eq!((ids.len(), names.len(), ACTIONS.len()), (last, last, last));
     let in_help: Vec<ActionId> = help_sections()
         .iter()
@@ -54,6 +54,7 @@ fn what_changes_something_is_on_a_capital_letter_that_means_nothing_elsewhere() 
         ActionId::Disable,
         ActionId::Purge,
         ActionId::SkipHead,
+        ActionId::MakeVhost,
         ActionId::Undo,
         ActionId::EditPolicy,
         ActionId::UnsetPolicy,

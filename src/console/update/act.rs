@@ -96,6 +96,7 @@ pub(super) fn perform(state: &mut State, action: ActionId) -> Vec<Effect> {
         | ActionId::Disable
         | ActionId::Purge
         | ActionId::SkipHead
+        | ActionId::MakeVhost
         | ActionId::Undo
         | ActionId::EditPolicy
         | ActionId::UnsetPolicy

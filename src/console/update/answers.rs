@@ -105,7 +105,7 @@ fn note(report: &mut Report, done: Done) {
             report.last = Some(say::name(queue.as_str()));
             report.purged = Some((say::name(queue.as_str()), messages));
         }
-        Done::Adopted { store } => report.last = Some(say::name(&store)),
+        Done::Adopted { store: name } | Done::VhostMade { vhost: name } => report.last = Some(say::name(&name)),
         Done::Deleted { queue, .. } | Done::Rescued { queue, .. } => {
             report.last = Some(say::name(queue.as_str()));
         }
@@ -238,6 +238,7 @@ fn sentence(task: &Task) -> (Tone, String) {
         (ActionId::ResumeRun, "resumed", "run"),
         (ActionId::CancelRun, "cancelled", "run"),
         (ActionId::Purge, "purged", "queue"),
+        (ActionId::MakeVhost, "made vhost", "vhost"),
         (ActionId::Undo, "undone:", "action"),
         (ActionId::EventPolicy, "saved", "policy"),
         (ActionId::EditType, "saved", "document"),
@@ -309,6 +310,7 @@ fn target_of(command: &Command) -> String {
             many => counted(u64::try_from(many.len()).unwrap_or(u64::MAX), "queue"),
         },
         Command::AdoptBroker => "the broker".to_owned(),
+        Command::MakeVhost => "the vhost".to_owned(),
         Command::Policy(edit) => policy_of(&edit.scope),
     }
 }

@@ -57,7 +57,9 @@ fn runs(state: &mut State, before: &Snapshot, now: &Snapshot) {
         if known.is_none_or(|known| known.state() != RunState::Canary) {
             let note = run.record.note.as_deref();
             let why = note.map_or_else(String::new, |note| format!(": {}", say::name(note)));
-            said(state, Tone::Bad, &format!("run {} stopped and asks{why}", name_of(run)));
+            let text = format!("run {} stopped and asks{why}", name_of(run));
+            say::happened(state, Tone::Bad, &text);
+            say::toast_of_run(state, &run.record.id, &text);
         }
     }
     let is_open = |run: &&RunView| now.runs.iter().any(|one| one.record.id == run.record.id);

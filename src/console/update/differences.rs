@@ -13,7 +13,7 @@ use crate::domain::dead_letter::place_of;
 use crate::domain::endpoint::EndpointState;
 use crate::domain::queue::QueueState;
 use crate::domain::url::EndpointUrl;
-use crate::engine::snapshot::{EndpointRow, Part, QueueRow, Snapshot};
+use crate::engine::snapshot::{EndpointRow, Part, QueueRow, Silent, Snapshot};
 
 /// More changes of one kind than this are counted, not named.
 const NAMED_MAX: usize = 5;
@@ -23,17 +23,23 @@ pub(super) fn tell(state: &mut State, before: &Snapshot, now: &Snapshot) {
     if now.totals.dead.letters > before.totals.dead.letters && before.totals.dead.letters.is_some() {
         state.died_at = Some(now.taken_at);
     }
-    part(state, "broker", &before.broker, &now.broker);
-    part(state, "store", &before.store, &now.store);
+    let (broken, mended) = match now.silent.or(before.silent) {
+        Some(Silent::Management) => ("the management API cannot be read", "the management API is read again"),
+        Some(Silent::Vhost) => ("the vhost does not exist", "the vhost is there"),
+        Some(Silent::Broker) | None => ("broker unreachable", "broker is back"),
+    };
+    part(state, ("broker", broken, mended), &before.broker, &now.broker);
+    let names = ("store", "store unreachable", "store is back");
+    part(state, names, &before.store, &now.store);
     endpoints(state, before, now);
     queues(state, before, now);
     courses::tell(state, before, now);
 }
 
-fn part(state: &mut State, name: &str, before: &Part, now: &Part) {
+fn part(state: &mut State, (name, broken, mended): (&str, &str, &str), before: &Part, now: &Part) {
     let (tone, text) = match (&before.problem, &now.problem) {
-        (None, Some(problem)) => (Tone::Bad, format!("{name} unreachable: {}", say::name(problem))),
-        (Some(_), None) => (Tone::Good, format!("{name} is back")),
+        (None, Some(problem)) => (Tone::Bad, format!("{broken}: {}", say::name(problem))),
+        (Some(_), None) => (Tone::Good, mended.to_owned()),
         (None, None) | (Some(_), Some(_)) => return,
     };
     say::happened(state, tone, &text);

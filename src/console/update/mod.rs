@@ -191,9 +191,10 @@ fn engine_event(state: &mut State, event: engine::Event) {
             let lost = messages.unwrap_or(0);
             if lost > 0 {
                 let text = format!(
-                    "{} is gone ({}) with {lost} messages",
+                    "{} is gone ({}) with {}",
                     say::name(queue.as_str()),
-                    how.as_str()
+                    how.as_str(),
+                    say::counted(lost, "message")
                 );
                 say::happened(state, Tone::Warning, &text);
             }

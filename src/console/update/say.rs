@@ -2,8 +2,11 @@
 
 use super::State;
 use crate::console::journal::{Entry, TOASTS_MAX, Toast, Tone};
+use crate::console::state::View;
+use crate::domain::run::RunState;
 use crate::domain::text::show;
 use crate::domain::url::EndpointUrl;
+use crate::domain::words::plural;
 
 /// A sentence is at most this wide.
 const SENTENCE_WIDTH_MAX: usize = 240;
@@ -38,12 +41,33 @@ fn put(state: &mut State, tone: Tone, cause: Option<String>, text: &str) {
         changes,
         since,
         until: state.now.plus(tone.lasts()),
+        stays_for: None,
     };
+    shown(state, toast);
+}
+
+/// A run that stopped and asks: said until somebody looks at runs, or it goes on.
+pub(super) fn toast_of_run(state: &mut State, id: &str, text: &str) {
+    let toast = Toast {
+        tone: Tone::Bad,
+        text: show(text, SENTENCE_WIDTH_MAX),
+        cause: None,
+        changes: 1,
+        since: state.now,
+        until: state.now,
+        stays_for: Some(id.to_owned()),
+    };
+    shown(state, toast);
+}
+
+fn shown(state: &mut State, toast: Toast) {
     state
         .toasts
         .retain(|shown| shown.text != toast.text && (toast.cause.is_none() || shown.cause != toast.cause));
     if state.toasts.len() >= TOASTS_MAX {
-        state.toasts.remove(0);
+        // What passes makes room for what stays.
+        let passes = state.toasts.iter().position(|toast| toast.stays_for.is_none());
+        state.toasts.remove(passes.unwrap_or(0));
     }
     state.toasts.push(toast);
 }
@@ -67,7 +91,18 @@ pub(super) fn did(state: &mut State, tone: Tone, text: &str) {
 /// Takes away the toasts whose time is over.
 pub(super) fn expire(state: &mut State) {
     let now = state.now;
-    state.toasts.retain(|toast| toast.until > now);
+    let is_seen = state.view == View::Runs;
+    let snapshot = state.newest().cloned();
+    let asks = |id: &str| {
+        snapshot.as_ref().is_some_and(|snapshot| {
+            let mut runs = snapshot.runs.iter();
+            runs.any(|run| run.record.id == id && run.state() == RunState::Canary)
+        })
+    };
+    state.toasts.retain(|toast| match &toast.stays_for {
+        Some(run) => !is_seen && asks(run),
+        None => toast.until > now,
+    });
 }
 
 /// A name from outside, in a sentence.
@@ -82,8 +117,7 @@ pub(super) fn url(url: &EndpointUrl) -> String {
 
 /// `1 queue`, `3 queues`.
 pub(super) fn counted(count: u64, one: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {one}{plural}")
+    plural(count, one, &format!("{one}s"))
 }
 
 fn write(state: &mut State, tone: Tone, text: &str, own: bool) {

@@ -77,6 +77,9 @@ pub(super) fn freeze(state: &State, action: ActionId) -> Result<Asked, Reason> {
     if action == ActionId::RestorePolicy {
         return restored(state);
     }
+    if action == ActionId::MakeVhost {
+        return Ok(Asked::one(Command::MakeVhost));
+    }
     if action == ActionId::RestoreLetters {
         let order = Order::new(OrderKind::Restore, Selection::Ids(discarded(state)?));
         return Ok(Asked::one(Command::Run(order)));

@@ -64,6 +64,7 @@ fn inverse(command: &Command) -> Result<Command, &'static str> {
         Command::TestEndpoint { .. } => Err("a test request changed nothing"),
         Command::PurgeQueue(_) | Command::DeleteQueue(_) => Err("messages that were removed are lost"),
         Command::RescueQueue(_) => Err("the message that was taken out stays in the store"),
+        Command::MakeVhost => Err("the vhost stays: `rabbitmqctl delete_vhost` removes it with all that is in it"),
         Command::AdoptBroker => Err("the other store takes it back with `redrive store adopt`"),
         // What was newest when it was planned; before the first one there was the default.
         Command::Policy(edit) => match edit.expected {

@@ -10,7 +10,7 @@
 
 use ratatui::layout::Rect;
 
-use super::super::action::ActionId;
+use super::super::action::{ActionId, spec};
 use super::super::state::{Link, State, View, Work};
 use super::super::theme::Role;
 use super::super::update::expiring::lost_soon;
@@ -21,7 +21,7 @@ use crate::domain::event::EventState;
 use crate::domain::run::{Phase, RunState};
 use crate::domain::text::{show, width};
 use crate::engine::runs::RunView;
-use crate::engine::snapshot::{Part, Snapshot};
+use crate::engine::snapshot::{Part, Silent, Snapshot};
 
 /// From this height on the hint bar may have two lines, where the width needs them.
 const TALL: u16 = 24;
@@ -195,19 +195,45 @@ fn problems(state: &State) -> Vec<String> {
         let incident = show(incident, OUTSIDE_MAX);
         problems.push(format!("see `redrive doctor`: {incident}"));
     }
-    for (name, part) in [("broker", &snapshot.broker), ("store", &snapshot.store)] {
-        let Some(why) = part.problem.as_deref().map(|why| show(why, OUTSIDE_MAX)) else {
-            continue;
-        };
-        problems.push(match part.taken_at {
-            Some(at) => {
-                let (since, at) = (ago(state.now, at), clock(at));
-                format!("{name} unreachable, last read {since}: {why} (its numbers are from {at} UTC)")
-            }
-            None => format!("{name} unreachable, never read: {why}"),
-        });
+    if let (Some(Silent::Vhost), Some(why)) = (snapshot.silent, &snapshot.broker.problem) {
+        problems.push(vhost_missing(state, why));
+    } else {
+        let (what, then) = unread(snapshot);
+        problems.extend(part(state, what, then, &snapshot.broker));
     }
+    problems.extend(part(state, "store unreachable", "", &snapshot.store));
     problems
+}
+
+/// What of the broker cannot be read, and what that means for deliveries.
+fn unread(snapshot: &Snapshot) -> (&'static str, &'static str) {
+    match (snapshot.silent, delivering(snapshot)) {
+        (Some(Silent::Management), 0) => ("management API not read", ""),
+        (Some(Silent::Management), _) => ("management API not read, deliveries go on", ""),
+        (Some(Silent::Broker | Silent::Vhost), _) => ("broker unreachable", "; nothing is delivered until it answers"),
+        (None, _) => ("broker unreachable", ""),
+    }
+}
+
+fn vhost_missing(state: &State, why: &str) -> String {
+    let why = show(why, OUTSIDE_MAX);
+    match state.keymap.label(ActionId::MakeVhost) {
+        Some(key) if state.view == View::Overview && (spec(ActionId::MakeVhost).enabled)(state).is_ok() => {
+            format!("{key} makes it: {why}")
+        }
+        _ => why,
+    }
+}
+
+fn part(state: &State, what: &str, then: &str, part: &Part) -> Option<String> {
+    let why = part.problem.as_deref().map(|why| show(why, OUTSIDE_MAX))?;
+    Some(match part.taken_at {
+        Some(at) => {
+            let (since, at) = (ago(state.now, at), clock(at));
+            format!("{what}, last read {since}{then}: {why} (its numbers are from {at} UTC)")
+        }
+        None => format!("{what}, never read{then}: {why}"),
+    })
 }
 
 /// Runs that are not over, as the snapshot has them.

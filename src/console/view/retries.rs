@@ -82,3 +82,27 @@ impl Retry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_attempt_is_more_than_there_are_and_what_waits_for_a_person_counts_what_failed() {
+        let said = |at: Option<i64>, attempt, of| {
+            let retry = Retry {
+                at: at.map(Timestamp::from_seconds),
+                queue: None,
+                url: None,
+                message: None,
+                phase: None,
+                attempt,
+                of,
+            };
+            retry.counted()
+        };
+        assert_eq!(said(Some(1), 2, 3), "2 of 3");
+        assert_eq!(said(Some(1), 4, 3), "4");
+        assert_eq!(said(None, 14, 13), "13 failed");
+    }
+}

@@ -10,6 +10,8 @@ use crate::domain::outcome::OutcomeClass;
 use crate::domain::queue::QueueState;
 use crate::domain::time::Timestamp;
 use crate::domain::url::{EndpointUrl, redact_query};
+use crate::domain::words;
+pub(super) use crate::domain::words::{clock, count, plural, plural_of};
 
 /// A cell, filled from the left by eighths.
 const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
@@ -46,47 +48,14 @@ pub(super) fn until(now: Timestamp, at: Timestamp) -> String {
     format!("in {}", span(Duration::from_secs(left.as_secs())))
 }
 
-/// The time of day, UTC.
-pub(super) fn clock(at: Timestamp) -> String {
-    let seconds = at.seconds().rem_euclid(86_400);
-    format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
-}
-
 /// The day and its time, UTC: `2026-11-21 03:12:44`.
 pub(super) fn date(at: Timestamp) -> String {
-    let Ok(day) = time::OffsetDateTime::from_unix_timestamp(at.seconds()).map(time::OffsetDateTime::date) else {
-        return UNKNOWN.to_owned();
-    };
-    let (year, month, day) = day.to_calendar_date();
-    format!("{year:04}-{:02}-{day:02} {}", u8::from(month), clock(at))
-}
-
-/// `1,234,567`.
-pub(super) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    words::date(at).unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// A number that may not be known.
 pub(super) fn known(number: Option<u64>) -> String {
     number.map_or_else(|| UNKNOWN.to_owned(), count)
-}
-
-/// `1 message`, `12 messages`.
-pub(super) fn plural(number: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count(number), if number == 1 { one } else { many })
-}
-
-/// The same for what is counted in memory.
-pub(super) fn plural_of(number: usize, one: &str, many: &str) -> String {
-    plural(u64::try_from(number).unwrap_or(u64::MAX), one, many)
 }
 
 /// `812 B`, `1.2 KiB`, `3.4 MiB`.

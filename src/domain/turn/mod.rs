@@ -7,7 +7,7 @@ mod pace;
 mod standing;
 
 pub use pace::{ITEMS_MAX, Item, Pacer, Told};
-pub use standing::{Condition, Standing, Watch};
+pub use standing::{Condition, Group, Standing, Watch};
 
 use super::time::Timestamp;
 

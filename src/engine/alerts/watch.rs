@@ -17,7 +17,9 @@ use crate::domain::run::RunState;
 use crate::domain::text::show;
 use crate::domain::time::Timestamp;
 use crate::domain::turn::{Condition, Standing, TurnKind, Watch};
+use crate::domain::words::plural;
 use crate::engine::Inner;
+use crate::engine::dead::Heard;
 use crate::engine::snapshot::{EndpointRow, QUEUE_STATES, QueueRow, Snapshot};
 use crate::store::{NamedLease, RunQuery, RunRecord, StoreError};
 use crate::telemetry::names;
@@ -38,6 +40,14 @@ const NAME_WIDTH_MAX: usize = 200;
 /// Where runs stand, with a sentence about each.
 type Runs = BTreeMap<String, (RunState, String)>;
 
+/// What is kept from one look to the next.
+#[derive(Default)]
+struct Looked {
+    /// Runs that were not over.
+    running: BTreeSet<String>,
+    heard: Heard,
+}
+
 /// What one look counted; `None` could not be read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Numbers {
@@ -51,16 +61,16 @@ impl Inner {
     /// Watches while this process holds the lease, until `generation` ends.
     pub(super) async fn watch_turns(self: Arc<Self>, me: IncarnationId, generation: CancellationToken) {
         let mut held: Option<NamedLease> = None;
-        let (mut watch, mut running) = (Watch::default(), BTreeSet::new());
+        let (mut watch, mut looked) = (Watch::default(), Looked::default());
         show_numbers(&Numbers::default());
         while !generation.is_cancelled() {
             if held.is_none() {
                 held = self.take_watch(me).await;
-                (watch, running) = (Watch::default(), BTreeSet::new());
+                (watch, looked) = (Watch::default(), Looked::default());
             }
             let began = self.clock.uptime();
             if held.is_some() && self.fence.permits(me) {
-                let (standing, numbers) = self.look_at_everything(&mut running).await;
+                let (standing, numbers) = self.look_at_everything(&mut looked).await;
                 show_numbers(&numbers);
                 for turn in watch.look(standing, self.clock.now()) {
                     self.tell_turn(turn);
@@ -88,10 +98,15 @@ impl Inner {
         })
     }
 
-    async fn look_at_everything(self: &Arc<Self>, running: &mut BTreeSet<String>) -> (Standing, Numbers) {
-        let (snapshot, runs) = tokio::join!(self.look_once(LOOK), self.look_at_runs(running));
+    async fn look_at_everything(self: &Arc<Self>, looked: &mut Looked) -> (Standing, Numbers) {
+        let (snapshot, runs) = tokio::join!(self.look_once(LOOK), self.look_at_runs(&mut looked.running));
         let is_listed = snapshot.broker.problem.is_none();
         let is_stored = snapshot.store.problem.is_none();
+        let groups = if is_listed && is_stored {
+            self.hear_groups(&mut looked.heard).await.ok().flatten()
+        } else {
+            None
+        };
         metrics::gauge!(names::BROKER_BLOCKED).set(match &snapshot.alarm {
             Some(_) => 1.0,
             None if is_listed => 0.0,
@@ -113,6 +128,7 @@ impl Inner {
             // Without the management API only an alarm that this process met is known.
             broker: (is_listed || broker.is_some()).then(|| broker.into_iter().collect()),
             dead: snapshot.dead_places.as_deref().cloned(),
+            groups,
             runs: runs.ok(),
             queues: (is_listed && is_stored).then(|| {
                 let rows = snapshot.queues.iter();
@@ -174,8 +190,13 @@ fn condition(row: &EndpointRow) -> Option<(String, Condition)> {
     let why = endpoint.last_error.as_deref().map(|error| show(error, NAME_WIDTH_MAX));
     let why = why.or(status).map_or_else(String::new, |why| format!(": {why}"));
     let count = row.waiting;
-    let waits = count.map_or_else(String::new, |count| format!(", {count} messages wait"));
-    let text = format!("{subject} {what} after {} attempts{waits}{why}", endpoint.attempts);
+    let waits = count.map_or_else(String::new, |count| {
+        format!(", {}", plural(count, "message waits", "messages wait"))
+    });
+    let text = format!(
+        "{subject} {what} after {}{waits}{why}",
+        plural(endpoint.attempts.into(), "attempt", "attempts")
+    );
     Some((subject, Condition { kind, text, count }))
 }
 

@@ -122,8 +122,14 @@ impl Inner {
 
     /// Everything, or why it could not be read.
     pub(in crate::engine) async fn seen_if_possible(&self, oldest: Oldest) -> Listing {
+        let seen = self.seen(oldest).await;
+        self.listing(seen)
+    }
+
+    /// What was read, or why it was not.
+    pub(in crate::engine) fn listing(&self, seen: Result<Vec<Seen>, BrokerError>) -> Listing {
         let source = self.listing_source();
-        match self.seen(oldest).await {
+        match seen {
             Ok(seen) => {
                 self.is_read(&source);
                 Listing { seen, unread: None }

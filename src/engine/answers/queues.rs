@@ -40,7 +40,11 @@ impl Inner {
             }
             .into());
         }
-        let listing = self.seen_if_possible(Oldest::Everywhere).await;
+        let listing = match self.seen(Oldest::Everywhere).await {
+            // Without its vhost no queue is anywhere, whatever the store remembers.
+            Err(missing @ BrokerError::Vhost { .. }) => return Err(missing.into()),
+            seen => self.listing(seen),
+        };
         let mut views = Vec::with_capacity(listing.seen.len());
         self.join(&world, &listing.seen, |view| views.push(view)).await?;
         let mut views = sieve.keep(views, |filter, view| filter.matches(view)).await?;
@@ -67,6 +71,7 @@ impl Inner {
         let mut seen = match self.broker.queue_detail(name).await {
             Ok(Some(listed)) => Some(self.seen_with_findings(listed).await),
             Ok(None) => None,
+            Err(error @ BrokerError::Vhost { .. }) => return Err(error.into()),
             Err(error) => {
                 problems.push(self.unread(self.listing_source(), &error));
                 None

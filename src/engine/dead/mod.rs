@@ -7,9 +7,11 @@
 //! Queues that somebody consumes are not looked at: a look would take their messages out of his hands.
 
 mod events;
+mod heard;
 mod list;
 mod look;
 mod pages;
+mod peek;
 mod places;
 mod sought;
 mod stored;
@@ -32,6 +34,7 @@ pub use crate::store::{DeadGroup, DeadSort};
 pub use sum::DeadSum;
 
 use super::view::{Page, Unread};
+pub(in crate::engine) use heard::Heard;
 pub use list::Exported;
 pub(in crate::engine) use list::dead_filter;
 pub(in crate::engine) use pages::DeadPages;
@@ -50,6 +53,8 @@ pub(in crate::engine) struct DeadRoom {
     looking: Mutex<HashSet<QueueName>>,
     /// Where dead letters are, for whoever looks again and again.
     pub(in crate::engine) places: tokio::sync::Mutex<places::DeadPlaces>,
+    /// What the first messages of queues said that no name tells.
+    peeked: Mutex<peek::Peeked>,
 }
 
 impl DeadRoom {

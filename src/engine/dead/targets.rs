@@ -1,6 +1,6 @@
 //! Which queues of the vhost are dead-letter targets: by argument or policy of any queue, through exchanges
-//! and their bindings; those that applications fill by themselves, by their names; and the dead-letter queue of our own
-//! family.
+//! and their bindings; those that applications fill by themselves, by their names or by what their first message says;
+//! and the dead-letter queue of our own family.
 //!
 //! An argument wins over a policy, as the broker has it. Without a dead-letter routing key a message keeps
 //! its own, which nobody knows here: then everything bound is a target.
@@ -227,6 +227,7 @@ impl Inner {
             }
         }
         names.append(&mut self.follow(ways).await?.queues);
+        names.extend(self.error_queues_by_headers(listed, policies, &names).await);
         names.retain(|name| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
         Ok(names)
     }
@@ -258,6 +259,6 @@ fn target(queue: &ListedQueue, detail: &ListedQueue, policies: &Policies, versio
 fn is_away(error: &EngineError) -> bool {
     matches!(
         error,
-        EngineError::Broker(BrokerError::Unreachable { .. }) | EngineError::Store(_)
+        EngineError::Broker(BrokerError::Unreachable { .. } | BrokerError::Vhost { .. }) | EngineError::Store(_)
     )
 }

@@ -9,6 +9,7 @@ use super::{EventCommand, EventSelection, EventsDone, Subscription, Subscription
 use crate::domain::event::{Event, EventError, EventType, Metadata, check_due, rfc3339};
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
+use crate::domain::words::plural_of;
 use crate::engine::plans::simple;
 use crate::engine::{Command, Danger, EngineError, Inner, Plan, PlanLine, WriteGrant};
 use crate::store::{Acted, EventAct, NewEventType, NewSubscription, TypePut};
@@ -84,9 +85,8 @@ impl Inner {
             return self.plan_many((verb, effect), many, named(selection.clone())).await;
         }
         let rows = events.iter().map(|event| (event.id, event.revision)).collect();
-        let plural = if events.len() == 1 { "" } else { "s" };
         let mut plan = simple(
-            format!("{verb} {} event{plural}", events.len()),
+            format!("{verb} {}", plural_of(events.len(), "event", "events")),
             String::new(),
             String::new(),
         );

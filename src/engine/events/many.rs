@@ -19,6 +19,7 @@ use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, Pace, RunCounts, RunState, eta};
 use crate::domain::time::Timestamp;
+use crate::domain::words::plural;
 use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan};
 use crate::engine::error::chain;
 use crate::engine::{EngineError, Inner};
@@ -135,8 +136,7 @@ impl Inner {
         self.store.run_create(&new).await?;
         let gathered = self.freeze_events(&new.id, filter).await?;
         let paced = rate.map_or_else(String::new, |rate| format!(", {rate} a second"));
-        let plural = if gathered.total == 1 { "" } else { "s" };
-        let title = format!("{verb} {} event{plural}{paced}", gathered.total);
+        let title = format!("{verb} {}{paced}", plural(gathered.total, "event", "events"));
         let mut digest = gathered.digest.clone();
         digest.update(format!("{command:?}\n{rate:?}"));
         let hash = hex(&digest.finalize());

@@ -1,6 +1,7 @@
 //! What `doctor` says of queues that go by themselves: what is lost soon, and what should have gone.
 
 use super::{ExpiringQuery, ExpiringQueue};
+use crate::domain::words::plural;
 use crate::engine::Inner;
 use crate::engine::error::chain;
 use crate::engine::view::Check;
@@ -24,14 +25,14 @@ impl Inner {
         if queues == 0 {
             let found = format!(
                 "{}; nothing is lost within the hour",
-                counted(total, "queue with a lifetime", "queues with a lifetime")
+                plural(total, "queue with a lifetime", "queues with a lifetime")
             );
             return Check::fine(NAME, found);
         }
         let found = format!(
             "{} within the hour, with {} in it",
-            counted(queues, "queue goes", "queues go"),
-            counted(messages, "message", "messages")
+            plural(queues, "queue goes", "queues go"),
+            plural(messages, "message", "messages")
         );
         if self.settings.save_before_expiry {
             return Check::fine(NAME, format!("{found}; a daemon saves them before"));
@@ -45,7 +46,7 @@ impl Inner {
 }
 
 fn leftovers(count: usize) -> Option<Check> {
-    let found = counted(count as u64, "queue outlived its time", "queues outlived their time");
+    let found = plural(count as u64, "queue outlived its time", "queues outlived their time");
     (count > 0).then(|| {
         Check::warning(
             &format!("{NAME}: leftovers"),
@@ -53,8 +54,4 @@ fn leftovers(count: usize) -> Option<Check> {
             "`expiring purge` removes what nobody uses; what is in it is kept for a while",
         )
     })
-}
-
-fn counted(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
 }

@@ -18,6 +18,7 @@ use crate::broker::{BrokerPolicy, ListedQueue, Signal};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::time::Timestamp;
 use crate::domain::turn::{Turn, TurnKind};
+use crate::domain::words::{about, plural};
 use crate::engine::rules::compiled;
 use crate::engine::{EngineError, Event, Inner};
 use crate::store::{NewAudit, SOON, SaveCause};
@@ -221,9 +222,11 @@ impl Inner {
                 kind: TurnKind::MessagesLost,
                 subject: record.name.as_str().to_owned(),
                 text: format!(
-                    "queue {} is gone ({}) with {messages} messages in it, as counted {age} s before",
+                    "queue {} is gone ({}) with {} in it, as counted {} before",
                     record.name.as_str(),
-                    how.as_str()
+                    how.as_str(),
+                    plural(messages, "message", "messages"),
+                    about(Duration::from_secs(age))
                 ),
                 count: Some(messages),
                 at: now,
@@ -251,8 +254,9 @@ impl Inner {
             plan: None,
             result: how.as_str().to_owned(),
             detail: format!(
-                "{words}, with {} messages, counted {age} s before",
-                record.messages.unwrap_or(0)
+                "{words}, with {}, counted {} before",
+                plural(record.messages.unwrap_or(0), "message", "messages"),
+                about(Duration::from_secs(age))
             ),
         };
         if let Err(error) = self.store.audit_append(&entry).await {

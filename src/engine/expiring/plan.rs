@@ -11,6 +11,7 @@ use super::{LifetimeRecord, facts};
 use crate::domain::expiry::{Extends, extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
+use crate::domain::words::{about, lasts, plural, plural_if_known, plural_of};
 use crate::engine::command::at_most;
 use crate::engine::plans::hash;
 use crate::engine::{Command, Danger, EngineError, Inner, Plan, PlanLine};
@@ -129,7 +130,7 @@ impl Inner {
             bytes += record.bytes;
             lines.push(PlanLine {
                 target: record.queue.as_str().to_owned(),
-                now: format!("{} messages in save {id}", record.left),
+                now: format!("{} in save {id}", plural(record.left, "message", "messages")),
                 effect,
             });
         }
@@ -159,8 +160,8 @@ impl Inner {
                 Extends::Policy => {
                     planned.push(frozen(record));
                     format!(
-                        "a broker policy for it alone lets it live for {} s unused",
-                        lifetime.unwrap_or_default().as_secs_f64()
+                        "a broker policy for it alone lets it live for {} unused",
+                        lasts(lifetime.unwrap_or_default())
                     )
                 }
             };
@@ -224,13 +225,12 @@ impl Inner {
 
     fn line(&self, record: &LifetimeRecord, effect: String) -> PlanLine {
         let now = self.clock.now();
-        let count = |count: Option<u64>| count.map_or_else(|| "an unknown number of".to_owned(), |n| n.to_string());
-        let mut text = format!("{} messages", count(record.messages));
+        let mut text = plural_if_known(record.messages, "message", "messages");
         if let Some(bytes) = record.bytes {
             let _ = write!(text, ", {bytes} bytes");
         }
         if let Some(since) = record.unused_since {
-            let _ = write!(text, ", unused for {} s", now.since(since).as_secs());
+            let _ = write!(text, ", unused for {}", about(now.since(since)));
         }
         PlanLine {
             target: record.name.as_str().to_owned(),
@@ -273,11 +273,8 @@ fn titled(verb: &str, plan: &Plan, what: &str) -> String {
     } else {
         plan.lines.len()
     };
-    let s = if count == 1 { "" } else { "s" };
-    let messages = plan
-        .messages
-        .map_or_else(|| "an unknown number of".to_owned(), |messages| messages.to_string());
-    format!("{verb} {count} {what}{s} with {messages} messages")
+    let messages = plural_if_known(plan.messages, "message", "messages");
+    format!("{verb} {} with {messages}", plural_of(count, what, &format!("{what}s")))
 }
 
 /// A plan that does nothing is refused with its reason.

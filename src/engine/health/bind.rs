@@ -14,6 +14,7 @@ use crate::broker::{BrokerError, Look};
 use crate::domain::id::{Epoch, QueueName, StoreId};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::domain::time::Timestamp;
+use crate::domain::words::{about, plural, plural_of};
 use crate::engine::expiring::Gone;
 use crate::engine::manage::Manager;
 use crate::engine::{EngineError, Event, Inner};
@@ -308,7 +309,9 @@ impl Inner {
         if losses.is_empty() && bound.is_none() {
             return;
         }
-        let mut detail = bound.map_or_else(String::new, |bound| format!("{bound} queues are bound; "));
+        let mut detail = bound.map_or_else(String::new, |bound| {
+            format!("{} bound; ", plural(bound, "queue is", "queues are"))
+        });
         detail.push_str(&listed(&losses, self.clock.now()));
         let result = if losses.is_empty() { BOUND } else { "gone" };
         self.audit_heal("delivery queues", result, detail).await;
@@ -326,14 +329,15 @@ fn listed(losses: &[Loss], now: Timestamp) -> String {
     }
     let known: u64 = losses.iter().filter_map(|loss| Some(loss.last_known?.0)).sum();
     let mut text = format!(
-        "{} queues are gone, with at least {known} messages as listed last: ",
-        losses.len()
+        "{} gone, with at least {} as listed last: ",
+        plural_of(losses.len(), "queue is", "queues are"),
+        plural(known, "message", "messages")
     );
     for loss in losses.iter().take(NAMED_MAX) {
         text.push_str(loss.queue.as_str());
         if let Some((messages, at)) = loss.last_known {
-            let age = now.since(at).as_secs();
-            let _ = write!(text, " ({messages} messages, {age} s before)");
+            let (messages, age) = (plural(messages, "message", "messages"), about(now.since(at)));
+            let _ = write!(text, " ({messages}, {age} before)");
         }
         if let Some(head) = &loss.head {
             let _ = write!(text, " (head {head})");

@@ -10,6 +10,7 @@ mod heal;
 mod numbers;
 mod place;
 mod unbound;
+mod vhost;
 mod watch;
 
 use std::collections::HashMap;

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use super::intern::Interner;
 use super::kept;
 use super::rows::{Rows, recounted, seen_before};
 use super::totals::{Listed, endpoint_rows, totals};
-use crate::broker::BrokerError;
+use crate::broker::{BrokerError, VhostFound};
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
@@ -20,7 +21,7 @@ use crate::engine::error::chain;
 use crate::engine::process::host;
 use crate::engine::row::{QueueFacts, QueueRow};
 use crate::engine::runs::RunView;
-use crate::engine::snapshot::{EndpointRow, Part, Snapshot, Worst};
+use crate::engine::snapshot::{EndpointRow, Part, Silent, Snapshot, Worst};
 use crate::engine::view::Retry;
 use crate::store::{EndpointQuery, Incarnation, RunQuery, StoreError};
 
@@ -28,6 +29,9 @@ use crate::store::{EndpointQuery, Incarnation, RunQuery, StoreError};
 const ENDPOINTS: u32 = 1_000;
 /// Retries shown at most.
 const RETRIES_MAX: u32 = 1_000;
+
+/// How long AMQP may take to answer before it is taken for away.
+const ANSWERS: Duration = Duration::from_secs(5);
 
 /// Runs looked through at most, the newest.
 const RUNS_MAX: u32 = 100;
@@ -96,6 +100,10 @@ impl Looker {
         );
         let now = self.engine.clock.now();
         let last = Arc::clone(&self.last);
+        let silent = match &seen {
+            Ok(_) => None,
+            Err(error) => silent(&self.engine, error).await,
+        };
         let broker = part(&last.broker, seen.as_ref().err().map(|error| chain(error)), now);
         let is_listed = seen.is_ok();
         let stored = known.as_ref().ok().map(|known| known.stored);
@@ -138,6 +146,7 @@ impl Looker {
             took: self.engine.clock.uptime().saturating_sub(began),
             broker,
             store,
+            silent,
             dead_unread: dead.unread,
             dead_places: dead.places.map(Arc::new),
             alarm: blocked,
@@ -210,6 +219,19 @@ async fn seen(engine: &Arc<Inner>) -> Result<Vec<Seen>, BrokerError> {
     let listed = engine.broker.queues_all().await?.queues;
     engine.dead.places.lock().await.find(engine, &listed).await;
     Ok(engine.seen_in(listed, Oldest::OnePage).await)
+}
+
+/// How much of the broker is away when its queues could not be listed: whether AMQP answers says it.
+async fn silent(engine: &Inner, error: &BrokerError) -> Option<Silent> {
+    if matches!(error, BrokerError::Vhost { .. }) {
+        return Some(Silent::Vhost);
+    }
+    match tokio::time::timeout(ANSWERS, engine.broker.vhost()).await {
+        Ok(Ok(VhostFound::There)) => Some(Silent::Management),
+        Ok(Ok(VhostFound::Missing { .. })) => Some(Silent::Vhost),
+        Ok(Err(BrokerError::Unreachable { .. })) | Err(_) => Some(Silent::Broker),
+        Ok(Err(_)) => None,
+    }
 }
 
 /// Runs that are not over; `None`: they cannot be read at present.

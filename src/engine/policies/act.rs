@@ -4,6 +4,7 @@
 //! those are frozen. The times of the others move by themselves, and are shown without being part of the hash.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -13,6 +14,7 @@ use super::{check_scope, document, name_of, owner_of};
 use crate::domain::naming::hex;
 use crate::domain::policy::{Phase, Rescheduled, RetryPolicy};
 use crate::domain::time::Timestamp;
+use crate::domain::words::{lasts, plural};
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
 use crate::engine::{EngineError, Inner};
 use crate::store::{NewPolicy, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, StoreError};
@@ -214,6 +216,10 @@ fn version_of(newest: Option<&PolicyVersion>, whose: &str) -> String {
     }
 }
 
+fn for_seconds(seconds: u64) -> String {
+    lasts(Duration::from_secs(seconds))
+}
+
 /// A policy in one line.
 fn described(policy: &RetryPolicy) -> String {
     let schedule = policy.schedule();
@@ -222,18 +228,15 @@ fn described(policy: &RetryPolicy) -> String {
         let mut delays = schedule.phase_delays_s(phase);
         let first = delays.next()?;
         let last = delays.last().unwrap_or(first);
-        let span = if first == last {
-            format!("{first}")
-        } else {
-            format!("{first} to {last}")
-        };
-        Some(format!("{} {count} × {span} s", phase.as_str()))
+        let (from, to) = (for_seconds(first.into()), for_seconds(last.into()));
+        let span = if first == last { from } else { format!("{from} to {to}") };
+        Some(format!("{} {count} × {span}", phase.as_str()))
     };
     let phases: Vec<String> = Phase::ALL.into_iter().filter_map(phase).collect();
     format!(
-        "{} attempts within {} s ({}), exhausted: {}, refused: {}",
-        schedule.attempts(),
-        schedule.total_s(),
+        "{} within {} ({}), exhausted: {}, refused: {}",
+        plural(schedule.attempts().into(), "attempt", "attempts"),
+        for_seconds(schedule.total_s()),
         if phases.is_empty() {
             "no retry".to_owned()
         } else {

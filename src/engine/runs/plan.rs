@@ -16,6 +16,7 @@ use crate::domain::id::QueueName;
 use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, RunCounts, Target, eta};
 use crate::domain::time::Timestamp;
+use crate::domain::words::plural;
 use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan, at_most};
 use crate::engine::dead::{Exchanges, Way};
 use crate::engine::{EngineError, Inner};
@@ -510,19 +511,19 @@ fn title(order: &Order, count: u64) -> String {
         OrderKind::Restore => "discarded message",
         OrderKind::Move | OrderKind::Skip => "message",
     };
-    let s = if count == 1 { "" } else { "s" };
+    let what = plural(count, what, &format!("{what}s"));
     let to = order
         .to
         .as_ref()
         .map_or_else(String::new, |to| format!(" to queue {}", to.as_str()));
     let rate = order.rate.map_or_else(String::new, |rate| format!(", {rate} a second"));
-    format!("{} {count} {what}{s}{to}{rate}", order.kind.verb())
+    format!("{} {what}{to}{rate}", order.kind.verb())
 }
 
 fn lines(order: &Order, gathered: &Gathered) -> Vec<PlanLine> {
     let line = |((source, target), count): (&(String, Result<String, String>), &u64)| PlanLine {
         target: source.clone(),
-        now: format!("{count} messages"),
+        now: plural(*count, "message", "messages"),
         effect: match (target, order.kind) {
             (Err(why), _) => format!("refused: {why}"),
             (Ok(_), OrderKind::Discard) => "taken out, and kept for a while".to_owned(),

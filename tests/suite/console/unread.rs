@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive::console::state::View;
+use redrive::console::action::ActionId;
+use redrive::console::dialog::Friction;
+use redrive::console::state::{Mode, View};
 use redrive::console::{Event, Theme};
 use redrive::engine::dead::DeadSum;
-use redrive::engine::snapshot::{Part, Snapshot};
+use redrive::engine::snapshot::{Part, Silent, Snapshot};
 
-use super::fixture::{Player, before, day};
+use super::fixture::{Player, before, day, plans};
 use super::screens::text;
 
 const REASON: &str = "nobody answers there";
@@ -140,6 +142,65 @@ fn dead_letters_of_all_queues_and_dead_events_are_what_is_said_first_where_nothi
     );
     assert!(
         screen.contains("Dead letters 1,330") && !screen.contains('✓'),
+        "{screen}"
+    );
+}
+
+#[test]
+fn a_banner_names_what_is_not_read_and_whether_deliveries_go_on() {
+    let with = |silent, alive: bool| {
+        let mut snapshot = day::empty();
+        snapshot.broker.problem = Some(REASON.to_owned());
+        snapshot.silent = Some(silent);
+        if !alive {
+            snapshot.incarnations = Arc::default();
+        }
+        shown(snapshot, View::Overview)
+    };
+    let management = with(Silent::Management, true);
+    assert!(
+        management.contains("! management API not read, deliveries go on") && management.contains(REASON),
+        "{management}"
+    );
+    assert!(!management.contains("broker unreachable"), "{management}");
+    let nobody = with(Silent::Management, false);
+    assert!(
+        nobody.contains("! management API not read") && !nobody.contains("deliveries go on"),
+        "{nobody}"
+    );
+    let broker = with(Silent::Broker, true);
+    assert!(
+        broker.contains("! broker unreachable") && broker.contains("nothing is delivered until it answers"),
+        "{broker}"
+    );
+    let vhost = with(Silent::Vhost, true);
+    assert!(vhost.contains(&format!("! V makes it: {REASON}")), "{vhost}");
+}
+
+#[test]
+fn the_number_of_a_headline_is_that_of_the_endpoints_that_it_names() {
+    let mut snapshot = day::empty();
+    snapshot.totals.waiting = Some(1_499);
+    snapshot.totals.stuck = Some(401);
+    snapshot.totals.down_waiting = Some(120);
+    snapshot.totals.endpoints_by_state = [0, 0, 1, 3];
+    let screen = shown(snapshot, View::Overview);
+    assert!(
+        screen.contains("1 endpoint is not available: 120 messages wait"),
+        "{screen}"
+    );
+}
+
+#[test]
+fn whoever_ends_a_run_does_not_read_cancel_for_both_answers() {
+    let mut player = plans::destroys();
+    if let Mode::Dialog(dialog) = &mut player.state.mode {
+        dialog.action = ActionId::CancelRun;
+        dialog.friction = Friction::Key('y');
+    }
+    let screen = text(&player.paint(&Theme::default()));
+    assert!(
+        screen.contains("[ Enter  do not cancel ]   y  cancel the run"),
         "{screen}"
     );
 }

@@ -27,3 +27,4 @@ mod stopped;
 mod stores;
 mod two_daemons;
 mod unconfirmed;
+mod vhost;

@@ -41,13 +41,13 @@ fn as_user(url: &str, user: &str) -> String {
 }
 
 /// A user without any tag, with all rights on the vhost; removed with the value.
-struct User<'a> {
+pub(super) struct User<'a> {
     name: String,
     vhost: &'a Vhost,
 }
 
 impl<'a> User<'a> {
-    async fn create(vhost: &'a Vhost) -> Self {
+    pub(super) async fn create(vhost: &'a Vhost) -> Self {
         let name = unique_name("user");
         let login = json!({"password": "s3cret", "tags": ""});
         vhost.manage("PUT", &format!("/api/users/{name}"), Some(&login)).await;
@@ -57,7 +57,7 @@ impl<'a> User<'a> {
         Self { name, vhost }
     }
 
-    fn installation(&self) -> Installation {
+    pub(super) fn installation(&self) -> Installation {
         let mut installation = Installation::on_rabbit(self.vhost);
         let node = &self.vhost.node;
         installation.set("broker", "url", as_user(&node.amqp, &self.name));

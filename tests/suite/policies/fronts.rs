@@ -181,7 +181,10 @@ async fn commands_set_show_restore_and_unset_a_policy() {
     let dry = run(&["set", "--url", URL, r#"{"jitter": 1}"#, "--dry-run"])
         .await
         .expect_code(0);
-    assert!(dry.stdout.contains("version 1: 16 attempts within 210 s"), "{dry:?}");
+    assert!(
+        dry.stdout.contains("version 1: 16 attempts within 3 min 30 s"),
+        "{dry:?}"
+    );
     run(&["set", "--url", URL, "{}", "--read-only", "--yes"])
         .await
         .expect_code(5);
@@ -192,7 +195,7 @@ async fn commands_set_show_restore_and_unset_a_policy() {
     assert_eq!(set.expect_code(0).json()["version"], 1);
     let drawn = run(&["show", of[0], of[1]]).await.expect_code(0).stdout;
     assert!(
-        drawn.contains("22 attempts within 585 s") && drawn.contains('█'),
+        drawn.contains("22 attempts within 9 min 45 s") && drawn.contains('█'),
         "{drawn}"
     );
     run(&["set", "--type", "t", "--url", URL, "{}", "--yes"])

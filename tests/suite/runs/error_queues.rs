@@ -2,7 +2,7 @@
 //! real broker. Messages are made after the upstream files that the table of frameworks names.
 
 use lapin::BasicProperties;
-use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
+use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use serde_json::{Value, json};
 
@@ -101,6 +101,55 @@ async fn masstransit_and_nservicebus_faults_are_one_group_each_and_go_back_to_th
     let taken = scene.take_all("sales").await;
     assert_eq!(super::scene::numbers(&taken), [9]);
     assert!(taken[0].has("NServiceBus.EnclosedMessageTypes") && !taken[0].has("NServiceBus.FailedQ"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_whose_first_message_was_given_up_is_an_error_queue_whatever_its_name_is() {
+    let scene = Scene::sqlite().await;
+    queues(&scene, &["billing", "left-over", "work", "held"]).await;
+    let (_connection, channel) = scene.channel().await;
+    let mut limited = FieldTable::default();
+    limited.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+    limited.insert("x-delivery-limit".into(), AMQPValue::LongInt(3));
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    channel.queue_declare("limited".into(), durable, limited).await.unwrap();
+    let fault = [
+        ("MT-Reason", "fault"),
+        ("MT-Fault-InputAddress", "rabbitmq://localhost/vhost/billing"),
+        ("MT-Fault-Message", "no card"),
+    ];
+    let plain = BasicProperties::default;
+    given_up(&scene, "left-over", plain(), &fault, "5").await;
+    given_up(&scene, "left-over", plain(), &fault, "6").await;
+    given_up(&scene, "limited", plain(), &fault, "7").await;
+    given_up(&scene, "work", plain(), &[("tenant", "t1")], "8").await;
+    // Given back by hand, with its marks: it waits to be handled again.
+    given_up(&scene, "billing", plain(), &fault, "4").await;
+    given_up(&scene, "held", plain(), &fault, "9").await;
+    let _consumer = super::scene::consume(&channel, "held").await;
+    scene.listed_with_a_consumer("held").await;
+
+    let letters = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
+    let queues: Vec<&str> = letters
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["queue"].as_str().unwrap())
+        .collect();
+    assert_eq!(queues, ["left-over", "left-over"], "{letters}");
+    redriven(&scene).await;
+    assert_eq!(super::scene::numbers(&scene.take_all("billing").await), [4, 5, 6]);
+    let kept = channel
+        .basic_get("limited".into(), BasicGetOptions::default())
+        .await
+        .unwrap();
+    assert!(
+        !kept.unwrap().delivery.redelivered,
+        "a look would have cost it a delivery"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

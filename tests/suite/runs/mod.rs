@@ -1,6 +1,7 @@
 //! Runs with the built program, on real servers: redrive, discard, restore, and what happens when something breaks
 //! in the middle of one. Nothing is lost, and what is said of each message is true.
 
+mod celery;
 mod contents;
 mod copies;
 mod crashes;

@@ -149,6 +149,16 @@ impl Scene {
         taken
     }
 
+    /// Until the broker's statistics, which lag, count a consumer.
+    pub(crate) async fn listed_with_a_consumer(&self, queue: &str) {
+        let path = format!("/api/queues/{}/{queue}", self.vhost.name);
+        wait_until("the consumer to be counted", BOUND, async || {
+            let listed = self.vhost.node.request("GET", &path).send().await;
+            (listed.json()["consumers"] == 1).then_some(())
+        })
+        .await;
+    }
+
     pub(crate) async fn delete(&self, queue: &str) {
         let (connection, channel) = self.channel().await;
         let options = QueueDeleteOptions::default();

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use redrive::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, Broker, BrokerError, BrokerHandle, BrokerHealth, BrokerPolicy,
     Browsed, Deleted, DeliveryTag, ExchangeDetail, Intake, IntakeQueue, ListedQueue, Look, Lost, Next, Outgoing, Owner,
-    PageRequest, Published, QueuePage, Rescued, Signal, Standing, Walk, WalkOptions,
+    PageRequest, Published, QueuePage, Rescued, Signal, Standing, VhostFound, Walk, WalkOptions,
 };
 use redrive::domain::broker_rules::Version;
 use redrive::domain::id::{QueueName, StoreId};
@@ -109,6 +109,8 @@ macro_rules! passed_on {
 
 passed_on! {
     prepare() -> Result<(), BrokerError>;
+    vhost() -> Result<VhostFound, BrokerError>;
+    make_vhost() -> Result<(), BrokerError>;
     version() -> Option<Version>;
     check(store: &StoreId) -> Result<Standing, BrokerError>;
     mark_bound() -> Result<(), BrokerError>;

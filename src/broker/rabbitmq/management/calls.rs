@@ -372,6 +372,19 @@ impl Management {
         })
     }
 
+    /// Whether the user may make vhosts and give rights.
+    pub(in crate::broker::rabbitmq) async fn is_administrator(&self) -> Result<bool, BrokerError> {
+        let me = self
+            .call("ask who we are", "the tag `management`", Method::GET, &["whoami"], None)
+            .await?;
+        // A list since 3.9, one text with commas before.
+        let tags = me.get("tags").unwrap_or(&Value::Null);
+        let listed = tags.as_array().map(Vec::as_slice).unwrap_or_default();
+        let listed = listed.iter().filter_map(Value::as_str);
+        let written = tags.as_str().unwrap_or_default().split(',');
+        Ok(listed.chain(written).any(|tag| tag.trim() == "administrator"))
+    }
+
     /// Makes the vhost; an existing one is left as it is.
     pub(in crate::broker::rabbitmq) async fn vhost_create(&self) -> Result<(), BrokerError> {
         let path = ["vhosts", self.vhost()];

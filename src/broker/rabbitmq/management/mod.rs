@@ -178,6 +178,11 @@ impl Management {
         &self.vhost
     }
 
+    /// Who asks.
+    pub(super) fn user(&self) -> &str {
+        &self.user
+    }
+
     /// Calls `path` (segments, unescaped) below `/api` and takes any status.
     pub(super) async fn send(
         &self,
@@ -263,10 +268,17 @@ impl Management {
                 detail: format!("{:?} has no management API (404)", self.base.as_str()),
                 mend: "check broker.management_url, and `rabbitmq-plugins enable rabbitmq_management`".to_owned(),
             },
-            status => BrokerError::Failed {
-                operation,
-                detail: format!("management API answers {status} {reason}"),
-            },
+            status => {
+                // Where the broker has no reason of its own it repeats the status.
+                let status = status.to_string();
+                let reason = if status.ends_with(reason) { "" } else { reason };
+                BrokerError::Failed {
+                    operation,
+                    detail: format!("management API answers {status} {reason}")
+                        .trim_end()
+                        .to_owned(),
+                }
+            }
         }
     }
 }

@@ -19,8 +19,8 @@ use crate::domain::run::RunState;
 use crate::engine::dead::{DeadGroup, DeadSum};
 use crate::engine::query::Incarnation;
 use crate::engine::runs::RunView;
-use crate::engine::snapshot::{QUEUE_STATES, Snapshot};
-use crate::engine::{self, Access};
+use crate::engine::snapshot::{QUEUE_STATES, Silent, Snapshot};
+use crate::engine::{self, Access, Command};
 use crate::store::ProcessMark;
 
 use EndpointState::{Available, Disabled, Parked, Unavailable};
@@ -116,6 +116,81 @@ fn alarms_daemons_and_runs_are_told_when_they_begin_and_end() {
             "daemon d3 on h delivers",
             "the broker takes publishes again"
         ]
+    );
+}
+
+#[test]
+fn a_run_that_stopped_is_said_until_somebody_looks_at_runs_or_it_goes_on() {
+    let with = |generation, state| Snapshot {
+        runs: Arc::new(vec![run("r1", state)]),
+        ..snapshot(generation, Vec::new(), Vec::new())
+    };
+    let asks = "run r1 (dead redrive) stopped and asks";
+    let mut stage = stage(with(1, RunState::Running));
+    receive(&mut stage, with(2, RunState::Canary));
+    for number in 0..8 {
+        stage.play("+600000");
+        let states: Vec<_> = (0..number)
+            .map(|one| if one % 2 == number % 2 { Unavailable } else { Parked })
+            .collect();
+        let news = Snapshot {
+            runs: Arc::new(vec![run("r1", RunState::Canary)]),
+            ..endpoints(3 + number, &states)
+        };
+        receive(&mut stage, news);
+        assert!(stage.toasts().contains(&asks), "{:?}", stage.toasts());
+    }
+    stage.play("7 +1000");
+    assert!(!stage.toasts().contains(&asks), "it was seen");
+
+    receive(&mut stage, with(20, RunState::Running));
+    stage.play("1");
+    receive(&mut stage, with(21, RunState::Canary));
+    stage.play("+600000");
+    assert!(stage.toasts().contains(&asks));
+    receive(&mut stage, with(22, RunState::Running));
+    stage.play("+1000");
+    assert!(!stage.toasts().contains(&asks), "it goes on");
+}
+
+#[test]
+fn what_of_the_broker_is_away_is_named_as_that_and_not_as_all_of_it() {
+    for (silent, gone, back) in [
+        (
+            Silent::Management,
+            "the management API cannot be read: no answer",
+            "the management API is read again",
+        ),
+        (
+            Silent::Vhost,
+            "the vhost does not exist: no answer",
+            "the vhost is there",
+        ),
+        (Silent::Broker, "broker unreachable: no answer", "broker is back"),
+    ] {
+        let mut stage = stage(incident());
+        let mut lost = snapshot(2, Vec::new(), Vec::new());
+        lost.broker.problem = Some("no answer".to_owned());
+        lost.silent = Some(silent);
+        receive(&mut stage, lost);
+        receive(&mut stage, snapshot(3, Vec::new(), Vec::new()));
+        assert_eq!(stage.log(), [back, gone]);
+    }
+}
+
+#[test]
+fn a_missing_vhost_is_made_from_the_overview_and_one_that_is_there_is_not() {
+    let mut stage = stage(snapshot(1, Vec::new(), Vec::new()));
+    stage.play("1 V");
+    assert_eq!(stage.toasts(), ["make the vhost: the vhost is there"]);
+    let mut missing = snapshot(2, Vec::new(), Vec::new());
+    missing.broker.problem = Some("vhost \"ux\" does not exist".to_owned());
+    missing.silent = Some(Silent::Vhost);
+    receive(&mut stage, missing);
+    let effects = stage.play("1 V");
+    assert!(
+        matches!(effects.as_slice(), [Effect::Plan { commands, .. }] if *commands == [Command::MakeVhost]),
+        "{effects:?}"
     );
 }
 

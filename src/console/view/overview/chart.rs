@@ -9,7 +9,7 @@ use ratatui::layout::Rect;
 
 use super::super::super::state::State;
 use super::super::super::theme::Role;
-use super::super::super::tracks::Series;
+use super::super::super::tracks::{Series, apart};
 use super::super::bars;
 use super::super::canvas::{Canvas, behind, row};
 use super::super::words::{known, rate};
@@ -24,13 +24,9 @@ const MOST: u16 = 18;
 /// Paints both charts, each `height` lines high; answers how many lines they took.
 pub(super) fn paint(canvas: &mut Canvas<'_>, area: Rect, state: &State, height: u16) -> u16 {
     let columns = usize::from(area.width.saturating_sub(LABEL));
-    let now = state
-        .history
-        .samples()
-        .next_back()
-        .map_or(state.now, |sample| sample.at);
-    let waiting = trend::waiting(&state.history, now, columns);
-    let delivered = trend::delivered(&state.history, now, columns);
+    let columns = trend::Columns::of(&state.history, columns, apart(state.refresh));
+    let waiting = trend::waiting(&state.history, columns);
+    let delivered = trend::delivered(&state.history, columns);
     let waits = known(state.snapshot.as_ref().and_then(|snapshot| snapshot.totals.waiting));
     let speed = trend::rates(&state.history).map_or_else(|| "?".to_owned(), |rates| rate(rates.delivered));
     let most = |series: &Series| series.iter().flatten().copied().max();

@@ -119,40 +119,107 @@ pub(super) fn reach(history: &History) -> Reach {
         .unwrap_or(hour)
 }
 
-/// The greatest number that waited in each part of the reach.
-pub(super) fn waiting(history: &History, now: Timestamp, columns: usize) -> Series {
-    let reach = reach(history);
-    let mut series: Series = vec![None; columns];
-    for sample in history.samples() {
-        let slot = slot(reach, now, sample.at, columns).and_then(|at| series.get_mut(at));
-        if let (Some(slot), Some(waiting)) = (slot, sample.waiting) {
+/// The columns of a chart: each a part of the reach that begins where the clock says, so that what is shown moves by
+/// whole columns and no height depends on when it was drawn. The last one has the newest sample in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns {
+    count: usize,
+    reach_us: i128,
+    /// The place of the last one, counted from the epoch.
+    last: i128,
+    /// Samples further apart than this have a gap between them.
+    apart: Duration,
+}
+
+impl Columns {
+    /// So many for these samples.
+    pub(super) fn of(history: &History, count: usize, apart: Duration) -> Self {
+        let mut columns = Self {
+            count,
+            reach_us: i128::from(reach(history).seconds) * 1_000_000,
+            last: 0,
+            apart,
+        };
+        if let Some(newest) = history.samples().next_back() {
+            columns.last = columns.place(newest.at);
+        }
+        columns
+    }
+
+    fn wide(&self) -> i128 {
+        i128::try_from(self.count.max(1)).unwrap_or(i128::MAX)
+    }
+
+    fn place(&self, at: Timestamp) -> i128 {
+        (i128::from(at.micros()) * self.wide()).div_euclid(self.reach_us)
+    }
+
+    /// The column of a place; `None`: it is out of reach.
+    fn column(&self, place: i128) -> Option<usize> {
+        let from_right = usize::try_from(self.last - place).ok()?;
+        self.count.checked_sub(1)?.checked_sub(from_right)
+    }
+
+    /// The columns that a time touches, each with how much of it, in microseconds times the number of columns.
+    fn touched(&self, from: Timestamp, to: Timestamp) -> impl Iterator<Item = (usize, u128)> {
+        let (wide, reach) = (self.wide(), self.reach_us);
+        let (from, to) = (i128::from(from.micros()) * wide, i128::from(to.micros()) * wide);
+        let first = from.div_euclid(reach).max(self.last - wide + 1);
+        (first..=to.div_euclid(reach)).filter_map(move |place| {
+            let inside = to.min((place + 1) * reach) - from.max(place * reach);
+            Some((
+                self.column(place)?,
+                u128::try_from(inside).ok().filter(|inside| *inside > 0)?,
+            ))
+        })
+    }
+}
+
+/// The greatest number that waited in each column. Between two samples there is what the first of them said.
+pub(super) fn waiting(history: &History, columns: Columns) -> Series {
+    let mut series: Series = vec![None; columns.count];
+    let mut put = |place: i128, waiting: u64| {
+        if let Some(slot) = columns.column(place).and_then(|at| series.get_mut(at)) {
             *slot = Some(slot.map_or(waiting, |known| known.max(waiting)));
         }
+    };
+    let mut before: Option<&Sample> = None;
+    for sample in history.samples() {
+        let place = columns.place(sample.at);
+        let held = before.filter(|before| sample.at.since(before.at) <= columns.apart);
+        if let Some((held, waiting)) = held.and_then(|held| Some((held, held.waiting?))) {
+            let first = (columns.place(held.at) + 1).max(columns.last - columns.wide() + 1);
+            (first..place).for_each(|between| put(between, waiting));
+        }
+        if let Some(waiting) = sample.waiting {
+            put(place, waiting);
+        }
+        before = Some(sample);
     }
     series
 }
 
-/// Deliveries a second (thousandths) in each part of the reach.
-pub(super) fn delivered(history: &History, now: Timestamp, columns: usize) -> Series {
-    let reach = reach(history);
-    let mut sums: Vec<(u64, u64)> = vec![(0, 0); columns];
+/// Deliveries a second (thousandths) in each column: what was delivered between two samples, spread over their time.
+pub(super) fn delivered(history: &History, columns: Columns) -> Series {
+    let mut sums: Vec<(u128, u128)> = vec![(0, 0); columns.count];
     for (before, after) in history.samples().zip(history.samples().skip(1)) {
-        let Some((number, millis)) = slot(reach, now, after.at, columns).and_then(|at| sums.get_mut(at)) else {
+        let span = after.at.since(before.at);
+        if span > columns.apart || span.is_zero() {
             continue;
-        };
-        *number += after.delivered.saturating_sub(before.delivered);
-        *millis += u64::try_from(after.at.since(before.at).as_millis()).unwrap_or(0);
+        }
+        let number = u128::from(after.delivered.saturating_sub(before.delivered));
+        for (column, inside) in columns.touched(before.at, after.at) {
+            if let Some((numbers, insides)) = sums.get_mut(column) {
+                *numbers += number.saturating_mul(1_000_000_000).saturating_mul(inside) / span.as_micros();
+                *insides += inside;
+            }
+        }
     }
-    sums.into_iter()
-        .map(|(number, millis)| number.saturating_mul(1_000_000).checked_div(millis))
-        .collect()
-}
-
-fn slot(reach: Reach, now: Timestamp, at: Timestamp, columns: usize) -> Option<usize> {
-    let back = now.since(at).as_millis();
-    let columns_wide = u128::try_from(columns).ok()?;
-    let from_right = back * columns_wide / (u128::from(reach.seconds) * 1_000);
-    columns.checked_sub(1)?.checked_sub(usize::try_from(from_right).ok()?)
+    let rate = |(number, inside): (u128, u128)| {
+        let rounded = number.checked_add(inside / 2)?.checked_div(inside)?;
+        u64::try_from(rounded).ok()
+    };
+    sums.into_iter().map(rate).collect()
 }
 
 #[cfg(test)]
@@ -216,9 +283,68 @@ mod tests {
 
     #[test]
     fn the_hour_is_told_from_left_to_right_and_gaps_stay_gaps() {
-        let history = history(&[(0, 1, 0), (1_800, 7, 900), (3_600, 3, 2_700)]);
-        let now = Timestamp::from_seconds(3_600);
-        assert_eq!(waiting(&history, now, 4), [None, Some(7), None, Some(3)]);
-        assert_eq!(delivered(&history, now, 4), [None, Some(500), None, Some(1_000)]);
+        let history = history(&[
+            (0, 1, 0),
+            (1_790, 7, 880),
+            (1_800, 6, 900),
+            (3_590, 3, 2_680),
+            (3_600, 2, 2_700),
+        ]);
+        let columns = Columns::of(&history, 4, Duration::from_secs(30));
+        assert_eq!(waiting(&history, columns), [Some(7), Some(6), Some(3), Some(2)]);
+        let minutes = Columns::of(&history, 60, Duration::from_secs(30));
+        assert_eq!(waiting(&history, minutes).iter().flatten().count(), 4);
+        let known: Vec<u64> = delivered(&history, minutes).into_iter().flatten().collect();
+        assert_eq!(known, [2_000, 2_000], "what came in a gap is of no known time");
+    }
+
+    /// Samples at these times in milliseconds, of something that waits and is delivered evenly.
+    fn steady(times: impl IntoIterator<Item = i64>) -> History {
+        let mut history = History::default();
+        for at in times {
+            let mut snapshot = Snapshot {
+                taken_at: Timestamp::from_micros(at * 1_000),
+                ..Snapshot::default()
+            };
+            snapshot.totals.waiting = Some(40);
+            snapshot.totals.delivered = u64::try_from(at).unwrap();
+            history.record(&Arc::new(snapshot));
+        }
+        history
+    }
+
+    #[test]
+    fn what_is_steady_has_no_holes_and_no_teeth_however_uneven_the_samples_are() {
+        let apart = Duration::from_secs(30);
+        let uneven = |after: i64| {
+            (0..60).scan(1_000_000, move |at, step| {
+                *at += [2_000, 2_350, 1_900, 2_600, 3_000][usize::try_from(step).unwrap() % 5] + after;
+                Some(*at)
+            })
+        };
+        for (after, count) in [(0, 60), (0, 88), (0, 120), (0, 200), (7, 168), (4_000, 120)] {
+            let history = steady(uneven(after));
+            let columns = Columns::of(&history, count, apart);
+            let waits = waiting(&history, columns);
+            let first = waits.iter().position(Option::is_some).unwrap();
+            assert!(waits[first..].iter().all(|one| *one == Some(40)), "{count}: {waits:?}");
+            let rates = delivered(&history, columns);
+            let first = rates.iter().position(Option::is_some).unwrap();
+            let even = |one: &Option<u64>| one.is_some_and(|rate| rate.abs_diff(1_000_000) < 2_000);
+            assert!(rates[first..].iter().all(even), "{count}: {rates:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_drawn_moves_by_whole_columns_and_keeps_its_heights() {
+        let times: Vec<i64> = (0..30).map(|at| 1_000_000 + at * 1_970).collect();
+        let drawn = |until: usize| {
+            let history = steady(times[..until].iter().copied());
+            let columns = Columns::of(&history, 60, Duration::from_secs(30));
+            (columns.last, delivered(&history, columns))
+        };
+        let ((was, before), (is, after)) = (drawn(28), drawn(29));
+        let moved = usize::try_from(is - was).unwrap();
+        assert_eq!(after[..59 - moved], before[moved..59]);
     }
 }
