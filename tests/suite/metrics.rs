@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::source;
 use crate::support::daemon::Installation;
+use crate::support::not_run;
 use crate::support::receiver::{Behaviour, Receiver};
 use crate::support::wait::wait_until;
 
@@ -59,11 +60,7 @@ fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut child) = started else {
-        assert!(
-            std::env::var_os("REDRIVE_TEST_NEEDS_ALL").is_none(),
-            "there is no promtool"
-        );
-        eprintln!("not run: there is no promtool (Debian and Ubuntu: apt-get install prometheus)");
+        not_run("promtool (Debian and Ubuntu: apt-get install prometheus)");
         return None;
     };
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();

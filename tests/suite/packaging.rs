@@ -181,7 +181,7 @@ fn block(text: &str, key: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let outer = indent(lines.next().unwrap_or_else(|| panic!("no {key}")));
     let inner = lines.take_while(|line| line.trim().is_empty() || indent(line) > outer);
-    inner.map(|line| format!("{}\n", line.trim_start())).collect()
+    inner.fold(String::new(), |text, line| text + line.trim_start() + "\n")
 }
 
 #[test]

@@ -110,14 +110,7 @@ impl Looker {
         // What was listed before is no count of today.
         let dead = engine.dead.places.lock().await.count(seen.as_deref().ok(), stored);
         let seen = seen.unwrap_or_else(|_| seen_before(&last.queues, last.broker.taken_at.unwrap_or(now)));
-        let listed = Listed {
-            known: broker.taken_at.is_some(),
-            uncounted: seen
-                .iter()
-                .filter(|seen| seen.ready.is_none())
-                .map(|seen| seen.name.clone())
-                .collect(),
-        };
+        let listed = Listed::of(&seen, broker.taken_at.is_some());
         let content = match known {
             Ok(known) => {
                 let world = World::new(
@@ -137,9 +130,7 @@ impl Looker {
         let mut totals = totals(&content.queues, &content.endpoints, &listed, &dead_letter_queue);
         totals.dead_own = totals.dead_own.zip(stored).map(|(own, stored)| own + stored);
         totals.dead = dead.sum;
-        // What was delivered before the first look is not counted.
-        let delivered = last.store.taken_at.map_or(0, |_| content.delivered);
-        totals.delivered = last.totals.delivered.saturating_add(delivered);
+        totals.delivered = delivered_since(&last, content.delivered);
         self.last = Arc::new(Snapshot {
             generation: last.generation + 1,
             taken_at: self.engine.clock.now(),
@@ -291,4 +282,10 @@ fn shared(items: Vec<Retry>, last: &Arc<Vec<Arc<Retry>>>) -> Arc<Vec<Arc<Retry>>
         kept::item(retry, before)
     });
     kept::list(items.collect(), last)
+}
+
+/// With this look's; what was delivered before the first look is not counted.
+fn delivered_since(last: &Snapshot, delivered: u64) -> u64 {
+    let counted = last.store.taken_at.map_or(0, |_| delivered);
+    last.totals.delivered.saturating_add(counted)
 }

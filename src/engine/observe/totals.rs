@@ -9,6 +9,7 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueState};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::engine::answers::listing::Seen;
 use crate::engine::row::QueueRow;
 use crate::engine::snapshot::{EndpointRow, Totals};
 
@@ -54,6 +55,14 @@ pub(super) struct Listed {
 }
 
 impl Listed {
+    pub(super) fn of(seen: &[Seen], known: bool) -> Self {
+        let uncounted = seen.iter().filter(|seen| seen.ready.is_none());
+        Self {
+            known,
+            uncounted: uncounted.map(|seen| seen.name.clone()).collect(),
+        }
+    }
+
     /// In the store, and not on the broker: nothing is in it.
     fn is_gone(&self, row: &QueueRow) -> bool {
         self.known && row.ready().is_none() && !self.uncounted.contains(&row.name)

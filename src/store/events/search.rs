@@ -1,5 +1,7 @@
 //! How events are looked for: which way leads to them, once for both drivers.
 
+use bytes::Bytes;
+
 use super::EventSearch;
 use crate::domain::event::{Event, EventState};
 use crate::store::within::READ_BYTES;
@@ -56,7 +58,7 @@ impl Way {
 
 /// The bytes of an event that a read counts.
 pub(in crate::store) fn payload_bytes(event: &Event) -> usize {
-    event.payload.as_ref().map_or(0, |payload| payload.len())
+    event.payload.as_ref().map_or(0, Bytes::len)
 }
 
 /// Whether a page ended for its rows or for its bytes, so that more may stand behind its last row.

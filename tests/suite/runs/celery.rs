@@ -9,6 +9,7 @@ use lapin::types::FieldTable;
 use serde_json::json;
 
 use super::scene::{BOUND, Scene};
+use crate::support::not_run;
 use crate::support::wait::wait_until;
 
 const TASKS: &str = "celery_tasks";
@@ -17,11 +18,7 @@ const TASKS: &str = "celery_tasks";
 fn python() -> Option<String> {
     let python = std::env::var("REDRIVE_TEST_CELERY").ok();
     if python.is_none() {
-        assert!(
-            std::env::var_os("REDRIVE_TEST_NEEDS_ALL").is_none(),
-            "there is no Celery"
-        );
-        eprintln!("not run: there is no Celery (Debian and Ubuntu: apt-get install python3-celery)");
+        not_run("Celery (Debian and Ubuntu: apt-get install python3-celery)");
     }
     python
 }
@@ -146,7 +143,8 @@ async fn tasks_that_a_celery_worker_rejects_are_listed_by_task_and_id_and_the_wo
     let mut listed: Vec<String> = letters
         .map(|one| one["message_id"].as_str().unwrap().to_owned())
         .collect();
-    (ids.sort(), listed.sort());
+    ids.sort();
+    listed.sort();
     assert_eq!(listed, ids);
 
     std::fs::write(&shop.passes, "").unwrap();
