@@ -388,7 +388,7 @@ mod tests {
         let place = settings_for("redrive", SERVERS, Some("live")).unwrap().place;
         assert_eq!(place.label, "LIVE");
         assert_eq!(place.colour.as_deref(), Some("red"));
-        assert_eq!(place.broker, "rabbitmq mq.example/redrive");
+        assert_eq!(place.broker, "rabbitmq mq.example/redrive (vhost not named)");
         assert_eq!(place.store, "postgres db.example:5433/records");
         let place = settings_for("redrive", "", None).unwrap().place;
         assert_eq!((place.label.as_str(), place.broker.as_str()), ("", "embedded"));

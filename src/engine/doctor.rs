@@ -58,14 +58,18 @@ impl Inner {
                     "enable rabbitmq_management and check broker.management_url: without it depths and policies are unknown",
                 ),
             });
-            checks.push(if health.events {
-                Check::fine("event exchange", "there".to_owned())
-            } else {
-                Check::warning(
+            checks.push(match (&health.problem, health.events) {
+                (Some(_), _) => Check::warning(
+                    "event exchange",
+                    "not known".to_owned(),
+                    "mend what is wrong with the broker, and ask again",
+                ),
+                (None, true) => Check::fine("event exchange", "there".to_owned()),
+                (None, false) => Check::warning(
                     "event exchange",
                     "not there".to_owned(),
                     "enable rabbitmq_event_exchange: new queues of foreign publishers are found faster",
-                )
+                ),
             });
         }
         checks.extend(

@@ -151,8 +151,8 @@ pub(super) fn connect_error(address: &Address, vhost: &str, error: &CallError) -
         Some(530) if text.ends_with("not found") => BrokerError::Vhost {
             vhost: vhost.to_owned(),
             mend: format!(
-                "`redrive --daemon` makes it where broker.provision is true and broker.management_url has an administrator; else \
-                 run `rabbitmqctl add_vhost {vhost}` and `rabbitmqctl set_permissions -p {vhost} {user} '.*' '.*' '.*'`",
+                "`redrive vhost make` makes it where broker.management_url has an administrator, and so does `redrive --daemon` \
+                 where broker.provision is true; else run `rabbitmqctl add_vhost {vhost}` and `rabbitmqctl set_permissions -p {vhost} {user} '.*' '.*' '.*'`",
                 user = address.user
             ),
         },
