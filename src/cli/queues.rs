@@ -189,7 +189,13 @@ fn facts(view: &QueueView) -> Vec<(&'static str, Option<String>)> {
     let mut facts = vec![
         ("queue", Some(view.name.as_str().to_owned())),
         ("state", view.state.map(|state| state.as_str().to_owned())),
-        ("why", view.why.as_ref().map(|why| why.text.clone())),
+        (
+            "why",
+            view.why
+                .as_ref()
+                .map(|why| why.text.clone())
+                .or_else(|| view.not_delivered()),
+        ),
         (
             "until",
             view.why
@@ -243,7 +249,7 @@ async fn browse(session: &Session<'_>, queue: QueueName, limit: u32) -> Result<E
         vec![
             item.message.position.to_string(),
             or_dash(message.message_id.as_deref()),
-            message.kind.clone().unwrap_or_else(|| "notification".to_owned()),
+            or_dash(message.kind.as_deref()),
             or_dash(message.content_type.as_deref()),
             message.body.len().to_string(),
             crate::domain::text::show_bytes(&message.body, 60),

@@ -14,6 +14,7 @@ use crate::domain::policy::Phase;
 use crate::domain::queue::{Head, Pause, QueueKind, QueueState, Why};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
+use crate::domain::words::{count, plural};
 
 /// A queue.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,33 @@ impl QueueView {
     #[must_use]
     pub fn depth(&self) -> Option<u64> {
         self.ready.map(|ready| ready.saturating_add(self.unacked.unwrap_or(0)))
+    }
+
+    /// What there is to say of a queue that no daemon delivers from; `None` for a delivery queue, which has a `why`.
+    #[must_use]
+    pub fn not_delivered(&self) -> Option<String> {
+        let what = match self.kind {
+            QueueKind::Delivery => return None,
+            QueueKind::DeadLetter => "it keeps dead letters",
+            QueueKind::Wake => "it tells daemons of new work",
+            QueueKind::Intake => "its messages become events",
+            QueueKind::Job => "it is a job's",
+            QueueKind::Foreign => "it is of other applications",
+        };
+        let mut text = format!("redrive does not deliver from it: {what}");
+        if let Some(ready) = self.ready {
+            let waits = if ready == 1 { "waits" } else { "wait" };
+            text += &format!("; {} {waits}", plural(ready, "message", "messages"));
+            match self.unacked {
+                Some(0) => text += " and no consumer has one",
+                Some(unacked) => text += &format!(" and consumers have {}", count(unacked)),
+                None => {}
+            }
+        }
+        for finding in &self.findings {
+            text += &format!("; {}", finding.effect);
+        }
+        Some(text)
     }
 }
 

@@ -193,7 +193,11 @@ impl From<&QueueView> for WhyAnswer {
             name: queue.name,
             state: queue.state,
             code: queue.why.as_ref().map(|why| why.code),
-            text: queue.why.as_ref().map(|why| why.text.clone()),
+            text: queue
+                .why
+                .as_ref()
+                .map(|why| why.text.clone())
+                .or_else(|| view.not_delivered()),
             until: queue.why.as_ref().and_then(|why| why.until.clone()),
             why: queue.why,
             url: queue.url,

@@ -37,7 +37,7 @@ async fn thousands_of_dead_letters_of_one_bug_go_back_a_few_first_and_others_sta
     operator.asks("R").await;
     operator
         .sees(&[
-            "redrive 3000 dead letters",
+            "redrive 3,000 dead letters",
             "→ sent to orders",
             "as fast as goes",
             "type the number",

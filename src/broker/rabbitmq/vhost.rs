@@ -47,12 +47,19 @@ pub(super) async fn make(broker: &RabbitMq) -> Result<(), BrokerError> {
 /// What the management API could not do because there is no such vhost says so.
 pub(super) async fn named<T>(broker: &RabbitMq, answer: Result<T, BrokerError>) -> Result<T, BrokerError> {
     match answer {
-        Err(error @ (BrokerError::Failed { .. } | BrokerError::Rights { .. })) => {
+        Err(error) if may_be_missing(&error) => {
             exists(broker).await?;
             Err(error)
         }
         answer => answer,
     }
+}
+
+/// Whether the management API says so of what is in a vhost that is not there.
+fn may_be_missing(error: &BrokerError) -> bool {
+    let not_there = |detail: &str| detail.starts_with("management API answers 404");
+    matches!(error, BrokerError::Rights { .. })
+        || matches!(error, BrokerError::Failed { detail, .. } if not_there(detail))
 }
 
 /// # Errors

@@ -28,11 +28,13 @@ impl Inner {
         } else {
             self.browse_alone(queue, limit, cost).await?
         };
+        // What other applications have in their queues is no notification, and nothing is wrong with that.
+        let is_ours = self.kind_of(queue) == QueueKind::Delivery;
         Ok(browsed
             .into_iter()
             .map(|one| BrowsedMessage {
                 position: one.position,
-                foreign: foreign(&one.message),
+                foreign: foreign(&one.message).filter(|_| is_ours),
                 message: one.message,
                 redelivered: one.redelivered,
             })

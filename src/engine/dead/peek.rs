@@ -1,9 +1,9 @@
 //! Error queues that no name and no argument tells: the first message is looked at, and says by its headers that a
 //! framework gave it up.
 //!
-//! Looking never costs: only a queue that nobody consumes, that nothing is taken from at the moment, whose messages
-//! outlive any number of returns, and that does not live by being used; one message, given back in its place; a few
-//! queues at a time, each again only after a while.
+//! Looking never costs: only a queue that nobody consumes and that stood still for a while (RabbitMQ says so of classic
+//! queues only), whose messages outlive any number of returns, and that does not live by being used; one message, given
+//! back in its place; a few queues at a time, each again only after a while.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::PoisonError;
@@ -22,6 +22,9 @@ const AT_ONCE: usize = 10;
 const GOOD: Duration = Duration::from_mins(10);
 /// Queues that are remembered, at most.
 const KNOWN_MAX: usize = 10_000;
+/// For so long nothing came and nobody took anything: who begins to take while the first message is in our hands
+/// gets it behind others.
+const IDLE: Duration = Duration::from_secs(10);
 /// How long one look may take.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -41,6 +44,9 @@ impl Inner {
         let may_be = |queue: &&ListedQueue| {
             queue.ready.is_some_and(|ready| ready > 0)
                 && queue.unacked == Some(0)
+                && queue
+                    .idle_since
+                    .is_some_and(|since| queue.taken_at.since(since) >= IDLE)
                 && !known.contains(queue.name.as_str())
                 && self.kind_of(&queue.name) == QueueKind::Foreign
                 && matches!(queue.queue_type.as_deref(), Some("classic" | "quorum"))

@@ -269,7 +269,10 @@ async fn the_binding_of_a_queue_that_nobody_works_on_is_made_again_by_whoever_is
     scene.installation.run(&pause).await.expect_code(0);
     // Else the next probe of the URL would bind its queue.
     let disable = ["endpoint", "disable", url.as_str(), "--yes"];
-    scene.installation.run(&disable).await.expect_code(0);
+    wait_until("a plan that no probe makes stale", BOUND, async || {
+        (scene.installation.run(&disable).await.code == Some(0)).then_some(())
+    })
+    .await;
     for (queue, execution, path) in [(&waits, "waits", "/dead"), (&paused, "pauses", "/hook-0")] {
         unbind(&scene, queue).await;
         let url = scene.url(path);

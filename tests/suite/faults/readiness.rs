@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
-use super::healing::not_ready;
+use super::healing::{not_ready, not_ready_saying};
 use super::scene::{BOUND, Scene, executions};
 use crate::support::daemon::{Daemon, Installation};
 use crate::support::relay::Relay;
@@ -98,8 +98,7 @@ async fn a_password_that_is_wrong_now_is_told() {
     let mut daemon = private.installation.daemon().await;
     private.password("second").await;
     private.close_connections().await;
-    let said = not_ready(&daemon, "broker").await;
-    assert!(said.contains("login failed"), "{said}");
+    not_ready_saying(&daemon, "broker", "login failed").await;
     private.password("first").await;
     ready_again(&mut daemon).await;
 }
@@ -110,8 +109,7 @@ async fn a_connection_limit_that_is_reached_is_told_in_the_brokers_words() {
     let mut daemon = private.installation.daemon().await;
     private.limit(0).await;
     private.close_connections().await;
-    let said = not_ready(&daemon, "broker").await;
-    assert!(said.contains("user connection limit (0) is reached"), "{said}");
+    let said = not_ready_saying(&daemon, "broker", "user connection limit (0) is reached").await;
     assert!(said.contains("set_user_limits"), "{said}");
     let doctor = private.installation.run(&["doctor", "--json"]).await.json();
     let broker = doctor

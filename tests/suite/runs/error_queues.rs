@@ -6,12 +6,19 @@ use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use serde_json::{Value, json};
 
-use super::scene::Scene;
+use super::scene::{BOUND, Scene};
+use crate::support::wait::wait_until;
 
 const TRACE: &str = "   at Shop.Billing.Charge(Order order) in /src/Billing.cs:line 42\n   at MassTransit.Consume()";
 
 /// A message in a queue, as an application republishes it.
-async fn given_up(scene: &Scene, queue: &str, properties: BasicProperties, headers: &[(&str, &str)], body: &str) {
+pub(super) async fn given_up(
+    scene: &Scene,
+    queue: &str,
+    properties: BasicProperties,
+    headers: &[(&str, &str)],
+    body: &str,
+) {
     let (connection, channel) = scene.channel().await;
     channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
     let mut table = FieldTable::default();
@@ -31,7 +38,7 @@ async fn given_up(scene: &Scene, queue: &str, properties: BasicProperties, heade
     connection.close(200, "done".into()).await.unwrap();
 }
 
-async fn queues(scene: &Scene, names: &[&str]) {
+pub(super) async fn queues(scene: &Scene, names: &[&str]) {
     let (connection, channel) = scene.channel().await;
     for name in names {
         scene.declare(&channel, name, None).await;
@@ -132,7 +139,12 @@ async fn a_queue_whose_first_message_was_given_up_is_an_error_queue_whatever_its
     let _consumer = super::scene::consume(&channel, "held").await;
     scene.listed_with_a_consumer("held").await;
 
-    let letters = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
+    // Somebody may just begin to take from a queue that does not stand still yet.
+    let letters = wait_until("what stands still to be looked at", BOUND, async || {
+        let listed = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
+        (listed.as_array().is_some_and(|letters| letters.len() > 1)).then_some(listed)
+    })
+    .await;
     let queues: Vec<&str> = letters
         .as_array()
         .unwrap()

@@ -7,6 +7,7 @@ mod copies;
 mod crashes;
 mod error_queues;
 mod faults;
+mod foreign;
 mod limited;
 mod ours;
 mod receivers;

@@ -96,7 +96,7 @@ fn sentence(canvas: &mut Canvas<'_>, area: Rect, answer: &DetailAnswer) -> u16 {
 
 fn queue_sentence(canvas: &Canvas<'_>, queue: &QueueView) -> (String, String, Role) {
     let Some(state) = queue.state else {
-        let text = format!("{} queue: redrive does not deliver from it", queue.kind.as_str());
+        let text = queue.not_delivered().unwrap_or_default();
         return (format!("· {}", queue.kind.as_str()), text, Role::TextMuted);
     };
     let (symbol, role) = words::queue_state(state);
