@@ -3,6 +3,7 @@
 //! A number that is not known is `None`; every list says when it was taken. Text that came from
 //! outside is still raw here: fronts show it through `domain::text`.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::domain::attempt::Attempt;
@@ -78,15 +79,15 @@ impl QueueView {
         let mut text = format!("redrive does not deliver from it: {what}");
         if let Some(ready) = self.ready {
             let waits = if ready == 1 { "waits" } else { "wait" };
-            text += &format!("; {} {waits}", plural(ready, "message", "messages"));
+            let _ = write!(text, "; {} {waits}", plural(ready, "message", "messages"));
             match self.unacked {
                 Some(0) => text += " and no consumer has one",
-                Some(unacked) => text += &format!(" and consumers have {}", count(unacked)),
+                Some(unacked) => text = text + " and consumers have " + &count(unacked),
                 None => {}
             }
         }
         for finding in &self.findings {
-            text += &format!("; {}", finding.effect);
+            text = text + "; " + &finding.effect;
         }
         Some(text)
     }

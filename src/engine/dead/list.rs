@@ -260,6 +260,7 @@ impl Inner {
     /// Begins the looks that are due and waits for them, at most for `patience`; answers how every queue
     /// stands then. Queues that are gone are forgotten; those that nobody could look for are not gone.
     async fn dead_looks(self: &Arc<Self>, patience: Duration) -> Result<Looked, EngineError> {
+        self.peek_at_others().await;
         let Targets {
             queues: targets,
             unread,
@@ -333,6 +334,7 @@ impl Inner {
         sieve: &mut Sieve,
         sender: &mpsc::Sender<Exported>,
     ) -> Result<(), EngineError> {
+        self.peek_at_others().await;
         let Targets { queues, mut unread } = self.dead_targets_found().await?;
         let wanted = |target: &DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
         let mut targets: Vec<DeadTarget> = queues.iter().filter(|target| wanted(target)).cloned().collect();

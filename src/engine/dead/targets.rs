@@ -227,7 +227,7 @@ impl Inner {
             }
         }
         names.append(&mut self.follow(ways).await?.queues);
-        names.extend(self.error_queues_by_headers(listed, policies, &names).await);
+        names.extend(self.error_queues_by_headers());
         names.retain(|name| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
         Ok(names)
     }

@@ -6,8 +6,7 @@ use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions,
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use serde_json::{Value, json};
 
-use super::scene::{BOUND, Scene};
-use crate::support::wait::wait_until;
+use super::scene::Scene;
 
 const TRACE: &str = "   at Shop.Billing.Charge(Order order) in /src/Billing.cs:line 42\n   at MassTransit.Consume()";
 
@@ -139,12 +138,7 @@ async fn a_queue_whose_first_message_was_given_up_is_an_error_queue_whatever_its
     let _consumer = super::scene::consume(&channel, "held").await;
     scene.listed_with_a_consumer("held").await;
 
-    // Somebody may just begin to take from a queue that does not stand still yet.
-    let letters = wait_until("what stands still to be looked at", BOUND, async || {
-        let listed = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
-        (listed.as_array().is_some_and(|letters| letters.len() > 1)).then_some(listed)
-    })
-    .await;
+    let letters = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
     let queues: Vec<&str> = letters
         .as_array()
         .unwrap()
