@@ -250,6 +250,7 @@ impl Inner {
 
     /// The message in its queue.
     async fn dead_message(&self, letter: &DeadLetter, patience: Duration) -> Result<Option<Message>, EngineError> {
+        self.peek_at_others().await;
         let targets = self.dead_targets().await?;
         let Some(target) = targets.iter().find(|target| target.name == letter.queue) else {
             return Ok(None);

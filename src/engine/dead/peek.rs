@@ -40,7 +40,7 @@ pub(super) struct Peeked {
 impl Inner {
     /// Looks at the first messages of queues that no name and no argument tells, because somebody asks for dead
     /// letters; what cannot be read is said by whoever lists the rest.
-    pub(super) async fn peek_at_others(&self) {
+    pub(in crate::engine) async fn peek_at_others(&self) {
         let now = self.clock.uptime();
         {
             let mut peeked = self.dead.peeked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -163,15 +163,14 @@ impl Inner {
                 left: VecDeque::from([queue.clone()]),
                 walking: None,
             },
-            (_, _) => From::Queues {
-                left: self
-                    .dead_targets()
-                    .await?
-                    .iter()
-                    .map(|target| target.name.clone())
-                    .collect(),
-                walking: None,
-            },
+            (_, _) => {
+                self.peek_at_others().await;
+                let targets = self.dead_targets().await?;
+                From::Queues {
+                    left: targets.iter().map(|target| target.name.clone()).collect(),
+                    walking: None,
+                }
+            }
         };
         let filter = match &order.selection {
             Selection::Filter(expression) => Some(dead_filter(expression)?),
