@@ -37,9 +37,9 @@ async fn told(receiver: &Receiver, path: &str, kind: &str) -> Value {
     .await
 }
 
-/// A turn whose sentence has all of these.
+/// A turn whose sentence has all of these. Groups are told after a look, and a queue is looked at once a minute.
 async fn told_saying(receiver: &Receiver, path: &str, words: &[&str]) {
-    wait_until(format!("{words:?} to be told"), BOUND, async || {
+    wait_until(format!("{words:?} to be told"), BOUND * 3, async || {
         let says = |turn: &Value| words.iter().all(|word| turn["text"].as_str().unwrap().contains(word));
         let mut messages = taken(receiver, path).into_iter();
         messages.find(|message| message["data"]["turns"].as_array().unwrap().iter().any(says))
