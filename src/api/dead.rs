@@ -37,17 +37,26 @@ pub(super) struct Which {
 impl Which {
     fn query(self) -> Result<DeadListQuery, Problem> {
         Ok(DeadListQuery {
-            selection: DeadSelection {
-                queue: self.queue.as_deref().map(input::queue).transpose()?,
-                group: self.group,
-                filter: self.filter,
-            },
+            selection: selection(self.queue.as_deref(), self.group, self.filter)?,
             sort: self.sort,
             limit: input::limit(self.limit, 100, input::LIMIT_MAX)?,
             cursor: self.cursor,
             patience: PATIENCE,
         })
     }
+}
+
+/// Which dead letters a query asks for.
+pub(super) fn selection(
+    queue: Option<&str>,
+    group: Option<String>,
+    filter: Option<String>,
+) -> Result<DeadSelection, Problem> {
+    Ok(DeadSelection {
+        queue: queue.map(input::queue).transpose()?,
+        group,
+        filter,
+    })
 }
 
 pub(super) async fn list(State(shared): State<Arc<Shared>>, Params(which): Params<Which>) -> Result<Response, Problem> {

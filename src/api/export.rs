@@ -18,14 +18,15 @@ use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 
 use crate::budget::Share;
-use crate::engine::dead::{DeadDetail, DeadSelection, Exported};
+use crate::engine::dead::{DeadDetail, Exported};
 use crate::engine::reveal::Reveal;
 use crate::engine::{EngineError, WriteGrant};
 use crate::wire::dead::Detail;
 use crate::wire::problem::Problem;
-use crate::wire::{input, json as written, unread};
+use crate::wire::{json as written, unread};
 
 use super::Shared;
+use super::dead::selection;
 use super::extract::Params;
 use super::guard::Caller;
 use super::masked::{MasksItself, hidden_in, without};
@@ -48,11 +49,7 @@ pub(super) async fn dead(
     Extension(caller): Extension<Caller>,
     Params(which): Params<Which>,
 ) -> Result<Response, Problem> {
-    let selection = DeadSelection {
-        queue: which.queue.as_deref().map(input::queue).transpose()?,
-        group: which.group,
-        filter: which.filter,
-    };
+    let selection = selection(which.queue.as_deref(), which.group, which.filter)?;
     let mut letters = shared.engine()?.export_dead(selection)?;
     let whole = if caller.sees_all() {
         Some(caller.grant(None)?)
