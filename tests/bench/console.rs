@@ -108,7 +108,9 @@ impl Program {
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_redrive"));
         command.env("TERM", "xterm-256color");
         // As the program sets it for itself by starting again: that start is measured too.
-        command.env_remove("RUST_MIN_STACK");
+        for variable in ["RUST_MIN_STACK", "MALLOC_MMAP_THRESHOLD_", "MALLOC_ARENA_MAX"] {
+            command.env_remove(variable);
+        }
         for home in ["HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME"] {
             command.env(home, directory);
         }

@@ -25,6 +25,12 @@ impl Side {
             .arg(SIDE)
             .arg(side)
             .args(arguments)
+            // As the program sets them for itself.
+            .env("MALLOC_MMAP_THRESHOLD_", "1048576")
+            .env(
+                "MALLOC_ARENA_MAX",
+                std::env::var("MALLOC_ARENA_MAX").unwrap_or_else(|_| "2".to_owned()),
+            )
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
