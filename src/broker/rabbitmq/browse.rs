@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicQosOptions, QueueDeclareOptions};
+use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicQosOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
 
 use super::failure::{CallError, Ended, call_error};
@@ -55,6 +55,8 @@ async fn get(line: &Line, queue: &ShortString, limit: u32) -> Result<Vec<Browsed
     Ok(seen.messages)
 }
 
+/// Messages come unasked here, and each that came is held and counted by the broker: so they come in steps of so many
+/// as are sure to be wanted, each step by a consumer of its own. What earlier steps took stays with the channel.
 async fn consume(line: &Line, queue: &ShortString, limit: u32) -> Result<Vec<Browsed>, CallError> {
     let channel = line.channel().await?;
     let passive = QueueDeclareOptions {
@@ -65,27 +67,43 @@ async fn consume(line: &Line, queue: &ShortString, limit: u32) -> Result<Vec<Bro
         .call(channel.queue_declare(queue.clone(), passive, FieldTable::default()))
         .await?;
     let limit = limit.min(found.message_count());
-    let prefetch = u16::try_from(limit).unwrap_or(u16::MAX).max(1);
-    line.call(channel.basic_qos(prefetch, BasicQosOptions::default()))
-        .await?;
+    let mut seen = Seen::default();
+    while seen.wants(limit) {
+        let step = seen.step(limit);
+        if step_through(line, &channel, queue, step, &mut seen).await? < step {
+            break;
+        }
+    }
+    give_back(line, &channel).await;
+    Ok(seen.messages)
+}
+
+/// Takes up to `step` more messages. Answers how many came before the queue was silent.
+async fn step_through(
+    line: &Line,
+    channel: &lapin::Channel,
+    queue: &ShortString,
+    step: u16,
+    seen: &mut Seen,
+) -> Result<u16, CallError> {
+    line.call(channel.basic_qos(step, BasicQosOptions::default())).await?;
     let tag = ShortString::from(format!("redrive-browse-{:016x}", ambient::random()));
     let options = BasicConsumeOptions::default();
     let mut consumer = line
-        .call(channel.basic_consume(queue.clone(), tag, options, FieldTable::default()))
+        .call(channel.basic_consume(queue.clone(), tag.clone(), options, FieldTable::default()))
         .await?;
-    let mut seen = Seen::default();
-    while seen.wants(limit) {
+    for came in 0..step {
         match tokio::time::timeout(IDLE, consumer.next()).await {
             Ok(Some(Ok(delivery))) => seen.take(delivery),
             Ok(Some(Err(error))) => return Err(error.into()),
             Ok(None) if !line.is_open() => return Err(CallError::Ended(line.reason().await)),
             // Nothing more comes, or somebody deleted the queue.
-            Ok(None) | Err(_) => break,
+            Ok(None) | Err(_) => return Ok(came),
         }
     }
-    give_back(line, &channel).await;
-    drop(consumer);
-    Ok(seen.messages)
+    line.call(channel.basic_cancel(tag, BasicCancelOptions::default()))
+        .await?;
+    Ok(step)
 }
 
 /// Closes the channel, and waits until the broker has put everything back.
@@ -98,6 +116,8 @@ async fn give_back(line: &Line, channel: &lapin::Channel) {
 struct Seen {
     messages: Vec<Browsed>,
     bytes: usize,
+    /// Of the largest body.
+    largest: usize,
     position: u32,
 }
 
@@ -106,9 +126,18 @@ impl Seen {
         self.position < limit && self.bytes <= BYTES_MAX
     }
 
+    /// How many more fit even if all are as large as the largest so far, and at most as many as were seen already.
+    fn step(&self, limit: u32) -> u16 {
+        let fitting = BYTES_MAX.saturating_sub(self.bytes) / self.largest.max(1) + 1;
+        let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
+        let step = self.position.max(1).min(fitting).min(limit - self.position);
+        u16::try_from(step).unwrap_or(u16::MAX)
+    }
+
     fn take(&mut self, delivery: lapin::message::Delivery) {
         self.position += 1;
         self.bytes += delivery.data.len();
+        self.largest = self.largest.max(delivery.data.len());
         self.messages.push(Browsed {
             position: self.position,
             redelivered: delivery.redelivered,

@@ -1,5 +1,7 @@
 //! Looks at any queue by its name: refused where they would cost, or take messages out of somebody's hands.
 
+use futures_util::StreamExt as _;
+use lapin::BasicProperties;
 use lapin::options::{BasicConsumeOptions, BasicGetOptions, BasicNackOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use redrive::broker::WalkOptions;
@@ -10,8 +12,12 @@ use super::shop::{BOUND, Shop, text, view};
 use crate::support::wait::wait_until;
 
 async fn browse(shop: &Shop, queue: &str) -> Result<usize, String> {
+    browse_up_to(shop, queue, 10).await
+}
+
+async fn browse_up_to(shop: &Shop, queue: &str, limit: u32) -> Result<usize, String> {
     let queue = QueueName::parse(queue).unwrap();
-    match shop.ask(Query::Browse { queue, limit: 10 }).await {
+    match shop.ask(Query::Browse { queue, limit }).await {
         Ok(Answer::Browsed(seen)) => Ok(seen.len()),
         Err(EngineError::Refused { why }) => Err(why),
         other => panic!("{other:?}"),
@@ -43,6 +49,34 @@ async fn looks_at_a_limited_queue_end_before_the_broker_drops_something() {
         }
         assert_eq!(shop.drain(&name).await.len(), 3, "limit {limit}: no look dropped one");
     }
+}
+
+/// A quorum queue with single active consumer gives its messages unasked: whatever came and was not shown would be held
+/// in memory, and counted as a delivery by a broker that drops after so many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_takes_no_message_of_a_queue_with_single_active_consumer_that_it_does_not_show() {
+    const MESSAGES: usize = 40;
+    let shop = Shop::open().await;
+    let arguments = [
+        ("x-queue-type", text("quorum")),
+        ("x-single-active-consumer", AMQPValue::Boolean(true)),
+    ];
+    shop.queue("large", &arguments).await;
+    let body = "x".repeat(2 << 20);
+    for _ in 0..MESSAGES {
+        shop.publish("", "large", BasicProperties::default().with_delivery_mode(2), &body)
+            .await;
+    }
+    let seen = browse_up_to(&shop, "large", 500).await.unwrap();
+    assert_eq!(seen, 17, "32 MiB, and the message that goes over it");
+    let options = BasicConsumeOptions::default();
+    let consuming = shop
+        .channel
+        .basic_consume("large".into(), "drain".into(), options, FieldTable::default());
+    let came: Vec<_> = consuming.await.unwrap().take(MESSAGES).collect().await;
+    let redelivered: Vec<bool> = came.into_iter().map(|one| one.unwrap().redelivered).collect();
+    let expected: Vec<bool> = (0..MESSAGES).map(|position| position < seen).collect();
+    assert_eq!(redelivered, expected);
 }
 
 /// Message by message: what was looked at often is gone, and what came has its own looks.
