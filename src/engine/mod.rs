@@ -9,6 +9,7 @@ mod answers;
 pub mod audit;
 mod candidates;
 pub mod command;
+mod core;
 mod daemon;
 pub mod dead;
 mod dead_letter;
@@ -84,16 +85,15 @@ pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
 
 use self::answers::WaitingCache;
+use self::core::Core;
 use self::dead::DeadRoom;
 use self::endpoints::EndpointTable;
-use self::fence::Fence;
 use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
 use self::rules::Rules;
 use self::runs::Tending;
 use self::settled::Resting;
-use self::store_time::StoreTime;
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
 use crate::budget::Budget;
@@ -222,15 +222,9 @@ pub struct Engine(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    store: StoreHandle,
-    broker: BrokerHandle,
+    core: Arc<Core>,
     sender: SenderHandle,
-    settings: EngineSettings,
-    clock: Clock,
-    store_time: StoreTime,
-    events: broadcast::Sender<Event>,
     publisher: Publisher,
-    fence: Arc<Fence>,
     endpoints: EndpointTable,
     recorder: Recorder,
     meters: Meters,
@@ -242,18 +236,12 @@ struct Inner {
     tending: Tending,
     dead: DeadRoom,
     observed: observe::Observed,
-    /// What cannot be read at present.
-    sources: sources::Sources,
     /// What queues were judged by last.
     preflight: preflight::LastPreflight,
     /// What works at present, for whoever asks whether this process is ready.
     health: health::Health,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
-    /// Something happened that a look would show.
-    moved: watch::Sender<()>,
-    /// Filters that compute at present.
-    sieves: sieve::Sieves,
     speeds: runs::Speeds,
     /// Of the last listing of endpoints.
     waiting: WaitingCache,
@@ -275,8 +263,15 @@ struct Inner {
     event_handlers: EventHandlers,
     /// What notifications of subscriptions are signed with.
     secrets: events::Secrets,
-    /// What turned, for whoever tells it.
-    turned: alerts::Turned,
+}
+
+/// What an operation works with until a service of its own takes it over.
+impl std::ops::Deref for Inner {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
 }
 
 impl Engine {
@@ -289,11 +284,9 @@ impl Engine {
         settings: EngineSettings,
         clock: Clock,
     ) -> Self {
-        let (events, _) = broadcast::channel(1024);
+        let core = Arc::new(Core::new(store, broker, settings, clock));
         Self(Arc::new(Inner {
-            fence: Arc::new(Fence::new(clock.clone(), settings.take_over, settings.request_timeout)),
-            endpoints: EndpointTable::new(settings.rates.clone()),
-            store_time: StoreTime::new(clock.clone()),
+            endpoints: EndpointTable::new(core.settings.rates.clone()),
             publisher: Publisher::default(),
             recorder: Recorder::default(),
             meters: Meters::default(),
@@ -303,13 +296,10 @@ impl Engine {
             tending: Tending::default(),
             dead: DeadRoom::default(),
             observed: observe::Observed::default(),
-            sources: sources::Sources::default(),
-            sieves: sieve::Sieves::default(),
             speeds: runs::Speeds::default(),
             preflight: preflight::LastPreflight::default(),
             health: health::Health::default(),
             delivering: watch::Sender::new(false),
-            moved: watch::Sender::new(()),
             waiting: WaitingCache::default(),
             endpoints_moved: Notify::new(),
             slow_full: AtomicBool::new(false),
@@ -320,13 +310,8 @@ impl Engine {
             outbox_filled: Notify::new(),
             event_handlers: EventHandlers::default(),
             secrets: events::Secrets::default(),
-            turned: alerts::Turned::default(),
-            store,
-            broker,
+            core,
             sender,
-            settings,
-            clock,
-            events,
         }))
     }
 
@@ -339,7 +324,7 @@ impl Engine {
     /// What happens, from now on; a slow receiver misses some.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.0.events.subscribe()
+        self.0.news.events.subscribe()
     }
 
     /// Publishes a notification; answers only after the broker's confirm.
@@ -371,7 +356,7 @@ impl Engine {
         let (engine, plan, grant) = (Arc::clone(&self.0), plan.clone(), grant.clone());
         finish(ambient::spawn("execute", async move {
             let done = engine.carry_out_plan(&plan, &grant).await;
-            engine.moved.send_replace(());
+            engine.news.moved.send_replace(());
             done
         }))
         .await

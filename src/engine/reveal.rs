@@ -53,7 +53,7 @@ impl Inner {
             detail: format!("{} masked {values} shown", reveal.hidden),
         };
         self.store.audit_append(&entry).await?;
-        self.moved.send_replace(());
+        self.news.moved.send_replace(());
         Ok(())
     }
 }

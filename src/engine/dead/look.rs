@@ -111,7 +111,7 @@ impl Inner {
             tracing::warn!(queue = ?target.name, error = ?error, "a dead-letter queue could not be looked at");
         }
         self.dead.leave(&target.name);
-        self.moved.send_replace(());
+        self.news.moved.send_replace(());
     }
 
     pub(super) async fn look_claimed(&self, target: &DeadTarget) -> Result<(), EngineError> {

@@ -64,7 +64,7 @@ impl Engine {
         let pace = Pace {
             refresh: refreshed,
             clock: self.0.clock.clone(),
-            moved: self.0.moved.subscribe(),
+            moved: self.0.news.moved.subscribe(),
             look_now: Arc::clone(&look_now),
             stop,
         };

@@ -188,7 +188,7 @@ impl Inner {
             manager.end().await;
         });
         let _ = work.await;
-        self.moved.send_replace(());
+        self.news.moved.send_replace(());
     }
 
     async fn take_and_drive(self: &Arc<Self>, id: String, manager: &Manager, stop: CancellationToken) {

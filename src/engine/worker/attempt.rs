@@ -318,7 +318,7 @@ impl crate::engine::Inner {
     }
 
     pub(super) fn tell_attempt(&self, attempt: &Attempt) {
-        if self.events.receiver_count() > 0 {
+        if self.news.events.receiver_count() > 0 {
             self.tell(crate::engine::Event::Attempted(Box::new(attempt.clone())));
         }
     }

@@ -552,8 +552,8 @@ impl Inner {
     pub(super) fn tell(&self, event: super::Event) {
         // Attempts are many: what follows from them is seen at the next look.
         if !matches!(event, super::Event::Attempted(_)) {
-            self.moved.send_replace(());
+            self.news.moved.send_replace(());
         }
-        let _ = self.events.send(event);
+        let _ = self.news.events.send(event);
     }
 }

@@ -1,0 +1,68 @@
+//! What every service of the engine works with: the store, the broker, the times, and this process's standing.
+//!
+//! Whatever needs nothing else is a method of it: leases of queues, what a queue consists of, looks, names. What one
+//! service alone needs is that service's.
+
+use std::sync::Arc;
+
+use tokio::sync::{broadcast, watch};
+
+use super::event::Event;
+use super::fence::Fence;
+use super::sieve::Sieves;
+use super::sources::Sources;
+use super::store_time::StoreTime;
+use super::{EngineSettings, alerts};
+use crate::ambient::Clock;
+use crate::broker::BrokerHandle;
+use crate::store::StoreHandle;
+
+/// Events that a slow receiver may be behind by.
+const EVENTS: usize = 1024;
+
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) store: StoreHandle,
+    pub(super) broker: BrokerHandle,
+    pub(super) settings: EngineSettings,
+    pub(super) clock: Clock,
+    pub(super) store_time: StoreTime,
+    /// Whether this process may still work under its leases.
+    pub(super) fence: Arc<Fence>,
+    /// What cannot be read at present.
+    pub(super) sources: Sources,
+    /// Filters that compute at present.
+    pub(super) sieves: Sieves,
+    /// What turned, for whoever tells it.
+    pub(super) turned: alerts::Turned,
+    pub(super) news: News,
+}
+
+/// What happens in this process, for whoever listens.
+#[derive(Debug)]
+pub(super) struct News {
+    pub(super) events: broadcast::Sender<Event>,
+    /// Something happened that a look would show.
+    pub(super) moved: watch::Sender<()>,
+}
+
+impl Core {
+    pub(super) fn new(store: StoreHandle, broker: BrokerHandle, settings: EngineSettings, clock: Clock) -> Self {
+        let fence = Fence::new(clock.clone(), settings.take_over, settings.request_timeout);
+        Self {
+            fence: Arc::new(fence),
+            store_time: StoreTime::new(clock.clone()),
+            sources: Sources::default(),
+            sieves: Sieves::default(),
+            turned: alerts::Turned::default(),
+            news: News {
+                events: broadcast::channel(EVENTS).0,
+                moved: watch::Sender::new(()),
+            },
+            store,
+            broker,
+            settings,
+            clock,
+        }
+    }
+}
