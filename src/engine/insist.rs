@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Inner;
+use super::core::Core;
 use crate::domain::id::IncarnationId;
 use crate::store::StoreError;
 
@@ -23,7 +23,7 @@ impl Pause {
     }
 }
 
-impl Inner {
+impl Core {
     /// Repeats a store operation while the store is away and the fence permits it. `Err` when it may not
     /// go on: whatever is in hand goes back.
     pub(super) async fn insist<T, F, O>(&self, incarnation: IncarnationId, mut operation: O) -> Result<T, ()>

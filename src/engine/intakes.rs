@@ -1,8 +1,8 @@
 //! Intake queues, for people: whether anybody reads them, what waits in them, and what keeps messages from reaching
 //! them. One pure answer serves `doctor` and `queue why`.
 
-use super::Inner;
 use super::answers::listing::Seen;
+use super::core::Core;
 use super::error::chain;
 use super::view::{Check, CheckResult};
 use crate::broker::{ExchangeDetail, IntakeQueue, ListedQueue};
@@ -154,7 +154,7 @@ fn waits(ready: Option<u64>) -> String {
     }
 }
 
-impl Inner {
+impl Core {
     /// One check for each configured intake queue on the vhost that is looked at.
     pub(super) async fn intake_checks(&self) -> Vec<Check> {
         let mut checks = Vec::new();

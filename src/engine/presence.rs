@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::command::WriteGrant;
 use super::manage::Manager;
-use super::{Engine, Inner};
+use super::{Engine, core::Core};
 use crate::ambient;
 
 /// Between two looks at the grant's time, and before another try to be seen.
@@ -28,7 +28,7 @@ impl Engine {
     }
 }
 
-impl Inner {
+impl Core {
     /// Until `stop`, the end of the grant's time, or until others took it for dead.
     async fn is_there(&self, manager: Manager, grant: &WriteGrant, stop: &CancellationToken) {
         while !stop.is_cancelled() && grant.holds_at(self.clock.now()) && !manager.is_disowned() {

@@ -1,6 +1,6 @@
 //! The rows of queues, a page at a time: never all of them in memory at once.
 
-use super::Inner;
+use super::core::Core;
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
 use crate::store::{QueueQuery, StoreError, StoreHandle};
@@ -15,7 +15,7 @@ pub(super) struct QueuePages<'a> {
     query: Option<QueueQuery>,
 }
 
-impl Inner {
+impl Core {
     /// Every row, by name; with `url` only those of that URL.
     pub(super) fn queue_pages(&self, url: Option<EndpointUrl>) -> QueuePages<'_> {
         QueuePages {

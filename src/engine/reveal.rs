@@ -4,7 +4,7 @@
 //! a change, so that nobody looks who cannot be written down.
 
 use super::command::WriteGrant;
-use super::{Engine, EngineError, Inner};
+use super::{Engine, EngineError, core::Core};
 use crate::domain::text::show;
 use crate::store::NewAudit;
 
@@ -35,7 +35,7 @@ impl Engine {
     }
 }
 
-impl Inner {
+impl Core {
     async fn audit_reveal(&self, reveal: &Reveal, grant: &WriteGrant) -> Result<(), EngineError> {
         if !grant.holds_at(self.clock.now()) {
             return Err(EngineError::Refused {

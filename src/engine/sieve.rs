@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::sight::Sight;
-use super::{EngineError, Inner};
+use super::{EngineError, core::Core};
 use crate::ambient;
 use crate::domain::filter::{Condition, FieldValue, Fields, Filter};
 use crate::domain::mask::MaskRules;
@@ -127,7 +127,7 @@ impl Fields for Shown<'_> {
     }
 }
 
-impl Inner {
+impl Core {
     pub(super) fn sieve(&self, filter: Option<Filter>) -> Sieve {
         Sieve {
             filter,
@@ -147,7 +147,7 @@ impl Inner {
     }
 }
 
-impl Inner {
+impl Core {
     /// A turn to make a list of everything, which takes as much memory as there are rows. To be held until it is cut.
     pub(super) async fn whole_list(&self) -> Result<SemaphorePermit<'_>, EngineError> {
         turn(

@@ -8,9 +8,9 @@ use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::QueueName;
 use crate::domain::queue::{Head, QueueRecord};
 use crate::engine::view::{Page, Retry};
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 
-impl Inner {
+impl Core {
     pub(super) async fn retries(&self, within: Option<Duration>, limit: u32) -> Result<Page<Retry>, EngineError> {
         let now = self.store.now().await?;
         let endpoints = self.store.endpoints_not_available().await?;

@@ -12,7 +12,7 @@ use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::engine::view::QueueView;
 use crate::engine::why::{Facts, ended_wish, warnings, why};
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 use crate::store::{Incarnation, StoreError};
 
 /// An incarnation that may hold a queue, or want it.
@@ -179,7 +179,7 @@ fn named(one: &Incarnation) -> (IncarnationId, IncarnationName) {
     (one.id, name)
 }
 
-impl Inner {
+impl Core {
     /// The world as it is now, and why the broker cannot be reached.
     pub(super) async fn world(&self) -> Result<(World, Option<String>), EngineError> {
         let incarnations = self.store.incarnations().await?;

@@ -3,7 +3,7 @@
 use super::{DeadPage, DeadQueueView};
 use crate::domain::dead_letter::EVENT_TABLE;
 use crate::domain::id::QueueName;
-use crate::engine::Inner;
+use crate::engine::core::Core;
 use crate::engine::view::Source;
 
 /// The dead letters of a vhost, and the dead events of the table beside them.
@@ -53,7 +53,7 @@ impl DeadSum {
     }
 }
 
-impl Inner {
+impl Core {
     /// Whether what is in a dead-letter queue is in the hands of those who consume it, and no dead letter that waits:
     /// not where it is we who look at it. Our own queue has no other consumers.
     pub(super) fn is_worked_on(&self, queue: &QueueName, is_looked_at: bool, consumers: u64) -> bool {

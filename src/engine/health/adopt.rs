@@ -3,9 +3,9 @@
 use crate::broker::Owner;
 use crate::engine::command::{Done, Plan};
 use crate::engine::plans::simple;
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 
-impl Inner {
+impl Core {
     pub(in crate::engine) async fn plan_adoption(&self) -> Result<Plan, EngineError> {
         let store = self.store.identity().await?;
         let mut plan = simple(

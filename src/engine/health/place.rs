@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::numbers::asked;
 use crate::broker::Owner;
 use crate::domain::id::StoreId;
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 
-impl Inner {
+impl Core {
     /// Refuses a broker that is another one than the store's, before anything is made on it.
     pub(in crate::engine) async fn refuse_another_broker(&self, store: &StoreId) -> Result<(), EngineError> {
         if self.store.broker_name().await?.is_none() {

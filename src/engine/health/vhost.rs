@@ -3,9 +3,9 @@
 use crate::broker::VhostFound;
 use crate::engine::command::{Done, Plan};
 use crate::engine::plans::simple;
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 
-impl Inner {
+impl Core {
     /// # Errors
     /// It is there, or it cannot be made from here: with the commands that make it.
     pub(in crate::engine) async fn plan_vhost(&self) -> Result<Plan, EngineError> {

@@ -15,7 +15,7 @@ use crate::domain::run::Target;
 use crate::engine::command::Receivers;
 use crate::engine::dead::{Exchanges, Way};
 use crate::engine::error::chain;
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 
 /// Answers about keys that are kept.
 const KEYS_MAX: usize = 10_000;
@@ -57,7 +57,7 @@ pub(super) struct WaysBack {
     untold: u64,
 }
 
-impl Inner {
+impl Core {
     /// By which way a letter goes back that was published to an exchange with a key, or why it goes nowhere.
     pub(super) async fn way_back(
         &self,
@@ -203,7 +203,7 @@ impl WaysBack {
     }
 }
 
-impl Inner {
+impl Core {
     /// Whether other queues than planned would get them by now; says which exchange.
     pub(super) async fn receivers_changed(
         &self,
