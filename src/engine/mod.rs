@@ -224,7 +224,7 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     core: Arc<Core>,
     sender: SenderHandle,
-    publisher: Publisher,
+    publisher: Arc<Publisher>,
     endpoints: EndpointTable,
     recorder: Recorder,
     meters: Meters,
@@ -239,7 +239,7 @@ struct Inner {
     /// What queues were judged by last.
     preflight: preflight::LastPreflight,
     /// What works at present, for whoever asks whether this process is ready.
-    health: health::Health,
+    health: Arc<health::Health>,
     /// Whether this process delivers at present.
     delivering: watch::Sender<bool>,
     speeds: runs::Speeds,
@@ -285,12 +285,19 @@ impl Engine {
         clock: Clock,
     ) -> Self {
         let core = Arc::new(Core::new(store, broker, settings, clock));
+        let (rules, health) = (Arc::default(), Arc::default());
+        let publisher = Publisher::new(
+            Arc::clone(&core),
+            Arc::clone(&sender),
+            Arc::clone(&rules),
+            Arc::clone(&health),
+        );
         Self(Arc::new(Inner {
             endpoints: EndpointTable::new(core.settings.rates.clone()),
-            publisher: Publisher::default(),
+            publisher: Arc::new(publisher),
             recorder: Recorder::default(),
             meters: Meters::default(),
-            rules: Arc::default(),
+            rules,
             bindings: Arc::default(),
             settled: Resting::default(),
             tending: Tending::default(),
@@ -298,7 +305,7 @@ impl Engine {
             observed: observe::Observed::default(),
             speeds: runs::Speeds::default(),
             preflight: preflight::LastPreflight::default(),
-            health: health::Health::default(),
+            health,
             delivering: watch::Sender::new(false),
             waiting: WaitingCache::default(),
             endpoints_moved: Notify::new(),
@@ -330,18 +337,18 @@ impl Engine {
     /// Publishes a notification; answers only after the broker's confirm.
     pub async fn publish(&self, new: NewNotification) -> Result<Receipt, EngineError> {
         self.0.watch_unbound();
-        self.0.publish_notification(new).await
+        self.0.publisher.publish(new).await
     }
 
     /// Refuses a URL to which this process would never send anything, as far as the URL alone says it.
     pub fn check_url(&self, url: &EndpointUrl) -> Result<(), EngineError> {
-        self.0.check_url(url)
+        self.0.publisher.check_url(url)
     }
 
     /// Publishes an end mark; nothing to end is success.
     pub async fn end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
         self.0.watch_unbound();
-        self.0.publish_end(execution, url).await
+        self.0.publisher.publish_end(execution, url).await
     }
 
     /// What a command would do at present.

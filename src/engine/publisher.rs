@@ -9,13 +9,15 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use super::health::Unbound;
+use super::core::Core;
+use super::health::{Health, Unbound};
 use super::insist::Pause;
 use super::rules::Rules;
 use super::turns::{Place, Turns, Wait};
-use super::{Ended, EngineError, Inner, NewNotification, Receipt};
+use super::{Ended, EngineError, NewNotification, Receipt};
 use crate::ambient::{self, Clock};
 use crate::broker::{Broker, BrokerError, BrokerHandle, Look, Published};
+use crate::delivery::SenderHandle;
 use crate::domain::id::{ExecutionId, NotificationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::naming::Naming;
@@ -42,14 +44,29 @@ const REFUSED_FOR: Duration = Duration::from_mins(1);
 /// Queues remembered, at most.
 const REMEMBERED_MAX: usize = 50_000;
 
-/// What a publisher remembers: whose turn it is in each queue, and which queues were recorded.
-#[derive(Debug, Default)]
+/// Publishes, and remembers whose turn it is in each queue, and which queues were recorded.
+#[derive(Debug)]
 pub(super) struct Publisher {
+    core: Arc<Core>,
+    sender: SenderHandle,
+    rules: Arc<Rules>,
+    health: Arc<Health>,
     turns: Arc<Turns>,
     recorded: Mutex<HashSet<QueueName>>,
 }
 
 impl Publisher {
+    pub(super) fn new(core: Arc<Core>, sender: SenderHandle, rules: Arc<Rules>, health: Arc<Health>) -> Self {
+        Self {
+            core,
+            sender,
+            rules,
+            health,
+            turns: Arc::default(),
+            recorded: Mutex::default(),
+        }
+    }
+
     /// True the first time for each queue (and again after it was forgotten).
     fn is_new(&self, queue: &QueueName) -> bool {
         let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,9 +88,7 @@ impl Publisher {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(queue);
     }
-}
 
-impl Inner {
     /// What would be tried in vain until it parks is refused at once.
     pub(super) fn check_url(&self, url: &EndpointUrl) -> Result<(), EngineError> {
         match self.sender.refusal(url) {
@@ -82,7 +97,7 @@ impl Inner {
         }
     }
 
-    pub(super) async fn publish_notification(&self, new: NewNotification) -> Result<Receipt, EngineError> {
+    pub(super) async fn publish(&self, new: NewNotification) -> Result<Receipt, EngineError> {
         let id = match new.id {
             Some(id) => chosen(id)?,
             None => generated_id()?,
@@ -96,12 +111,13 @@ impl Inner {
             body: new.body,
             polling_time_s: new.polling_time_s,
             restart_count: new.restart_count,
-            created_at: Some(self.clock.now()),
+            created_at: Some(self.core.clock.now()),
             event_type: None,
             subscription: None,
         };
         notification.validate()?;
         let queue = self
+            .core
             .settings
             .naming
             .delivery_queue(&notification.execution, &notification.url);
@@ -116,10 +132,10 @@ impl Inner {
 
     /// docs/protocols.md 33: what was published without a look at the broker's policies says so.
     async fn receipt(&self, id: NotificationId, queue: QueueName) -> Receipt {
-        let warning = if self.broker.is_embedded() {
+        let warning = if self.core.broker.is_embedded() {
             None
         } else {
-            self.rules.unknown(&self.store, &self.clock).await
+            self.rules.unknown(&self.core.store, &self.core.clock).await
         };
         Receipt { id, queue, warning }
     }
@@ -136,8 +152,8 @@ impl Inner {
 
     pub(super) async fn publish_end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
         let id = generated_id()?;
-        let queue = self.settings.naming.delivery_queue(&execution, &url);
-        let message = end_mark(&id, &execution, &url, self.clock.now());
+        let queue = self.core.settings.naming.delivery_queue(&execution, &url);
+        let message = end_mark(&id, &execution, &url, self.core.clock.now());
         match self.publish_in_turn(&queue, &id, message, Missing::Ignore).await {
             Ok(Settled::Stored) => Ok(Ended::Marked(self.receipt(id, queue).await)),
             Ok(Settled::NoQueue) => Ok(Ended::NoQueue(queue)),
@@ -155,7 +171,7 @@ impl Inner {
         message: Message,
         missing: Missing,
     ) -> Result<Settled, EngineError> {
-        let turns = &self.publisher.turns;
+        let turns = &self.turns;
         turns.admits(queue, id).map_err(held_back)?;
         let place = turns.line_up(queue);
         let turn = place.turn().await;
@@ -165,12 +181,12 @@ impl Inner {
             return Ok(Settled::Stored);
         }
         let publish = Publish {
-            broker: Arc::clone(&self.broker),
-            store: Arc::clone(&self.store),
+            broker: Arc::clone(&self.core.broker),
+            store: Arc::clone(&self.core.store),
             rules: Arc::clone(&self.rules),
             unbound: self.health.unbound(),
-            naming: self.settings.naming.clone(),
-            clock: self.clock.clone(),
+            naming: self.core.settings.naming.clone(),
+            clock: self.core.clock.clone(),
             queue: queue.clone(),
             message,
             missing,
@@ -229,7 +245,7 @@ impl Inner {
     }
 
     async fn record_queue(&self, queue: &QueueName, execution: &ExecutionId, url: &EndpointUrl) {
-        if !self.publisher.is_new(queue) {
+        if !self.is_new(queue) {
             return;
         }
         let learned = LearnedQueue {
@@ -237,8 +253,8 @@ impl Inner {
             execution: execution.clone(),
             url: url.clone(),
         };
-        if let Err(error) = self.store.queues_learn(&[learned]).await {
-            self.publisher.forget(queue);
+        if let Err(error) = self.core.store.queues_learn(&[learned]).await {
+            self.forget(queue);
             tracing::warn!(error = ?error, queue = ?queue, "a published queue is not recorded yet");
         }
     }

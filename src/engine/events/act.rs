@@ -150,7 +150,7 @@ impl Inner {
         url: &EndpointUrl,
         options: &str,
     ) -> Result<Plan, EngineError> {
-        self.check_url(url)?;
+        self.publisher.check_url(url)?;
         let known = self.store.event_type_get(event_type).await?;
         known.ok_or_else(|| unknown_type(event_type))?;
         let title = format!("subscribe {} to {:?}", url.redacted(), event_type.as_str());

@@ -224,7 +224,7 @@ impl Inner {
             return Err(unreadable());
         };
         let queue = QueueName::parse(&row.row.queue).map_err(|_| unreadable())?;
-        self.publish_stored(&queue, &notification).await
+        self.publisher.publish_stored(&queue, &notification).await
     }
 }
 

@@ -452,7 +452,7 @@ impl crate::engine::Inner {
     async fn publish_in_order(&self, queue: &QueueName, messages: Vec<(usize, Message)>) -> Vec<(usize, Sent)> {
         let mut sent = Vec::with_capacity(messages.len());
         for (index, message) in messages {
-            let one = self.publish_again(queue, message).await;
+            let one = self.publisher.publish_again(queue, message).await;
             let stops = one.is_err();
             sent.push((index, one));
             if stops {
