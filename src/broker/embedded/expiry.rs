@@ -50,8 +50,9 @@ impl LifetimeClock {
         then.plus(self.clock.uptime().saturating_sub(uptime))
     }
 
-    fn looked(&self, now: Timestamp) {
-        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = (self.clock.uptime(), now);
+    /// Goes by the calendar from `uptime` on, when it said `now`.
+    fn looked(&self, uptime: Duration, now: Timestamp) {
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = (uptime, now);
     }
 }
 
@@ -61,16 +62,16 @@ impl LifetimeClock {
 /// 2. The calendar went further than uptime did: it was set, unless another process took that out before.
 pub(super) async fn look(shared: &Shared) -> Result<(), BrokerError> {
     const OPERATION: &str = "look at lifetimes";
-    let now = shared.clock.now();
+    let (uptime, now) = (shared.clock.uptime(), shared.clock.now());
     let step = now.since(shared.lifetimes.now());
     if expiring(shared).await?.is_empty() {
-        shared.lifetimes.looked(now);
+        shared.lifetimes.looked(uptime, now);
         return Ok(());
     }
     let looked_at = tables::looked_at(shared.file.readers()).await;
     let is_noted = |at: Timestamp| at <= now && now.since(at) < NOTED && step < STEP_MIN;
     if looked_at.map_err(failure::read(OPERATION))?.is_some_and(is_noted) {
-        shared.lifetimes.looked(now);
+        shared.lifetimes.looked(uptime, now);
         return Ok(());
     }
     let passed_over = move |looked_at: Option<Timestamp>| {
@@ -87,7 +88,7 @@ pub(super) async fn look(shared: &Shared) -> Result<(), BrokerError> {
         .write(move |connection| Box::pin(tables::look(connection, now, passed_over)))
         .await
         .map_err(failure::write(OPERATION))?;
-    shared.lifetimes.looked(now);
+    shared.lifetimes.looked(uptime, now);
     if !span.is_zero() {
         tracing::info!(span = ?span, "lifetimes of queues stood still while nobody was there or the calendar was set");
     }
