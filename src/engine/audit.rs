@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use super::{Engine, EngineError, Inner};
+use super::{Engine, EngineError, core::Core};
 use crate::domain::time::Timestamp;
 use crate::store::{AuditChain, AuditEntry, NewAudit};
 
@@ -65,7 +65,7 @@ struct Position {
     missed: Option<i64>,
 }
 
-impl Inner {
+impl Core {
     pub(super) async fn audit_verify(&self) -> Result<AuditVerified, EngineError> {
         let mut chain = self.store.audit_chain().await?;
         let mut at = Position {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::{broadcast, watch};
 
+use super::endpoints::EndpointTable;
 use super::event::Event;
 use super::fence::Fence;
 use super::sieve::Sieves;
@@ -33,8 +34,8 @@ pub(super) struct Core {
     pub(super) sources: Sources,
     /// Filters that compute at present.
     pub(super) sieves: Sieves,
-    /// What turned, for whoever tells it.
-    pub(super) turned: alerts::Turned,
+    /// What is known of endpoints, and whom to tell of a change.
+    pub(super) endpoints: EndpointTable,
     pub(super) news: News,
 }
 
@@ -44,6 +45,8 @@ pub(super) struct News {
     pub(super) events: broadcast::Sender<Event>,
     /// Something happened that a look would show.
     pub(super) moved: watch::Sender<()>,
+    /// What turned, for whoever tells it.
+    pub(super) turned: alerts::Turned,
 }
 
 impl Core {
@@ -54,10 +57,11 @@ impl Core {
             store_time: StoreTime::new(clock.clone()),
             sources: Sources::default(),
             sieves: Sieves::default(),
-            turned: alerts::Turned::default(),
+            endpoints: EndpointTable::new(settings.rates.clone()),
             news: News {
                 events: broadcast::channel(EVENTS).0,
                 moved: watch::Sender::new(()),
+                turned: alerts::Turned::default(),
             },
             store,
             broker,

@@ -110,6 +110,10 @@ impl Inner {
         let name = format!("redrive-{}-{:08x}", std::process::id(), ambient::random() & 0xffff_ffff);
         let sent = self.clock.uptime();
         let part = if first { Part::Delivers } else { Part::DeliversAgain };
+        if part == Part::Delivers {
+            // Before it takes leases, which would raise what fell.
+            self.look_at_numbers().await?;
+        }
         let id = self.begin_incarnation(&name, part).await?;
         self.broker.set_name(&name);
         let generation = self.fence.begin(id, sent);

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use crate::domain::endpoint::{Endpoint, EndpointState};
 use crate::domain::id::{EndpointEpoch, QueueName};
 use crate::domain::outcome::{FailureKind, Outcome};
@@ -291,6 +293,8 @@ pub(super) struct EndpointTable {
     sharers: Arc<AtomicI64>,
     /// Questions asked of the store so far.
     questions: Arc<AtomicU64>,
+    /// Wakes the dispatcher: some endpoint changed.
+    pub(super) changed: Notify,
 }
 
 #[derive(Debug, Default)]

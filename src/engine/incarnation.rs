@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::core::Core;
 use super::dispatch::Tell;
 use super::{EngineError, Inner, process};
 use crate::domain::endpoint::EndpointState;
@@ -61,7 +62,7 @@ const NOT_AVAILABLE: [EndpointState; 3] = [
     EndpointState::Disabled,
 ];
 
-impl Inner {
+impl Core {
     /// Begins an incarnation of this process.
     ///
     /// docs/protocols.md 7: one that was disowned because others settled on other settings, or on a newer program, is
@@ -78,10 +79,6 @@ impl Inner {
             fingerprint: (part != Part::Manages).then(|| self.settings.naming.fingerprint()),
             replaces_settings: part == Part::Delivers,
         };
-        if part == Part::Delivers {
-            // Before it takes leases, which would raise what fell.
-            self.look_at_numbers().await?;
-        }
         match self.store.incarnation_begin(new).await? {
             Begun::Alive(id) => Ok(id),
             Begun::OtherSettings { found, queues } => Err(EngineError::Refused {
@@ -106,6 +103,24 @@ impl Inner {
         }
     }
 
+    /// Reads every endpoint that is not available, and those that were taken for it and are not.
+    pub(super) async fn read_endpoints(&self) -> Result<(), StoreError> {
+        let question = self.endpoints.question();
+        let not_available = self.store.endpoints_not_available().await?;
+        for url in self.endpoints.replace(&not_available, question) {
+            self.look_at_endpoint(&url).await?;
+        }
+        for state in NOT_AVAILABLE {
+            let count = not_available.iter().filter(|endpoint| endpoint.state == state).count();
+            #[expect(clippy::cast_precision_loss, reason = "a number of endpoints")]
+            metrics::gauge!(names::ENDPOINTS, "state" => state.as_str()).set(count as f64);
+        }
+        self.endpoints.changed.notify_one();
+        Ok(())
+    }
+}
+
+impl Inner {
     /// Beats until `generation` ends or the incarnation is disowned, which closes the fence.
     pub(super) async fn beat(self: Arc<Self>, id: IncarnationId, generation: CancellationToken) {
         while !generation.is_cancelled() {
@@ -185,22 +200,6 @@ impl Inner {
             again_at: ended + ENDPOINTS_AT_LEAST,
             again_after: ended + ended.saturating_sub(began) * ENDPOINTS_PAUSE,
         };
-        Ok(())
-    }
-
-    /// Reads every endpoint that is not available, and those that were taken for it and are not.
-    pub(super) async fn read_endpoints(&self) -> Result<(), StoreError> {
-        let question = self.endpoints.question();
-        let not_available = self.store.endpoints_not_available().await?;
-        for url in self.endpoints.replace(&not_available, question) {
-            self.look_at_endpoint(&url).await?;
-        }
-        for state in NOT_AVAILABLE {
-            let count = not_available.iter().filter(|endpoint| endpoint.state == state).count();
-            #[expect(clippy::cast_precision_loss, reason = "a number of endpoints")]
-            metrics::gauge!(names::ENDPOINTS, "state" => state.as_str()).set(count as f64);
-        }
-        self.endpoints_moved.notify_one();
         Ok(())
     }
 }

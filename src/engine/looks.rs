@@ -1,8 +1,8 @@
 //! What looks cost at queues whose messages outlive a limited number of returns (docs/protocols.md 38): noted in the
 //! store before each of them, message by message, and refused before the broker's limit is near, whoever looks.
 //!
-//! Every look at a queue that is not known to be free of cost goes through here: [`Inner::cost_of`] says what it costs,
-//! [`Inner::look_begins`] notes or refuses it, [`Inner::look_ended`] or [`Inner::look_broke_off`] say what came of it.
+//! Every look at a queue that is not known to be free of cost goes through here: [`Core::cost_of`] says what it costs,
+//! [`Core::look_begins`] notes or refuses it, [`Core::look_ended`] or [`Core::look_broke_off`] say what came of it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::domain::naming::QueueType;
 use crate::domain::queue::QueueKind;
 use crate::domain::words::plural;
 use crate::engine::rules::compiled;
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 
 /// What a quorum queue writes of earlier deliveries.
 const RETURNS: &str = "x-delivery-count";
@@ -78,7 +78,7 @@ pub(in crate::engine) fn returns_of(message: &Message) -> u64 {
     u64::try_from(returns).unwrap_or(0)
 }
 
-impl Inner {
+impl Core {
     /// What looks at a queue cost so far.
     pub(in crate::engine) async fn looks_at(&self, queue: &QueueName) -> Result<Looks, EngineError> {
         let kept = self.store.looks_kept(queue).await?;

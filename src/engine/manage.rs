@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::fence::Fence;
 use super::incarnation::Part;
 use super::insist::Pause;
-use super::{EngineError, Inner};
+use super::{EngineError, core::Core};
 use crate::ambient::{self, Clock};
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
@@ -58,7 +58,7 @@ pub(super) struct ManagedLease {
     pub(super) record: QueueRecord,
 }
 
-impl Inner {
+impl Core {
     /// Runs `work` under the lease of `queue`. Waits for the worker that holds it to finish the attempt in
     /// hand; refuses when somebody else keeps it.
     pub(super) async fn under_lease<T, F, W>(
@@ -93,7 +93,7 @@ impl Inner {
         self.begin_managing_as(&name).await
     }
 
-    /// [`Inner::begin_managing`] under a name of its own.
+    /// [`Core::begin_managing`] under a name of its own.
     pub(super) async fn begin_managing_as(&self, name: &str) -> Result<Manager, EngineError> {
         let sent = self.clock.uptime();
         let id = self.begin_incarnation(name, Part::Manages).await?;

@@ -87,7 +87,6 @@ pub use query::{Answer, Query, QueuesQuery};
 use self::answers::WaitingCache;
 use self::core::Core;
 use self::dead::DeadRoom;
-use self::endpoints::EndpointTable;
 use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
@@ -225,7 +224,6 @@ struct Inner {
     core: Arc<Core>,
     sender: SenderHandle,
     publisher: Arc<Publisher>,
-    endpoints: EndpointTable,
     recorder: Recorder,
     meters: Meters,
     rules: Arc<Rules>,
@@ -245,8 +243,6 @@ struct Inner {
     speeds: runs::Speeds,
     /// Of the last listing of endpoints.
     waiting: WaitingCache,
-    /// Some endpoint changed: the dispatcher looks again.
-    endpoints_moved: Notify,
     /// So many requests hang that URLs known for it have to wait.
     slow_full: AtomicBool,
     /// The broker's policies changed.
@@ -293,7 +289,6 @@ impl Engine {
             Arc::clone(&health),
         );
         Self(Arc::new(Inner {
-            endpoints: EndpointTable::new(core.settings.rates.clone()),
             publisher: Arc::new(publisher),
             recorder: Recorder::default(),
             meters: Meters::default(),
@@ -308,7 +303,6 @@ impl Engine {
             health,
             delivering: watch::Sender::new(false),
             waiting: WaitingCache::default(),
-            endpoints_moved: Notify::new(),
             slow_full: AtomicBool::new(false),
             policies_moved: Notify::new(),
             sweep_now: Notify::new(),

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::error::chain;
 use super::view::{Source, Unread};
-use super::{Engine, EngineError, Inner};
+use super::{Engine, EngineError, core::Core};
 use crate::broker::BrokerError;
 use crate::domain::time::Timestamp;
 
@@ -25,7 +25,7 @@ impl Sources {
     }
 }
 
-impl Inner {
+impl Core {
     /// Where the listing of queues comes from.
     pub(super) fn listing_source(&self) -> Source {
         if self.broker.is_embedded() {

@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 
-use super::Inner;
+use super::core::Core;
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
 use crate::budget::{SMALL_BYTES, Share, Use};
 use crate::domain::id::QueueName;
 
-impl Inner {
+impl Core {
     /// Walks a queue of the broker. With the whole window that is wished where there is memory for it; else with a
     /// small one, which comes soon: whoever walks may hold a lease, and does not wait for what hangs.
     pub(super) async fn walk(

@@ -186,7 +186,7 @@ impl Inner {
         metrics::counter!(names::TURNS, "kind" => kind).increment(1);
         self.tell(Event::Turned(Box::new(turn.clone())));
         // Without anybody who is told there is no receiver.
-        let _ = self.turned.0.send(turn);
+        let _ = self.news.turned.0.send(turn);
     }
 
     /// Watches, and tells, as long as `generation` lives.
@@ -197,7 +197,7 @@ impl Inner {
     ) -> Vec<JoinHandle<()>> {
         let teller = |alert: &AlertSettings| {
             let teller = Teller::new(Arc::clone(self), alert.clone());
-            ambient::spawn("alert", teller.run(self.turned.0.subscribe(), generation.clone()))
+            ambient::spawn("alert", teller.run(self.news.turned.0.subscribe(), generation.clone()))
         };
         let mut tasks: Vec<_> = self.settings.alerts.iter().map(teller).collect();
         let watch = Arc::clone(self).watch_turns(me, generation.clone());

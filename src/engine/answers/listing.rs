@@ -12,6 +12,7 @@ use crate::domain::findings::Finding;
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
 use crate::engine::Inner;
+use crate::engine::core::Core;
 use crate::engine::view::Unread;
 
 /// Queues of a page, the most that the management API gives.
@@ -125,7 +126,9 @@ impl Inner {
         let seen = self.seen(oldest).await;
         self.listing(seen)
     }
+}
 
+impl Core {
     /// What was read, or why it was not.
     pub(in crate::engine) fn listing(&self, seen: Result<Vec<Seen>, BrokerError>) -> Listing {
         let source = self.listing_source();

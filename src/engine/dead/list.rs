@@ -23,6 +23,7 @@ use crate::domain::filter::{Condition, Filter};
 use crate::domain::id::QueueName;
 use crate::domain::message::{self, Message};
 use crate::domain::time::Timestamp;
+use crate::engine::core::Core;
 use crate::engine::fields::{DEAD_FIELDS, DeadFields};
 use crate::engine::sieve::{Question, Sieve};
 use crate::engine::view::{Page, Source, Unread};
@@ -63,6 +64,18 @@ impl Looked {
 
 /// A letter that is handed out, with the memory that its message takes; or why there is no more.
 pub type Exported = Result<(DeadDetail, Share), EngineError>;
+
+impl Core {
+    pub(super) fn detailed(&self, letter: DeadLetter, message: Message) -> DeadDetail {
+        let ours = |name: &str| self.settings.naming.is_delivery_queue(name);
+        DeadDetail {
+            history: death::history(&message),
+            target: dead_letter::target(letter.queue.as_str(), &message, &ours).map_err(|error| error.to_string()),
+            letter,
+            message,
+        }
+    }
+}
 
 impl Inner {
     pub(in crate::engine) async fn dead_list(
@@ -236,16 +249,6 @@ impl Inner {
             None => self.dead_message(&row.letter, patience).await?.ok_or_else(unknown)?,
         };
         Ok(self.detailed(row.letter, message))
-    }
-
-    pub(super) fn detailed(&self, letter: DeadLetter, message: Message) -> DeadDetail {
-        let ours = |name: &str| self.settings.naming.is_delivery_queue(name);
-        DeadDetail {
-            history: death::history(&message),
-            target: dead_letter::target(letter.queue.as_str(), &message, &ours).map_err(|error| error.to_string()),
-            letter,
-            message,
-        }
     }
 
     /// The message in its queue.

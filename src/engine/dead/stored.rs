@@ -10,7 +10,7 @@ use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, Found, HEADER_D
 use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message, decode, encode};
 use crate::engine::error::chain;
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 use crate::store::{DeadRow, NewStoredLetter, StoreError, StoreHandle, StoredLetter};
 
 /// Letters of one read; their bodies come one by one.
@@ -18,7 +18,7 @@ const PAGE: u32 = 100;
 /// Bytes of bodies that a walk hands out at once; one letter may be larger.
 const AT_ONCE: u64 = 8 << 20;
 
-impl Inner {
+impl Core {
     /// Walks a queue of the broker, or the letters in the store.
     pub(in crate::engine) async fn walk_letters(
         &self,

@@ -211,7 +211,7 @@ impl Dispatcher {
                     }
                 }
                 () = tokio::time::sleep(wait) => {}
-                () = engine.endpoints_moved.notified() => {}
+                () = engine.endpoints.changed.notified() => {}
                 () = self.stops.drain.cancelled(), if !self.stops.drain.is_cancelled() => {}
                 () = self.stops.generation.cancelled(), if !self.stops.generation.is_cancelled() => {}
             }

@@ -2,13 +2,13 @@
 
 use super::{ExpiringQuery, ExpiringQueue};
 use crate::domain::words::plural;
-use crate::engine::Inner;
+use crate::engine::core::Core;
 use crate::engine::error::chain;
 use crate::engine::view::Check;
 
 const NAME: &str = "expiring";
 
-impl Inner {
+impl Core {
     /// Uses no queue. What cannot be listed is not judged.
     pub(in crate::engine) async fn expiring_checks(&self) -> Vec<Check> {
         let page = match self.expiring(&ExpiringQuery::default()).await {

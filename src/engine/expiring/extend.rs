@@ -11,12 +11,12 @@ use crate::domain::expiry::{Extends, POLICY_PREFIX, extends, policy_name};
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
 use crate::engine::rules::compiled;
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 
 /// Policies of queues that are gone which one sweep removes, at most.
 const REMOVED_MAX: usize = 50;
 
-impl Inner {
+impl Core {
     pub(super) async fn extend_planned(
         &self,
         queues: &[PlannedQueue],

@@ -25,7 +25,7 @@ pub use order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, Keep, PlannedQue
 use super::answers::listing::PAGES_MAX;
 use super::rules::compiled;
 use super::view::Page;
-use super::{EngineError, Inner};
+use super::{EngineError, core::Core};
 use crate::domain::expiry::{self, Extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
@@ -139,7 +139,7 @@ fn urgency(record: &LifetimeRecord) -> (bool, bool, Option<Timestamp>, &QueueNam
     )
 }
 
-impl Inner {
+impl Core {
     /// Queues with a lifetime and leftovers. Where they are many, as the janitor saw them last.
     pub(super) async fn expiring(&self, query: &ExpiringQuery) -> Result<ExpiringPage, EngineError> {
         let offset = super::answers::offset_of(query.cursor.as_deref())?;

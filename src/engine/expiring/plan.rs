@@ -14,13 +14,13 @@ use crate::domain::queue::QueueKind;
 use crate::domain::words::{about, lasts, plural, plural_if_known, plural_of};
 use crate::engine::command::at_most;
 use crate::engine::plans::hash;
-use crate::engine::{Command, Danger, EngineError, Inner, Plan, PlanLine};
+use crate::engine::{Command, Danger, EngineError, Plan, PlanLine, core::Core};
 use crate::store::SaveState;
 
 /// Queues of one plan, at most.
 const QUEUES_MAX: usize = 20_000;
 
-impl Inner {
+impl Core {
     pub(in crate::engine) async fn plan_expiring(&self, order: &ExpiringOrder) -> Result<Plan, EngineError> {
         let mut plan = match order {
             ExpiringOrder::Save(which) => self.plan_save(which).await?,

@@ -71,7 +71,7 @@ impl Inner {
         self.raise_event_ids().await;
         self.publisher.forget_all();
         self.sweep_now.notify_one();
-        self.endpoints_moved.notify_one();
+        self.endpoints.changed.notify_one();
         self.tell(Event::Incident(format!("the store went back in time: {what} fell")));
         let detail = format!("{what} fell: the store was restored, or its last commits are lost");
         self.audit_heal("store", WENT_BACK, detail).await;

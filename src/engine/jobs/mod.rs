@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::answers::listing::PAGES_MAX;
 use super::expiring::EXPIRES;
-use super::{Engine, EngineError, Inner};
+use super::{Engine, EngineError, core::Core};
 use crate::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, ListedQueue, Next, Published, QueuePart,
 };
@@ -167,7 +167,7 @@ impl Engine {
     }
 }
 
-impl Inner {
+impl Core {
     /// A queue that is there and takes nothing is being purged: it is gone in a moment, or bound again.
     async fn publish_to_job(&self, queue: &QueueName, message: &Message) -> Result<(), EngineError> {
         let began = self.clock.uptime();

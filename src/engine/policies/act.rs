@@ -16,7 +16,7 @@ use crate::domain::policy::{Phase, Rescheduled, RetryPolicy};
 use crate::domain::time::Timestamp;
 use crate::domain::words::{lasts, plural};
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 use crate::store::{NewPolicy, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, StoreError};
 
 /// What an edit comes to.
@@ -34,7 +34,7 @@ impl Target {
     }
 }
 
-impl Inner {
+impl Core {
     /// What the edit would do at present.
     pub(in crate::engine) async fn plan_policy(&self, edit: &PolicyEdit) -> Result<Plan, EngineError> {
         let target = self.policy_target(edit).await?;

@@ -8,7 +8,7 @@ use super::{Book, scope_of};
 use crate::ambient;
 use crate::domain::policy::{Failing, Rescheduled, RetryPolicy, reschedule};
 use crate::domain::url::EndpointUrl;
-use crate::engine::Inner;
+use crate::engine::core::Core;
 use crate::store::{HeadMove, MoveTo, PolicyScope, StoreError, WaitingHead, WaitingQuery};
 
 /// Heads read, and moved in one transaction, at most.
@@ -24,7 +24,7 @@ pub(super) struct Supposed<'a> {
 
 /// Heads that wait, page by page.
 pub(super) struct Backlog<'a> {
-    engine: &'a Inner,
+    engine: &'a Core,
     query: Option<WaitingQuery>,
     supposed: Option<Supposed<'a>>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Judged {
 }
 
 impl<'a> Backlog<'a> {
-    pub(super) fn new(engine: &'a Inner, scope: &PolicyScope, supposed: Option<Supposed<'a>>) -> Self {
+    pub(super) fn new(engine: &'a Core, scope: &PolicyScope, supposed: Option<Supposed<'a>>) -> Self {
         let query = WaitingQuery {
             scope: scope.clone(),
             after: None,

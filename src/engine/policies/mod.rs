@@ -15,7 +15,7 @@ pub use view::{Forecast, ForecastLine, PolicyAct, PolicyEdit, PolicyPreview, Pol
 
 use std::collections::HashMap;
 
-use super::{EngineError, Inner};
+use super::{EngineError, core::Core};
 use crate::domain::notification::Notification;
 use crate::domain::policy::{PolicyOwner, PolicySource, RetryPolicy, applicable};
 use crate::domain::url::EndpointUrl;
@@ -91,7 +91,7 @@ impl Book {
     }
 }
 
-impl Inner {
+impl Core {
     /// The policy that applies now.
     pub(super) async fn policy_for(&self, notification: &Notification) -> Result<Applied, StoreError> {
         let event_type = notification.event_type.as_deref();

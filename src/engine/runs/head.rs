@@ -8,7 +8,7 @@ use crate::domain::id::{ExecutionId, IncarnationId, QueueName};
 use crate::domain::message::Message;
 use crate::domain::url::EndpointUrl;
 use crate::engine::error::chain;
-use crate::engine::{EngineError, Inner};
+use crate::engine::{EngineError, core::Core};
 use crate::store::{LearnedQueue, Lease, QueueMark};
 
 impl Driver<'_> {
@@ -32,7 +32,7 @@ impl Driver<'_> {
     }
 }
 
-impl Inner {
+impl Core {
     /// The queue is there, its companion too, and its row says so.
     async fn prepare_companion(
         &self,

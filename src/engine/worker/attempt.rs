@@ -281,7 +281,7 @@ fn bounded(text: &str) -> String {
     text.chars().take(ERROR_MAX).collect()
 }
 
-impl crate::engine::Inner {
+impl crate::engine::core::Core {
     /// Takes over a new state of an endpoint and tells whoever listens.
     pub(in crate::engine) fn endpoint_moved(&self, endpoint: &crate::domain::endpoint::Endpoint) {
         let was = self.endpoints.get(&endpoint.url).is_available();
@@ -307,13 +307,13 @@ impl crate::engine::Inner {
                 state,
             });
         }
-        self.endpoints_moved.notify_one();
+        self.endpoints.changed.notify_one();
     }
 
     /// How an endpoint answered; the dispatcher is told when that changes what it may do.
     pub(super) fn answered(&self, endpoint: &LiveEndpoint, answered: Answered) {
         if self.endpoints.answered(endpoint, answered, self.store_time.now()) {
-            self.endpoints_moved.notify_one();
+            self.endpoints.changed.notify_one();
         }
     }
 

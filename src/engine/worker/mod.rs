@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::room::Room;
 use super::Inner;
+use super::core::Core;
 use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
 use super::insist::Pause;
@@ -548,7 +549,7 @@ pub(super) fn unnamed() -> NotificationId {
     NotificationId::parse("unnamed").expect("visible ASCII")
 }
 
-impl Inner {
+impl Core {
     pub(super) fn tell(&self, event: super::Event) {
         // Attempts are many: what follows from them is seen at the next look.
         if !matches!(event, super::Event::Attempted(_)) {
