@@ -164,7 +164,7 @@ impl Inner {
         generation: &CancellationToken,
     ) -> Vec<JoinHandle<()>> {
         let me = || Arc::clone(self);
-        let mut tasks = self.start_events(id, generation);
+        let mut tasks = self.event_table.start_events(id, generation);
         tasks.extend(self.start_alerts(id, generation));
         tasks.extend([
             ambient::spawn("heartbeat", me().beat(id, generation.clone())),

@@ -87,6 +87,7 @@ pub use query::{Answer, Query, QueuesQuery};
 use self::answers::WaitingCache;
 use self::core::Core;
 use self::dead::DeadRoom;
+use self::events::EventTable;
 use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
@@ -205,16 +206,6 @@ pub enum Ended {
     NoQueue(QueueName),
 }
 
-/// Handlers of events, registered by the embedding program.
-#[derive(Default)]
-struct EventHandlers(events::Embedded);
-
-impl std::fmt::Debug for EventHandlers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventHandlers").finish_non_exhaustive()
-    }
-}
-
 /// The engine.
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
@@ -249,16 +240,7 @@ struct Inner {
     policies_moved: Notify,
     /// The broker came back: list at once.
     sweep_now: Notify,
-    /// Who waits for events that are due.
-    wakes: events::Wakes,
-    /// The numbers of the event table.
-    event_meters: events::EventMeters,
-    /// A notification waits in the outbox.
-    outbox_filled: Notify,
-    /// Handlers of the embedding program.
-    event_handlers: EventHandlers,
-    /// What notifications of subscriptions are signed with.
-    secrets: events::Secrets,
+    event_table: Arc<EventTable>,
 }
 
 /// What an operation works with until a service of its own takes it over.
@@ -281,15 +263,21 @@ impl Engine {
         clock: Clock,
     ) -> Self {
         let core = Arc::new(Core::new(store, broker, settings, clock));
-        let (rules, health) = (Arc::default(), Arc::default());
-        let publisher = Publisher::new(
+        let (rules, health) = (Arc::<Rules>::default(), Arc::default());
+        let publisher = Arc::new(Publisher::new(
             Arc::clone(&core),
             Arc::clone(&sender),
             Arc::clone(&rules),
             Arc::clone(&health),
-        );
+        ));
+        let event_table = Arc::new(EventTable::new(
+            Arc::clone(&core),
+            Arc::clone(&publisher),
+            Arc::clone(&rules),
+        ));
         Self(Arc::new(Inner {
-            publisher: Arc::new(publisher),
+            event_table,
+            publisher,
             recorder: Recorder::default(),
             meters: Meters::default(),
             rules,
@@ -306,11 +294,6 @@ impl Engine {
             slow_full: AtomicBool::new(false),
             policies_moved: Notify::new(),
             sweep_now: Notify::new(),
-            wakes: events::Wakes::default(),
-            event_meters: events::EventMeters::default(),
-            outbox_filled: Notify::new(),
-            event_handlers: EventHandlers::default(),
-            secrets: events::Secrets::default(),
             core,
             sender,
         }))

@@ -94,11 +94,11 @@ impl Inner {
             Command::AdoptBroker => self.plan_adoption().await?,
             Command::MakeVhost => self.plan_vhost().await?,
             Command::Events(events) => {
-                let mut draft = self.plan_events(events).await?;
+                let mut draft = self.event_table.plan_events(events).await?;
                 if draft.run.is_none() {
                     draft.hash = hash(&draft);
                 }
-                return self.with_policy(draft, events).await;
+                return self.event_table.with_policy(draft, events).await;
             }
             Command::Run(order) => return self.plan_run(order).await,
             Command::ChangeRun { id, wish } => self.plan_run_change(id, *wish).await?,
@@ -302,7 +302,7 @@ impl Inner {
             Command::PurgeQueue(queue) => self.purge(queue, plan.messages).await,
             Command::DeleteQueue(queue) => self.delete(queue, plan.messages).await,
             Command::RescueQueue(queue) => self.rescue(queue).await,
-            Command::Events(command) => Ok(Done::Events(self.perform_on_events(command, grant).await?)),
+            Command::Events(command) => Ok(Done::Events(self.event_table.perform_on_events(command, grant).await?)),
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
             Command::ChangeRun { id, wish } => self.change_run(id, *wish, grant).await,
             Command::EditDead { id, edit } => self.edit_dead(id, edit, grant).await,

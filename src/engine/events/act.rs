@@ -1,6 +1,7 @@
 //! What operators change: events, types, subscriptions. A plan names each event with its revision; what was
 //! pushed since is skipped, and said to be.
 
+use super::EventTable;
 use super::documents::{options_to_save, shown_options};
 use super::json::from_json;
 use super::look::{EventPages, parse};
@@ -11,13 +12,13 @@ use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::domain::words::plural_of;
 use crate::engine::plans::simple;
-use crate::engine::{Command, Danger, EngineError, Inner, Plan, PlanLine, WriteGrant};
+use crate::engine::{Command, Danger, EngineError, Plan, PlanLine, WriteGrant};
 use crate::store::{Acted, EventAct, NewEventType, NewSubscription, TypePut};
 
 /// Events of one plan.
 const EVENTS_MAX: usize = 1_000;
 
-impl Inner {
+impl EventTable {
     pub(in crate::engine) async fn plan_events(&self, command: &EventCommand) -> Result<Plan, EngineError> {
         match command {
             EventCommand::Retry(selection) => {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use metrics::gauge;
 use tokio_util::sync::CancellationToken;
 
+use super::EventTable;
 use crate::domain::event::EventState;
-use crate::engine::Inner;
 use crate::store::EventCount;
 use crate::telemetry::names;
 
@@ -24,7 +24,7 @@ type Counted = HashMap<(String, &'static str), u64>;
 /// How many are due of a label, and since when the first one is, in seconds.
 type Due = HashMap<String, (u64, f64)>;
 
-impl Inner {
+impl EventTable {
     /// Counts until `stop`.
     pub(super) async fn take_census(self: Arc<Self>, stop: CancellationToken) {
         let (mut counted, mut due) = (Counted::new(), Due::new());
@@ -55,7 +55,7 @@ impl Inner {
         }
         let now = self.clock.now();
         for count in counts {
-            let label = self.event_meters.label(&count.event_type);
+            let label = self.meters.label(&count.event_type);
             *counted.entry((label.clone(), count.state.as_str())).or_default() += count.count;
             if count.state == EventState::Ready {
                 let of_label = due.entry(label).or_default();

@@ -7,12 +7,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::EventTable;
 use super::EventsQuery;
 use super::fields::error_of;
 use crate::domain::dead_letter::{fingerprint, kind_of};
 use crate::domain::event::{Event, EventState};
 use crate::domain::time::Timestamp;
-use crate::engine::{EngineError, Inner};
+use crate::engine::EngineError;
 
 /// Events that are looked at, at most.
 const LOOKED_MAX: usize = 5_000;
@@ -53,7 +54,7 @@ pub struct EventGroups {
     pub taken_at: Timestamp,
 }
 
-impl Inner {
+impl EventTable {
     /// The groups of the events of a query; its limit and cursor do not count.
     pub(super) async fn event_groups(&self, query: &EventsQuery) -> Result<EventGroups, EngineError> {
         let mut asked = EventsQuery {

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::EventTable;
 use super::fields::{AtMoment, EVENT_FIELDS};
 use super::service::unknown_type;
 use super::{EventAnswer, EventQuestion, EventsQuery};
 use crate::domain::event::{Event, EventState, EventType, Reference};
 use crate::domain::filter::{Condition, Filter};
 use crate::domain::time::Timestamp;
+use crate::engine::EngineError;
 use crate::engine::view::Page;
-use crate::engine::{EngineError, Inner};
 use crate::store::EventSearch;
 
 /// Events of a page of everything.
@@ -46,7 +47,7 @@ impl EventPages {
     }
 }
 
-impl Inner {
+impl EventTable {
     pub(in crate::engine) async fn answer_about_events(
         &self,
         question: EventQuestion,

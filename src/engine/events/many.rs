@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
+use super::EventTable;
 use super::look::EventPages;
 use super::{EventCommand, EventSelection};
 use crate::ambient;
@@ -20,9 +21,9 @@ use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, Pace, RunCounts, RunState, eta};
 use crate::domain::time::Timestamp;
 use crate::domain::words::plural;
+use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan};
 use crate::engine::error::chain;
-use crate::engine::{EngineError, Inner};
 use crate::store::{
     EventAct, EventItem, EventsChange, EventsChanged, Frozen, ItemQuery, NewAudit, NewItem, NewRun, RunRecord, RunStop,
     StoreError,
@@ -114,7 +115,7 @@ impl Gathered {
     }
 }
 
-impl Inner {
+impl EventTable {
     /// Freezes everything that a filter finds.
     pub(super) async fn plan_many(
         &self,

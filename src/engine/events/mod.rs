@@ -24,7 +24,9 @@ mod secrets;
 mod service;
 mod wakes;
 
+use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::event::{Event, EventError, EventType, HandlingRules, Reference};
@@ -34,21 +36,67 @@ pub use crate::store::{
     Claim, ClaimSpan, EventCount, EventTypeRecord, Finished, HandledEvent, NamedLease, Pushed, PushedHow, Subscription,
 };
 
+use tokio::sync::Notify;
+
 use super::EngineError;
+use super::core::Core;
+use super::publisher::Publisher;
+use super::rules::Rules;
 use super::view::Page;
 
 pub use documents::{check_metadata, check_options, shown_options};
 pub use fields::EVENT_FIELDS;
 pub use groups::{EventGroup, EventGroups};
 pub use handler::{EventHandler, Handled};
-pub(super) use meters::EventMeters;
+use meters::EventMeters;
 pub use processor::Processed;
-pub(super) use running::Embedded;
-pub(super) use secrets::Secrets;
-pub(super) use wakes::Wakes;
+use running::EventHandlers;
+use secrets::Secrets;
+use wakes::Wakes;
 
 /// So much work is taken ahead for a handler in this process, when nobody says otherwise.
 pub const AHEAD: Duration = Duration::from_millis(100);
+
+/// The event table: what is pushed, taken in, handled, handed to a notification, and kept.
+#[derive(Debug)]
+pub(super) struct EventTable {
+    core: Arc<Core>,
+    publisher: Arc<Publisher>,
+    /// What the broker's policies say of intake queues.
+    rules: Arc<Rules>,
+    /// Who waits for events that are due.
+    wakes: Wakes,
+    meters: EventMeters,
+    /// A notification waits in the outbox.
+    outbox_filled: Notify,
+    /// Handlers of the embedding program.
+    handlers: EventHandlers,
+    /// What notifications of subscriptions are signed with.
+    secrets: Secrets,
+}
+
+impl EventTable {
+    pub(super) fn new(core: Arc<Core>, publisher: Arc<Publisher>, rules: Arc<Rules>) -> Self {
+        Self {
+            core,
+            publisher,
+            rules,
+            wakes: Wakes::default(),
+            meters: EventMeters::default(),
+            outbox_filled: Notify::new(),
+            handlers: EventHandlers::default(),
+            secrets: Secrets::default(),
+        }
+    }
+}
+
+impl Deref for EventTable {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
 
 /// What the engine has to know of events.
 #[derive(Clone, Debug, PartialEq, Eq)]

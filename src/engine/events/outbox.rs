@@ -12,12 +12,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
+use super::EventTable;
 use super::json::from_json;
 use crate::domain::event::{Event, SubscriptionOptions};
 use crate::domain::id::{ExecutionId, IncarnationId, NotificationId, QueueName};
 use crate::domain::message;
 use crate::domain::notification::{Decoded, HEADERS_MAX, Notification, decode};
-use crate::engine::{EngineError, Inner};
+use crate::engine::EngineError;
 use crate::store::{NamedLease, NewOutboxRow, OutboxRow, Subscription};
 
 /// The lease of the pump.
@@ -31,7 +32,7 @@ const IDLE_ELSEWHERE: Duration = Duration::from_secs(15);
 /// The longest wait of a delivery queue.
 const WAIT_MAX: Duration = Duration::from_mins(5);
 
-impl Inner {
+impl EventTable {
     /// The notifications of an event, one for each subscription; an error is the event's.
     pub(super) fn notifications(
         &self,

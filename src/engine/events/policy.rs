@@ -9,16 +9,17 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::EventCommand;
+use super::EventTable;
 use crate::domain::event::EventType;
 use crate::domain::naming::hex;
 use crate::domain::url::EndpointUrl;
 use crate::engine::policies::{PolicyAct, PolicyEdit};
-use crate::engine::{EngineError, Inner, Plan, WriteGrant};
+use crate::engine::{EngineError, Plan, WriteGrant};
 use crate::store::PolicyScope;
 
 const KEY: &str = "_retry_policy";
 
-impl Inner {
+impl EventTable {
     /// The plan with what becomes of the policy, where the command says something of it.
     pub(in crate::engine) async fn with_policy(
         &self,

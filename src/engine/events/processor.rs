@@ -16,13 +16,14 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::EventTable;
 use super::handler::{Action, failed, panicked, run_command, verdict_of, verdict_of_handled};
 use super::hands::{FINISHES, Hands, Held, Workers};
 use crate::ambient;
 use crate::domain::event::{Event, EventType, HandlingRules};
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
-use crate::engine::{EngineError, Inner};
+use crate::engine::EngineError;
 use crate::store::{EventClaim, Finish, Finished, Verdict};
 
 /// How long a lease holds without being prolonged; a handler may take longer.
@@ -49,7 +50,7 @@ pub struct Processed {
 
 /// The events of one type in one process.
 pub(super) struct Processor {
-    pub(super) engine: Arc<Inner>,
+    pub(super) engine: Arc<EventTable>,
     pub(super) incarnation: IncarnationId,
     pub(super) event_type: EventType,
     pub(super) action: Action,
@@ -85,7 +86,7 @@ impl Processor {
     /// Runs until it is stopped, or until nothing is due.
     pub(super) async fn run(self) -> Result<Processed, EngineError> {
         let me = Arc::new(self);
-        let hands = Arc::new(Hands::new(me.engine.event_meters.of(&me.event_type)));
+        let hands = Arc::new(Hands::new(me.engine.meters.of(&me.event_type)));
         let (report, finishes) = mpsc::channel(FINISHES);
         let ended = CancellationToken::new();
         let renewing = ambient::spawn("event leases", Arc::clone(&me).renew(Arc::clone(&hands), ended.clone()));

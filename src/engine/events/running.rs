@@ -8,6 +8,7 @@ use metrics::counter;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::EventTable;
 use super::HandlerAction;
 use super::handler::{Action, EventHandler, HandlerProgram};
 use super::json::from_json;
@@ -15,7 +16,7 @@ use super::processor::{Processed, Processor};
 use crate::ambient;
 use crate::domain::event::{EventType, HandlingRules, Metadata};
 use crate::domain::id::IncarnationId;
-use crate::engine::{Engine, EngineError, Inner};
+use crate::engine::{Engine, EngineError};
 use crate::telemetry::names;
 
 /// Between two rounds of the keeper.
@@ -28,14 +29,22 @@ const ROUNDS_MAX: u32 = 200;
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Handlers of those who embed the library.
-pub(in crate::engine) type Embedded = std::sync::Mutex<Vec<(EventType, Arc<dyn EventHandler>)>>;
+#[derive(Default)]
+pub(super) struct EventHandlers(std::sync::Mutex<Vec<(EventType, Arc<dyn EventHandler>)>>);
+
+impl std::fmt::Debug for EventHandlers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventHandlers").finish_non_exhaustive()
+    }
+}
 
 impl Engine {
     /// Hands events of a type to a handler in this process, once it delivers; in the place of a configured one.
     pub fn handle_events(&self, event_type: EventType, handler: Arc<dyn EventHandler>) {
         let mut handlers = self
             .0
-            .event_handlers
+            .event_table
+            .handlers
             .0
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -52,11 +61,11 @@ impl Engine {
         event_type: &EventType,
         stop: CancellationToken,
     ) -> Result<Processed, EngineError> {
-        self.0.process_once(event_type, stop).await
+        self.0.event_table.process_once(event_type, stop).await
     }
 }
 
-impl Inner {
+impl EventTable {
     /// The tasks of an incarnation that have to do with events.
     pub(in crate::engine) fn start_events(
         self: &Arc<Self>,
@@ -93,7 +102,7 @@ impl Inner {
     /// What is done with each type; the embedding program's word counts.
     fn actions(&self) -> Vec<(EventType, Action)> {
         let handlers = self
-            .event_handlers
+            .handlers
             .0
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -163,7 +172,7 @@ impl Inner {
                 event = lost.id, event_type = ?lost.event_type, attempts = lost.attempts, how = lost.how.as_str(),
                 "the lease on an event ended before its handler did"
             );
-            let label = self.event_meters.label(&lost.event_type);
+            let label = self.meters.label(&lost.event_type);
             counter!(names::EVENTS_LOST, "type" => label).increment(1);
         }
         self.wakes.wake(reaped.iter().map(|lost| &lost.event_type));

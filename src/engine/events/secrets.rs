@@ -13,12 +13,12 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use super::EventTable;
 use super::json::from_json;
 use crate::domain::event::{EventType, SubscriptionOptions};
 use crate::domain::notification::Notification;
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
-use crate::engine::Inner;
 use crate::store::{StoreError, Subscription};
 
 /// How long a look counts.
@@ -44,7 +44,7 @@ struct Known {
     read_at: Duration,
 }
 
-impl Inner {
+impl EventTable {
     /// What signs a notification in the place of its endpoint's secrets; empty for what no subscription made.
     pub(in crate::engine) async fn secrets_of(
         &self,

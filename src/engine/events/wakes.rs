@@ -1,7 +1,7 @@
 //! Who is woken when something may be due: the processor of a type, by its type; and the pump.
 //!
 //! A push of a type that nobody here handles wakes nobody. What other processes do is heard of by
-//! [`Inner::hear_of_events`], in processes that handle anything.
+//! [`EventTable::hear_of_events`], in processes that handle anything.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::EventTable;
 use crate::domain::event::EventType;
-use crate::engine::Inner;
 use crate::store::EventSignal;
 
 /// The processors of this process, by what wakes them.
@@ -48,7 +48,7 @@ impl Wakes {
     }
 }
 
-impl Inner {
+impl EventTable {
     /// Passes on what other processes say, until `stop`.
     pub(super) async fn hear_of_events(self: Arc<Self>, stop: CancellationToken) {
         let mut signals = self.store.event_signals();

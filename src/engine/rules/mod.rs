@@ -66,6 +66,23 @@ struct Read {
 }
 
 impl Rules {
+    /// How long messages of a queue that is not a delivery queue may be in hand: half of what a policy gives its
+    /// consumers, of whichever type it is.
+    pub(super) fn longest_hold(&self, queue: &QueueName) -> Duration {
+        let policies = self.policies();
+        let timeout = |queue_type| {
+            let queue = Declared {
+                name: queue.as_str(),
+                queue_type,
+                arguments: &[],
+            };
+            let millis = policies.smallest(&queue, "consumer-timeout")?;
+            Some(Duration::from_millis(u64::try_from(millis).ok()?) / 2)
+        };
+        let timeouts = [QueueType::Classic, QueueType::Quorum].into_iter().filter_map(timeout);
+        timeouts.fold(LONG_HOLD, Duration::min)
+    }
+
     /// Takes in the arguments of a listed queue.
     pub(super) fn learn(&self, queue: &QueueName, arguments: &[(String, String)]) {
         let mut known = self.arguments.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,23 +154,6 @@ fn matched(policy: &BrokerPolicy, matches_unknown: bool) -> Policy {
 }
 
 impl Inner {
-    /// How long messages of a queue that is not a delivery queue may be in hand: half of what a policy gives its
-    /// consumers, of whichever type it is.
-    pub(super) fn longest_hold(&self, queue: &QueueName) -> Duration {
-        let policies = self.rules.policies();
-        let timeout = |queue_type| {
-            let queue = Declared {
-                name: queue.as_str(),
-                queue_type,
-                arguments: &[],
-            };
-            let millis = policies.smallest(&queue, "consumer-timeout")?;
-            Some(Duration::from_millis(u64::try_from(millis).ok()?) / 2)
-        };
-        let timeouts = [QueueType::Classic, QueueType::Quorum].into_iter().filter_map(timeout);
-        timeouts.fold(LONG_HOLD, Duration::min)
-    }
-
     /// What policies and arguments mean for a queue; asks the broker once for arguments that no listing
     /// told. What cannot be read is a warning, not a stop.
     pub(super) async fn judge_queue(&self, queue: &QueueName) -> Judgement {

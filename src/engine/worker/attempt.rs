@@ -66,7 +66,7 @@ impl Worker {
                 return Flow::Stop(end);
             }
             let engine = Arc::clone(&self.engine);
-            let signing = engine.insist(self.incarnation, || engine.secrets_of(&hand.notification));
+            let signing = engine.insist(self.incarnation, || engine.event_table.secrets_of(&hand.notification));
             let Ok(secrets) = signing.await else {
                 return Flow::Stop(End::Fenced);
             };

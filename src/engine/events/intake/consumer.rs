@@ -6,13 +6,13 @@ use std::time::Duration;
 use metrics::counter;
 use tokio_util::sync::CancellationToken;
 
+use super::super::EventTable;
 use super::super::IntakeSettings;
 use super::batch::{Batch, batch_of};
 use super::mapping::unreadable;
 use super::window::Window;
 use crate::broker::{Acked, BrokerError, Intake, IntakeQueue, Lost};
 use crate::domain::id::{IncarnationId, QueueName};
-use crate::engine::Inner;
 use crate::engine::insist::Pause;
 use crate::store::{EventBatch, NamedLease, PushOutcome};
 use crate::telemetry::names;
@@ -26,7 +26,7 @@ const REFUSED_MAX: Duration = Duration::from_secs(30);
 
 /// The consumer of one intake queue in one incarnation.
 struct Consumer {
-    engine: Arc<Inner>,
+    engine: Arc<EventTable>,
     me: IncarnationId,
     intake: IntakeSettings,
     queue: IntakeQueue,
@@ -50,7 +50,7 @@ enum Left {
     Resized,
 }
 
-impl Inner {
+impl EventTable {
     /// Reads an intake queue until `stop`, whenever this process has its lease.
     pub(in crate::engine::events) async fn take_in(
         self: Arc<Self>,
@@ -190,7 +190,7 @@ impl Consumer {
                 }
             }
             if self.stop.is_cancelled()
-                || self.engine.clock.uptime() > since + self.engine.longest_hold(&self.queue.name)
+                || self.engine.clock.uptime() > since + self.engine.rules.longest_hold(&self.queue.name)
             {
                 return Err(Left::StoreAway);
             }
