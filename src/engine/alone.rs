@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::core::Core;
 use super::death::Watched;
 use super::{EngineError, Inner};
 use crate::ambient;
@@ -18,6 +19,26 @@ use crate::domain::id::IncarnationId;
 const LOOK: Duration = Duration::from_secs(1);
 /// After ceasing, at least this and at most three times as long passes before it may begin again.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Core {
+    /// Whether somebody else alive delivers. A store that cannot be read says so: then nobody begins.
+    pub(super) async fn others_deliver(&self, watched: &mut Watched) -> bool {
+        let me = self.fence.incarnation();
+        let Ok(all) = self.store.incarnations_living().await else {
+            *watched = Watched::default();
+            return true;
+        };
+        let dead = self.find_dead(me, &all, watched).await;
+        for one in &dead {
+            tracing::warn!(incarnation = one.id.0, name = ?one.name, "an incarnation is dead");
+            if let Err(error) = self.broker.connections_close(&one.name).await {
+                tracing::debug!(error = ?error, "its connections end by their heartbeat");
+            }
+        }
+        let is_dead = |id: IncarnationId| dead.iter().any(|one| one.id == id);
+        all.iter().any(|one| one.delivers && one.id != me && !is_dead(one.id))
+    }
+}
 
 impl Inner {
     pub(super) async fn run_when_alone(self: &Arc<Self>, stop: CancellationToken) -> Result<(), EngineError> {
@@ -36,24 +57,6 @@ impl Inner {
             ambient::wait(&stop, PATIENCE.mul_f64(1.0 + 2.0 * ambient::roll())).await;
         }
         Ok(())
-    }
-
-    /// Whether somebody else alive delivers. A store that cannot be read says so: then nobody begins.
-    pub(super) async fn others_deliver(&self, watched: &mut Watched) -> bool {
-        let me = self.fence.incarnation();
-        let Ok(all) = self.store.incarnations_living().await else {
-            *watched = Watched::default();
-            return true;
-        };
-        let dead = self.find_dead(me, &all, watched).await;
-        for one in &dead {
-            tracing::warn!(incarnation = one.id.0, name = ?one.name, "an incarnation is dead");
-            if let Err(error) = self.broker.connections_close(&one.name).await {
-                tracing::debug!(error = ?error, "its connections end by their heartbeat");
-            }
-        }
-        let is_dead = |id: IncarnationId| dead.iter().any(|one| one.id == id);
-        all.iter().any(|one| one.delivers && one.id != me && !is_dead(one.id))
     }
 
     /// Ends `mine` when somebody else delivers: seen twice, since an incarnation of our own is in the store

@@ -173,7 +173,10 @@ impl Inner {
             ambient::spawn("signals", me().follow_signals(tell.clone(), generation.clone())),
             ambient::spawn("rules", me().watch_rules(tell.clone(), generation.clone())),
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
-            ambient::spawn("janitor", me().keep_lifetimes(id, generation.clone())),
+            ambient::spawn(
+                "janitor",
+                Arc::clone(&self.expiring).keep_lifetimes(id, generation.clone()),
+            ),
             ambient::spawn("runs", me().tend_runs(generation.clone())),
             ambient::spawn("numbers", me().keep_numbers(generation.clone())),
             ambient::spawn("retention", me().keep_bounds(generation.clone())),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::core::Core;
 use super::dispatch::Tell;
 use super::{Inner, fence, process};
 use crate::domain::id::IncarnationId;
@@ -99,7 +100,9 @@ impl Inner {
             }
         }
     }
+}
 
+impl Core {
     /// Those of the living that are dead by the evidence, and marked so by this call.
     pub(super) async fn find_dead(
         &self,

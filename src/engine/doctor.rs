@@ -24,7 +24,7 @@ impl Inner {
         checks.extend(self.intake_checks().await);
         checks.extend(self.rules_checks().await);
         checks.extend(self.preflight_checks().await);
-        checks.extend(self.expiring_checks().await);
+        checks.extend(self.expiring.checks().await);
         checks
     }
 

@@ -88,6 +88,7 @@ use self::answers::WaitingCache;
 use self::core::Core;
 use self::dead::DeadRoom;
 use self::events::EventTable;
+use self::expiring::Expiring;
 use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
@@ -241,6 +242,7 @@ struct Inner {
     /// The broker came back: list at once.
     sweep_now: Notify,
     event_table: Arc<EventTable>,
+    expiring: Arc<Expiring>,
 }
 
 /// What an operation works with until a service of its own takes it over.
@@ -277,6 +279,7 @@ impl Engine {
         ));
         Self(Arc::new(Inner {
             event_table,
+            expiring: Arc::new(Expiring::new(Arc::clone(&core))),
             publisher,
             recorder: Recorder::default(),
             meters: Meters::default(),

@@ -50,7 +50,7 @@ impl Inner {
             if self.broker.look(&part).await? == Look::Missing {
                 continue;
             }
-            let (gone, why) = self.drop_messages(lease.me, &part, planned - dropped).await?;
+            let (gone, why) = self.expiring.drop_messages(lease.me, &part, planned - dropped).await?;
             dropped += gone;
             problem = why;
         }

@@ -55,7 +55,7 @@ impl Inner {
     async fn make_plan(self: &Arc<Self>, command: Command) -> Result<Plan, EngineError> {
         let mut draft = match &command {
             Command::Policy(edit) => return self.plan_policy(edit).await,
-            Command::Expiring(order) => return self.plan_expiring(order).await,
+            Command::Expiring(order) => return self.expiring.plan(order).await,
             Command::Redeliver(target) => self.plan_redeliver(target).await?,
             Command::PauseQueue(queue) => {
                 self.plan_queue(queue, "pause", "nothing is sent from it until it is resumed")
@@ -310,7 +310,7 @@ impl Inner {
                 why: "the plan is stale: its run is not there".to_owned(),
             }),
             Command::Policy(edit) => self.change_policy(edit, grant).await,
-            Command::Expiring(order) => Ok(Done::Expiring(self.perform_expiring(order, grant).await?)),
+            Command::Expiring(order) => Ok(Done::Expiring(self.expiring.perform(order, grant).await?)),
             Command::AdoptBroker => self.adopt_broker().await,
             Command::MakeVhost => self.make_vhost().await,
             Command::DisableEndpoint(url) => {

@@ -18,6 +18,7 @@ use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::core::Core;
 use super::{Engine, EngineError, Event, Inner, WriteGrant};
 use crate::ambient;
 use crate::domain::id::IncarnationId;
@@ -173,7 +174,7 @@ fn no_such(name: &str, alerts: &[AlertSettings]) -> String {
     }
 }
 
-impl Inner {
+impl Core {
     /// Says that something turned: to the log, to the numbers, to whoever looks, and to whoever is told.
     pub(super) fn tell_turn(&self, mut turn: Turn) {
         turn.text = show(&turn.text, TEXT_WIDTH_MAX);
@@ -188,7 +189,9 @@ impl Inner {
         // Without anybody who is told there is no receiver.
         let _ = self.news.turned.0.send(turn);
     }
+}
 
+impl Inner {
     /// Watches, and tells, as long as `generation` lives.
     pub(super) fn start_alerts(
         self: &Arc<Self>,

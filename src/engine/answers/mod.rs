@@ -63,8 +63,8 @@ impl Inner {
                 })
             }
             Query::Run { id, after, limit } => Answer::Run(Box::new(self.run_detail(&id, after, limit).await?)),
-            Query::Expiring(query) => Answer::Expiring(self.expiring(&query).await?),
-            Query::Saves(query) => Answer::Saves(self.saves(&query).await?),
+            Query::Expiring(query) => Answer::Expiring(self.expiring.list(&query).await?),
+            Query::Saves(query) => Answer::Saves(self.expiring.saves(&query).await?),
             Query::Handover(span) => Answer::Handover(Box::new(self.handover(span).await?)),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Events(question) => Answer::Events(self.event_table.answer_about_events(question).await?),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, PlannedQueue, Which};
 use crate::domain::id::IncarnationId;
-use crate::engine::{EngineError, Inner, WriteGrant};
+use crate::engine::expiring::Expiring;
+use crate::engine::{EngineError, WriteGrant};
 use crate::store::SaveCause;
 
 /// Who does it, and why.
@@ -15,8 +16,8 @@ pub(super) struct Who {
     pub(super) cause: SaveCause,
 }
 
-impl Inner {
-    pub(in crate::engine) async fn perform_expiring(
+impl Expiring {
+    pub(in crate::engine) async fn perform(
         self: &Arc<Self>,
         order: &ExpiringOrder,
         grant: &WriteGrant,

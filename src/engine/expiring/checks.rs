@@ -2,16 +2,16 @@
 
 use super::{ExpiringQuery, ExpiringQueue};
 use crate::domain::words::plural;
-use crate::engine::core::Core;
 use crate::engine::error::chain;
+use crate::engine::expiring::Expiring;
 use crate::engine::view::Check;
 
 const NAME: &str = "expiring";
 
-impl Core {
+impl Expiring {
     /// Uses no queue. What cannot be listed is not judged.
-    pub(in crate::engine) async fn expiring_checks(&self) -> Vec<Check> {
-        let page = match self.expiring(&ExpiringQuery::default()).await {
+    pub(in crate::engine) async fn checks(&self) -> Vec<Check> {
+        let page = match self.list(&ExpiringQuery::default()).await {
             Ok(page) => page,
             Err(error) => return vec![Check::unread(NAME, &chain(&error))],
         };

@@ -10,13 +10,14 @@ use crate::broker::{BrokerPolicy, Look};
 use crate::domain::expiry::{Extends, POLICY_PREFIX, extends, policy_name};
 use crate::domain::id::QueueName;
 use crate::domain::naming::QueueType;
+use crate::engine::EngineError;
+use crate::engine::expiring::Expiring;
 use crate::engine::rules::compiled;
-use crate::engine::{EngineError, core::Core};
 
 /// Policies of queues that are gone which one sweep removes, at most.
 const REMOVED_MAX: usize = 50;
 
-impl Core {
+impl Expiring {
     pub(super) async fn extend_planned(
         &self,
         queues: &[PlannedQueue],

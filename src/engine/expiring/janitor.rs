@@ -19,8 +19,9 @@ use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::time::Timestamp;
 use crate::domain::turn::{Turn, TurnKind};
 use crate::domain::words::{about, plural};
+use crate::engine::expiring::Expiring;
 use crate::engine::rules::compiled;
-use crate::engine::{EngineError, Event, Inner};
+use crate::engine::{EngineError, Event};
 use crate::store::{NewAudit, SOON, SaveCause};
 use crate::telemetry::names;
 
@@ -46,7 +47,7 @@ struct Swept {
     shortest: Option<Duration>,
 }
 
-impl Inner {
+impl Expiring {
     /// Sweeps until the generation ends.
     pub(in crate::engine) async fn keep_lifetimes(self: Arc<Self>, me: IncarnationId, generation: CancellationToken) {
         let mut signals = self.broker.signals();

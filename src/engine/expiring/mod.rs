@@ -17,15 +17,18 @@ mod restore;
 mod save;
 
 use std::collections::HashMap;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use facts::is_quorum;
 pub use order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, Keep, PlannedQueue, Which};
 
+use super::EngineError;
 use super::answers::listing::PAGES_MAX;
+use super::core::Core;
 use super::rules::compiled;
 use super::view::Page;
-use super::{EngineError, core::Core};
 use crate::domain::expiry::{self, Extends};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
@@ -41,6 +44,26 @@ const QUEUES_MAX: u32 = 20_000;
 const LISTED_ANEW: u64 = 500;
 /// How old the janitor's last sweep may be to answer for a listing of more.
 const SWEEP_GOOD: Duration = Duration::from_mins(10);
+
+/// Queues that delete themselves: how long they live, and what of them is saved, restored, prolonged or purged.
+#[derive(Debug)]
+pub(super) struct Expiring {
+    core: Arc<Core>,
+}
+
+impl Expiring {
+    pub(super) const fn new(core: Arc<Core>) -> Self {
+        Self { core }
+    }
+}
+
+impl Deref for Expiring {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
 
 /// A queue with a lifetime, or one that should have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,9 +162,9 @@ fn urgency(record: &LifetimeRecord) -> (bool, bool, Option<Timestamp>, &QueueNam
     )
 }
 
-impl Core {
+impl Expiring {
     /// Queues with a lifetime and leftovers. Where they are many, as the janitor saw them last.
-    pub(super) async fn expiring(&self, query: &ExpiringQuery) -> Result<ExpiringPage, EngineError> {
+    pub(super) async fn list(&self, query: &ExpiringQuery) -> Result<ExpiringPage, EngineError> {
         let offset = super::answers::offset_of(query.cursor.as_deref())?;
         let limit = if query.limit == 0 {
             QUEUES_MAX

@@ -13,15 +13,16 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
 use crate::domain::words::{about, lasts, plural, plural_if_known, plural_of};
 use crate::engine::command::at_most;
+use crate::engine::expiring::Expiring;
 use crate::engine::plans::hash;
-use crate::engine::{Command, Danger, EngineError, Plan, PlanLine, core::Core};
+use crate::engine::{Command, Danger, EngineError, Plan, PlanLine};
 use crate::store::SaveState;
 
 /// Queues of one plan, at most.
 const QUEUES_MAX: usize = 20_000;
 
-impl Core {
-    pub(in crate::engine) async fn plan_expiring(&self, order: &ExpiringOrder) -> Result<Plan, EngineError> {
+impl Expiring {
+    pub(in crate::engine) async fn plan(&self, order: &ExpiringOrder) -> Result<Plan, EngineError> {
         let mut plan = match order {
             ExpiringOrder::Save(which) => self.plan_save(which).await?,
             ExpiringOrder::Purge { which, keep } => self.plan_purge(which, *keep).await?,

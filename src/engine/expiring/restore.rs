@@ -13,15 +13,16 @@ use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::message::{Message, decode};
 use crate::domain::queue::QueueKind;
 use crate::domain::storable::storable;
+use crate::engine::EngineError;
 use crate::engine::error::chain;
-use crate::engine::{EngineError, Inner};
+use crate::engine::expiring::Expiring;
 use crate::store::{SaveRecord, SaveState, SaveTaken, SavedMessage};
 use crate::telemetry::names;
 
 /// Messages that are put back at once.
 const WINDOW: u32 = 500;
 
-impl Inner {
+impl Expiring {
     pub(super) async fn restore_saves(
         &self,
         saves: &[String],

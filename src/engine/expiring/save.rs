@@ -13,9 +13,10 @@ use crate::ambient;
 use crate::broker::{BrokerError, DeliveryTag, ListedQueue, Look, Walk, WalkOptions, Walked};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::message::{Message, decode, encode};
+use crate::engine::EngineError;
 use crate::engine::death::Watched;
 use crate::engine::error::chain;
-use crate::engine::{EngineError, Inner};
+use crate::engine::expiring::Expiring;
 use crate::store::{NewSave, SaveBegun, SaveTaken, SaveWindow, SavedMessage};
 use crate::telemetry::names;
 
@@ -57,7 +58,7 @@ struct Taken {
     settled: bool,
 }
 
-impl Inner {
+impl Expiring {
     /// Moves what is in a queue now into the store.
     pub(super) async fn save_queue(
         &self,
