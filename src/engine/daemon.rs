@@ -171,7 +171,10 @@ impl Inner {
             ambient::spawn("poll", me().poll(id, tell.clone(), generation.clone())),
             ambient::spawn("watch others", me().watch_others(id, tell.clone(), generation.clone())),
             ambient::spawn("signals", me().follow_signals(tell.clone(), generation.clone())),
-            ambient::spawn("rules", me().watch_rules(tell.clone(), generation.clone())),
+            ambient::spawn(
+                "rules",
+                Arc::clone(&self.policy_guard).watch(tell.clone(), generation.clone()),
+            ),
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
             ambient::spawn(
                 "janitor",

@@ -22,7 +22,7 @@ impl Inner {
         checks.extend(self.incident_checks().await);
         checks.extend(self.daemon_checks().await);
         checks.extend(self.intake_checks().await);
-        checks.extend(self.rules_checks().await);
+        checks.extend(self.policy_guard.checks().await);
         checks.extend(self.preflight_checks().await);
         checks.extend(self.expiring.checks().await);
         checks

@@ -92,7 +92,7 @@ use self::expiring::Expiring;
 use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
-use self::rules::Rules;
+use self::rules::{PolicyGuard, Rules};
 use self::runs::Tending;
 use self::settled::Resting;
 use crate::ambient::{self, Clock};
@@ -219,6 +219,7 @@ struct Inner {
     recorder: Recorder,
     meters: Meters,
     rules: Arc<Rules>,
+    policy_guard: Arc<PolicyGuard>,
     /// Who binds or unbinds a delivery queue under a lease of this process's delivery, or frees that.
     bindings: Arc<turns::Turns>,
     settled: Resting,
@@ -237,8 +238,6 @@ struct Inner {
     waiting: WaitingCache,
     /// So many requests hang that URLs known for it have to wait.
     slow_full: AtomicBool,
-    /// The broker's policies changed.
-    policies_moved: Notify,
     /// The broker came back: list at once.
     sweep_now: Notify,
     event_table: Arc<EventTable>,
@@ -277,6 +276,8 @@ impl Engine {
             Arc::clone(&publisher),
             Arc::clone(&rules),
         ));
+        let bindings = Arc::<turns::Turns>::default();
+        let policy_guard = PolicyGuard::new(Arc::clone(&core), Arc::clone(&rules), Arc::clone(&bindings));
         Self(Arc::new(Inner {
             event_table,
             expiring: Arc::new(Expiring::new(Arc::clone(&core))),
@@ -284,7 +285,8 @@ impl Engine {
             recorder: Recorder::default(),
             meters: Meters::default(),
             rules,
-            bindings: Arc::default(),
+            bindings,
+            policy_guard: Arc::new(policy_guard),
             settled: Resting::default(),
             tending: Tending::default(),
             dead: DeadRoom::default(),
@@ -295,7 +297,6 @@ impl Engine {
             delivering: watch::Sender::new(false),
             waiting: WaitingCache::default(),
             slow_full: AtomicBool::new(false),
-            policies_moved: Notify::new(),
             sweep_now: Notify::new(),
             core,
             sender,

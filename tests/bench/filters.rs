@@ -56,7 +56,7 @@ pub async fn run() {
     row(
         "p99 of deliveries beside them, of that without",
         &format!("{:.2} ({beside:.1} ms of {alone:.1} ms)", beside / alone),
-        "1.5",
+        "2.5",
     );
     row(
         "longest time between two heartbeats (one a second)",

@@ -102,7 +102,7 @@ impl Inner {
         let decided = record.as_ref().is_some_and(|record| record.decision.is_some());
         let mut view = world.view(self.kind_of(name), name.clone(), record, seen.as_ref());
         view.problems = problems;
-        if decided && let Some(reason) = self.letters_wait().await {
+        if decided && let Some(reason) = self.policy_guard.letters_wait().await {
             view.warnings
                 .push(format!("its dead letter waits, because it would not last: {reason}"));
         }

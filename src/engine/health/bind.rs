@@ -187,7 +187,9 @@ impl Inner {
     /// works on it goes on; of others it is asked for, and given back to whoever delivers it.
     pub(super) async fn bind_held(self: &Arc<Self>, manager: &Manager, queue: QueueName) -> Result<bool, String> {
         let me = self.fence.incarnation();
-        let held = self.under_held_lease(&queue, me, async |row: &QueueRecord| Ok(self.bind_row(row).await?));
+        let held = self
+            .policy_guard
+            .under_held_lease(&queue, me, async |row: &QueueRecord| Ok(self.bind_row(row).await?));
         match held.await {
             // One that is gone is found out by its worker.
             Ok(Some(look)) => return Ok(look.is_some_and(|look| look != Look::Missing)),

@@ -8,9 +8,10 @@ use super::Rules;
 use crate::domain::broker_rules::{Policies, judge, judge_exchange};
 use crate::domain::id::QueueName;
 use crate::domain::time::Timestamp;
+use crate::engine::Event;
 use crate::engine::error::chain;
+use crate::engine::rules::PolicyGuard;
 use crate::engine::view::Check;
-use crate::engine::{Event, Inner};
 
 impl Rules {
     /// Why dead letters would not last, or not arrive, at present.
@@ -33,7 +34,7 @@ impl Rules {
     }
 }
 
-impl Inner {
+impl PolicyGuard {
     /// Judges the dead-letter queue by the policies as they were read last; what cannot be asked stays as it was.
     pub(super) async fn judge_letters(&self) {
         let Some(queue) = self.letters_queue() else { return };
@@ -67,7 +68,7 @@ impl Inner {
     }
 
     /// For `doctor`: dead letters that would not last, and an exchange that gives nothing back.
-    pub(in crate::engine) async fn rules_checks(&self) -> Vec<Check> {
+    pub(in crate::engine) async fn checks(&self) -> Vec<Check> {
         let read = match self.broker.policies().await {
             Ok(read) => read,
             Err(error) => return vec![Check::unread("policies", &chain(&error))],

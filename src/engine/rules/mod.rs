@@ -7,16 +7,19 @@ mod letters;
 mod settle;
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::kept::LastKept;
+use super::Event;
+use super::core::Core;
 use super::dispatch::Tell;
-use super::{Event, Inner};
+use super::turns::Turns;
 use crate::broker::{BrokerError, BrokerPolicy};
 use crate::domain::broker_rules::{
     ALTERNATE, Declared, Judgement, Pattern, Policies, Policy, Told, could_harm, could_harm_by, judge, judge_exchange,
@@ -153,7 +156,38 @@ fn matched(policy: &BrokerPolicy, matches_unknown: bool) -> Policy {
     }
 }
 
-impl Inner {
+/// Reads the broker's policies, judges queues by them, and takes those out of publishers' reach that a policy would
+/// destroy or reorder.
+#[derive(Debug)]
+pub(super) struct PolicyGuard {
+    core: Arc<Core>,
+    rules: Arc<Rules>,
+    /// The broker's policies changed.
+    pub(super) moved: Notify,
+    /// Who binds or unbinds a delivery queue under a lease of this process's delivery, or frees that.
+    bindings: Arc<Turns>,
+}
+
+impl Deref for PolicyGuard {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl PolicyGuard {
+    pub(super) fn new(core: Arc<Core>, rules: Arc<Rules>, bindings: Arc<Turns>) -> Self {
+        Self {
+            core,
+            rules,
+            moved: Notify::new(),
+            bindings,
+        }
+    }
+}
+
+impl PolicyGuard {
     /// What policies and arguments mean for a queue; asks the broker once for arguments that no listing
     /// told. What cannot be read is a warning, not a stop.
     pub(super) async fn judge_queue(&self, queue: &QueueName) -> Judgement {
@@ -184,7 +218,7 @@ impl Inner {
     }
 
     /// Reads the policies, and has every queue follow from them.
-    pub(super) async fn watch_rules(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
+    pub(super) async fn watch(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
         let (mut read_at, mut unsettled) = (None, Unsettled::None);
         while !generation.is_cancelled() {
             let now = self.clock.uptime();
@@ -202,7 +236,7 @@ impl Inner {
             };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.policies_moved.notified() => {
+                () = self.moved.notified() => {
                     tokio::time::sleep(READ_MIN).await;
                     read_at = None;
                 }

@@ -19,7 +19,8 @@ use crate::domain::broker_rules::Judgement;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::{Closing, QueueRecord};
 use crate::engine::dispatch::Tell;
-use crate::engine::{EngineError, Event, Inner};
+use crate::engine::rules::PolicyGuard;
+use crate::engine::{EngineError, Event};
 use crate::store::{Lease, LeaseOutcome, Purpose, QueueMark};
 
 /// Queues that are read, whose leases are taken, and that are settled at once.
@@ -29,7 +30,7 @@ const PARTS: usize = 2;
 /// How long something else that this process does with a queue that it holds is waited for.
 const TURN: Duration = Duration::from_millis(200);
 
-impl Inner {
+impl PolicyGuard {
     /// The queues that differ, of all that the store knows.
     pub(super) async fn find_unsettled(&self) -> Result<Vec<QueueRecord>, EngineError> {
         let mut unsettled = Vec::new();

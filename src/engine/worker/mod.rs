@@ -368,7 +368,7 @@ impl Worker {
     /// docs/protocols.md 23: a queue whose order a policy breaks is not delivered; one whose messages a policy
     /// destroys takes no more, and is delivered as far as it is filled.
     async fn follow_rules(&mut self) -> Result<(), End> {
-        let judgement = self.engine.judge_queue(&self.queue).await;
+        let judgement = self.engine.policy_guard.judge_queue(&self.queue).await;
         if judgement.breaks_order != self.record.refused {
             self.mark(QueueMark::Refused(judgement.breaks_order.clone())).await?;
             self.record.refused.clone_from(&judgement.breaks_order);
