@@ -47,6 +47,8 @@ pub(super) struct News {
     pub(super) moved: watch::Sender<()>,
     /// What turned, for whoever tells it.
     pub(super) turned: alerts::Turned,
+    /// Whether this process delivers at present.
+    pub(super) delivering: watch::Sender<bool>,
 }
 
 impl Core {
@@ -62,6 +64,7 @@ impl Core {
                 events: broadcast::channel(EVENTS).0,
                 moved: watch::Sender::new(()),
                 turned: alerts::Turned::default(),
+                delivering: watch::Sender::new(false),
             },
             store,
             broker,

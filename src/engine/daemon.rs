@@ -28,8 +28,8 @@ const fn is_final(error: &EngineError) -> bool {
 impl Inner {
     /// Delivers until `stop`, then drains.
     pub(super) async fn run(self: &Arc<Self>, stop: CancellationToken) -> Result<(), EngineError> {
-        self.watch_health();
-        self.watch_unbound();
+        self.healing.watch_health();
+        self.healing.watch_unbound();
         self.prepare(&stop).await?;
         let abandon = CancellationToken::new();
         let deadline = self.watch_stop(stop.clone(), abandon.clone());
@@ -91,9 +91,9 @@ impl Inner {
             return Err(error);
         }
         self.broker.prepare().await?;
-        self.own_broker(&store).await?;
-        self.compare_with_broker(&store).await?;
-        self.bind_before_delivery(&store).await;
+        self.healing.own_broker(&store).await?;
+        self.healing.compare_with_broker(&store).await?;
+        self.healing.bind_before_delivery(&store).await;
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl Inner {
         let part = if first { Part::Delivers } else { Part::DeliversAgain };
         if part == Part::Delivers {
             // Before it takes leases, which would raise what fell.
-            self.look_at_numbers().await?;
+            self.healing.look_at_numbers().await?;
         }
         let id = self.begin_incarnation(&name, part).await?;
         self.broker.set_name(&name);
@@ -129,18 +129,18 @@ impl Inner {
             let looking = Arc::clone(self).probe_what_was_refused(generation.clone());
             tasks.push(ambient::spawn("refused endpoints", looking));
         }
-        self.delivering.send_replace(true);
+        self.news.delivering.send_replace(true);
         self.health.look_now();
         let dispatcher = Dispatcher::new(Arc::clone(self), id, stops, tell);
         dispatcher.run(told).await;
-        self.delivering.send_replace(false);
+        self.news.delivering.send_replace(false);
         self.fence.close();
         for task in tasks {
             let _ = task.await;
         }
         self.recorder.flush(&self.store).await;
         self.leave(id, stop).await;
-        self.keep_numbers_once().await;
+        self.healing.keep_numbers_once().await;
         tracing::info!(incarnation = id.0, "no longer delivering");
         Ok(())
     }
@@ -181,7 +181,7 @@ impl Inner {
                 Arc::clone(&self.expiring).keep_lifetimes(id, generation.clone()),
             ),
             ambient::spawn("runs", me().tend_runs(generation.clone())),
-            ambient::spawn("numbers", me().keep_numbers(generation.clone())),
+            ambient::spawn("numbers", Arc::clone(&self.healing).keep_numbers(generation.clone())),
             ambient::spawn("retention", me().keep_bounds(generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {

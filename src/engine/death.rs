@@ -83,7 +83,7 @@ impl Inner {
                 Ok(living) => {
                     let counted = living.iter().find(|one| one.id == me).map_or(beats, |one| one.counter);
                     if counted < beats {
-                        self.store_went_back("the heartbeats of this process").await;
+                        self.healing.store_went_back("the heartbeats of this process").await;
                     }
                     beats = counted;
                     self.endpoints.share(living.iter().filter(|one| one.delivers).count());

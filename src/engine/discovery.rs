@@ -99,7 +99,7 @@ impl Inner {
     /// What is ours may be gone with the broker's disk: looked at at once, and everything is listed.
     fn broker_is_back(&self) {
         self.health.look_now();
-        self.sweep_now.notify_one();
+        self.healing.sweep_now.notify_one();
         self.tell(Event::Connection {
             part: "broker",
             up: true,
@@ -144,7 +144,7 @@ impl Inner {
             metrics::gauge!(names::LISTING_SHARE).set(listing.as_secs_f64() / whole);
             tokio::select! {
                 () = ambient::wait(&generation, pause) => {}
-                () = self.sweep_now.notified() => {}
+                () = self.healing.sweep_now.notified() => {}
             }
         }
     }

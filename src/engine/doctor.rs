@@ -124,7 +124,7 @@ impl Inner {
 
     /// Whose daemons deliver what is on the broker; nothing is said where that cannot be looked at.
     async fn owner_check(&self) -> Option<Check> {
-        match self.compare_owner().await {
+        match self.healing.compare_owner().await {
             Ok(()) => None,
             Err(error) => Some(Check::broken(
                 "identity",

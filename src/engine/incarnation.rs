@@ -185,7 +185,7 @@ impl Inner {
         }
         let asked = self.clock.uptime();
         self.store_time.heard(asked, self.store.now().await?);
-        let generation = self.look_at_numbers().await?.generation;
+        let generation = self.healing.look_at_numbers().await?.generation;
         let (moved, began) = (seen.generation != Some(generation), self.clock.uptime());
         if began < seen.again_after || !moved && began < seen.again_at {
             return Ok(());

@@ -72,7 +72,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -89,6 +89,7 @@ use self::core::Core;
 use self::dead::DeadRoom;
 use self::events::EventTable;
 use self::expiring::Expiring;
+use self::health::Healing;
 use self::meters::Meters;
 use self::publisher::Publisher;
 use self::recorder::Recorder;
@@ -222,7 +223,8 @@ struct Inner {
     policy_guard: Arc<PolicyGuard>,
     /// Who binds or unbinds a delivery queue under a lease of this process's delivery, or frees that.
     bindings: Arc<turns::Turns>,
-    settled: Resting,
+    settled: Arc<Resting>,
+    healing: Arc<Healing>,
     /// Runs that this process works on.
     tending: Tending,
     dead: DeadRoom,
@@ -231,15 +233,11 @@ struct Inner {
     preflight: preflight::LastPreflight,
     /// What works at present, for whoever asks whether this process is ready.
     health: Arc<health::Health>,
-    /// Whether this process delivers at present.
-    delivering: watch::Sender<bool>,
     speeds: runs::Speeds,
     /// Of the last listing of endpoints.
     waiting: WaitingCache,
     /// So many requests hang that URLs known for it have to wait.
     slow_full: AtomicBool,
-    /// The broker came back: list at once.
-    sweep_now: Notify,
     event_table: Arc<EventTable>,
     expiring: Arc<Expiring>,
 }
@@ -277,7 +275,13 @@ impl Engine {
             Arc::clone(&rules),
         ));
         let bindings = Arc::<turns::Turns>::default();
-        let policy_guard = PolicyGuard::new(Arc::clone(&core), Arc::clone(&rules), Arc::clone(&bindings));
+        let policy_guard = Arc::new(PolicyGuard::new(
+            Arc::clone(&core),
+            Arc::clone(&rules),
+            Arc::clone(&bindings),
+        ));
+        let settled = Arc::<Resting>::default();
+        let healing = Arc::new(Healing::new(&publisher, &policy_guard, &settled));
         Self(Arc::new(Inner {
             event_table,
             expiring: Arc::new(Expiring::new(Arc::clone(&core))),
@@ -286,18 +290,17 @@ impl Engine {
             meters: Meters::default(),
             rules,
             bindings,
-            policy_guard: Arc::new(policy_guard),
-            settled: Resting::default(),
+            policy_guard,
+            settled,
+            healing,
             tending: Tending::default(),
             dead: DeadRoom::default(),
             observed: observe::Observed::default(),
             speeds: runs::Speeds::default(),
             preflight: preflight::LastPreflight::default(),
             health,
-            delivering: watch::Sender::new(false),
             waiting: WaitingCache::default(),
             slow_full: AtomicBool::new(false),
-            sweep_now: Notify::new(),
             core,
             sender,
         }))
@@ -317,7 +320,7 @@ impl Engine {
 
     /// Publishes a notification; answers only after the broker's confirm.
     pub async fn publish(&self, new: NewNotification) -> Result<Receipt, EngineError> {
-        self.0.watch_unbound();
+        self.0.healing.watch_unbound();
         self.0.publisher.publish(new).await
     }
 
@@ -328,7 +331,7 @@ impl Engine {
 
     /// Publishes an end mark; nothing to end is success.
     pub async fn end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
-        self.0.watch_unbound();
+        self.0.healing.watch_unbound();
         self.0.publisher.publish_end(execution, url).await
     }
 
@@ -392,7 +395,7 @@ impl Engine {
     /// Refuses to look at, or to work on, a broker that is delivered by the daemons of another store
     /// ([`EngineError::OtherOwner`]). Writes nothing; what cannot be looked at is not refused.
     pub async fn compare_owner(&self) -> Result<(), EngineError> {
-        self.0.compare_owner().await
+        self.0.healing.compare_owner().await
     }
 
     /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;
@@ -410,7 +413,7 @@ impl Engine {
     /// Whether this process delivers at present, and each change of it.
     #[must_use]
     pub fn delivering(&self) -> watch::Receiver<bool> {
-        self.0.delivering.subscribe()
+        self.0.news.delivering.subscribe()
     }
 
     /// Closes connections in order; for a process that ends.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::core::Core;
 use super::ending::{Ending, Held};
 use super::manage::ManagedLease;
 use super::{EngineError, Inner};
@@ -13,7 +14,7 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
 use crate::store::QueueMark;
 
-impl Inner {
+impl Core {
     /// The queues on the broker that a delivery queue consists of, in the order of their messages.
     pub(super) fn parts(&self, row: &QueueRecord) -> Vec<QueueName> {
         let companion = row
@@ -34,7 +35,9 @@ impl Inner {
         }
         Some(depth)
     }
+}
 
+impl Inner {
     /// Takes as many messages out of it as were planned, from its head on: how many, and why not all. What the store
     /// knows of its head is about a message that is gone.
     pub(super) async fn drop_from_parts(

@@ -239,8 +239,8 @@ impl Inner {
             });
         }
         // A daemon is told by its own looks, and stops.
-        if !matches!(plan.command, Command::AdoptBroker | Command::MakeVhost) && !*self.delivering.borrow() {
-            self.compare_owner().await?;
+        if !matches!(plan.command, Command::AdoptBroker | Command::MakeVhost) && !*self.news.delivering.borrow() {
+            self.healing.compare_owner().await?;
             self.keep_first_place().await?;
         }
         if let Some(planned) = &plan.run {

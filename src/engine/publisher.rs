@@ -67,6 +67,14 @@ impl Publisher {
         }
     }
 
+    pub(super) fn core(&self) -> Arc<Core> {
+        Arc::clone(&self.core)
+    }
+
+    pub(super) fn health(&self) -> Arc<Health> {
+        Arc::clone(&self.health)
+    }
+
     /// True the first time for each queue (and again after it was forgotten).
     fn is_new(&self, queue: &QueueName) -> bool {
         let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);

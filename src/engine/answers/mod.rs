@@ -68,7 +68,7 @@ impl Inner {
             Query::Handover(span) => Answer::Handover(Box::new(self.handover(span).await?)),
             Query::Doctor => Answer::Doctor(self.doctor().await),
             Query::Events(question) => Answer::Events(self.event_table.answer_about_events(question).await?),
-            Query::Readiness => Answer::Readiness(self.readiness()),
+            Query::Readiness => Answer::Readiness(self.healing.readiness()),
         })
     }
 

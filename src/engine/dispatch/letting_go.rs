@@ -183,7 +183,7 @@ impl Dispatcher {
             ending: Ending::Lost,
         };
         let forgetting = async move {
-            engine.forget_gone(&asked.queue, epoch).await;
+            engine.healing.forget_gone(&asked.queue, epoch).await;
             answer
         };
         self.have_answered("forget queue", ANSWER_MAX, forgetting, without);

@@ -16,8 +16,9 @@ use crate::domain::queue::{Closing, QueueRecord};
 use crate::domain::time::Timestamp;
 use crate::domain::words::{about, plural, plural_of};
 use crate::engine::expiring::Gone;
+use crate::engine::health::Healing;
 use crate::engine::manage::Manager;
-use crate::engine::{EngineError, Event, Inner};
+use crate::engine::{EngineError, Event};
 use crate::store::{Lease, LeaseOutcome, Purpose, QueueQuery};
 
 /// The result of a line of the audit that tells of no loss.
@@ -71,7 +72,7 @@ impl Tally {
     }
 }
 
-impl Inner {
+impl Healing {
     /// Binds every queue where the exchange is new, and does not wait for long: nobody works on them yet.
     pub(in crate::engine) async fn bind_before_delivery(self: &Arc<Self>, store: &StoreId) {
         let is_new = matches!(self.broker.check(store).await, Ok(standing) if !standing.is_bound);

@@ -10,8 +10,9 @@ use super::numbers::asked;
 use crate::broker::{BrokerError, CONNECT, Owner, Standing};
 use crate::domain::id::StoreId;
 use crate::engine::error::chain;
+use crate::engine::health::Healing;
 use crate::engine::process::host;
-use crate::engine::{EngineError, Event, Inner};
+use crate::engine::{EngineError, Event};
 use crate::store::NewAudit;
 
 /// The name of what is audited here.
@@ -19,7 +20,7 @@ pub(in crate::engine) const COMMAND: &str = "heal";
 /// The result of a line of the audit that tells of a restored store.
 pub(in crate::engine) const WENT_BACK: &str = "went back";
 
-impl Inner {
+impl Healing {
     /// Makes again what is gone, and binds what is not bound.
     pub(super) async fn heal(self: &Arc<Self>, store: &StoreId, found: &Result<Standing, BrokerError>) {
         let gone = match found {
@@ -57,7 +58,7 @@ impl Inner {
         self.refuse_another_broker(store).await?;
         match self.broker.own(store).await? {
             Owner::Ours => self.keep_place().await,
-            Owner::Nobody | Owner::Other(_) if *self.delivering.borrow() => {
+            Owner::Nobody | Owner::Other(_) if *self.news.delivering.borrow() => {
                 if self.fence.close() {
                     tracing::error!("the broker was given to another store: nothing goes on here");
                 }

@@ -14,6 +14,7 @@ mod vhost;
 mod watch;
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,7 +22,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Inner;
+use super::core::Core;
+use super::publisher::Publisher;
+use super::rules::{PolicyGuard, Rules};
+use super::settled::Resting;
 use super::view::{Degraded, PartState, Readiness};
 use crate::domain::id::{QueueName, StoreId};
 use crate::domain::numbers::Numbers;
@@ -178,7 +182,43 @@ impl Health {
     }
 }
 
-impl Inner {
+/// Watches whether broker and store can be worked with, and makes what is gone again.
+#[derive(Debug)]
+pub(super) struct Healing {
+    core: Arc<Core>,
+    health: Arc<Health>,
+    publisher: Arc<Publisher>,
+    rules: Arc<Rules>,
+    policy_guard: Arc<PolicyGuard>,
+    /// What was delivered lately, by queue.
+    settled: Arc<Resting>,
+    /// The broker came back: list at once.
+    pub(super) sweep_now: Notify,
+}
+
+impl Deref for Healing {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl Healing {
+    pub(super) fn new(publisher: &Arc<Publisher>, policy_guard: &Arc<PolicyGuard>, settled: &Arc<Resting>) -> Self {
+        Self {
+            core: publisher.core(),
+            health: publisher.health(),
+            publisher: Arc::clone(publisher),
+            rules: policy_guard.rules(),
+            policy_guard: Arc::clone(policy_guard),
+            settled: Arc::clone(settled),
+            sweep_now: Notify::new(),
+        }
+    }
+}
+
+impl Healing {
     /// What is known now; asks nothing and waits for nothing.
     pub(super) fn readiness(self: &Arc<Self>) -> Readiness {
         self.watch_health();
@@ -188,7 +228,7 @@ impl Inner {
             since: now,
         };
         let mut found = self.health.found();
-        let delivering = *self.delivering.borrow() && self.fence.is_open();
+        let delivering = *self.news.delivering.borrow() && self.fence.is_open();
         let problem = (!delivering).then(|| "this process does not deliver at present".to_owned());
         let delivering = PartState::follow(found.delivering.as_ref(), problem, now);
         found.delivering = Some(delivering.clone());

@@ -13,8 +13,9 @@ use crate::ambient;
 use crate::broker::BrokerError;
 use crate::domain::id::StoreId;
 use crate::domain::numbers::Numbers;
+use crate::engine::Event;
+use crate::engine::health::Healing;
 use crate::engine::insist::Pause;
-use crate::engine::{Event, Inner};
 use crate::store::StoreError;
 
 /// Between two times that they are kept, where they grew.
@@ -24,7 +25,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// How often the ids of events are raised in a store that is away.
 const RAISES_MAX: u32 = 5;
 
-impl Inner {
+impl Healing {
     /// What of the store only grows, noticed when it does not.
     pub(in crate::engine) async fn look_at_numbers(&self) -> Result<Numbers, StoreError> {
         // Remembered before it is asked: what is seen meanwhile may be newer than the answer.

@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 use super::bind::{BOUND, to_bind};
 use crate::ambient;
 use crate::domain::id::QueueName;
-use crate::engine::{Event, Inner};
+use crate::engine::Event;
+use crate::engine::health::Healing;
 
 /// Queues that wait to be bound, at most; a publisher that still meets one tells it again.
 const WAITING_MAX: usize = 1_000;
@@ -45,7 +46,7 @@ impl Unbound {
     }
 }
 
-impl Inner {
+impl Healing {
     /// Begins the task, once in the life of an engine.
     pub(in crate::engine) fn watch_unbound(self: &Arc<Self>) {
         if !self.health.unbound.begun.swap(true, Ordering::SeqCst) {
@@ -79,7 +80,7 @@ impl Inner {
     }
 }
 
-async fn bind_again(weak: Weak<Inner>) {
+async fn bind_again(weak: Weak<Healing>) {
     let mut bound: HashMap<QueueName, Duration> = HashMap::new();
     loop {
         let Some(engine) = weak.upgrade() else { return };

@@ -7,8 +7,8 @@ use super::{PartState, up};
 use crate::ambient;
 use crate::broker::{BrokerError, Standing};
 use crate::domain::id::StoreId;
-use crate::engine::Inner;
 use crate::engine::error::chain;
+use crate::engine::health::Healing;
 
 /// Between two questions.
 const EVERY: Duration = Duration::from_secs(1);
@@ -19,7 +19,7 @@ const ANSWER: Duration = Duration::from_millis(1500);
 /// Between two questions of one round, where the answer to the first was none, or about something else.
 const AGAIN: Duration = Duration::from_millis(50);
 
-pub(super) fn begin(engine: &Arc<Inner>) {
+pub(super) fn begin(engine: &Arc<Healing>) {
     let weak = || Arc::downgrade(engine);
     for source in ["broker", "store"] {
         up(source, None);
@@ -33,7 +33,7 @@ pub(super) fn begin(engine: &Arc<Inner>) {
 }
 
 /// Waits for the next round; false: there is none.
-async fn next_round(engine: &Weak<Inner>, pause: Duration) -> bool {
+async fn next_round(engine: &Weak<Healing>, pause: Duration) -> bool {
     let Some(health) = engine.upgrade() else { return false };
     tokio::select! {
         () = tokio::time::sleep(pause) => true,
@@ -42,7 +42,7 @@ async fn next_round(engine: &Weak<Inner>, pause: Duration) -> bool {
     }
 }
 
-async fn watch_broker(weak: Weak<Inner>) {
+async fn watch_broker(weak: Weak<Healing>) {
     loop {
         let Some(engine) = weak.upgrade() else { return };
         if engine.health.over.is_cancelled() {
@@ -56,7 +56,7 @@ async fn watch_broker(weak: Weak<Inner>) {
     }
 }
 
-async fn watch_store(weak: Weak<Inner>) {
+async fn watch_store(weak: Weak<Healing>) {
     loop {
         let Some(engine) = weak.upgrade() else { return };
         engine.look_at_store().await;
@@ -70,7 +70,7 @@ async fn watch_store(weak: Weak<Inner>) {
     }
 }
 
-async fn watch_management(weak: Weak<Inner>) {
+async fn watch_management(weak: Weak<Healing>) {
     loop {
         let Some(engine) = weak.upgrade() else { return };
         let problem = engine.broker.management_problem().await;
@@ -88,7 +88,7 @@ async fn watch_management(weak: Weak<Inner>) {
     }
 }
 
-impl Inner {
+impl Healing {
     async fn look_at_broker(self: &Arc<Self>) {
         let store = match self.store_identity().await {
             Ok(store) => store,
@@ -102,7 +102,7 @@ impl Inner {
             Err(error) => Some(chain(error)),
         };
         self.broker_found(problem);
-        if *self.delivering.borrow() {
+        if *self.news.delivering.borrow() {
             self.heal(&store, &answer).await;
         }
     }
@@ -113,7 +113,7 @@ impl Inner {
         let mut found = self.health.found();
         // Before delivery begins, whatever is missing is about to be made.
         if let Some(problem) = &problem
-            && *self.delivering.borrow()
+            && *self.news.delivering.borrow()
             && found.broker.as_ref().is_none_or(|last| last.problem.is_none())
         {
             tracing::error!(problem = ?problem, "the broker does not let us work");

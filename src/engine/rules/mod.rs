@@ -185,6 +185,10 @@ impl PolicyGuard {
             bindings,
         }
     }
+
+    pub(super) fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules)
+    }
 }
 
 impl PolicyGuard {

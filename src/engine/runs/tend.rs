@@ -101,7 +101,7 @@ impl Inner {
 
     /// A run is to be worked on now: by this process where it delivers or nobody else does.
     pub(in crate::engine) async fn see_to_run(self: &Arc<Self>, id: &str) {
-        if *self.delivering.borrow() {
+        if *self.news.delivering.borrow() {
             self.tending.begun.notify_one();
         } else if !self.others_deliver(&mut Watched::default()).await {
             // Nobody delivers here: it is the run of a command.
