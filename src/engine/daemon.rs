@@ -85,7 +85,7 @@ impl Inner {
     /// The store is asked anew each time: another one may be at its address.
     async fn prepare_once(self: &Arc<Self>) -> Result<(), EngineError> {
         let store = self.store.identity().await?;
-        self.health.set_store(store.clone());
+        self.healing.health.set_store(store.clone());
         // Before anything is made there; what cannot be looked at yet is looked at when it is there.
         if let Err(error @ EngineError::OtherOwner { .. }) = self.refuse_another_broker(&store).await {
             return Err(error);
@@ -126,19 +126,19 @@ impl Inner {
         };
         let mut tasks = self.start_tasks(id, &tell, &generation);
         if first {
-            let looking = Arc::clone(self).probe_what_was_refused(generation.clone());
+            let looking = Arc::clone(&self.delivery).probe_what_was_refused(generation.clone());
             tasks.push(ambient::spawn("refused endpoints", looking));
         }
         self.news.delivering.send_replace(true);
-        self.health.look_now();
-        let dispatcher = Dispatcher::new(Arc::clone(self), id, stops, tell);
+        self.healing.health.look_now();
+        let dispatcher = Dispatcher::new(Arc::clone(&self.delivery), id, stops, tell);
         dispatcher.run(told).await;
         self.news.delivering.send_replace(false);
         self.fence.close();
         for task in tasks {
             let _ = task.await;
         }
-        self.recorder.flush(&self.store).await;
+        self.delivery.recorder.flush(&self.store).await;
         self.leave(id, stop).await;
         self.healing.keep_numbers_once().await;
         tracing::info!(incarnation = id.0, "no longer delivering");
@@ -163,14 +163,17 @@ impl Inner {
         tell: &mpsc::Sender<Tell>,
         generation: &CancellationToken,
     ) -> Vec<JoinHandle<()>> {
-        let me = || Arc::clone(self);
+        let (me, delivery) = (|| Arc::clone(self), || Arc::clone(&self.delivery));
         let mut tasks = self.event_table.start_events(id, generation);
         tasks.extend(self.start_alerts(id, generation));
         tasks.extend([
-            ambient::spawn("heartbeat", me().beat(id, generation.clone())),
-            ambient::spawn("poll", me().poll(id, tell.clone(), generation.clone())),
-            ambient::spawn("watch others", me().watch_others(id, tell.clone(), generation.clone())),
-            ambient::spawn("signals", me().follow_signals(tell.clone(), generation.clone())),
+            ambient::spawn("heartbeat", delivery().beat(id, generation.clone())),
+            ambient::spawn("poll", delivery().poll(id, tell.clone(), generation.clone())),
+            ambient::spawn(
+                "watch others",
+                delivery().watch_others(id, tell.clone(), generation.clone()),
+            ),
+            ambient::spawn("signals", delivery().follow_signals(tell.clone(), generation.clone())),
             ambient::spawn(
                 "rules",
                 Arc::clone(&self.policy_guard).watch(tell.clone(), generation.clone()),
@@ -186,17 +189,23 @@ impl Inner {
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {
                 let (engine, generation) = (me(), generation.clone());
-                async move { engine.recorder.run(Arc::clone(&engine.store), generation).await }
+                async move {
+                    engine
+                        .delivery
+                        .recorder
+                        .run(Arc::clone(&engine.store), generation)
+                        .await
+                }
             }),
         ]);
         tasks
     }
 
     async fn start_sweep(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
-        if let Err(error) = self.learn_known(&tell).await {
+        if let Err(error) = self.delivery.learn_known(&tell).await {
             tracing::debug!(error = ?error, "known queues are learned as they are met");
         }
-        self.sweep(tell, generation).await;
+        Arc::clone(&self.delivery).sweep(tell, generation).await;
     }
 
     async fn keep_house(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {

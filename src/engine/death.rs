@@ -13,8 +13,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
+use super::delivery::Delivery;
 use super::dispatch::Tell;
-use super::{Inner, fence, process};
+use super::{fence, process};
 use crate::domain::id::IncarnationId;
 use crate::domain::turn::{Turn, TurnKind};
 use crate::domain::words::plural;
@@ -69,7 +70,7 @@ fn quiet_after(one: &Incarnation) -> Duration {
     (last_attempt_ended + MARGIN).min(one.take_over)
 }
 
-impl Inner {
+impl Delivery {
     /// Watches the other incarnations, marks the dead ones, and makes their queues known.
     pub(super) async fn watch_others(
         self: Arc<Self>,

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::Event;
 use super::dispatch::Tell;
 use super::endpoints::{REMEMBERED_MAX, Standing};
-use super::{Event, Inner};
 use crate::ambient;
 use crate::broker::{ListedQueue, Look, Signal};
+use crate::engine::delivery::Delivery;
 use crate::telemetry::names;
 
 /// The shortest time between two sweeps.
@@ -19,7 +20,7 @@ const SWEEP_MIN: Duration = Duration::from_millis(100);
 /// The longest time between two sweeps, unless listing itself takes more than a tenth of it.
 const SWEEP_MAX: Duration = Duration::from_secs(50);
 
-impl Inner {
+impl Delivery {
     /// Tells the dispatcher what the broker tells.
     pub(super) async fn follow_signals(self: Arc<Self>, tell: mpsc::Sender<Tell>, generation: CancellationToken) {
         let mut signals = self.broker.signals();
@@ -53,7 +54,7 @@ impl Inner {
             Signal::Nudged(queue) | Signal::QueueCreated(queue) => {
                 if self.settings.naming.is_delivery_queue(queue.as_str()) {
                     tracing::debug!(queue = ?queue, "told of a queue");
-                    if is_new && self.rules.has_odd() {
+                    if is_new && self.policy_guard.rules.has_odd() {
                         // Whether that policy is for it is asked of the broker.
                         self.policy_guard.moved.notify_one();
                     }
@@ -70,7 +71,7 @@ impl Inner {
                 if self.settings.naming.is_delivery_queue(queue.as_str()) {
                     tracing::debug!(queue = ?queue, by = ?by, "queue deleted");
                     self.publisher.forget(&queue);
-                    self.rules.forget(&queue);
+                    self.policy_guard.rules.forget(&queue);
                     let _ = tell.try_send(Tell::Gone(queue));
                 }
             }
@@ -98,7 +99,7 @@ impl Inner {
 
     /// What is ours may be gone with the broker's disk: looked at at once, and everything is listed.
     fn broker_is_back(&self) {
-        self.health.look_now();
+        self.healing.health.look_now();
         self.healing.sweep_now.notify_one();
         self.tell(Event::Connection {
             part: "broker",
@@ -178,11 +179,12 @@ impl Inner {
         let listed = self.broker.queues_all().await?;
         tracing::debug!(queues = listed.queues.len(), took = ?listed.took, "listed");
         let depth = |queue: &ListedQueue| Some((queue.name.clone(), queue.ready? + queue.unacked.unwrap_or(0)));
-        self.health
+        self.healing
+            .health
             .listed(listed.queues.iter().filter_map(depth), self.clock.now());
         let ours = |queue: &&ListedQueue| naming.is_delivery_queue(queue.name.as_str());
         for queue in listed.queues.iter().filter(ours) {
-            self.rules.learn(&queue.name, &queue.arguments);
+            self.policy_guard.rules.learn(&queue.name, &queue.arguments);
             // A missing count means: look.
             if queue.ready != Some(0) {
                 let _ = tell.send(Tell::Listed(queue.name.clone())).await;

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Event, Inner};
+use super::Event;
 use crate::broker::{BrokerError, Deleted, Look};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::Closing;
+use crate::engine::delivery::Delivery;
 use crate::store::QueueMark;
 
 /// How long publishers that passed the binding before it went have to arrive.
@@ -38,11 +39,11 @@ pub(super) struct Held {
     pub(super) incarnation: IncarnationId,
 }
 
-impl Inner {
+impl Delivery {
     /// Deletes the queue if nothing comes. The lease is freed in any case but `Lost`: the comparison frees that one.
     pub(super) async fn end_queue(self: &Arc<Self>, held: &Held) -> Ending {
         // Whoever would bind it meanwhile waits, and then finds out what became of it.
-        let place = self.bindings.line_up(&held.queue);
+        let place = self.policy_guard.bindings.line_up(&held.queue);
         let _turn = place.turn().await;
         let ending = match self.try_end(held).await {
             Ok(ending) => ending,
@@ -51,7 +52,7 @@ impl Inner {
         match ending {
             Ending::Deleted => {
                 self.publisher.forget(&held.queue);
-                self.rules.forget(&held.queue);
+                self.policy_guard.rules.forget(&held.queue);
                 self.settled.forget(&held.queue);
             }
             Ending::GoesOn => {

@@ -8,8 +8,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
+use super::delivery::Delivery;
 use super::dispatch::Tell;
-use super::{EngineError, Inner, process};
+use super::{EngineError, process};
 use crate::domain::endpoint::EndpointState;
 use crate::domain::id::IncarnationId;
 use crate::store::{Beat, Begun, NewIncarnation, StoreError};
@@ -120,15 +121,15 @@ impl Core {
     }
 }
 
-impl Inner {
+impl Delivery {
     /// Beats until `generation` ends or the incarnation is disowned, which closes the fence.
     pub(super) async fn beat(self: Arc<Self>, id: IncarnationId, generation: CancellationToken) {
         while !generation.is_cancelled() {
             let sent = self.clock.uptime();
-            self.health.beat_sent(sent);
+            self.healing.health.beat_sent(sent);
             let beat = self.store.heartbeat(id).await;
             let problem = beat.as_ref().err().map(|error| super::error::chain(error));
-            self.health.beat_answered(problem, self.clock.now());
+            self.healing.health.beat_answered(problem, self.clock.now());
             match beat {
                 Ok(Beat::Alive) => self.fence.beat(sent),
                 Ok(Beat::Disowned) => {

@@ -14,6 +14,7 @@ mod daemon;
 pub mod dead;
 mod dead_letter;
 mod death;
+mod delivery;
 mod discovery;
 mod dispatch;
 mod doctor;
@@ -68,7 +69,6 @@ mod worst;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -87,15 +87,13 @@ pub use query::{Answer, Query, QueuesQuery};
 use self::answers::WaitingCache;
 use self::core::Core;
 use self::dead::DeadRoom;
+use self::delivery::Delivery;
 use self::events::EventTable;
 use self::expiring::Expiring;
 use self::health::Healing;
-use self::meters::Meters;
 use self::publisher::Publisher;
-use self::recorder::Recorder;
-use self::rules::{PolicyGuard, Rules};
+use self::rules::PolicyGuard;
 use self::runs::Tending;
-use self::settled::Resting;
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
 use crate::budget::Budget;
@@ -215,29 +213,19 @@ pub struct Engine(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     core: Arc<Core>,
-    sender: SenderHandle,
     publisher: Arc<Publisher>,
-    recorder: Recorder,
-    meters: Meters,
-    rules: Arc<Rules>,
     policy_guard: Arc<PolicyGuard>,
-    /// Who binds or unbinds a delivery queue under a lease of this process's delivery, or frees that.
-    bindings: Arc<turns::Turns>,
-    settled: Arc<Resting>,
     healing: Arc<Healing>,
+    delivery: Arc<Delivery>,
     /// Runs that this process works on.
     tending: Tending,
     dead: DeadRoom,
     observed: observe::Observed,
     /// What queues were judged by last.
     preflight: preflight::LastPreflight,
-    /// What works at present, for whoever asks whether this process is ready.
-    health: Arc<health::Health>,
     speeds: runs::Speeds,
     /// Of the last listing of endpoints.
     waiting: WaitingCache,
-    /// So many requests hang that URLs known for it have to wait.
-    slow_full: AtomicBool,
     event_table: Arc<EventTable>,
     expiring: Arc<Expiring>,
 }
@@ -262,47 +250,25 @@ impl Engine {
         clock: Clock,
     ) -> Self {
         let core = Arc::new(Core::new(store, broker, settings, clock));
-        let (rules, health) = (Arc::<Rules>::default(), Arc::default());
-        let publisher = Arc::new(Publisher::new(
-            Arc::clone(&core),
-            Arc::clone(&sender),
-            Arc::clone(&rules),
-            Arc::clone(&health),
-        ));
-        let event_table = Arc::new(EventTable::new(
-            Arc::clone(&core),
-            Arc::clone(&publisher),
-            Arc::clone(&rules),
-        ));
-        let bindings = Arc::<turns::Turns>::default();
-        let policy_guard = Arc::new(PolicyGuard::new(
-            Arc::clone(&core),
-            Arc::clone(&rules),
-            Arc::clone(&bindings),
-        ));
-        let settled = Arc::<Resting>::default();
-        let healing = Arc::new(Healing::new(&publisher, &policy_guard, &settled));
+        let policy_guard = Arc::new(PolicyGuard::new(&core));
+        let publisher = Arc::new(Publisher::new(&core, &sender, &policy_guard));
+        let event_table = Arc::new(EventTable::new(&core, &publisher, &policy_guard));
+        let healing = Arc::new(Healing::new(&core, &publisher, &policy_guard));
+        let delivery = Delivery::new(sender, &publisher, &healing, &event_table);
         Self(Arc::new(Inner {
-            event_table,
             expiring: Arc::new(Expiring::new(Arc::clone(&core))),
+            delivery: Arc::new(delivery),
+            event_table,
             publisher,
-            recorder: Recorder::default(),
-            meters: Meters::default(),
-            rules,
-            bindings,
             policy_guard,
-            settled,
             healing,
             tending: Tending::default(),
             dead: DeadRoom::default(),
             observed: observe::Observed::default(),
             speeds: runs::Speeds::default(),
             preflight: preflight::LastPreflight::default(),
-            health,
             waiting: WaitingCache::default(),
-            slow_full: AtomicBool::new(false),
             core,
-            sender,
         }))
     }
 
@@ -418,7 +384,7 @@ impl Engine {
 
     /// Closes connections in order; for a process that ends.
     pub async fn close(&self) {
-        self.0.health.end();
+        self.0.healing.health.end();
         self.0.broker.close().await;
         self.0.store.close().await;
     }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::core::Core;
+use super::delivery::Delivery;
 use super::ending::{Ending, Held};
 use super::manage::ManagedLease;
 use super::{EngineError, Inner};
@@ -63,7 +64,9 @@ impl Inner {
         }
         Ok((dropped, problem))
     }
+}
 
+impl Delivery {
     /// Deletes it if nothing is left in it and nothing comes (docs/protocols.md 8); the companion first.
     pub(super) async fn end_parts(self: &Arc<Self>, lease: &ManagedLease) -> Result<Ending, EngineError> {
         let queue = &lease.record.name;

@@ -428,7 +428,7 @@ impl Inner {
                         why: format!("{gone} of {planned} messages are gone, the others are left: {problem}"),
                     });
                 }
-                match self.end_parts(&lease).await? {
+                match self.delivery.end_parts(&lease).await? {
                     Ending::Deleted => Ok(gone),
                     Ending::GoesOn => Err(EngineError::Refused {
                         why: format!(
@@ -515,7 +515,7 @@ impl Inner {
                 Method::Other(method.clone())
             },
         };
-        let sent = self.sender.send(request).await;
+        let sent = self.delivery.sender.send(request).await;
         Ok(Done::Tested(Tested {
             url: url.clone(),
             method,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::core::Core;
 use super::health::{Health, Unbound};
 use super::insist::Pause;
-use super::rules::Rules;
+use super::rules::{PolicyGuard, Rules};
 use super::turns::{Place, Turns, Wait};
 use super::{Ended, EngineError, NewNotification, Receipt};
 use crate::ambient::{self, Clock};
@@ -56,19 +56,15 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
-    pub(super) fn new(core: Arc<Core>, sender: SenderHandle, rules: Arc<Rules>, health: Arc<Health>) -> Self {
+    pub(super) fn new(core: &Arc<Core>, sender: &SenderHandle, policy_guard: &PolicyGuard) -> Self {
         Self {
-            core,
-            sender,
-            rules,
-            health,
+            core: Arc::clone(core),
+            sender: Arc::clone(sender),
+            rules: policy_guard.rules(),
+            health: Arc::default(),
             turns: Arc::default(),
             recorded: Mutex::default(),
         }
-    }
-
-    pub(super) fn core(&self) -> Arc<Core> {
-        Arc::clone(&self.core)
     }
 
     pub(super) fn health(&self) -> Arc<Health> {

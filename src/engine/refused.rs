@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Inner;
 use crate::ambient;
 use crate::domain::egress::is_mended_by_rules;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
+use crate::engine::delivery::Delivery;
 use crate::store::{Changed, StoreError};
 
 /// Between two tries to read the store.
 const RETRY: Duration = Duration::from_secs(1);
 
-impl Inner {
+impl Delivery {
     /// Looks each of them up once, until `generation` ends.
     pub(super) async fn probe_what_was_refused(self: Arc<Self>, generation: CancellationToken) {
         let parked = loop {

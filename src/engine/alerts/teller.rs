@@ -195,7 +195,7 @@ fn ended(ran: &Ran) -> Result<(), String> {
 }
 
 async fn post(engine: &Inner, url: &EndpointUrl, secrets: &[SigningSecret], message: &Message) -> Result<(), String> {
-    if let Some(why) = engine.sender.refusal(url) {
+    if let Some(why) = engine.delivery.sender.refusal(url) {
         return Err(why);
     }
     let request = Request {
@@ -208,7 +208,7 @@ async fn post(engine: &Inner, url: &EndpointUrl, secrets: &[SigningSecret], mess
         secrets: secrets.to_vec(),
         method: Method::Post,
     };
-    let sent = engine.sender.send(request).await;
+    let sent = engine.delivery.sender.send(request).await;
     if sent.outcome.class() == OutcomeClass::Delivered {
         return Ok(());
     }

@@ -77,7 +77,7 @@ impl Inner {
             limit: bounded(query.limit),
             ..query
         };
-        self.recorder.flush(&self.store).await;
+        self.delivery.recorder.flush(&self.store).await;
         Ok(Page {
             problems: Vec::new(),
             items: self.store.attempts(&query).await?,

@@ -26,7 +26,7 @@ impl Dispatcher {
             let queues: Vec<QueueName> = asked.iter().map(|asked| asked.queue.clone()).collect();
             match engine.store.leases_take(incarnation, Purpose::Deliver, &queues).await {
                 Ok(outcomes) => {
-                    engine.health.saw(highest_given(&outcomes));
+                    engine.healing.health.saw(highest_given(&outcomes));
                     Tell::Leases(asked.into_iter().zip(outcomes).collect())
                 }
                 Err(error) => {

@@ -104,7 +104,7 @@ impl Dispatcher {
         let releasing = async move {
             let freed = {
                 // Whatever is done under the lease is done before.
-                let place = engine.bindings.line_up(&asked.queue);
+                let place = engine.policy_guard.bindings.line_up(&asked.queue);
                 let _turn = place.turn().await;
                 engine.store.lease_free(&asked.queue, epoch).await
             };

@@ -27,7 +27,6 @@ use tokio::sync::{mpsc, oneshot};
 use self::bounds::Bounds;
 use self::rooms::Rooms;
 use self::timers::Timers;
-use super::Inner;
 use super::candidates::Candidates;
 use super::ending::Ending;
 use super::holdings::{Claim, Holding, Holdings};
@@ -37,6 +36,7 @@ use crate::budget::Share;
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;
 use crate::domain::url::EndpointUrl;
+use crate::engine::delivery::Delivery;
 use crate::store::{HeldLease, LeaseOutcome, QueueUrl};
 use crate::telemetry::names;
 
@@ -119,7 +119,7 @@ pub(super) struct Asked {
 
 /// The dispatcher of one incarnation.
 pub(super) struct Dispatcher {
-    engine: Arc<Inner>,
+    engine: Arc<Delivery>,
     incarnation: IncarnationId,
     stops: Stops,
     tell: mpsc::Sender<Tell>,
@@ -158,7 +158,12 @@ pub(super) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(super) fn new(engine: Arc<Inner>, incarnation: IncarnationId, stops: Stops, tell: mpsc::Sender<Tell>) -> Self {
+    pub(super) fn new(
+        engine: Arc<Delivery>,
+        incarnation: IncarnationId,
+        stops: Stops,
+        tell: mpsc::Sender<Tell>,
+    ) -> Self {
         let bounds = Bounds {
             workers: engine.settings.workers,
             slow_requests: engine.settings.slow_requests,

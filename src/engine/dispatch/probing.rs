@@ -8,7 +8,7 @@ use crate::ambient;
 use crate::budget::{Share, Use};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-use crate::engine::Inner;
+use crate::engine::delivery::Delivery;
 use crate::engine::holdings::{Holding, Place, Probe};
 use crate::engine::worker::Worker;
 use crate::store::{ProbeNext, ProbeOutcome};
@@ -108,7 +108,7 @@ impl Dispatcher {
 }
 
 /// Claims a probe; its token, or `None` when it is not ours.
-async fn claim_probe(engine: &Inner, url: &EndpointUrl, queue: &QueueName) -> Option<i64> {
+async fn claim_probe(engine: &Delivery, url: &EndpointUrl, queue: &QueueName) -> Option<i64> {
     let hold = engine.settings.request_timeout * 2;
     let question = engine.endpoints.question();
     match engine.store.probe_claim(url, queue, hold).await {

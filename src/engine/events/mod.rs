@@ -41,7 +41,7 @@ use tokio::sync::Notify;
 use super::EngineError;
 use super::core::Core;
 use super::publisher::Publisher;
-use super::rules::Rules;
+use super::rules::{PolicyGuard, Rules};
 use super::view::Page;
 
 pub use documents::{check_metadata, check_options, shown_options};
@@ -76,11 +76,11 @@ pub(super) struct EventTable {
 }
 
 impl EventTable {
-    pub(super) fn new(core: Arc<Core>, publisher: Arc<Publisher>, rules: Arc<Rules>) -> Self {
+    pub(super) fn new(core: &Arc<Core>, publisher: &Arc<Publisher>, policy_guard: &PolicyGuard) -> Self {
         Self {
-            core,
-            publisher,
-            rules,
+            core: Arc::clone(core),
+            publisher: Arc::clone(publisher),
+            rules: policy_guard.rules(),
             wakes: Wakes::default(),
             meters: EventMeters::default(),
             outbox_filled: Notify::new(),

@@ -251,7 +251,7 @@ impl Healing {
             }
         }
         self.publisher.forget(queue);
-        self.rules.forget(queue);
+        self.policy_guard.rules.forget(queue);
         self.settled.forget(queue);
         // One that was about to be deleted by us is no loss, nor one whose row the lease made a moment ago: a nudge that
         // is older than the end of its queue leads there.

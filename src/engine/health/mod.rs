@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
 use super::publisher::Publisher;
-use super::rules::{PolicyGuard, Rules};
+use super::rules::PolicyGuard;
 use super::settled::Resting;
 use super::view::{Degraded, PartState, Readiness};
 use crate::domain::id::{QueueName, StoreId};
@@ -186,12 +186,11 @@ impl Health {
 #[derive(Debug)]
 pub(super) struct Healing {
     core: Arc<Core>,
-    health: Arc<Health>,
+    pub(super) health: Arc<Health>,
     publisher: Arc<Publisher>,
-    rules: Arc<Rules>,
     policy_guard: Arc<PolicyGuard>,
     /// What was delivered lately, by queue.
-    settled: Arc<Resting>,
+    pub(super) settled: Arc<Resting>,
     /// The broker came back: list at once.
     pub(super) sweep_now: Notify,
 }
@@ -205,16 +204,23 @@ impl Deref for Healing {
 }
 
 impl Healing {
-    pub(super) fn new(publisher: &Arc<Publisher>, policy_guard: &Arc<PolicyGuard>, settled: &Arc<Resting>) -> Self {
+    pub(super) fn new(core: &Arc<Core>, publisher: &Arc<Publisher>, policy_guard: &Arc<PolicyGuard>) -> Self {
         Self {
-            core: publisher.core(),
+            core: Arc::clone(core),
             health: publisher.health(),
             publisher: Arc::clone(publisher),
-            rules: policy_guard.rules(),
             policy_guard: Arc::clone(policy_guard),
-            settled: Arc::clone(settled),
+            settled: Arc::default(),
             sweep_now: Notify::new(),
         }
+    }
+
+    pub(super) fn core(&self) -> Arc<Core> {
+        Arc::clone(&self.core)
+    }
+
+    pub(super) fn policy_guard(&self) -> Arc<PolicyGuard> {
+        Arc::clone(&self.policy_guard)
     }
 }
 
@@ -242,7 +248,7 @@ impl Healing {
                     .clone()
                     .unwrap_or_else(|| unknown("the management API"))
             }),
-            degraded: degraded(&found, self.rules.exchange_at_risk()),
+            degraded: degraded(&found, self.policy_guard.rules.exchange_at_risk()),
         }
     }
 

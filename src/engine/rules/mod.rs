@@ -161,11 +161,11 @@ fn matched(policy: &BrokerPolicy, matches_unknown: bool) -> Policy {
 #[derive(Debug)]
 pub(super) struct PolicyGuard {
     core: Arc<Core>,
-    rules: Arc<Rules>,
+    pub(super) rules: Arc<Rules>,
     /// The broker's policies changed.
     pub(super) moved: Notify,
     /// Who binds or unbinds a delivery queue under a lease of this process's delivery, or frees that.
-    bindings: Arc<Turns>,
+    pub(super) bindings: Arc<Turns>,
 }
 
 impl Deref for PolicyGuard {
@@ -177,12 +177,12 @@ impl Deref for PolicyGuard {
 }
 
 impl PolicyGuard {
-    pub(super) fn new(core: Arc<Core>, rules: Arc<Rules>, bindings: Arc<Turns>) -> Self {
+    pub(super) fn new(core: &Arc<Core>) -> Self {
         Self {
-            core,
-            rules,
+            core: Arc::clone(core),
+            rules: Arc::default(),
             moved: Notify::new(),
-            bindings,
+            bindings: Arc::default(),
         }
     }
 

@@ -222,7 +222,7 @@ impl Driver<'_> {
                 }
             }
             // What a paced walk holds would outlive the broker's patience: it is begun anew.
-            if self.engine.clock.uptime().saturating_sub(began) > self.engine.rules.longest_hold(source) {
+            if self.engine.clock.uptime().saturating_sub(began) > self.engine.policy_guard.rules.longest_hold(source) {
                 self.process(walk, batch).await?;
                 return Ok(open.is_empty());
             }

@@ -253,7 +253,7 @@ impl Worker {
 
     /// Gives an unused probe back.
     pub(in crate::engine) async fn release_probe(
-        engine: &crate::engine::Inner,
+        engine: &crate::engine::delivery::Delivery,
         endpoint: &LiveEndpoint,
         token: i64,
         next: ProbeNext,

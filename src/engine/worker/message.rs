@@ -274,7 +274,7 @@ impl Worker {
         last: Option<LastAttempt>,
     ) -> Flow {
         self.record.decision = Some(decision.clone());
-        if let Some(reason) = self.engine.rules.letters_at_risk() {
+        if let Some(reason) = self.engine.policy_guard.rules.letters_at_risk() {
             tracing::warn!(queue = ?self.queue, reason = ?reason, "a dead letter waits: it would not last");
             return Flow::Stop(End::Trouble(LETTERS_WAIT));
         }

@@ -20,7 +20,6 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::room::Room;
-use super::Inner;
 use super::core::Core;
 use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
@@ -31,6 +30,7 @@ use crate::budget::Share;
 use crate::domain::fingerprint::Fingerprint;
 use crate::domain::id::{Epoch, IncarnationId, NotificationId, QueueName};
 use crate::domain::queue::QueueRecord;
+use crate::engine::delivery::Delivery;
 use crate::store::{Lease, QueueMark};
 use crate::telemetry::names;
 
@@ -191,7 +191,7 @@ pub(super) enum Flow {
 
 /// A worker.
 pub(super) struct Worker {
-    pub(super) engine: Arc<Inner>,
+    pub(super) engine: Arc<Delivery>,
     pub(super) queue: QueueName,
     pub(super) epoch: Epoch,
     pub(super) incarnation: IncarnationId,
@@ -228,7 +228,7 @@ struct Attaching {
 
 impl Worker {
     pub(super) fn new(
-        engine: Arc<Inner>,
+        engine: Arc<Delivery>,
         (lease, share): (Lease, Option<Share>),
         incarnation: IncarnationId,
         endpoint: Option<Arc<LiveEndpoint>>,
@@ -319,7 +319,7 @@ impl Worker {
         tracing::debug!(queue = ?self.queue, "leased");
         // A policy that appears between the judgement and the binding is followed after both.
         let engine = Arc::clone(&self.engine);
-        let place = engine.bindings.line_up(&self.queue);
+        let place = engine.policy_guard.bindings.line_up(&self.queue);
         let _turn = place.turn().await;
         self.follow_rules().await?;
         tracing::debug!(queue = ?self.queue, "judged");

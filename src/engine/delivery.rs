@@ -1,0 +1,61 @@
+//! What a process that delivers works with: the dispatcher, the workers, and what follows their queues.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::core::Core;
+use super::events::EventTable;
+use super::health::Healing;
+use super::meters::Meters;
+use super::publisher::Publisher;
+use super::recorder::Recorder;
+use super::rules::PolicyGuard;
+use super::settled::Resting;
+use crate::delivery::SenderHandle;
+
+#[derive(Debug)]
+pub(super) struct Delivery {
+    core: Arc<Core>,
+    pub(super) sender: SenderHandle,
+    pub(super) recorder: Recorder,
+    pub(super) meters: Meters,
+    /// What was delivered lately, by queue.
+    pub(super) settled: Arc<Resting>,
+    pub(super) publisher: Arc<Publisher>,
+    pub(super) policy_guard: Arc<PolicyGuard>,
+    pub(super) healing: Arc<Healing>,
+    pub(super) event_table: Arc<EventTable>,
+    /// So many requests hang that URLs known for it have to wait.
+    pub(super) slow_full: AtomicBool,
+}
+
+impl Delivery {
+    pub(super) fn new(
+        sender: SenderHandle,
+        publisher: &Arc<Publisher>,
+        healing: &Arc<Healing>,
+        event_table: &Arc<EventTable>,
+    ) -> Self {
+        Self {
+            core: healing.core(),
+            sender,
+            recorder: Recorder::default(),
+            meters: Meters::default(),
+            settled: Arc::clone(&healing.settled),
+            publisher: Arc::clone(publisher),
+            policy_guard: healing.policy_guard(),
+            healing: Arc::clone(healing),
+            event_table: Arc::clone(event_table),
+            slow_full: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Deref for Delivery {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
