@@ -470,7 +470,8 @@ impl Broker for RabbitMq {
     }
 
     async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<Browsed>, BrokerError> {
-        browse::browse(&self.dialer, &short(queue.as_str())?, limit).await
+        let listed = async { self.queue_detail(queue).await.ok().flatten() };
+        browse::browse(&self.dialer, &short(queue.as_str())?, limit, listed).await
     }
 
     async fn walk(&self, queue: &QueueName, options: WalkOptions) -> Result<Option<Box<dyn Walk>>, BrokerError> {
