@@ -176,6 +176,46 @@ fn check(path: &str, text: &str, expected: &[&str]) {
     assert_eq!(found, expected, "{path}: {text}");
 }
 
+/// The engine's services (docs/architecture.md), from the lowest on; the last is the façade. A file that holds a part of
+/// one names those before it, never those behind it.
+const SERVICES: &[&str] = &[
+    "Core",
+    "Expiring",
+    "PolicyGuard",
+    "Publisher",
+    "EventTable",
+    "Healing",
+    "Delivery",
+    "Inner",
+];
+
+#[test]
+fn a_service_of_the_engine_names_only_those_below_it() {
+    let files: Vec<SourceFile> = source::repository_files()
+        .into_iter()
+        .filter(|file| is_program(&file.path) && file.path.starts_with("src/engine/"))
+        .collect();
+    let mut parts = 0;
+    let mut found = Vec::new();
+    for file in &files {
+        let place = |name: &str| SERVICES.iter().position(|service| *service == name);
+        let holds = |name: &&&str| file.text.contains(&format!("\nimpl {name} {{"));
+        let Some(highest) = SERVICES.iter().filter(holds).filter_map(|name| place(name)).max() else {
+            continue;
+        };
+        parts += 1;
+        let module = source::module_of(&file.path);
+        for path in source::named_paths(&file.text, &module).program {
+            let named = path.last().and_then(|name| place(name));
+            if named.is_some_and(|named| named > highest) {
+                found.push(format!("{}: {}", file.path, path.join("::")));
+            }
+        }
+    }
+    assert!(parts > 80, "parts of services are found: {parts}");
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 #[test]
 fn a_forbidden_import_is_found_however_it_is_written() {
     check(
