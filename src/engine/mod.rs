@@ -9,6 +9,7 @@ mod answers;
 pub mod audit;
 mod candidates;
 pub mod command;
+mod confirmation;
 mod core;
 mod daemon;
 pub mod dead;
@@ -80,6 +81,7 @@ pub use answers::{Handover, HandoverPart};
 pub use command::{
     Access, Command, Danger, Done, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
 };
+pub use confirmation::{Confirmation, confirmation};
 pub use error::EngineError;
 pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
