@@ -60,6 +60,7 @@ pub mod sight;
 pub mod snapshot;
 mod sources;
 mod store_time;
+mod traces;
 mod turns;
 pub mod usage;
 pub mod view;
