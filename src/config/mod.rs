@@ -221,6 +221,11 @@ impl Config {
                  or let api.probe be an address that only your own network reaches"
             ));
         }
+        if let Some(url) = self.telemetry.otlp.as_deref().filter(|url| goes_out(url, "http")) {
+            warnings.push(format!(
+                "telemetry.otlp sends names of queues and receivers in the clear to {url}: use https://"
+            ));
+        }
         warnings.extend(self.telemetry.warnings.iter().cloned());
         warnings.extend(self.exposed.iter().cloned());
         warnings
