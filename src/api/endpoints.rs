@@ -73,7 +73,7 @@ impl Which {
         options.method = self.method.or_else(|| options.method.take());
         options.reason = self.reason.or_else(|| options.reason.take());
         let url = self.url.or_else(|| options.url.take());
-        input::url(&url.ok_or_else(|| Problem::field("url", "url is missing"))?)
+        input::url(&url.ok_or_else(|| Problem::field("url", "url is missing: give that of the endpoint"))?)
     }
 }
 
@@ -139,7 +139,12 @@ pub(super) async fn redeliver(
         (Some(url), false) => (RedeliverTarget::Urls(vec![input::url(&url)?]), Asked::One),
         (None, true) => (RedeliverTarget::All, Asked::Several),
         (Some(_), true) => return Err(Problem::field("all", "url and all are both given; give one of them")),
-        (None, false) => return Err(Problem::field("url", "url is missing")),
+        (None, false) => {
+            return Err(Problem::field(
+                "url",
+                "url is missing: give that of the endpoint, or \"all\": true",
+            ));
+        }
     };
     act(&shared, &caller, options, Command::Redeliver(target), asked).await
 }

@@ -37,8 +37,14 @@ impl Many {
             (Some(filter), None) if ids.is_empty() => Ok(EventSelection::Filter(filter)),
             (Some(filter), Some(rate)) if ids.is_empty() => Ok(EventSelection::Paced(filter, rate)),
             (None, None) if !ids.is_empty() => Ok(EventSelection::Ids(ids)),
-            (None, Some(_)) => Err(Problem::field("rate", "rate goes with filter")),
-            _ => Err(Problem::field("ids", "say which: exactly one of ids and filter")),
+            (None, Some(_)) => Err(Problem::field(
+                "rate",
+                "rate is given without filter: give filter too, or leave rate out",
+            )),
+            _ => Err(Problem::field(
+                "ids",
+                "it is not said which events are meant: give exactly one of ids and filter",
+            )),
         }
     }
 }

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::budget::{Share, Use};
 use crate::domain::id::{ExecutionId, QueueName};
+use crate::domain::words::plural_of;
 use crate::wire::input;
 use crate::wire::problem::Problem;
 use crate::wire::publish::whole;
@@ -41,7 +42,10 @@ pub(super) fn check_text(uri: &Uri) -> Result<(), Problem> {
     };
     let refused = |field: &str| {
         let field = crate::domain::text::show(field, 40);
-        Problem::field(&field, format!("{field} has a control character in it, such as %00"))
+        Problem::field(
+            &field,
+            format!("{field} has a control character in it, such as %00: leave it out"),
+        )
     };
     let path = percent_decode_str(uri.path()).decode_utf8_lossy();
     if !path.starts_with("/v1/queues/") && is_bad(&path, false) {
@@ -142,7 +146,8 @@ impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
                 .map_err(|_| too_slow())?;
             let waited = shared.clock.uptime().saturating_sub(begun);
             let Some(frame) = frame else { break };
-            let frame = frame.map_err(|error| Problem::new(400, format!("the body broke off: {error}")))?;
+            let frame =
+                frame.map_err(|error| Problem::new(400, format!("the body broke off: {error}; send it again")))?;
             let data = frame.into_data().unwrap_or_default();
             if !pace.moved(data.len(), waited) {
                 return Err(too_slow());
@@ -164,15 +169,21 @@ impl<const MOST: usize> FromRequest<Arc<Shared>> for RawBody<MOST> {
 /// A share of the memory for bodies and answers; those who wait for each other's are sent away after a while.
 pub(super) async fn in_time<T>(share: impl Future<Output = T>) -> Result<T, Problem> {
     let waiting = tokio::time::timeout(MEMORY_WAIT, share).await;
-    waiting.map_err(|_| Problem::unavailable("too many bodies and answers are in memory: try again"))
+    waiting.map_err(|_| Problem::unavailable("too many bodies and answers are in memory: repeat after a moment"))
 }
 
 fn too_large(most: usize) -> Problem {
-    Problem::new(413, format!("the body has more than {most} bytes"))
+    Problem::new(
+        413,
+        format!(
+            "the body has more than {}: send less at once",
+            plural_of(most, "byte", "bytes")
+        ),
+    )
 }
 
 fn too_slow() -> Problem {
-    Problem::new(408, "the body comes too slowly")
+    Problem::new(408, "the body comes too slowly: send it again over a faster connection")
 }
 
 /// A JSON document; an empty body counts as `{}`.

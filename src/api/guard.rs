@@ -136,7 +136,10 @@ fn beyond(prefix: &Prefix) -> Problem {
         Prefix::Execution(prefix) => format!("for executions that begin with {prefix:?}"),
         Prefix::Url(url) => format!("to {} and below it", url.redacted()),
     };
-    Problem::new(403, format!("this token publishes notifications {what} only"))
+    Problem::new(
+        403,
+        format!("this token publishes notifications {what} only: use one without that prefix (api.tokens)"),
+    )
 }
 
 pub(super) async fn check(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
@@ -268,7 +271,10 @@ fn login(shared: &Shared, request: &Request, peer: Peer, needs: Option<Scope>) -
     let from = address(request, &shared.settings.trusted_proxies, peer);
     let now = shared.clock.uptime();
     if let Some(wait) = shared.logins.must_wait(from, secret, now) {
-        let problem = Problem::new(429, "too many requests without a valid token");
+        let problem = Problem::new(
+            429,
+            "too many requests from this address had no valid token: wait for Retry-After, then send one of api.tokens",
+        );
         return Err(Refusal::Plain(Problem {
             retry_after_s: Some(u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX)),
             ..problem

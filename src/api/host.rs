@@ -16,7 +16,8 @@ use super::settings::ApiSettings;
 /// 3. A browser does not say that another site started the request.
 pub(super) fn check<B>(request: &Request<B>, settings: &ApiSettings, peer: Peer) -> Result<(), Problem> {
     let headers = request.headers();
-    let host = header(headers, &HOST)?.ok_or_else(|| Problem::new(400, "the Host header is missing"))?;
+    let host = header(headers, &HOST)?
+        .ok_or_else(|| Problem::new(400, "the Host header is missing: send it with the name of this server"))?;
     let named = authority_host(host).is_some_and(|host| settings.answers_to(&host, peer.local));
     let target = request
         .uri()
@@ -36,13 +37,16 @@ pub(super) fn check<B>(request: &Request<B>, settings: &ApiSettings, peer: Peer)
         if ours != Some(true) {
             return Err(Problem::new(
                 403,
-                "requests from web pages of other origins are refused",
+                "a web page of another origin sent this request: call the API from a program, or from a page of this server",
             ));
         }
     }
     match headers.get("sec-fetch-site").map(axum::http::HeaderValue::as_bytes) {
         None | Some(b"same-origin" | b"none") => Ok(()),
-        Some(_) => Err(Problem::new(403, "requests from web pages of other sites are refused")),
+        Some(_) => Err(Problem::new(
+            403,
+            "a web page of another site sent this request: call the API from a program, or from a page of this server",
+        )),
     }
 }
 
@@ -50,12 +54,15 @@ fn header<'a>(headers: &'a HeaderMap, name: &axum::http::HeaderName) -> Result<O
     let mut values = headers.get_all(name).iter();
     let first = values.next();
     if values.next().is_some() {
-        return Err(Problem::new(400, format!("the header {name} is given more than once")));
+        return Err(Problem::new(
+            400,
+            format!("the header {name} is given more than once: send it once"),
+        ));
     }
     first
         .map(|value| value.to_str())
         .transpose()
-        .map_err(|_| Problem::new(400, format!("the header {name} is not text")))
+        .map_err(|_| Problem::new(400, format!("the header {name} is not visible ASCII: send it as such")))
 }
 
 fn authority_host(text: &str) -> Option<String> {

@@ -111,7 +111,12 @@ pub(super) async fn restore(
 ) -> Result<Response, Problem> {
     of.reason = asked.reason.or(of.reason);
     let version = asked.version.or(of.version);
-    let version = version.ok_or_else(|| Problem::field("version", "version is missing: the one to restore"))?;
+    let version = version.ok_or_else(|| {
+        Problem::field(
+            "version",
+            "version is missing: give the one to restore (GET /v1/policies/history)",
+        )
+    })?;
     change(&shared, &caller, &of, PolicyAct::Restore(version), None).await
 }
 
@@ -146,5 +151,5 @@ pub(super) async fn preview(
 }
 
 fn text(body: &RawBody) -> Result<&str, Problem> {
-    std::str::from_utf8(&body.bytes).map_err(|_| Problem::new(400, "the body is not UTF-8"))
+    std::str::from_utf8(&body.bytes).map_err(|_| Problem::new(400, "the body is not UTF-8: send JSON in UTF-8"))
 }

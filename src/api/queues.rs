@@ -111,6 +111,17 @@ pub(super) async fn named(
     Ok(answer(StatusCode::OK, &Addressed::new(naming, &queue, &url)))
 }
 
+/// `POST /v1/vhost/make`.
+pub(super) async fn make_vhost(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(mut options): Params<Options>,
+    Input(because): Input<Because>,
+) -> Result<Response, Problem> {
+    options.reason = because.reason.or(options.reason);
+    act(&shared, &caller, options, Command::MakeVhost, Asked::One).await
+}
+
 macro_rules! command {
     ($name:ident, $variant:ident) => {
         pub(super) async fn $name(

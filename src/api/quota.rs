@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::ambient::Clock;
 use crate::domain::id::QueueName;
 use crate::domain::scope::{Prefix, Quota};
+use crate::domain::words::{plural, plural_of};
 use crate::engine::Engine;
 use crate::engine::usage::Usage;
 use crate::wire::problem::Problem;
@@ -88,7 +89,8 @@ impl Account {
         let most_at_once = usize::try_from(most).unwrap_or(usize::MAX);
         if count > most_at_once {
             let why = format!(
-                "{count} at once are more than the {most} a second that {} may publish",
+                "the list has {}, and {} may publish {most} a second (publishes_per_second): send fewer at once",
+                plural_of(count, "event", "events"),
                 self.name
             );
             return Err(Problem::new(422, why));
@@ -97,7 +99,13 @@ impl Account {
         let mut state = self.state();
         let whole_at = state.whole_at.max(now) + span;
         if whole_at > now + Duration::from_secs(1) {
-            return Err(self.refusal(&format!("{most} publishes a second (publishes_per_second)"), 1));
+            return Err(self.refusal(
+                &format!(
+                    "{} a second (publishes_per_second)",
+                    plural(most.into(), "publish", "publishes")
+                ),
+                1,
+            ));
         }
         state.whole_at = whole_at;
         Ok(())
@@ -164,7 +172,10 @@ impl Account {
             && state.known.queues.len() + new.len() > usize::try_from(most).unwrap_or(usize::MAX)
         {
             return Err(self.refusal(
-                &format!("{most} queues at once (queues); a queue goes when its execution ends"),
+                &format!(
+                    "{} at once (queues); a queue goes when its execution ends",
+                    plural(most.into(), "queue", "queues")
+                ),
                 5,
             ));
         }
@@ -172,7 +183,10 @@ impl Account {
         if let Some(most) = self.quota.bytes_waiting
             && state.known.bytes.saturating_add(lately).saturating_add(bytes) > most
         {
-            return Err(self.refusal(&format!("{most} bytes that wait (bytes_waiting)"), 5));
+            return Err(self.refusal(
+                &format!("{} of bodies that wait (bytes_waiting)", plural(most, "byte", "bytes")),
+                5,
+            ));
         }
         state.lately.push_back((now, queue.clone(), bytes));
         Ok(())
@@ -183,7 +197,10 @@ impl Account {
             retry_after_s: Some(retry_after_s),
             ..Problem::new(
                 429,
-                format!("the quota of {} is used up: {what}, in api.tokens", self.name),
+                format!(
+                    "the quota of {} is used up: {what}; repeat later, or raise it in api.tokens",
+                    self.name
+                ),
             )
         }
     }
@@ -231,6 +248,27 @@ mod tests {
         };
         assert_eq!(of(None, None), Ok(()));
         assert_eq!((of(Some(1), None), of(None, Some(1))), (Err(403), Err(403)));
+    }
+
+    #[test]
+    fn a_quota_of_one_is_said_in_the_singular_and_with_the_mend() {
+        let of = account(Quota {
+            queues: Some(1),
+            publishes_per_second: Some(1),
+            ..Quota::default()
+        });
+        let now = Duration::from_hours(1);
+        of.takes(&queue("a"), 10, now).unwrap();
+        of.publishes(1, now).unwrap();
+        let (queues, publishes) = (of.takes(&queue("b"), 1, now), of.publishes(1, now));
+        for (refused, said) in [(queues, "1 queue at once"), (publishes, "1 publish a second")] {
+            let problem = refused.unwrap_err();
+            assert!(
+                problem.detail.contains(said) && problem.detail.contains("raise it in api.tokens"),
+                "{problem:?}"
+            );
+            assert_eq!(problem.title, "There are too many requests");
+        }
     }
 
     #[test]

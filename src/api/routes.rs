@@ -111,6 +111,7 @@ fn of_delivery(served: Served) -> Served {
         .route("post", "/v1/queues/{name}/rescue", OPERATE, queues::rescue)
         .route("post", "/v1/queues/{name}/browse", OPERATE, queues::browse)
         .route("get", "/v1/queue-name", READ, queues::named)
+        .route("post", "/v1/vhost/make", ADMIN, queues::make_vhost)
         .route("get", "/v1/endpoints", READ, endpoints::list)
         .route("post", "/v1/endpoints/test", OPERATE, endpoints::test)
         .route("get", "/v1/endpoints/disable", READ, endpoints::disable_plan)

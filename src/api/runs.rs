@@ -164,7 +164,12 @@ pub(super) async fn show(
     let after = paged.cursor.as_deref().map(str::parse).transpose();
     let query = Query::Run {
         id,
-        after: after.map_err(|_| Problem::field("cursor", "cursor is not one of ours"))?,
+        after: after.map_err(|_| {
+            Problem::field(
+                "cursor",
+                "cursor is not one of this list's: take next_cursor of the page before, or leave it out",
+            )
+        })?,
         limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
     };
     let Answer::Run(detail) = shared.engine()?.query(query).await? else {

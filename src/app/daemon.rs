@@ -19,6 +19,8 @@ use crate::config::Config;
 use crate::domain::schema::SchemaMode;
 use crate::engine::Engine;
 use crate::files;
+#[cfg(feature = "otlp")]
+use crate::telemetry;
 use crate::telemetry::{Metrics, StatsdDialect, StatsdTarget};
 
 use super::compose;
@@ -50,11 +52,37 @@ pub(super) async fn run(config: Config) -> Result<Exit, Failure> {
     let scheme = if doors.tls.is_some() { "https" } else { "http" };
     cli::notice(&format!("listening on {scheme}://{bound}"));
     let backend = Backend::default();
+    // Told of until nothing happens any more.
+    let over = CancellationToken::new();
+    let telling = tell_otlp(&config, &metrics, &over)?;
     let served = serve_api(doors, settings, &backend, metrics, &stop);
     let result = deliver(&config, (bound, memory), &backend, &stop).await;
     stop.cancel();
     let _ = served.await;
+    over.cancel();
+    if let Some(telling) = telling {
+        let _ = telling.await;
+    }
     result
+}
+
+/// Begins to tell the collector, where one is configured.
+#[cfg(feature = "otlp")]
+fn tell_otlp(config: &Config, metrics: &Metrics, over: &CancellationToken) -> Result<Option<JoinHandle<()>>, Failure> {
+    let Some(endpoint) = &config.telemetry.otlp else {
+        return Ok(None);
+    };
+    let telling = telemetry::otlp::tell(endpoint, metrics.clone(), over.clone());
+    telling
+        .map(Some)
+        .map_err(|error| Failure::of(Exit::Configuration, &error))
+}
+
+/// Nobody is told in this build: a configured collector was refused.
+#[cfg(not(feature = "otlp"))]
+#[expect(clippy::unnecessary_wraps, reason = "with the feature it can fail")]
+fn tell_otlp(_: &Config, _: &Metrics, _: &CancellationToken) -> Result<Option<JoinHandle<()>>, Failure> {
+    Ok(None)
 }
 
 /// Where the API is served beside `listener`.

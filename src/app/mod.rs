@@ -128,7 +128,7 @@ async fn command(cli: &Cli, config: Config) -> Result<Exit, Failure> {
             return Err(error.failure);
         }
     };
-    let result = cli::run(cli, &engine, access(&config), &warnings).await;
+    let result = cli::run(cli, &engine, &config.profile, &warnings).await;
     engine.close().await;
     result
 }
@@ -147,11 +147,7 @@ fn load(cli: &Cli, environment: &Environment) -> Result<Config, Failure> {
 }
 
 const fn access(config: &Config) -> Access {
-    if config.profile.read_only {
-        Access::ReadOnly
-    } else {
-        Access::Operator
-    }
+    cli::access(&config.profile)
 }
 
 /// `REDRIVE_LOG` filters, `REDRIVE_LOG_FORMAT=json` is for programs.

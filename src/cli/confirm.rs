@@ -1,14 +1,14 @@
 //! Nothing is changed by an operator without a plan that was seen and confirmed.
 //!
-//! The friction grows with what can be lost: `y` for one thing that can be undone, the number for
-//! several, the queue's name where messages are lost.
+//! What has to be typed is decided where the console asks, too: `engine::confirmation`.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write as _};
 
-use crate::engine::{Command, Danger, Plan, RunPlan};
+use crate::engine::{Command, Confirmation, Danger, Plan, RunPlan, confirmation};
 use crate::wire::plan::PlanShape;
 
+use super::Session;
 use super::args::Global;
 use super::exit::Failure;
 use super::output::{Output, document, print, say, shown};
@@ -23,14 +23,8 @@ pub(super) enum Consent {
     PlanOnly,
 }
 
-/// What has to be typed to go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Friction {
-    Yes,
-    Word { what: &'static str, word: String },
-}
-
-pub(super) fn consent(global: &Global, output: Output, plan: &Plan) -> Result<Consent, Failure> {
+pub(super) fn consent(session: &Session<'_>, plan: &Plan) -> Result<Consent, Failure> {
+    let (global, output) = (&session.cli.global, session.output);
     if global.dry_run {
         print_plan(output, plan)?;
         return Ok(Consent::PlanOnly);
@@ -45,7 +39,10 @@ pub(super) fn consent(global: &Global, output: Output, plan: &Plan) -> Result<Co
         )));
     }
     say(&describe(plan));
-    if ask(&friction(plan), &mut io::stdin().lock())? {
+    if ask(
+        &confirmation(std::slice::from_ref(plan), session.is_protected),
+        &mut io::stdin().lock(),
+    )? {
         Ok(Consent::Go)
     } else {
         Err(Failure::refused("not confirmed; nothing was changed"))
@@ -68,7 +65,7 @@ pub(super) fn consent_to(global: &Global, what: &str) -> Result<bool, Failure> {
         )));
     }
     say(&format!("plan: {}", shown(what)));
-    if ask(&Friction::Yes, &mut io::stdin().lock())? {
+    if ask(&Confirmation::Yes, &mut io::stdin().lock())? {
         return Ok(true);
     }
     Err(Failure::refused("not confirmed; nothing was changed"))
@@ -142,48 +139,14 @@ fn describe_run(text: &mut String, plan: &Plan, run: &RunPlan) {
     }
 }
 
-fn friction(plan: &Plan) -> Friction {
-    match &plan.command {
-        Command::PurgeQueue(queue) | Command::DeleteQueue(queue) => Friction::Word {
-            what: "the queue's name",
-            word: shown(queue.as_str()),
-        },
-        Command::AdoptBroker => Friction::Word {
-            what: "the word",
-            word: "adopt".to_owned(),
-        },
-        Command::Run(_) | Command::Expiring(_) => match plan.messages.unwrap_or(0) {
-            0 | 1 => Friction::Yes,
-            many => Friction::Word {
-                what: "the number of messages",
-                word: many.to_string(),
-            },
-        },
-        Command::Redeliver(_)
-        | Command::PauseQueue(_)
-        | Command::ResumeQueue(_)
-        | Command::RescueQueue(_)
-        | Command::MakeVhost
-        | Command::ChangeRun { .. }
-        | Command::EditDead { .. }
-        | Command::TestEndpoint { .. }
-        | Command::DisableEndpoint(_)
-        | Command::Events(_)
-        | Command::Policy(_) => match plan.lines.len() {
-            0 | 1 => Friction::Yes,
-            many => Friction::Word {
-                what: "the number of things that change",
-                word: many.to_string(),
-            },
-        },
-    }
-}
-
 /// Cancel is the default: only exactly what was asked for goes on.
-fn ask(friction: &Friction, input: &mut impl BufRead) -> io::Result<bool> {
-    let (prompt, expected) = match friction {
-        Friction::Yes => ("do it? [y/N] ".to_owned(), "y"),
-        Friction::Word { what, word } => (format!("type {what} ({word}) to go on: "), word.as_str()),
+fn ask(confirmation: &Confirmation, input: &mut impl BufRead) -> io::Result<bool> {
+    let (prompt, expected) = match confirmation {
+        Confirmation::Yes => ("do it? [y/N] ".to_owned(), "y".to_owned()),
+        Confirmation::Word { what, word } => {
+            let word = shown(word);
+            (format!("type the {what} ({word}) to go on: "), word)
+        }
     };
     let mut terminal = io::stderr().lock();
     write!(terminal, "{prompt}")?;
@@ -191,14 +154,14 @@ fn ask(friction: &Friction, input: &mut impl BufRead) -> io::Result<bool> {
     let mut answer = String::new();
     input.read_line(&mut answer)?;
     let answer = answer.trim_end_matches(['\r', '\n']);
-    Ok(answer == expected || (*friction == Friction::Yes && answer.trim().eq_ignore_ascii_case("yes")))
+    Ok(answer == expected || (*confirmation == Confirmation::Yes && answer.trim().eq_ignore_ascii_case("yes")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::id::QueueName;
-    use crate::engine::{PlanLine, RedeliverTarget};
+    use crate::engine::PlanLine;
 
     fn plan(command: Command, lines: usize) -> Plan {
         let line = PlanLine {
@@ -218,19 +181,14 @@ mod tests {
         }
     }
 
-    fn says(friction: &Friction, answer: &str) -> bool {
-        ask(friction, &mut answer.as_bytes()).unwrap()
-    }
-
     #[test]
-    fn the_friction_grows_with_what_can_be_lost() {
+    fn only_what_was_asked_for_goes_on() {
+        let says = |confirmation: &Confirmation, answer: &str| ask(confirmation, &mut answer.as_bytes()).unwrap();
         let queue = QueueName::parse("redrive.a.b").unwrap();
-        let purge = friction(&plan(Command::PurgeQueue(queue.clone()), 1));
+        let purge = confirmation(&[plan(Command::PurgeQueue(queue), 1)], false);
         assert!(says(&purge, "redrive.a.b\n") && !says(&purge, "y\n") && !says(&purge, "\n"));
-        let pause = friction(&plan(Command::PauseQueue(queue), 1));
-        assert!(says(&pause, "y\n") && !says(&pause, "\n") && !says(&pause, "n\n") && !says(&pause, ""));
-        let many = friction(&plan(Command::Redeliver(RedeliverTarget::All), 12));
-        assert!(says(&many, "12\n") && !says(&many, "y\n"));
+        let yes = Confirmation::Yes;
+        assert!(says(&yes, "y\n") && !says(&yes, "\n") && !says(&yes, "n\n") && !says(&yes, ""));
     }
 
     #[test]

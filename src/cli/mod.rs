@@ -37,6 +37,7 @@ mod who;
 
 use clap::Parser;
 
+use crate::config::ProfileConfig;
 use crate::engine::{Access, Command, Done, Engine, Plan};
 
 pub use args::Cli;
@@ -233,13 +234,14 @@ pub fn doctor_without_engine(cli: &Cli, failure: &Failure, warnings: &[String]) 
 }
 
 /// Runs a command on an engine; `warnings` are those of the configuration.
-pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]) -> Result<Exit, Failure> {
+pub async fn run(cli: &Cli, engine: &Engine, profile: &ProfileConfig, warnings: &[String]) -> Result<Exit, Failure> {
     let session = Session {
         cli,
         engine,
         warnings,
         output: Output::new(&cli.global),
-        access: cli.access(access),
+        access: cli.access(access(profile)),
+        is_protected: profile.protected,
     };
     // `doctor` tells whose the broker is, and `store adopt` changes it.
     if !matches!(cli.command, Some(Sub::Doctor | Sub::Store(_) | Sub::Vhost(_))) {
@@ -285,11 +287,23 @@ pub async fn run(cli: &Cli, engine: &Engine, access: Access, warnings: &[String]
 }
 
 /// One command at work.
+/// Whether the profile may change anything.
+#[must_use]
+pub const fn access(profile: &ProfileConfig) -> Access {
+    if profile.read_only {
+        Access::ReadOnly
+    } else {
+        Access::Operator
+    }
+}
+
 struct Session<'a> {
     cli: &'a Cli,
     engine: &'a Engine,
     output: Output<'a>,
     access: Access,
+    /// Whether the profile asks for more than a yes where others do not yet.
+    is_protected: bool,
     /// What is possible in the configuration but not advisable.
     warnings: &'a [String],
 }
@@ -305,7 +319,7 @@ impl Session<'_> {
     async fn consented(&self, plan: Plan) -> Result<Option<Done>, Failure> {
         let global = &self.cli.global;
         let grant = self.access.grant(&actor("cli"), global.reason.clone());
-        if confirm::consent(global, self.output, &plan)? == Consent::PlanOnly {
+        if confirm::consent(self, &plan)? == Consent::PlanOnly {
             return Ok(None);
         }
         let grant = grant.ok_or_else(|| Failure::refused("this is read-only: nothing was changed"))?;

@@ -19,6 +19,7 @@ mod print;
 mod secret;
 mod section;
 mod storage;
+mod telemetry;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ pub use operation::{ConsoleConfig, DeadConfig, JanitorConfig, MetricsConfig, Oth
 pub use print::quoted;
 pub use secret::SecretUrl;
 pub use storage::{BrokerConfig, BrokerKind, StoreConfig};
+pub use telemetry::TelemetryConfig;
 pub use template::{SCHEMA, TEMPLATE};
 
 use crate::domain::retention::Retention;
@@ -44,8 +46,20 @@ use section::Section;
 use tree::{Node, Written};
 
 const SECTIONS: &[&str] = &[
-    "store", "broker", "delivery", "endpoint", "api", "events", "consumer", "handler", "dead", "janitor", "metrics",
-    "console", "alert",
+    "store",
+    "broker",
+    "delivery",
+    "endpoint",
+    "api",
+    "events",
+    "consumer",
+    "handler",
+    "dead",
+    "janitor",
+    "metrics",
+    "telemetry",
+    "console",
+    "alert",
 ];
 const PROFILE: &str = "profile";
 /// A configuration has at most this many bytes.
@@ -91,6 +105,8 @@ pub struct Config {
     pub janitor: JanitorConfig,
     /// `[metrics]`.
     pub metrics: MetricsConfig,
+    /// `[telemetry]`.
+    pub telemetry: TelemetryConfig,
     /// `[console]`.
     pub console: ConsoleConfig,
     /// The profile in use.
@@ -205,6 +221,12 @@ impl Config {
                  or let api.probe be an address that only your own network reaches"
             ));
         }
+        if let Some(url) = self.telemetry.otlp.as_deref().filter(|url| goes_out(url, "http")) {
+            warnings.push(format!(
+                "telemetry.otlp sends names of queues and receivers in the clear to {url}: use https://"
+            ));
+        }
+        warnings.extend(self.telemetry.warnings.iter().cloned());
         warnings.extend(self.exposed.iter().cloned());
         warnings
     }
@@ -335,6 +357,7 @@ fn sections(root: Section<'_>, profile: Option<&str>, data_home: Option<&Path>) 
         dead: operation::dead(root.section("dead", operation::DEAD_KEYS)?)?,
         janitor: operation::janitor(root.section("janitor", operation::JANITOR_KEYS)?)?,
         metrics: operation::metrics(root.section("metrics", operation::METRICS_KEYS)?)?,
+        telemetry: telemetry::telemetry(root.section("telemetry", telemetry::TELEMETRY_KEYS)?)?,
         console: operation::console(root.section("console", operation::CONSOLE_KEYS)?)?,
         profile: operation::profile(profile, root)?,
         exposed: Vec::new(),

@@ -50,6 +50,8 @@ pub(super) fn print(config: &Config) -> String {
         "statsd"
     };
     page.text("statsd_dialect", dialect);
+    page.begin("[telemetry]");
+    page.optional_text("otlp", config.telemetry.otlp.as_deref());
     page.begin("[console]");
     page.optional_text("theme", config.console.theme.as_deref());
     page.plain(

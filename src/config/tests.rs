@@ -579,7 +579,7 @@ fn what_is_printed_is_the_same_configuration() {
 }
 
 /// Every section, as the template begins it, with its keys.
-const KEYS: [(&str, &[&str]); 14] = [
+const KEYS: [(&str, &[&str]); 15] = [
     ("store", storage::STORE_KEYS),
     ("broker", storage::BROKER_KEYS),
     ("delivery", delivery::DELIVERY_KEYS),
@@ -592,6 +592,7 @@ const KEYS: [(&str, &[&str]); 14] = [
     ("dead", operation::DEAD_KEYS),
     ("janitor", operation::JANITOR_KEYS),
     ("metrics", operation::METRICS_KEYS),
+    ("telemetry", telemetry::TELEMETRY_KEYS),
     ("console", operation::CONSOLE_KEYS),
     ("profile.production", operation::PROFILE_KEYS),
 ];
@@ -734,6 +735,7 @@ fn every_example_of_the_template_is_possible() {
         // Only one of the ways is possible.
         .filter(|line| *line != "webhook = true" && !line.contains("ops.example") && !line.contains("ALERT_SECRET"))
         .filter(|line| !line.contains("_WEBHOOK"))
+        .filter(|line| cfg!(feature = "otlp") || !line.starts_with("otlp = "))
         .collect();
     let missing = ["/etc/redrive/url_hash_key", "/etc/redrive/example_token"];
     let text = missing.iter().fold(examples.join("\n"), |text, path| {
@@ -870,4 +872,46 @@ fn files_that_others_read_are_warned_of_and_files_that_others_write_are_refused(
     let large = format!("# {}", "x".repeat(1024 * 1024));
     let refused = load(large).unwrap_err();
     assert!(matches!(refused.problem, Problem::Read(_)), "{refused:?}");
+}
+
+#[test]
+#[cfg(not(feature = "otlp"))]
+fn a_collector_that_this_build_cannot_tell_is_refused_and_the_feature_is_named() {
+    let key = "[telemetry]\notlp = \"http://127.0.0.1:4318\"";
+    let problem = Config::resolve(key, None, &environment(&[])).unwrap_err().to_string();
+    assert!(
+        problem.contains("telemetry.otlp") && problem.contains("--features otlp"),
+        "{problem}"
+    );
+    let variable = [(telemetry::ENDPOINT_VARIABLE, "http://127.0.0.1:4318")];
+    let warnings = Config::resolve("", None, &environment(&variable)).unwrap().warnings();
+    let is_its = |warning: &String| warning.contains("feature \"otlp\"");
+    assert!(warnings.iter().any(is_its), "{warnings:?}");
+}
+
+#[test]
+#[cfg(feature = "otlp")]
+fn a_collector_is_named_by_the_key_or_by_the_variable_of_the_field() {
+    let resolved = |text: &str, variable: Option<&str>| {
+        let variable = variable.map(|value| (telemetry::ENDPOINT_VARIABLE, value));
+        Config::resolve(text, None, &environment(variable.as_slice()))
+    };
+    let key = "[telemetry]\notlp = \"http://a.example:4318/\"";
+    let otlp = |text, variable| resolved(text, variable).unwrap().telemetry.otlp;
+    assert_eq!(
+        otlp(key, Some("http://b.example")).as_deref(),
+        Some("http://a.example:4318")
+    );
+    assert_eq!(
+        otlp("", Some("http://b.example/otlp/")).as_deref(),
+        Some("http://b.example/otlp")
+    );
+    assert_eq!(otlp("", Some("nonsense")), None);
+    assert!(!resolved("", Some("nonsense")).unwrap().warnings().is_empty());
+    let problem = resolved("[telemetry]\notlp = \"http://u:p@a.example\"", None);
+    let problem = problem.unwrap_err().to_string();
+    assert!(
+        problem.contains("telemetry.otlp") && problem.contains("127.0.0.1:4318"),
+        "{problem}"
+    );
 }

@@ -18,10 +18,6 @@ use crate::engine::{Command, Danger, Plan};
 pub const COMMANDS_MAX: usize = 1_000;
 /// A dialog takes no answer before.
 pub const ARMED_AFTER: Duration = Duration::from_millis(400);
-/// From this many targets on, their number has to be typed.
-pub const TYPED_FROM: usize = 11;
-/// The same in a protected profile.
-pub const TYPED_FROM_PROTECTED: usize = 2;
 
 /// What the operator pointed at when he pressed the key, frozen into ids.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Trace context (W3C): the two headers by which a receiver's spans belong to the trace of whoever published.
 //!
 //! They are passed on as they came, and only where they are what they say: what cannot be read is left out, and stops
-//! no delivery. No span is made here.
+//! no delivery. Spans of our own stand beside that of the receiver, under the same parent.
 
 /// Names the trace and the span that published.
 pub const TRACEPARENT: &str = "traceparent";
@@ -26,6 +26,33 @@ pub fn context(parent: Option<&str>, state: Option<&str>, has: impl Fn(&str) -> 
         headers.push((TRACESTATE.to_owned(), state.to_owned()));
     }
     headers
+}
+
+/// What a [`TRACEPARENT`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parent<'a> {
+    /// The trace's id, 32 hexadecimal digits.
+    pub trace: &'a str,
+    /// The id of the span that caused what came, 16 digits.
+    pub span: &'a str,
+    /// Whether whoever caused it records it.
+    pub is_sampled: bool,
+}
+
+impl<'a> Parent<'a> {
+    /// `version-trace-span-flags`; `None` where it is none.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let text = text.trim();
+        let mut parts = text.split('-').skip(1);
+        let (trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?);
+        let flags = u8::from_str_radix(flags, 16).ok()?;
+        is_parent(text).then_some(Self {
+            trace,
+            span,
+            is_sampled: flags & 1 == 1,
+        })
+    }
 }
 
 /// The context of whoever caused something that is kept first, and sent later: the first header, and the second one
@@ -120,6 +147,16 @@ mod tests {
             assert_eq!(passed(wrong, "vendor=1", &[]), 0, "{wrong:?}");
         }
         assert_eq!(passed(&format!("01{}-more", &PARENT[2..]), "", &[]), 1);
+    }
+
+    #[test]
+    fn the_trace_the_span_and_whether_it_is_recorded_are_read() {
+        let parent = Parent::parse(PARENT).unwrap();
+        assert_eq!(parent.trace, "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!((parent.span, parent.is_sampled), ("00f067aa0ba902b7", true));
+        let unrecorded = format!("{}00", PARENT.strip_suffix("01").unwrap());
+        assert!(!Parent::parse(&unrecorded).unwrap().is_sampled);
+        assert_eq!(Parent::parse("00-1-2-01"), None);
     }
 
     #[test]

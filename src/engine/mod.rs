@@ -9,6 +9,7 @@ mod answers;
 pub mod audit;
 mod candidates;
 pub mod command;
+mod confirmation;
 mod core;
 mod daemon;
 pub mod dead;
@@ -59,6 +60,7 @@ pub mod sight;
 pub mod snapshot;
 mod sources;
 mod store_time;
+mod traces;
 mod turns;
 pub mod usage;
 pub mod view;
@@ -80,6 +82,7 @@ pub use answers::{Handover, HandoverPart};
 pub use command::{
     Access, Command, Danger, Done, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
 };
+pub use confirmation::{Confirmation, confirmation};
 pub use error::EngineError;
 pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};

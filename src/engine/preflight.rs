@@ -3,24 +3,24 @@
 //! From one listing, the policies, and the exchanges that dead letters go to: each of those is asked for once, and
 //! all of it is good for a while. What cannot be read is not judged.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Inner;
+use super::dead::Exchanges;
 use super::error::chain;
 use super::rules::compiled;
 use super::view::Check;
-use crate::broker::{BrokerError, ExchangeDetail, ListedQueue};
+use super::{EngineError, Inner};
+use crate::broker::{ExchangeDetail, ListedQueue};
 use crate::domain::broker_rules::Policies;
 use crate::domain::findings::{DeadExchange, Examined, Finding, examine};
+use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
 use crate::domain::words::{plural, plural_of};
 
 /// How long policies and exchanges are as they were read.
 const GOOD: Duration = Duration::from_secs(30);
-/// Exchanges that are asked for, at most.
-const EXCHANGES_MAX: usize = 50;
 /// A broker looks for consumers that time out each minute, and shorter times are not supported.
 const HOLD_MIN: Duration = Duration::from_mins(1);
 
@@ -29,8 +29,8 @@ const HOLD_MIN: Duration = Duration::from_mins(1);
 pub(super) struct Preflight {
     policies: Policies,
     exchanges: HashMap<String, DeadExchange>,
-    /// Queues that dead letters of others end in.
-    targets: HashSet<String>,
+    /// Queues that dead letters end in.
+    targets: BTreeSet<String>,
     hold: Duration,
 }
 
@@ -39,10 +39,17 @@ pub(super) struct Preflight {
 pub(super) struct LastPreflight(Mutex<Option<(Duration, Arc<Preflight>)>>);
 
 impl Preflight {
-    /// What will surprise about a queue.
+    /// What a queue is for: one of others that dead letters end in is a dead-letter queue.
+    pub(super) fn kind(&self, by_name: QueueKind, name: &QueueName) -> QueueKind {
+        if by_name == QueueKind::Foreign && self.targets.contains(name.as_str()) {
+            QueueKind::DeadLetter
+        } else {
+            by_name
+        }
+    }
+
+    /// What will surprise about a queue of this kind.
     pub(super) fn findings(&self, kind: QueueKind, listed: &ListedQueue) -> Vec<Finding> {
-        let is_target = kind == QueueKind::Foreign && self.targets.contains(listed.name.as_str());
-        let kind = if is_target { QueueKind::DeadLetter } else { kind };
         examine(&Examined {
             declared: listed.declared(),
             kind,
@@ -72,16 +79,20 @@ impl Inner {
         read
     }
 
-    /// What one queue alone will surprise with; as the last listing was judged, where that is not old.
-    pub(super) async fn findings_of(&self, listed: &ListedQueue) -> Vec<Finding> {
-        let preflight = match self.preflight_known() {
-            Ok(good) => good,
-            Err(old) => {
-                let read = self.read_preflight(std::slice::from_ref(listed)).await;
-                read.map_or_else(|_| old.unwrap_or_default(), Arc::new)
-            }
+    /// What one queue alone is judged by, as the last listing was where that is not old. Whether dead letters end in a
+    /// queue of others is told by all queues of the vhost.
+    pub(super) async fn preflight_of(&self, listed: &ListedQueue) -> Arc<Preflight> {
+        let old = match self.preflight_known() {
+            Ok(good) => return good,
+            Err(old) => old,
         };
-        preflight.findings(self.kind_of(&listed.name), listed)
+        if self.kind_of(&listed.name) == QueueKind::Foreign
+            && let Ok(all) = self.broker.queues_all().await
+        {
+            return self.preflight(&all.queues).await;
+        }
+        let read = self.read_preflight(std::slice::from_ref(listed)).await;
+        read.map_or_else(|_| old.unwrap_or_default(), Arc::new)
     }
 
     /// The last one: good still, or old.
@@ -94,34 +105,14 @@ impl Inner {
         }
     }
 
-    async fn read_preflight(&self, listed: &[ListedQueue]) -> Result<Preflight, BrokerError> {
+    async fn read_preflight(&self, listed: &[ListedQueue]) -> Result<Preflight, EngineError> {
         let policies = compiled(&self.broker.policies().await?);
-        let (mut names, mut targets) = (BTreeSet::new(), HashSet::new());
-        for queue in listed {
-            let declared = queue.declared();
-            let Some(exchange) = policies.text(&declared, "dead-letter-exchange") else {
-                continue;
-            };
-            if exchange.is_empty() {
-                let key = policies.text(&declared, "dead-letter-routing-key");
-                targets.extend(key.map(str::to_owned));
-            } else if exchange != self.settings.naming.exchange() {
-                // Ours is made with what is bound to it, and has a binding for each queue.
-                names.insert(exchange.to_owned());
-            }
-        }
-        let mut exchanges = HashMap::new();
-        for name in names.into_iter().take(EXCHANGES_MAX) {
-            let detail = self.broker.exchange_detail(&name).await?;
-            if let Some(detail) = &detail {
-                let queues = detail.bindings.iter().filter(|one| !one.to_exchange);
-                targets.extend(queues.map(|one| one.destination.clone()));
-            }
-            exchanges.insert(name, dead_exchange(detail));
-        }
+        let mut asked = Exchanges::new();
+        let targets = self.target_names_among(listed, &policies, &mut asked).await?;
+        let exchanges = asked.into_iter().map(|(name, detail)| (name, dead_exchange(detail)));
         Ok(Preflight {
+            exchanges: exchanges.collect(),
             policies,
-            exchanges,
             targets,
             hold: (self.settings.request_timeout * 2).max(HOLD_MIN),
         })
@@ -136,7 +127,8 @@ impl Inner {
         let preflight = self.preflight(&listed).await;
         let mut found: BTreeMap<&'static str, (u64, String, Finding)> = BTreeMap::new();
         for queue in &listed {
-            for finding in preflight.findings(self.kind_of(&queue.name), queue) {
+            let kind = preflight.kind(self.kind_of(&queue.name), &queue.name);
+            for finding in preflight.findings(kind, queue) {
                 let name = queue.name.as_str().to_owned();
                 found.entry(finding.code).or_insert((0, name, finding)).0 += 1;
             }

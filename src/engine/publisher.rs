@@ -13,6 +13,7 @@ use super::core::Core;
 use super::health::{Health, Unbound};
 use super::insist::Pause;
 use super::rules::{PolicyGuard, Rules};
+use super::traces;
 use super::turns::{Place, Turns, Wait};
 use super::{Ended, EngineError, NewNotification, Receipt};
 use crate::ambient::{self, Clock};
@@ -43,6 +44,9 @@ const RETURNED_PAUSE: Duration = Duration::from_millis(100);
 const REFUSED_FOR: Duration = Duration::from_mins(1);
 /// Queues remembered, at most.
 const REMEMBERED_MAX: usize = 50_000;
+
+/// What a publish is counted as that the broker took.
+const CONFIRMED: &str = "confirmed";
 
 /// Publishes, and remembers whose turn it is in each queue, and which queues were recorded.
 #[derive(Debug)]
@@ -197,9 +201,12 @@ impl Publisher {
         };
         let (id, look) = (id.clone(), self.health.looks());
         let task = ambient::spawn("publish", async move {
-            let began = publish.clock.uptime();
+            let (at, began) = (publish.clock.now(), publish.clock.uptime());
             let result = publish.settle().await;
-            count_publish(&result, publish.clock.uptime().saturating_sub(began));
+            let took = publish.clock.uptime().saturating_sub(began);
+            let counted = count_publish(&result, took);
+            let failed = (counted != CONFIRMED).then_some(counted);
+            traces::published(&publish.queue, &publish.message, at, took, failed);
             if matches!(&result, Err(EngineError::Broker(BrokerError::NoExchange { .. }))) {
                 look.notify_one();
             }
@@ -511,14 +518,16 @@ fn generated_id() -> Result<NotificationId, EngineError> {
     })
 }
 
-fn count_publish(result: &Result<Settled, EngineError>, took: Duration) {
+/// Answers what it was counted as.
+fn count_publish(result: &Result<Settled, EngineError>, took: Duration) -> &'static str {
     let word = match result {
-        Ok(Settled::Stored | Settled::NoQueue) => "confirmed",
+        Ok(Settled::Stored | Settled::NoQueue) => CONFIRMED,
         Err(EngineError::Broker(BrokerError::Unknown { .. })) => "unknown",
         Ok(Settled::Refused(_)) | Err(_) => "refused",
     };
     metrics::counter!(names::PUBLISHES, "result" => word).increment(1);
     metrics::histogram!(names::PUBLISH_DURATION).record(took.as_secs_f64());
+    word
 }
 
 /// As the broker would say it.

@@ -1,4 +1,4 @@
-//! Sets up what is told about the running program: the log, and the numbers.
+//! Sets up what is told about the running program: the log, the numbers, and spans.
 //!
 //! Both are process-wide and set once, by the composition root. The log never goes to standard output,
 //! which belongs to the answer of a command. What is counted under which name is in [`METRICS`].
@@ -6,13 +6,17 @@
 mod log;
 mod metrics;
 pub mod names;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 mod present;
 mod process;
+mod span;
 mod statsd;
 
 pub use self::log::{LogFormat, LogTarget, log_to};
 pub use self::metrics::{Metrics, StatsdTarget};
 pub use self::names::*;
+pub use self::span::{Fact, Span, SpanKind, record_span, spans_are_told};
 pub use self::statsd::StatsdDialect;
 
 /// Why the log or the numbers cannot be set up.
@@ -44,5 +48,12 @@ pub enum TelemetryError {
         port: u16,
         /// Why.
         source: metrics_exporter_statsd::StatsdError,
+    },
+    /// There is no client for the collector.
+    #[cfg(feature = "otlp")]
+    #[error("cannot make a client for the collector (telemetry.otlp)")]
+    Otlp {
+        /// Why.
+        source: reqwest::Error,
     },
 }

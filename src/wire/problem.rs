@@ -145,7 +145,7 @@ const fn kind(status: u16) -> (&'static str, &'static str) {
             "The Host header names another server",
         ),
         422 => ("urn:redrive:problem:never-possible", "This is never done here"),
-        429 => ("urn:redrive:problem:too-many-requests", "Too many failed logins"),
+        429 => ("urn:redrive:problem:too-many-requests", "There are too many requests"),
         503 => ("urn:redrive:problem:unavailable", "Not possible at present"),
         _ => ("urn:redrive:problem:failed", "It failed"),
     }

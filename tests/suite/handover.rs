@@ -98,6 +98,22 @@ async fn a_handover_and_a_list_show_no_value_of_a_query_and_know_who_it_was() {
     assert_eq!(endpoint["url"], url.as_str(), "a program gets it whole");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_environment_names_no_user_the_audit_knows_by_whom_and_where_it_was_done() {
+    let mut at = prepared().await;
+    for variable in ["USER", "LOGNAME", "SUDO_USER"] {
+        at.set_environment(variable, "");
+    }
+    let url = "http://example.com/hook";
+    at.run(&["publish", "--execution", "run-1", "--url", url])
+        .await
+        .expect_code(0);
+    at.run(&["endpoint", "disable", url, "--yes"]).await.expect_code(0);
+    let audit = at.run(&["audit", "--json"]).await.expect_code(0).json();
+    let actor = audit[0]["actor"].as_str().unwrap();
+    assert!(actor.ends_with(&who()) && !actor.contains("unknown"), "{actor}");
+}
+
 /// The exit code, and what it printed: the errors where there is no document.
 fn theme(home: &Path, arguments: &[&str]) -> (Option<i32>, String) {
     let ran = Command::new(env!("CARGO_BIN_EXE_redrive"))

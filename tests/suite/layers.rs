@@ -17,7 +17,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("command", &["domain", "ambient", "telemetry"]),
     ("files", &["ambient"]),
     ("config", &["domain"]),
-    ("telemetry", &["domain", "config"]),
+    ("telemetry", &["domain", "ambient", "config"]),
     (
         "engine",
         &[
@@ -67,7 +67,7 @@ const DRIVERS: &[(&str, &[&str])] = &[
 const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["store", "sqlite", "broker"]),
     ("lapin", &["broker"]),
-    ("reqwest", &["broker", "delivery"]),
+    ("reqwest", &["broker", "delivery", "telemetry"]),
     ("axum", &["api"]),
     ("clap", &["cli"]),
     ("ratatui", &["console"]),

@@ -44,6 +44,8 @@ mod looking;
 mod memory;
 mod metrics;
 mod observe;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod packaging;
 mod policies;
 mod protocols;

@@ -198,6 +198,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Because",
         "Rescued",
     ),
+    post(
+        "/v1/vhost/make",
+        "Make the vhost where it is missing, with every right on it for the user of `broker.url`; a daemon does so by itself.",
+        "Because",
+        "VhostMade",
+    ),
     Operation {
         query: &[
             ("url", "string"),

@@ -100,6 +100,7 @@ pub(super) const SCHEMAS: &[(&str, &str)] = &[
     ),
     ("Purged", "name:string purged:boolean messages:integer"),
     ("Deleted", "name:string deleted:boolean messages:integer"),
+    ("VhostMade", "vhost:string made:boolean"),
     ("Rescued", "name:string rescued:boolean id:integer"),
     (
         "Endpoint",

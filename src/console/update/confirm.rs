@@ -9,10 +9,10 @@ use super::scope::{self, Asked};
 use super::{State, edit, events, pace, policy, say, undo};
 use crate::console::Effect;
 use crate::console::action::{ActionId, spec};
-use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, TYPED_FROM, TYPED_FROM_PROTECTED, Task};
+use crate::console::dialog::{Dialog, Friction, Report, ScopeKind, Task};
 use crate::console::journal::Tone;
 use crate::console::state::Mode;
-use crate::engine::Plan;
+use crate::engine::{Confirmation, Plan, confirmation};
 
 /// Accepts where a key is enough. Never a key that opens a confirmation: see `keymap`.
 const ACCEPT: char = 'y';
@@ -195,64 +195,12 @@ fn is_free_to_answer(state: &State, press: Press) -> bool {
     plain && press.deliberate && dialog.is_armed(state.now) && !(accepts_by_key && press.key.code == dialog.trigger)
 }
 
-/// Friction grows with what can be lost, then with how much is touched.
-#[expect(clippy::wildcard_enum_match_arm, reason = "every other action is about endpoints")]
+/// As the engine says of these plans.
 fn friction(dialog: &Dialog, protected: bool) -> Friction {
-    let targets = dialog.targets();
-    if dialog.action.is_about_events() {
-        return about_events(dialog);
+    match confirmation(dialog.plans.as_deref().unwrap_or_default(), protected) {
+        Confirmation::Yes => Friction::Key(ACCEPT),
+        Confirmation::Word { what, word } => Friction::Type { what, word },
     }
-    if dialog.destroys() {
-        let first = dialog.plans.iter().flatten().flat_map(|plan| &plan.lines).next();
-        return Friction::Type {
-            what: "name of the queue",
-            word: first.map(|line| line.target.clone()).unwrap_or_default(),
-        };
-    }
-    let (number, what) = match dialog.action {
-        ActionId::Pause
-        | ActionId::Resume
-        | ActionId::SkipHead
-        | ActionId::SaveExpiring
-        | ActionId::ExtendExpiring
-        | ActionId::PurgeExpiring
-        | ActionId::PurgeExpired => (targets, "number of queues"),
-        ActionId::RestoreSaved => (targets, "number of saves"),
-        ActionId::EditPolicy | ActionId::UnsetPolicy | ActionId::RestorePolicy => {
-            (messages(dialog), "number of messages")
-        }
-        ActionId::Redrive | ActionId::RedriveShown | ActionId::Discard | ActionId::RestoreLetters => {
-            (messages(dialog), "number of dead letters")
-        }
-        ActionId::PauseRun | ActionId::ResumeRun | ActionId::CancelRun => (targets, "number of runs"),
-        _ => (targets, "number of endpoints"),
-    };
-    let from = if protected { TYPED_FROM_PROTECTED } else { TYPED_FROM };
-    if number >= from {
-        return Friction::Type {
-            what,
-            word: number.to_string(),
-        };
-    }
-    Friction::Key(ACCEPT)
-}
-
-/// What is cancelled is gone: its number is always typed.
-fn about_events(dialog: &Dialog) -> Friction {
-    let number = dialog.events();
-    if number >= TYPED_FROM || (dialog.destroys() && number > 0) {
-        return Friction::Type {
-            what: "number of events",
-            word: number.to_string(),
-        };
-    }
-    Friction::Key(ACCEPT)
-}
-
-/// Messages over all plans, as far as they are known.
-fn messages(dialog: &Dialog) -> usize {
-    let known = dialog.plans.iter().flatten().filter_map(|plan| plan.messages);
-    usize::try_from(known.sum::<u64>()).unwrap_or(usize::MAX)
 }
 
 /// It was confirmed. The marks have done their work.

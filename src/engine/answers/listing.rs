@@ -10,9 +10,11 @@ use std::collections::HashMap;
 use crate::broker::{BrokerError, ListedQueue, PageRequest};
 use crate::domain::findings::Finding;
 use crate::domain::id::QueueName;
+use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
 use crate::engine::Inner;
 use crate::engine::core::Core;
+use crate::engine::preflight::Preflight;
 use crate::engine::view::Unread;
 
 /// Queues of a page, the most that the management API gives.
@@ -35,6 +37,8 @@ pub(in crate::engine) enum Oldest {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::engine) struct Seen {
     pub(in crate::engine) name: QueueName,
+    /// What it is for, where more than its name tells.
+    pub(in crate::engine) kind: Option<QueueKind>,
     pub(in crate::engine) ready: Option<u64>,
     pub(in crate::engine) unacked: Option<u64>,
     pub(in crate::engine) oldest_at: Option<Timestamp>,
@@ -58,6 +62,7 @@ impl Seen {
     pub(in crate::engine) const fn unknown(name: QueueName, now: Timestamp) -> Self {
         Self {
             name,
+            kind: None,
             ready: None,
             unacked: None,
             oldest_at: None,
@@ -76,6 +81,7 @@ impl From<ListedQueue> for Seen {
                 Some("down" | "minority" | "stopped" | "crashed")
             ),
             name: listed.name,
+            kind: None,
             ready: listed.ready,
             unacked: listed.unacked,
             oldest_at: listed.oldest_at,
@@ -95,14 +101,10 @@ impl Inner {
     /// What was listed, with what will surprise about each queue.
     pub(in crate::engine) async fn seen_in(&self, listed: Vec<ListedQueue>, oldest: Oldest) -> Vec<Seen> {
         let preflight = self.preflight(&listed).await;
-        let judged = |queue: ListedQueue| {
-            let findings = preflight.findings(self.kind_of(&queue.name), &queue);
-            Seen {
-                findings,
-                ..Seen::from(queue)
-            }
-        };
-        let mut seen: Vec<Seen> = listed.into_iter().map(judged).collect();
+        let mut seen: Vec<Seen> = listed
+            .into_iter()
+            .map(|queue| self.seen_by(queue, &preflight))
+            .collect();
         let unsaid = seen
             .iter()
             .any(|queue| queue.ready.is_some_and(|ready| ready > 0) && queue.oldest_at.is_none());
@@ -119,6 +121,16 @@ impl Inner {
             }
         }
         seen
+    }
+
+    /// A listed queue with what it is for, and what will surprise about it.
+    pub(super) fn seen_by(&self, queue: ListedQueue, preflight: &Preflight) -> Seen {
+        let kind = preflight.kind(self.kind_of(&queue.name), &queue.name);
+        Seen {
+            kind: Some(kind),
+            findings: preflight.findings(kind, &queue),
+            ..Seen::from(queue)
+        }
     }
 
     /// Everything, or why it could not be read.

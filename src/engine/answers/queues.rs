@@ -69,7 +69,7 @@ impl Inner {
         let record = self.store.queue_get(name).await?;
         let mut problems = Vec::new();
         let mut seen = match self.broker.queue_detail(name).await {
-            Ok(Some(listed)) => Some(self.seen_with_findings(listed).await),
+            Ok(Some(listed)) => Some(self.seen_alone(listed).await),
             Ok(None) => None,
             Err(error @ BrokerError::Vhost { .. }) => return Err(error.into()),
             Err(error) => {
@@ -100,7 +100,7 @@ impl Inner {
         }
         let (world, _) = self.world().await?;
         let decided = record.as_ref().is_some_and(|record| record.decision.is_some());
-        let mut view = world.view(self.kind_of(name), name.clone(), record, seen.as_ref());
+        let mut view = world.view(self.kind_in(name, seen.as_ref()), name.clone(), record, seen.as_ref());
         view.problems = problems;
         if decided && let Some(reason) = self.policy_guard.letters_wait().await {
             view.warnings
@@ -114,7 +114,7 @@ impl Inner {
         let listed = self.broker.queue_detail(name).await?;
         let why = self.why_intake(name, listed.as_ref()).await;
         let seen = match listed {
-            Some(listed) => Some(self.seen_with_findings(listed).await),
+            Some(listed) => Some(self.seen_alone(listed).await),
             None => None,
         };
         let world = match self.world().await {
@@ -131,38 +131,40 @@ impl Inner {
         Ok(view)
     }
 
-    async fn seen_with_findings(&self, listed: ListedQueue) -> Seen {
-        let findings = self.findings_of(&listed).await;
-        Seen {
-            findings,
-            ..Seen::from(listed)
-        }
+    async fn seen_alone(&self, listed: ListedQueue) -> Seen {
+        let preflight = self.preflight_of(&listed).await;
+        self.seen_by(listed, &preflight)
     }
 }
 
 type Order = Box<dyn Fn(&QueueView, &QueueView) -> Ordering + Send>;
 
-/// By a column, and by name where that is the same; a leading `-` turns it round. Unknown values come last.
+/// By a column, and by name where that is the same; a leading `-` turns it round. Unknown values come last either way.
 fn order(column: Option<&str>, sight: Sight) -> Result<Order, EngineError> {
     let column = column.unwrap_or("name");
     let (descending, column) = column.strip_prefix('-').map_or((false, column), |rest| (true, rest));
-    let by: fn(&QueueView, &QueueView) -> Ordering = match column {
-        "name" => |_, _| Ordering::Equal,
-        "depth" | "ready" => |a, b| (a.ready.is_none(), a.ready).cmp(&(b.ready.is_none(), b.ready)),
-        "unacked" => |a, b| (a.unacked.is_none(), a.unacked).cmp(&(b.unacked.is_none(), b.unacked)),
-        "state" => |a, b| a.state.map(QueueState::as_str).cmp(&b.state.map(QueueState::as_str)),
+    let (is_unknown, by): (fn(&QueueView) -> bool, fn(&QueueView, &QueueView) -> Ordering) = match column {
+        "name" => (|_| false, |_, _| Ordering::Equal),
+        "depth" | "ready" => (|view| view.ready.is_none(), |a, b| a.ready.cmp(&b.ready)),
+        "unacked" => (|view| view.unacked.is_none(), |a, b| a.unacked.cmp(&b.unacked)),
+        "state" => (
+            |view| view.state.is_none(),
+            |a, b| a.state.map(QueueState::as_str).cmp(&b.state.map(QueueState::as_str)),
+        ),
         // Their order would tell what is hidden in them.
-        "endpoint" | "url" if sight == Sight::Masked => |a, b| {
-            a.url
-                .as_ref()
-                .map(EndpointUrl::redacted)
-                .cmp(&b.url.as_ref().map(EndpointUrl::redacted))
-        },
-        "endpoint" | "url" => |a, b| a.url.cmp(&b.url),
-        "age" => |a, b| (a.oldest_age.is_none(), a.oldest_age).cmp(&(b.oldest_age.is_none(), b.oldest_age)),
-        "next_attempt_at" => |a, b| {
-            (a.next_attempt_at.is_none(), a.next_attempt_at).cmp(&(b.next_attempt_at.is_none(), b.next_attempt_at))
-        },
+        "endpoint" | "url" if sight == Sight::Masked => (
+            |view| view.url.is_none(),
+            |a, b| {
+                let shown = |view: &QueueView| view.url.as_ref().map(EndpointUrl::redacted);
+                shown(a).cmp(&shown(b))
+            },
+        ),
+        "endpoint" | "url" => (|view| view.url.is_none(), |a, b| a.url.cmp(&b.url)),
+        "age" => (|view| view.oldest_age.is_none(), |a, b| a.oldest_age.cmp(&b.oldest_age)),
+        "next_attempt_at" => (
+            |view| view.next_attempt_at.is_none(),
+            |a, b| a.next_attempt_at.cmp(&b.next_attempt_at),
+        ),
         _ => {
             return Err(EngineError::Invalid {
                 field: "sort".to_owned(),
@@ -174,7 +176,8 @@ fn order(column: Option<&str>, sight: Sight) -> Result<Order, EngineError> {
     };
     Ok(Box::new(move |a, b| {
         let ascending = by(a, b).then_with(|| a.name.cmp(&b.name));
-        if descending { ascending.reverse() } else { ascending }
+        let wanted = if descending { ascending.reverse() } else { ascending };
+        is_unknown(a).cmp(&is_unknown(b)).then(wanted)
     }))
 }
 

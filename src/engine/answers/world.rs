@@ -210,18 +210,24 @@ impl Core {
             ambient::beside(|| {
                 for row in rows {
                     let (name, listed) = (row.name.clone(), seen.remove(&row.name));
-                    each(world.view(self.kind_of(&name), name, Some(row), listed));
+                    each(world.view(self.kind_in(&name, listed), name, Some(row), listed));
                 }
             });
         }
         ambient::beside(|| {
             for (name, listed) in seen {
-                each(world.view(self.kind_of(name), name.clone(), None, Some(listed)));
+                each(world.view(self.kind_in(name, Some(listed)), name.clone(), None, Some(listed)));
             }
         });
         Ok(())
     }
 
+    /// What a queue is for, as far as its name and a listing tell.
+    pub(in crate::engine) fn kind_in(&self, name: &QueueName, seen: Option<&Seen>) -> QueueKind {
+        seen.and_then(|seen| seen.kind).unwrap_or_else(|| self.kind_of(name))
+    }
+
+    /// The same by its name alone.
     pub(in crate::engine) fn kind_of(&self, name: &QueueName) -> QueueKind {
         let naming = &self.settings.naming;
         let name = name.as_str();

@@ -253,8 +253,7 @@ impl Inner {
 
     /// The message in its queue.
     async fn dead_message(&self, letter: &DeadLetter, patience: Duration) -> Result<Option<Message>, EngineError> {
-        self.peek_at_others().await;
-        let targets = self.dead_targets().await?;
+        let targets = self.dead_targets_asked_for().await?.queues;
         let Some(target) = targets.iter().find(|target| target.name == letter.queue) else {
             return Ok(None);
         };
@@ -264,11 +263,10 @@ impl Inner {
     /// Begins the looks that are due and waits for them, at most for `patience`; answers how every queue
     /// stands then. Queues that are gone are forgotten; those that nobody could look for are not gone.
     async fn dead_looks(self: &Arc<Self>, patience: Duration) -> Result<Looked, EngineError> {
-        self.peek_at_others().await;
         let Targets {
             queues: targets,
             unread,
-        } = self.dead_targets_found().await?;
+        } = self.dead_targets_asked_for().await?;
         let (known, now) = (self.store.dead_queues().await?, self.store.now().await?);
         let mut looks = Vec::new();
         for target in targets.iter() {
@@ -338,8 +336,7 @@ impl Inner {
         sieve: &mut Sieve,
         sender: &mpsc::Sender<Exported>,
     ) -> Result<(), EngineError> {
-        self.peek_at_others().await;
-        let Targets { queues, mut unread } = self.dead_targets_found().await?;
+        let Targets { queues, mut unread } = self.dead_targets_asked_for().await?;
         let wanted = |target: &DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
         let mut targets: Vec<DeadTarget> = queues.iter().filter(|target| wanted(target)).cloned().collect();
         if let Some(queue) = &selection.queue {

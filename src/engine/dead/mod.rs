@@ -45,8 +45,8 @@ pub(in crate::engine) use ways::{Exchanges, Way};
 /// What is remembered between two questions.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct DeadRoom {
-    /// The targets as last found, and when (uptime).
-    found: Mutex<Option<(Duration, Arc<Vec<DeadTarget>>)>>,
+    /// The targets as last found, and when (uptime); no time: they could not be found since.
+    found: Mutex<Option<(Option<Duration>, Arc<Vec<DeadTarget>>)>>,
     /// What was sought last by what stands in messages.
     sought: Mutex<Option<sought::Found>>,
     /// Queues that this process looks at.

@@ -15,7 +15,6 @@ use crate::domain::broker_rules::Policies;
 use crate::domain::error_queue::recognise;
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
-use crate::engine::rules::compiled;
 use crate::engine::{EngineError, Inner};
 
 /// Queues whose first message is looked at in one go, at most.
@@ -38,25 +37,15 @@ pub(super) struct Peeked {
 }
 
 impl Inner {
-    /// Looks at the first messages of queues that no name and no argument tells, because somebody asks for dead
-    /// letters; what cannot be read is said by whoever lists the rest.
-    pub(in crate::engine) async fn peek_at_others(&self) {
+    /// Takes the turn to look at first messages, which comes only now and then.
+    pub(super) fn is_time_to_peek(&self) -> bool {
         let now = self.clock.uptime();
-        {
-            let mut peeked = self.dead.peeked.lock().unwrap_or_else(PoisonError::into_inner);
-            if peeked.again_at > now {
-                return;
-            }
+        let mut peeked = self.dead.peeked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = peeked.again_at <= now;
+        if is_time {
             peeked.again_at = now + AGAIN;
         }
-        let (listed, policies) = tokio::join!(self.broker.queues_all(), self.broker.policies());
-        let (Ok(listed), Ok(policies)) = (listed, policies) else {
-            return;
-        };
-        let policies = compiled(&policies);
-        if let Ok(known) = self.target_names(&listed.queues, &policies).await {
-            self.peek_among(&listed.queues, &policies, &known).await;
-        }
+        is_time
     }
 
     /// The names of those whose first message said it when somebody looked.
@@ -70,7 +59,9 @@ impl Inner {
         says.map(|(name, _)| name.as_str().to_owned()).collect()
     }
 
-    async fn peek_among(&self, listed: &[ListedQueue], policies: &Policies, known: &BTreeSet<String>) {
+    /// Looks at the first messages of listed queues that are not `known` as targets; what cannot be read is said by
+    /// whoever lists the rest.
+    pub(super) async fn peek_among(&self, listed: &[ListedQueue], policies: &Policies, known: &BTreeSet<String>) {
         let now = self.clock.uptime();
         let may_be = |queue: &&ListedQueue| {
             queue.ready.is_some_and(|ready| ready > 0)

@@ -23,7 +23,7 @@ use crate::engine::rules::compiled;
 use crate::engine::view::Unread;
 use crate::engine::{EngineError, Inner};
 
-use super::ways::Way;
+use super::ways::{Exchanges, Way};
 
 /// How long what was found is good for.
 const GOOD: Duration = Duration::from_secs(10);
@@ -53,10 +53,17 @@ pub(in crate::engine) struct DeadTarget {
 
 /// The targets, as far as they could be found.
 #[derive(Clone, Debug)]
-pub(super) struct Targets {
-    pub(super) queues: Arc<Vec<DeadTarget>>,
+pub(in crate::engine) struct Targets {
+    pub(in crate::engine) queues: Arc<Vec<DeadTarget>>,
     /// Why there may be more of them than these.
     pub(super) unread: Option<Unread>,
+}
+
+/// What becomes of queues that only their first message would tell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Others {
+    LookedAt,
+    Left,
 }
 
 impl Inner {
@@ -67,7 +74,16 @@ impl Inner {
 
     /// The same, with what could not be read of them.
     pub(super) async fn dead_targets_found(&self) -> Result<Targets, EngineError> {
-        let mut found = self.broker_targets().await?;
+        self.targets_with(Others::Left).await
+    }
+
+    /// The same, because somebody asks for dead letters: queues that only their first message tells are looked at too.
+    pub(in crate::engine) async fn dead_targets_asked_for(&self) -> Result<Targets, EngineError> {
+        self.targets_with(Others::LookedAt).await
+    }
+
+    async fn targets_with(&self, others: Others) -> Result<Targets, EngineError> {
+        let mut found = self.broker_targets(others).await?;
         if let Some(stored) = self.stored_target().await? {
             found.queues = Arc::new(found.queues.iter().cloned().chain([stored]).collect());
         }
@@ -75,25 +91,34 @@ impl Inner {
     }
 
     /// The queues, found again when what is known is old.
-    async fn broker_targets(&self) -> Result<Targets, EngineError> {
+    async fn broker_targets(&self, others: Others) -> Result<Targets, EngineError> {
         let now = self.clock.uptime();
         let known = self.dead.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let others = match others {
+            Others::LookedAt if self.is_time_to_peek() => Others::LookedAt,
+            Others::LookedAt | Others::Left => Others::Left,
+        };
         if let Some((at, found)) = &known
-            && now.saturating_sub(*at) < GOOD
+            && at.is_some_and(|at| now.saturating_sub(at) < GOOD)
+            && others == Others::Left
             && !self.broker.is_embedded()
         {
             return self.recounted(found, None).await;
         }
-        match self.find_targets().await {
+        match self.find_targets(others).await {
             Ok(found) => {
                 let queues = Arc::new(found);
-                *self.dead.found.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, Arc::clone(&queues)));
+                *self.dead.found.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some((Some(now), Arc::clone(&queues)));
                 self.is_read(&self.listing_source());
                 Ok(Targets { queues, unread: None })
             }
             // Without a connection nothing can be looked at either.
             Err(error) if is_away(&error) => Err(error),
             Err(error) => {
+                if let Some((at, _)) = &mut *self.dead.found.lock().unwrap_or_else(PoisonError::into_inner) {
+                    *at = None;
+                }
                 tracing::warn!(error = ?error, "the dead-letter queues of others could not be looked for");
                 let before = match known {
                     Some((_, found)) => found,
@@ -162,11 +187,15 @@ impl Inner {
         self.counted(target(&detail, &detail, &policies, version)).await
     }
 
-    async fn find_targets(&self) -> Result<Vec<DeadTarget>, EngineError> {
+    async fn find_targets(&self, others: Others) -> Result<Vec<DeadTarget>, EngineError> {
         let listed = self.broker.queues_all().await?.queues;
         let policies = compiled(&self.broker.policies().await?);
         let version = self.broker.version().await;
-        let names = self.target_names(&listed, &policies).await?;
+        let mut names = self.target_names(&listed, &policies).await?;
+        if others == Others::LookedAt {
+            self.peek_among(&listed, &policies, &names).await;
+            names.extend(self.error_queues_by_headers());
+        }
         let mut targets = Vec::new();
         for queue in listed.into_iter().filter(|queue| names.contains(queue.name.as_str())) {
             if targets.len() >= TARGETS_MAX {
@@ -206,6 +235,16 @@ impl Inner {
         listed: &[ListedQueue],
         policies: &Policies,
     ) -> Result<BTreeSet<String>, EngineError> {
+        self.target_names_among(listed, policies, &mut Exchanges::new()).await
+    }
+
+    /// The same, with what was asked of exchanges on the way.
+    pub(in crate::engine) async fn target_names_among(
+        &self,
+        listed: &[ListedQueue],
+        policies: &Policies,
+        exchanges: &mut Exchanges,
+    ) -> Result<BTreeSet<String>, EngineError> {
         let naming = &self.settings.naming;
         let mut names = BTreeSet::from([naming.dead_letter_queue()]);
         // Those that applications fill by themselves.
@@ -226,7 +265,7 @@ impl Inner {
                 (_, key) => ways.push_back(Way { exchange, key }),
             }
         }
-        names.append(&mut self.follow(ways).await?.queues);
+        names.append(&mut self.follow_among(ways, exchanges).await?.queues);
         names.extend(self.error_queues_by_headers());
         names.retain(|name| !naming.is_delivery_queue(name) && *name != naming.wake_queue());
         Ok(names)

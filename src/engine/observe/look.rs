@@ -188,8 +188,8 @@ impl Looker {
     fn content_without_store(&self, seen: Option<Vec<Seen>>, listed: &Listed) -> Content {
         let last = &self.last;
         let queues = match seen {
-            Some(seen) => recounted(&last.queues, seen, |name| {
-                QueueFacts::unknown(name.clone(), self.engine.kind_of(&name))
+            Some(seen) => recounted(&last.queues, seen, |seen| {
+                QueueFacts::unknown(seen.name.clone(), self.engine.kind_in(&seen.name, Some(seen)))
             }),
             None => Arc::clone(&last.queues),
         };

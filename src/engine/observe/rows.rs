@@ -108,7 +108,7 @@ fn delivered_since(last: Option<&Arc<QueueRow>>, row: &QueueRow) -> u64 {
 pub(super) fn recounted(
     last: &Arc<Vec<Arc<QueueRow>>>,
     seen: Vec<Seen>,
-    unknown: impl Fn(QueueName) -> QueueFacts,
+    unknown: impl Fn(&Seen) -> QueueFacts,
 ) -> Arc<Vec<Arc<QueueRow>>> {
     let mut seen: HashMap<QueueName, Seen> = seen.into_iter().map(|seen| (seen.name.clone(), seen)).collect();
     let mut rows: Vec<Arc<QueueRow>> = last
@@ -129,7 +129,7 @@ pub(super) fn recounted(
             ready: seen.ready,
             unacked: seen.unacked,
             oldest_at: seen.oldest_at,
-            ..unknown(seen.name)
+            ..unknown(&seen)
         }))
     }));
     arranged(rows, last)
@@ -146,6 +146,7 @@ pub(super) fn seen_before(last: &[Arc<QueueRow>], taken_at: Timestamp) -> Vec<Se
     last.iter()
         .filter(|row| row.ready().is_some() || row.state.is_none())
         .map(|row| Seen {
+            kind: Some(row.kind),
             ready: row.ready(),
             unacked: row.unacked(),
             oldest_at: row.oldest_at(),

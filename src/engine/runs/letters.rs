@@ -164,8 +164,7 @@ impl Inner {
                 walking: None,
             },
             (_, _) => {
-                self.peek_at_others().await;
-                let targets = self.dead_targets().await?;
+                let targets = self.dead_targets_asked_for().await?.queues;
                 From::Queues {
                     left: targets.iter().map(|target| target.name.clone()).collect(),
                     walking: None,

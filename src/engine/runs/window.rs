@@ -22,6 +22,7 @@ use crate::domain::run::{ItemState, RunState, Target};
 use crate::engine::dead_letter::{LastAttempt, dead_letter};
 use crate::engine::error::chain;
 use crate::engine::publisher::as_broker_error;
+use crate::engine::traces;
 use crate::store::{Advance, Guarded, ItemMark, KeptKind, KeptMessage, StoreError};
 
 /// Between two tries to reach the store while messages are in hand.
@@ -272,6 +273,10 @@ impl Driver<'_> {
             self.counts.count(state);
             outcomes.marks.push(mark(hand.ordinal, state, reason));
             if state == ItemState::Published {
+                if self.document.kind == OrderKind::Redrive {
+                    let now = self.engine.clock.now();
+                    traces::redriven(&hand.source, &hand.message, &self.run.id, now);
+                }
                 outcomes.settle.push(hand);
             }
         }

@@ -19,6 +19,7 @@ use crate::domain::outcome::{FailureKind, Outcome, OutcomeClass};
 use crate::domain::signature::SigningSecret;
 use crate::domain::url::EndpointUrl;
 use crate::engine::endpoints::{Answered, LiveEndpoint, NEAR};
+use crate::engine::traces;
 use crate::store::{Changed, ProbeNext, StoreError, Success};
 
 /// Bytes of an error that are kept.
@@ -163,6 +164,7 @@ impl Worker {
         let attempt = self.attempt_row(hand, &sent, number);
         tracing::trace!(queue = ?self.queue, message = ?attempt.message_id, outcome = ?sent.outcome, took = ?sent.duration, "attempted");
         self.engine.meters.attempted(attempt.class, sent.duration);
+        traces::attempted(&hand.notification, &attempt, &sent);
         Some(Tried { sent, attempt, epoch })
     }
 

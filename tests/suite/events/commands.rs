@@ -160,3 +160,22 @@ async fn a_type_is_set_and_its_events_are_claimed_renewed_released_and_done() {
     let done = ok(&installation, &["claim", "done", "--type", "t", id, "--reference", "a"]).await;
     assert_eq!(done["result"], "done");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_prints_its_id_first_where_a_script_reads_it_and_the_tour_tells_how_to_finish() {
+    let installation = Installation::embedded();
+    push(&installation, "a", "1").await;
+    let claimed = installation
+        .run(&["claim", "create", "--type", "t"])
+        .await
+        .expect_code(0);
+    let first = claimed.stdout.lines().next().unwrap_or_default();
+    let id = first.strip_prefix("claim ").and_then(|rest| rest.split(' ').next());
+    let id = id.unwrap_or_else(|| panic!("no id in {:?}", claimed.stdout));
+    let done = ["claim", "done", "--type", "t", id, "--reference", "a"];
+    assert!(installation.run(&done).await.expect_code(0).stdout.contains("done"));
+    let tour = include_str!("../../../README.md");
+    for line in ["redrive claim create ", "redrive claim renew ", "redrive claim done "] {
+        assert!(tour.contains(line), "{line:?} is not in the tour");
+    }
+}

@@ -115,6 +115,31 @@ async fn a_missing_vhost_is_one_sentence_in_every_command_and_made_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vhost_that_went_is_made_over_the_api_after_its_plan() {
+    let beside = Vhost::create().await;
+    let missing = Missing::of(Installation::on_rabbit(&beside), &beside);
+    let mut daemon = missing.installation.daemon().await;
+    let there = daemon.post("/v1/vhost/make", &json!({})).await;
+    assert_eq!(there.status, 409, "{}", there.text());
+    assert!(there.text().contains("is there already"), "{}", there.text());
+    // The daemon makes it by itself too, a moment later: whoever comes first.
+    wait_until("the vhost is made by who asks", BOUND, async || {
+        let path = format!("/api/vhosts/{}", missing.name);
+        beside.node.request("DELETE", &path).send().await;
+        let plan = daemon.post("/v1/vhost/make?dry_run=true", &json!({})).await;
+        let is_planned = plan.status == 200 && plan.json()["command"] == "vhost make" && !missing.exists().await;
+        let made = daemon.post("/v1/vhost/make", &json!({"reason": "INC-7"})).await;
+        let is_made = made.status == 200 && made.json() == json!({"vhost": missing.name, "made": true});
+        (is_planned && is_made && missing.exists().await).then_some(())
+    })
+    .await;
+    let audit = daemon.get("/v1/audit").await.json();
+    let is_its = |line: &serde_json::Value| line["command"] == "vhost make" && line["reason"] == "INC-7";
+    assert!(audit["items"].as_array().unwrap().iter().any(is_its), "{audit}");
+    daemon.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_may_not_make_the_missing_vhost_is_told_why_and_what_to_run() {
     let beside = Vhost::create().await;
     let user = User::create(&beside).await;

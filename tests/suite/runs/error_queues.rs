@@ -2,11 +2,17 @@
 //! real broker. Messages are made after the upstream files that the table of frameworks names.
 
 use lapin::BasicProperties;
-use lapin::options::{BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions};
+use lapin::ExchangeKind;
+use lapin::options::{
+    BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
+    QueueDeclareOptions,
+};
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
 use serde_json::{Value, json};
 
-use super::scene::Scene;
+use super::scene::{BOUND, Scene};
+use crate::support::management::Gate;
+use crate::support::wait::wait_until;
 
 const TRACE: &str = "   at Shop.Billing.Charge(Order order) in /src/Billing.cs:line 42\n   at MassTransit.Consume()";
 
@@ -107,6 +113,62 @@ async fn masstransit_and_nservicebus_faults_are_one_group_each_and_go_back_to_th
     let taken = scene.take_all("sales").await;
     assert_eq!(super::scene::numbers(&taken), [9]);
     assert!(taken[0].has("NServiceBus.EnclosedMessageTypes") && !taken[0].has("NServiceBus.FailedQ"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_list_of_dead_letters_asks_once_for_the_queues_and_where_exchanges_lead() {
+    let mut scene = Scene::sqlite().await;
+    let management = Gate::to(&scene.vhost.node.management).await;
+    let through = management.through(&scene.vhost.node.management);
+    scene.installation.set("broker", "management_url", through);
+    let (connection, channel) = scene.channel().await;
+    let options = ExchangeDeclareOptions::default();
+    let declaring = channel.exchange_declare("graves".into(), ExchangeKind::Fanout, options, FieldTable::default());
+    declaring.await.unwrap();
+    let mut dies_into = FieldTable::default();
+    dies_into.insert("x-dead-letter-exchange".into(), AMQPValue::LongString("graves".into()));
+    let options = QueueDeclareOptions::default();
+    channel.queue_declare("work".into(), options, dies_into).await.unwrap();
+    queues(&scene, &["grave", "left-over"]).await;
+    let options = QueueBindOptions::default();
+    let binding = channel.queue_bind(
+        "grave".into(),
+        "graves".into(),
+        "".into(),
+        options,
+        FieldTable::default(),
+    );
+    binding.await.unwrap();
+    given_up(&scene, "grave", BasicProperties::default(), &[], "1").await;
+    let fault = [
+        ("MT-Reason", "fault"),
+        ("MT-Fault-InputAddress", "rabbitmq://localhost/vhost/billing"),
+        ("MT-Fault-Message", "no card"),
+    ];
+    given_up(&scene, "left-over", BasicProperties::default(), &fault, "2").await;
+    wait_until("the messages in the statistics", BOUND, async || {
+        let listed = scene.run(&["queues", "--json"]).await.expect_code(0).json();
+        let is_there = |name: &str| {
+            let mut all = listed.as_array().unwrap().iter();
+            all.any(|queue| queue["name"] == name && queue["ready"] == 1 && queue["unacked"] == 0)
+        };
+        (is_there("grave") && is_there("left-over")).then_some(())
+    })
+    .await;
+    let before = management.asked().len();
+    let letters = scene.run(&["dead", "list", "--json"]).await.expect_code(0).json();
+    assert_eq!(letters.as_array().map(Vec::len), Some(2), "{letters}");
+    let asked = management.asked().split_off(before);
+    let count = |part: &str| asked.iter().filter(|line| line.contains(part)).count();
+    let listings = asked.iter().filter(|line| is_listing(line)).count();
+    assert_eq!((listings, count("/graves/bindings/source")), (1, 1), "{asked:#?}");
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+/// Whether all queues of a vhost were asked for.
+fn is_listing(line: &str) -> bool {
+    let path = line.trim_start_matches("GET ").split('?').next().unwrap_or_default();
+    path.starts_with("/api/queues/") && path.matches('/').count() == 3
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

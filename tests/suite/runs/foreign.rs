@@ -1,6 +1,11 @@
 //! What commands say of the queues of other applications.
 
-use lapin::BasicProperties;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, ExchangeKind};
+use serde_json::Value;
 
 use super::error_queues::{given_up, queues};
 use super::scene::{BOUND, Scene};
@@ -37,4 +42,93 @@ async fn a_queue_of_others_is_explained_in_a_sentence_and_its_messages_are_no_br
         "{browsed}"
     );
     assert!(!browsed.contains("notification"), "{browsed}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_of_others_that_dead_letters_end_in_is_a_dead_letter_queue_in_every_list() {
+    let scene = Scene::sqlite().await;
+    let (connection, channel) = scene.channel().await;
+    let fanout = ExchangeDeclareOptions::default();
+    let declaring = channel.exchange_declare("graves".into(), ExchangeKind::Fanout, fanout, FieldTable::default());
+    declaring.await.unwrap();
+    let mut dies_into = FieldTable::default();
+    dies_into.insert("x-dead-letter-exchange".into(), AMQPValue::LongString("graves".into()));
+    let declaring = channel.queue_declare("work".into(), QueueDeclareOptions::default(), dies_into);
+    declaring.await.unwrap();
+    queues(&scene, &["grave", "billing_error", "emails"]).await;
+    let options = QueueBindOptions::default();
+    let binding = channel.queue_bind(
+        "grave".into(),
+        "graves".into(),
+        "".into(),
+        options,
+        FieldTable::default(),
+    );
+    binding.await.unwrap();
+    let kinds = [
+        ("grave", "dead_letter"),
+        ("billing_error", "dead_letter"),
+        ("emails", "foreign"),
+        ("work", "foreign"),
+    ];
+    let listed = scene.run(&["queues", "--json"]).await.expect_code(0).json();
+    assert_kinds(&listed, &kinds);
+    let dead = ["queues", "--filter", "kind = dead_letter", "--json"];
+    let dead = scene.run(&dead).await.expect_code(0).json();
+    assert_kinds(&dead, &kinds[..2]);
+    let why = scene.run(&["queue", "why", "grave"]).await.expect_code(0).stdout;
+    assert!(why.contains("it keeps dead letters"), "{why}");
+    let daemon = scene.installation.daemon().await;
+    let queue = wait_until("an answer about the queue", BOUND, async || {
+        let answer = daemon.get("/v1/queues/grave").await;
+        (answer.status == 200).then(|| answer.json())
+    })
+    .await;
+    assert_eq!(queue["kind"], "dead_letter", "{queue}");
+    assert_kinds(&daemon.get("/v1/queues").await.json()["items"], &kinds);
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+fn assert_kinds(listed: &Value, kinds: &[(&str, &str)]) {
+    for (name, kind) in kinds {
+        let found = listed.as_array().unwrap().iter().find(|queue| queue["name"] == *name);
+        assert_eq!(
+            found.map(|queue| &queue["kind"]),
+            Some(&Value::from(*kind)),
+            "{name} in {listed}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queues_whose_age_is_unknown_come_last_whichever_way_they_are_sorted() {
+    let scene = Scene::sqlite().await;
+    queues(&scene, &["a-empty", "old", "young", "z-empty"]).await;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    for (queue, age) in [("old", 7_200), ("young", 60)] {
+        let at = BasicProperties::default().with_timestamp(now - age);
+        given_up(&scene, queue, at, &[], "hello").await;
+    }
+    for (sort, first) in [("age", ["young", "old"]), ("-age", ["old", "young"])] {
+        wait_until("the ages in the statistics", BOUND, async || {
+            let listed = scene
+                .run(&["queues", "--sort", sort, "--json"])
+                .await
+                .expect_code(0)
+                .json();
+            let aged = |queue: &&Value| !queue["oldest_age_s"].is_null();
+            if listed.as_array().unwrap().iter().filter(aged).count() < 2 {
+                return None;
+            }
+            let names: Vec<&str> = listed
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|queue| queue["name"].as_str().unwrap())
+                .collect();
+            assert_eq!(names[..2], first, "by {sort}: {listed}");
+            Some(())
+        })
+        .await;
+    }
 }

@@ -29,6 +29,7 @@ impl Lie {
 pub struct Gate {
     address: String,
     lie: Arc<Mutex<Option<Lie>>>,
+    asked: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
@@ -47,17 +48,24 @@ impl Gate {
         let address = listener.local_addr().expect("a bound listener").port().to_string();
         let lie: Arc<Mutex<Option<Lie>>> = Arc::default();
         let told = Arc::clone(&lie);
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = Arc::clone(&asked);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let lie = *told.lock().unwrap();
-                let server = server.clone();
+                let (server, heard) = (server.clone(), Arc::clone(&heard));
                 tokio::spawn(async move {
                     // Whoever hangs up needs no answer.
-                    let _ = answer(stream, &server, lie).await;
+                    let _ = answer(stream, &server, lie, &heard).await;
                 });
             }
         });
-        Self { address, lie, task }
+        Self {
+            address,
+            lie,
+            asked,
+            task,
+        }
     }
 
     /// `url` with this way instead of its host and port.
@@ -68,6 +76,11 @@ impl Gate {
         url.to_string()
     }
 
+    /// What was asked so far: methods and paths.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+
     /// From the next connection on; `None`: the truth.
     pub fn tells(&self, lie: Option<Lie>) {
         *self.lie.lock().unwrap() = lie;
@@ -75,8 +88,22 @@ impl Gate {
 }
 
 /// One request a connection: what it is told is decided for each anew.
-async fn answer(mut stream: TcpStream, server: &str, lie: Option<Lie>) -> std::io::Result<()> {
+async fn answer(
+    mut stream: TcpStream,
+    server: &str,
+    lie: Option<Lie>,
+    heard: &Mutex<Vec<String>>,
+) -> std::io::Result<()> {
     let request = read_request(&mut stream).await?;
+    let line = String::from_utf8_lossy(&request)
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    heard
+        .lock()
+        .unwrap()
+        .push(line.trim_end_matches(" HTTP/1.1").to_owned());
     let say = |status: u16, kind: &str, length: usize, body: &str| {
         format!(
             "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"

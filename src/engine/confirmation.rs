@@ -1,0 +1,142 @@
+//! What a person does before a plan is carried out, the same at every front.
+//!
+//! It grows with what is lost, then with how much is touched: a yes; the number, where it is large; the name of the queue
+//! whose messages are lost. In a protected profile a number is typed from two on.
+
+use super::command::{Command, Danger, Plan};
+use super::runs::OrderKind;
+
+/// The least number that is typed.
+const TYPED_FROM: u64 = 11;
+/// The same in a protected profile.
+const TYPED_FROM_PROTECTED: u64 = 2;
+
+/// What has to be done to accept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confirmation {
+    /// Say yes.
+    Yes,
+    /// Type this.
+    Word {
+        /// `number of endpoints`, `name of the queue`.
+        what: &'static str,
+        /// The whole of it.
+        word: String,
+    },
+}
+
+/// What these plans, which are carried out together, need.
+#[must_use]
+pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
+    let Some(first) = plans.first() else {
+        return Confirmation::Yes;
+    };
+    let lines = plans.iter().map(|plan| plan.lines.len() as u64).sum::<u64>();
+    let messages = plans.iter().filter_map(|plan| plan.messages).sum::<u64>();
+    let destroys = plans.iter().any(|plan| plan.danger == Danger::Destroys);
+    if let (true, [line], false) = (
+        destroys,
+        first.lines.as_slice(),
+        matches!(first.command, Command::Events(_)),
+    ) && lines == 1
+    {
+        return by_name(&line.target);
+    }
+    let (number, what) = match &first.command {
+        // Whether anything is in it by now is not known.
+        Command::PurgeQueue(queue) | Command::DeleteQueue(queue) => return by_name(queue.as_str()),
+        Command::AdoptBroker => {
+            return Confirmation::Word {
+                what: "word",
+                word: "adopt".to_owned(),
+            };
+        }
+        Command::Events(_) => (events(plans), "number of events"),
+        Command::Run(order) => match order.kind {
+            OrderKind::Redrive | OrderKind::Discard | OrderKind::Restore => (messages, "number of dead letters"),
+            OrderKind::Move | OrderKind::Skip => (messages, "number of messages"),
+        },
+        Command::Policy(_) => (messages, "number of messages"),
+        Command::Expiring(_) if messages > lines => (messages, "number of messages"),
+        Command::Expiring(_) => (lines, "number of queues or saves"),
+        Command::PauseQueue(_) | Command::ResumeQueue(_) | Command::RescueQueue(_) => (lines, "number of queues"),
+        Command::ChangeRun { .. } => (lines, "number of runs"),
+        Command::Redeliver(_) | Command::TestEndpoint { .. } | Command::DisableEndpoint(_) => {
+            (lines, "number of endpoints")
+        }
+        // One letter, one vhost.
+        Command::EditDead { .. } | Command::MakeVhost => return Confirmation::Yes,
+    };
+    let from = match (destroys, is_protected) {
+        (true, _) => 1,
+        (false, true) => TYPED_FROM_PROTECTED,
+        (false, false) => TYPED_FROM,
+    };
+    if number < from {
+        return Confirmation::Yes;
+    }
+    Confirmation::Word {
+        what,
+        word: number.to_string(),
+    }
+}
+
+fn by_name(queue: &str) -> Confirmation {
+    Confirmation::Word {
+        what: "name of the queue",
+        word: queue.to_owned(),
+    }
+}
+
+/// Events over all plans: a run names only some of its own.
+fn events(plans: &[Plan]) -> u64 {
+    let of = |plan: &Plan| plan.run.as_ref().map_or(plan.lines.len() as u64, |run| run.total);
+    plans.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::id::QueueName;
+    use crate::engine::{PlanLine, RedeliverTarget};
+
+    fn plan(command: Command, lines: usize, danger: Danger) -> Plan {
+        let line = PlanLine {
+            target: "x".to_owned(),
+            now: "y".to_owned(),
+            effect: "z".to_owned(),
+        };
+        Plan {
+            command,
+            title: String::new(),
+            lines: vec![line; lines],
+            warnings: Vec::new(),
+            messages: None,
+            danger,
+            hash: String::new(),
+            run: None,
+        }
+    }
+
+    fn word(plan: Plan, is_protected: bool) -> Option<String> {
+        match confirmation(&[plan], is_protected) {
+            Confirmation::Yes => None,
+            Confirmation::Word { word, .. } => Some(word),
+        }
+    }
+
+    #[test]
+    fn what_is_to_be_typed_grows_with_what_is_lost_and_with_how_much_is_touched() {
+        let queue = QueueName::parse("redrive.a.b").unwrap();
+        let purge = plan(Command::PurgeQueue(queue.clone()), 1, Danger::Destroys);
+        assert_eq!(word(purge, false).as_deref(), Some("redrive.a.b"));
+        let pause = plan(Command::PauseQueue(queue), 1, Danger::Reversible);
+        assert_eq!(word(pause, true), None);
+        let many = |lines| plan(Command::Redeliver(RedeliverTarget::All), lines, Danger::Reversible);
+        assert_eq!(
+            (word(many(10), false), word(many(11), false).as_deref()),
+            (None, Some("11"))
+        );
+        assert_eq!((word(many(1), true), word(many(2), true).as_deref()), (None, Some("2")));
+    }
+}
