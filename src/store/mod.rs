@@ -19,6 +19,7 @@ mod retention;
 mod rules;
 mod runs;
 mod saves;
+mod sql;
 pub mod sqlite;
 mod stored_letters;
 mod within;

@@ -25,7 +25,7 @@ const PAGE_END: &str = ") AS page) AS page WHERE bytes_before < ";
 const IS_ERROR: &str = " AND pg_catalog.\"left\"(reason, 7) = 'retry: '";
 
 impl PostgresStore {
-    pub(super) async fn search_events(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
+    pub(super) async fn look_for(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
         let way = Way::of(search);
         if way == Way::ErrorParts {
             let newest = self.found(walked(search, way, AMONG_ERRORS)).await?;
