@@ -1,7 +1,7 @@
 //! The columns of the tables, named once for both drivers, and how a row of either becomes a domain type.
 //!
 //! What a row holds is trusted to be what this program wrote; anything else is a decoding error with the
-//! column's name, never a guess. The statements themselves belong to the drivers.
+//! column's name, never a guess. The statements stand in `sql`.
 
 use std::time::Duration;
 

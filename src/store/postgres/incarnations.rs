@@ -12,7 +12,7 @@ use super::session::within;
 use super::{INCARNATION_LOCK, PostgresStore, now};
 use crate::domain::id::IncarnationId;
 use crate::store::sql::Session;
-use crate::store::sql::incarnations::{Evident, beat, insert, refusal};
+use crate::store::sql::incarnations::{LifeEvidence, beat, insert, refusal};
 use crate::store::{Begun, Evidence, NewIncarnation, StoreError};
 
 const HOLD: &str = "SELECT pg_try_advisory_lock($1, ($2::bigint & 2147483647)::int)";
@@ -22,7 +22,7 @@ const EVIDENCE: &str = "SELECT CASE WHEN pg_try_advisory_lock($1, ($2::bigint & 
     THEN pg_advisory_unlock($1, ($2::bigint & 2147483647)::int) ELSE false END";
 
 #[async_trait]
-impl Evident for PostgresStore {
+impl LifeEvidence for PostgresStore {
     async fn begin(&self, new: NewIncarnation) -> Result<Begun, StoreError> {
         let beginning = async {
             let mut connection = self.server.connect().await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Row, Statement, values};
+use super::{Calls, Driver, Row, Statement, values};
 use crate::domain::id::QueueName;
 use crate::store::broker_facts::{LOOKS_KEPT, LOOKS_TRIMMED};
 use crate::store::columns::{Columns, integer, text};

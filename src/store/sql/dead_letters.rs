@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Row, Statement, Value, columns, values};
+use super::{Calls, Driver, Row, Statement, Value, columns, values};
 use crate::domain::dead_letter::{DeadLetter, DeadLetterId, EVENT_TABLE};
 use crate::domain::id::QueueName;
 use crate::store::columns::{Columns, integer};

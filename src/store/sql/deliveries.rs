@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Row, Session, Statement, columns, endpoints, queues, values};
+use super::{Calls, Driver, Row, Session, Statement, columns, endpoints, queues, values};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange};
 use crate::domain::fingerprint::Fingerprint;

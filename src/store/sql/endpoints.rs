@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Row, Session, Statement, queues, values};
+use super::{Calls, Driver, Row, Session, Statement, queues, values};
 use crate::ambient;
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};

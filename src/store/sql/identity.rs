@@ -1,6 +1,6 @@
 //! What a store is told by from every other one.
 
-use super::{Asking, Driver, Statement, values};
+use super::{Calls, Driver, Statement, values};
 use crate::domain::id::StoreId;
 use crate::store::columns::{Columns, text};
 use crate::store::{StoreError, rules};
@@ -12,14 +12,13 @@ static MAKE: Statement =
 /// Made at the first question. Who comes second waits for the row, and finds what the first one made.
 pub(in crate::store) async fn identity(driver: &impl Driver) -> Result<StoreId, StoreError> {
     let found = driver.one("reading the identity", &IDENTITY, values![], |row| row.text("identity"));
-    let identity = match found.await? {
-        Some(found) => found,
-        None => {
-            let new = values![rules::new_store_id()];
-            driver
-                .added("making the identity", &MAKE, new, |row| text(row, "identity"))
-                .await?
-        }
+    let identity = if let Some(found) = found.await? {
+        found
+    } else {
+        let new = values![rules::new_store_id()];
+        driver
+            .added("making the identity", &MAKE, new, |row| text(row, "identity"))
+            .await?
     };
     rules::store_id(&identity)
 }

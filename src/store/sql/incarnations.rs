@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Row, Session, Statement, values};
+use super::{Calls, Driver, Row, Session, Statement, values};
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
 use crate::store::columns::{Columns, incarnation, integer, number};
@@ -67,7 +67,7 @@ static RECENT: Statement = listed!(
 
 /// What proves that an incarnation lives.
 #[async_trait]
-pub(in crate::store) trait Evident: Driver {
+pub(in crate::store) trait LifeEvidence: Driver {
     /// Begins with its evidence of life held.
     async fn begin(&self, new: NewIncarnation) -> Result<Begun, StoreError>;
 
@@ -81,7 +81,7 @@ pub(in crate::store) trait Evident: Driver {
 }
 
 #[async_trait]
-impl<D: Evident> Incarnations for D {
+impl<D: LifeEvidence> Incarnations for D {
     async fn incarnation_begin(&self, new: NewIncarnation) -> Result<Begun, StoreError> {
         self.begin(new).await
     }

@@ -2,8 +2,8 @@
 //! runs it and reads its rows.
 //!
 //! Promises: a statement says on both databases what its text says ([`Statement`] has the few rules); which call is a
-//! transaction stands at the call. What a database has to be asked in its own way (pushes, leases, attempts, batches
-//! as arrays or as JSON documents) stays with its driver, `postgres` or `sqlite`, and says why.
+//! transaction stands at the call. What a database has to be asked in its own way (pushes, taking events, ends of
+//! leases, evidence of life) stays with its driver, `postgres` or `sqlite`, and says why.
 
 mod broker_facts;
 mod dead_letters;
@@ -66,7 +66,7 @@ pub(super) trait Driver: Send + Sync {
 }
 
 /// Calls of one statement.
-pub(super) trait Asking: Driver {
+pub(super) trait Calls: Driver {
     /// The rows that are found.
     fn list<T: Send + 'static>(
         &self,
@@ -145,7 +145,7 @@ pub(super) trait Asking: Driver {
     }
 }
 
-impl<D: Driver> Asking for D {}
+impl<D: Driver> Calls for D {}
 
 /// What writes was called as what reads, or the other way round.
 pub(super) fn read_only() -> sqlx::Error {

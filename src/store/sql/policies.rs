@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::records::{scope, version_add};
-use super::{Asking, Driver, Exclusive, Session, Statement, columns, endpoints, queues, values};
+use super::{Calls, Driver, Exclusive, Session, Statement, columns, endpoints, queues, values};
 use crate::domain::id::QueueName;
 use crate::domain::policy::Phase;
 use crate::domain::time::Timestamp;

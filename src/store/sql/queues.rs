@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Row, Session, Statement, columns, endpoints, values};
+use super::{Calls, Driver, Row, Session, Statement, columns, endpoints, values};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::queue::QueueRecord;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Exclusive, Row, Session, Statement, values};
+use super::{Calls, Driver, Exclusive, Row, Session, Statement, values};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{Columns, audit_entry, integer, policy_version, rescued_message, text};

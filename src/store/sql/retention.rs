@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Exclusive, Session, Statement, values};
+use super::{Calls, Driver, Exclusive, Session, Statement, values};
 use crate::domain::time::Timestamp;
 use crate::store::columns::{audit_chain, audit_entry, integer, stored, text};
 use crate::store::rules::old_lines;
@@ -114,10 +114,10 @@ static AUDIT_FROM: Statement = Statement::new(
 #[async_trait]
 impl<D: Driver> Trimming for D {
     async fn trim(&self, trim: &Trim, rows: u32) -> Result<u64, StoreError> {
-        let trim = match *trim {
-            Trim::Endpoints { unused } => return self.endpoints_trim(unused, rows).await,
-            ref trim => *trim,
-        };
+        let trim = *trim;
+        if let Trim::Endpoints { unused } = trim {
+            return self.endpoints_trim(unused, rows).await;
+        }
         self.transaction("trimming", move |mut session, now| {
             Box::pin(async move {
                 if let Trim::Audit { age } = trim {

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Row, Session, Statement, columns, values};
+use super::{Calls, Driver, Row, Session, Statement, columns, values};
 use crate::domain::id::{Epoch, IncarnationId, QueueName};
 use crate::domain::run::{RunCounts, RunState, Target};
 use crate::domain::time::Timestamp;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Asking, Driver, Row, Session, Statement, columns, values};
+use super::{Calls, Driver, Row, Session, Statement, columns, values};
 use crate::domain::id::{IncarnationId, QueueName};
 use crate::domain::time::Timestamp;
 use crate::store::columns::{Columns, integer, stored, text};

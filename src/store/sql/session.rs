@@ -5,7 +5,7 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
 use super::statement::{ROWS_AT_ONCE, made_for_sqlite};
-use super::values::{PostgresQuery, SqliteQuery, apart, bound_postgres, bound_sqlite};
+use super::values::{PostgresQuery, SqliteQuery, bound_postgres, bound_sqlite, split_rows};
 use super::{Statement, Value};
 use crate::domain::time::Timestamp;
 use crate::store::columns::Columns;
@@ -237,7 +237,7 @@ async fn change_rows(
     values: Vec<Value>,
     now: Timestamp,
 ) -> Result<u64, sqlx::Error> {
-    let (of_all, of_each) = apart(values);
+    let (of_all, of_each) = split_rows(values);
     let (mut rows, mut changed) = (of_each.into_iter(), 0);
     while rows.len() > 0 {
         let (text, count) = if rows.len() < ROWS_AT_ONCE {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{Asking, Driver, Statement, values};
+use super::{Calls, Driver, Statement, values};
 use crate::domain::dead_letter::DeadLetterId;
 use crate::store::columns::{Columns, number, stored};
 use crate::store::stored_letters::{stored_letter, stored_letter_columns};

@@ -192,7 +192,7 @@ fn rows(columns: Vec<Value>) -> Vec<Vec<Value>> {
 }
 
 /// The values of a statement over rows: those of every row, and each row's.
-pub(super) fn apart(values: Vec<Value>) -> (Vec<Value>, Vec<Vec<Value>>) {
+pub(super) fn split_rows(values: Vec<Value>) -> (Vec<Value>, Vec<Vec<Value>>) {
     let (mut of_all, mut of_each) = (Vec::new(), Vec::new());
     for value in values {
         if let Value::Columns(columns) = value {

@@ -11,12 +11,12 @@ use async_trait::async_trait;
 use super::SqliteStore;
 use crate::domain::id::IncarnationId;
 use crate::domain::time::Timestamp;
-use crate::store::sql::incarnations::{Evident, beat, insert, refusal};
+use crate::store::sql::incarnations::{LifeEvidence, beat, insert, refusal};
 use crate::store::sql::{Driver, Session};
 use crate::store::{Begun, Evidence, NewIncarnation, StoreError};
 
 #[async_trait]
-impl Evident for SqliteStore {
+impl LifeEvidence for SqliteStore {
     async fn begin(&self, new: NewIncarnation) -> Result<Begun, StoreError> {
         let database = self.file.path().to_owned();
         let begun = self.transaction("beginning an incarnation", move |mut session, now| {

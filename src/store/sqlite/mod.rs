@@ -3,7 +3,7 @@
 //! Promises: each write is one work of the file's writer, durable when it is answered, and sees what
 //! every earlier one did; several processes may use the file. Reads see what is committed.
 //!
-//! Left out on purpose: row locks and set-based statements. There is one writer, and no network to cross.
+//! Left out on purpose: row locks. There is one writer.
 
 mod error;
 pub(super) mod events;

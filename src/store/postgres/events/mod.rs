@@ -20,7 +20,7 @@ use sqlx::error::DatabaseError;
 use self::signals::Listening;
 use super::PostgresStore;
 use crate::domain::event::EventType;
-use crate::store::sql::events::EventsApart;
+use crate::store::sql::events::EventDriver;
 use crate::store::{EventBatch, EventSearch, EventSignals, EventsFound, Finish, Finished, PushOutcome, StoreError};
 
 /// Nobody draws an id meanwhile, nor raises them.
@@ -62,7 +62,7 @@ macro_rules! insisting {
 pub(in crate::store) use insisting;
 
 #[async_trait]
-impl EventsApart for PostgresStore {
+impl EventDriver for PostgresStore {
     async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         self.push_batch(batch).await
     }

@@ -8,7 +8,7 @@ use crate::domain::time::Timestamp;
 use crate::store::columns::{Columns, time};
 use crate::store::events::columns::{claim_of, claims_with, event, event_columns, lease_cleared};
 use crate::store::events::verdicts::let_go_of;
-use crate::store::sql::{Asking, Driver, Row, Session, Statement, values};
+use crate::store::sql::{Calls, Driver, Row, Session, Statement, values};
 use crate::store::{Claim, ClaimOutcome, ClaimSpan, EventClaims, Finished, NewClaim, StoreError, TYPE_REMEMBERED};
 
 /// Rounds of moving and picking; more is left to the next claim.

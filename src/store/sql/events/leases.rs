@@ -9,7 +9,7 @@ use crate::domain::time::Timestamp;
 use crate::store::columns::{Columns, integer, text};
 use crate::store::events::columns::{lost, rules};
 use crate::store::events::verdicts::Losses;
-use crate::store::sql::{Asking, Driver, Row, Session, Statement, columns, read_only, values};
+use crate::store::sql::{Calls, Driver, Row, Session, Statement, columns, read_only, values};
 use crate::store::{EventClaim, Expired, Reaped, StoreError, postgres, sqlite};
 
 /// Below zero for what is due and cannot be taken yet.

@@ -3,7 +3,7 @@
 use crate::domain::event::{Event, EventState, EventType, Reference};
 use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns, event_count, handled_event};
-use crate::store::sql::{Asking, Driver, Session, Statement, values};
+use crate::store::sql::{Calls, Driver, Session, Statement, values};
 use crate::store::{Acted, EventAct, EventCount, EventQuery, HandledEvent, StoreError};
 
 /// `$2` reference, `$3` state, `$4` part of the reason, `$5` before which id, `$6` how many.

@@ -37,7 +37,7 @@ static UNDECODABLE: Statement = Statement::new(
 
 /// What each database does in its own way.
 #[async_trait]
-pub(in crate::store) trait EventsApart: Driver {
+pub(in crate::store) trait EventDriver: Driver {
     async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError>;
 
     async fn raise_event_ids(&self) -> Result<(), StoreError>;
@@ -53,7 +53,7 @@ pub(in crate::store) trait EventsApart: Driver {
 }
 
 #[async_trait]
-impl<D: EventsApart> Events for D {
+impl<D: EventDriver> Events for D {
     async fn events_push(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         self.push_events(batch).await
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::is_held;
 use crate::store::columns::number;
-use crate::store::sql::{Asking, Driver, Session, Statement, read_only, values};
+use crate::store::sql::{Calls, Driver, Session, Statement, read_only, values};
 use crate::store::{EventOutbox, NamedLease, OutboxRow, StoreError, postgres, sqlite};
 
 static PUBLISHED: Statement = Statement::new("DELETE FROM redrive.event_outbox WHERE id = ANY($1::bigint[])");

@@ -6,7 +6,7 @@ use crate::domain::event::EventType;
 use crate::domain::id::{Epoch, IncarnationId};
 use crate::store::columns::{Columns, integer, text};
 use crate::store::events::columns::{TypeColumns, event_type_columns, event_type_record, subscription};
-use crate::store::sql::{Asking, Driver, Exclusive, Row, Session, Statement, values};
+use crate::store::sql::{Calls, Driver, Exclusive, Row, Session, Statement, values};
 use crate::store::{EventTypeRecord, EventTypes, NewEventType, NewSubscription, StoreError, Subscription, TypePut};
 
 static TYPE_GET: Statement = Statement::new(concat!(

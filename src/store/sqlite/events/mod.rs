@@ -14,7 +14,7 @@ use tokio::sync::watch;
 pub(super) use self::gather::Gathering;
 use super::SqliteStore;
 use crate::domain::event::EventType;
-use crate::store::sql::events::EventsApart;
+use crate::store::sql::events::EventDriver;
 use crate::store::{
     EventBatch, EventSearch, EventSignal, EventSignals, EventsFound, Finish, Finished, PushOutcome, StoreError,
 };
@@ -38,7 +38,7 @@ impl EventSignals for Elsewhere {
 }
 
 #[async_trait]
-impl EventsApart for SqliteStore {
+impl EventDriver for SqliteStore {
     async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         self.push_batch(batch).await
     }
