@@ -117,12 +117,8 @@ fn statements(files: &[SourceFile], driver: &str) -> BTreeMap<(String, String), 
         let Some(inside) = file.path.strip_prefix(&folder).filter(|path| path.ends_with(".rs")) else {
             continue;
         };
-        for item in file
-            .text
-            .split("\nconst ")
-            .chain(file.text.split("\nstatic "))
-            .chain(file.text.split(" const "))
-        {
+        let words = ["\nconst ", "\nstatic ", " const ", " static "];
+        for item in words.iter().flat_map(|word| file.text.split(word)) {
             let name: String = item
                 .chars()
                 .take_while(|c| c.is_ascii_uppercase() || *c == '_')

@@ -256,11 +256,6 @@ pub(super) async fn exclusively(connection: &mut PgConnection, what: Exclusive) 
     Ok(())
 }
 
-/// Text from outside, as PostgreSQL can hold it: it has no U+0000.
-pub(super) fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
-}
-
 impl Columns for PgRow {
     fn integer(&self, column: &str) -> Result<Option<i64>, sqlx::Error> {
         self.try_get(column)
@@ -276,15 +271,5 @@ impl Columns for PgRow {
 
     fn flag(&self, column: &str) -> Result<bool, sqlx::Error> {
         Ok(self.try_get::<Option<bool>, _>(column)?.unwrap_or(false))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::storable;
-
-    #[test]
-    fn text_from_outside_loses_only_what_postgresql_cannot_hold() {
-        assert_eq!(storable("a\0b\u{1b}[2J"), "a\u{fffd}b\u{1b}[2J");
     }
 }

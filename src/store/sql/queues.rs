@@ -14,7 +14,7 @@ use crate::domain::queue::QueueRecord;
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 use crate::store::columns::{
-    Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, queue_url, text,
+    Columns, closing_text, head_cleared, integer, parsed, queue_columns, queue_record, queue_url, storable, text,
 };
 use crate::store::rules::{due_in, lease_refusal};
 use crate::store::{
@@ -173,7 +173,7 @@ impl<D: Driver> Queues for D {
         let queues = queues.to_vec();
         self.transaction("taking leases", move |mut session, now| {
             Box::pin(async move {
-                let names: Vec<String> = queues.iter().map(|queue| session.storable(queue.as_str())).collect();
+                let names: Vec<String> = queues.iter().map(|queue| storable(queue.as_str())).collect();
                 Ok(match take(&mut session, incarnation, purpose, &names, now).await? {
                     None => vec![LeaseOutcome::Disowned; names.len()],
                     Some(taken) => names
@@ -411,7 +411,7 @@ async fn add_endpoints(
 /// Of a queue that is there twice, the first.
 async fn learn(session: &mut Session<'_>, learned: &[LearnedQueue], now: Timestamp) -> Result<(), sqlx::Error> {
     let mut names = HashSet::new();
-    let is_new = |queue: &&LearnedQueue| names.insert(session.storable(queue.name.as_str()));
+    let is_new = |queue: &&LearnedQueue| names.insert(storable(queue.name.as_str()));
     let queues: Vec<_> = learned.iter().filter(is_new).collect();
     let queues = columns![queues => |queue| &queue.name, &queue.execution, &queue.url];
     session.change(&LEARN, values![queues, now]).await?;

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::{Calls, Driver, Exclusive, Row, Session, Statement, values};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{Columns, audit_entry, integer, policy_version, rescued_message, text};
+use crate::store::columns::{Columns, audit_entry, integer, policy_version, rescued_message, storable, text};
 use crate::store::rules::audit_hash;
 use crate::store::{AuditEntry, NewAudit, NewPolicy, PolicyScope, PolicyVersion, Records, RescuedMessage, StoreError};
 
@@ -113,7 +113,7 @@ async fn versions<D: Driver>(driver: &D, of: &PolicyScope, limit: u32) -> Result
 async fn append(session: &mut Session<'_>, entry: &NewAudit) -> Result<i64, sqlx::Error> {
     session.exclusively(Exclusive::Audit).await?;
     let now = session.now().await?;
-    let entry = &storable(session, entry);
+    let entry = &made_storable(entry);
     let last = |row: &Row| Ok((text(row, "newest_hash")?, row.text("broker")?));
     let (last, broker) = session.one(&AUDIT_LAST, values![], last).await?;
     let values = values![
@@ -132,8 +132,8 @@ async fn append(session: &mut Session<'_>, entry: &NewAudit) -> Result<i64, sqlx
 }
 
 /// Made storable before it is hashed, so that the hash is that of what is kept.
-fn storable(session: &Session<'_>, entry: &NewAudit) -> NewAudit {
-    let text = |text: &String| session.storable(text);
+fn made_storable(entry: &NewAudit) -> NewAudit {
+    let text = |text: &String| storable(text);
     NewAudit {
         actor: text(&entry.actor),
         command: text(&entry.command),

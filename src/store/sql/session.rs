@@ -139,14 +139,6 @@ impl Session<'_> {
         }
     }
 
-    /// Text from outside, as the database can hold it.
-    pub(in crate::store) fn storable(&self, text: &str) -> String {
-        match self {
-            Self::Postgres(_) => postgres::storable(text),
-            Self::Writer(..) | Self::Readers(..) => text.to_owned(),
-        }
-    }
-
     /// The rows, read.
     pub(in crate::store) async fn list<T>(
         &mut self,

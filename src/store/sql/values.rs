@@ -1,4 +1,4 @@
-//! The values of a statement, as both databases bind them.
+//! The values of a statement, as both databases bind them: text is what both can hold.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use crate::domain::event::{EventType, Reference};
 use crate::domain::id::{EndpointEpoch, Epoch, ExecutionId, IncarnationId, NotificationId, QueueName};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
-use crate::store::columns::{micros, stored};
-use crate::store::postgres::storable;
+use crate::store::columns::{micros, storable, stored};
 
 pub(super) type PostgresQuery = Query<'static, Postgres, PgArguments>;
 pub(super) type SqliteQuery = Query<'static, Sqlite, SqliteArguments>;
@@ -166,7 +165,7 @@ impl Value {
         }
     }
 
-    /// JSON has no bytes, and ends a text of SQLite where it has a U+0000.
+    /// It has no bytes: where rows have some, they are no document.
     fn json(self) -> Json {
         match self {
             Self::Integer(number) => json!(number),
@@ -206,7 +205,6 @@ pub(super) fn split_rows(values: Vec<Value>) -> (Vec<Value>, Vec<Vec<Value>>) {
     (of_all, of_each)
 }
 
-/// Text is bound as PostgreSQL can hold it.
 pub(super) fn bound_postgres(query: PostgresQuery, values: Vec<Value>) -> PostgresQuery {
     values.into_iter().fold(query, |query, value| match value {
         Value::Integer(number) => query.bind(number),
@@ -228,7 +226,7 @@ pub(super) fn bound_postgres(query: PostgresQuery, values: Vec<Value>) -> Postgr
 pub(super) fn bound_sqlite(query: SqliteQuery, values: Vec<Value>) -> SqliteQuery {
     values.into_iter().fold(query, |query, value| match value {
         Value::Integer(number) => query.bind(number),
-        Value::Text(text) => query.bind(text),
+        Value::Text(text) => query.bind(text.map(|text| storable(&text))),
         Value::Bytes(bytes) => query.bind(bytes),
         Value::Flag(flag) => query.bind(flag),
         Value::Columns(columns) => {

@@ -10,10 +10,10 @@ use sqlx::PgConnection;
 
 use super::insisting;
 use crate::domain::event::LeaseKey;
-use crate::store::columns::integer;
+use crate::store::columns::{integer, storable};
 use crate::store::events::columns::lease_cleared;
 use crate::store::events::verdicts::{Found, Split, Staying, let_go_of};
-use crate::store::postgres::{PostgresStore, storable};
+use crate::store::postgres::PostgresStore;
 use crate::store::{Finish, Finished, NewOutboxRow, StoreError};
 
 const DONE: &str = "WITH gone AS (DELETE FROM redrive.events e \

@@ -5,9 +5,10 @@ use sqlx::{PgConnection, Postgres, QueryBuilder};
 
 use crate::domain::event::{Event, EventState, Reference};
 use crate::domain::time::Timestamp;
+use crate::store::columns::storable;
 use crate::store::events::columns::{event, event_columns};
 use crate::store::events::search::{AMONG, Way, indexed_parts, is_full};
-use crate::store::postgres::{PostgresStore, storable};
+use crate::store::postgres::PostgresStore;
 use crate::store::within::read_bytes;
 use crate::store::{EventSearch, EventsFound, StoreError};
 
