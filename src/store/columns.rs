@@ -1,7 +1,7 @@
 //! The columns of the tables, named once for both drivers, and how a row of either becomes a domain type.
 //!
 //! What a row holds is trusted to be what this program wrote; anything else is a decoding error with the
-//! column's name, never a guess. The statements themselves belong to the drivers.
+//! column's name, never a guess. The statements stand in `sql`.
 
 use std::time::Duration;
 
@@ -436,6 +436,11 @@ pub(super) fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
+/// Text from outside, as every store can hold it: PostgreSQL has no U+0000, and JSON ends a text of SQLite there.
+pub(super) fn storable(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
 /// A count as the tables hold it.
 pub(super) fn stored(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -505,4 +510,14 @@ fn missing(column: &str) -> sqlx::Error {
 
 fn unreadable(column: &str) -> sqlx::Error {
     sqlx::Error::Decode(format!("column {column} holds a value that this program does not know").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::storable;
+
+    #[test]
+    fn text_from_outside_loses_only_what_a_store_cannot_hold() {
+        assert_eq!(storable("a\0b\u{1b}[2J"), "a\u{fffd}b\u{1b}[2J");
+    }
 }

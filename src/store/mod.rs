@@ -1,5 +1,5 @@
 //! The record: what has to be remembered beside the broker. One seam, two drivers (SQLite,
-//! PostgreSQL), one contract suite.
+//! PostgreSQL), one contract suite. What both databases are asked in the same words stands once (`sql`).
 //!
 //! Promises: every method is one guarded transaction, durable when it returns; a guard that does not
 //! hold changes nothing and says so in its result, never as an error. Spans are added to the store's
@@ -19,6 +19,7 @@ mod retention;
 mod rules;
 mod runs;
 mod saves;
+mod sql;
 pub mod sqlite;
 mod stored_letters;
 mod within;

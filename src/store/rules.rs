@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::columns::{Columns, integer, stored};
-use super::{AttemptBounds, HeadMove, LeaseOutcome, MoveTo, NewAudit, Purpose, RunBounds, StoreError, Success, Trim};
+use super::columns::{Columns, integer};
+use super::{HeadMove, LeaseOutcome, MoveTo, NewAudit, Purpose, StoreError, Success};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointChange, EndpointState};
 use crate::domain::fingerprint::Fingerprint;
@@ -215,82 +215,6 @@ pub(super) fn audit_hash(previous: &str, at: Timestamp, entry: &NewAudit, broker
         hasher.update(field.map_or(&[][..], |text| text.as_bytes()));
     }
     hex(&hasher.finalize())
-}
-
-/// The statements of a store that remove what is beyond its bounds.
-pub(super) struct TrimStatements {
-    /// Attempts from before `$1`.
-    pub(super) attempts_old: &'static str,
-    /// Attempts but the newest `$1`.
-    pub(super) attempts_many: &'static str,
-    /// Versions from before `$1`.
-    pub(super) policies_old: &'static str,
-    /// Versions of a scope but the newest `$1`.
-    pub(super) policies_many: &'static str,
-    /// Rescued messages from before `$1`.
-    pub(super) rescued: &'static str,
-    /// Marks runs that ended before `$1`.
-    pub(super) runs_old: &'static str,
-    /// Marks runs that ended but the newest `$1`.
-    pub(super) runs_many: &'static str,
-    /// Marks plans from before `$1`.
-    pub(super) plans_old: &'static str,
-    /// Items of marked runs.
-    pub(super) run_items: &'static str,
-    /// Marked runs without items.
-    pub(super) runs: &'static str,
-    /// Kept messages whose time ended before `$1`.
-    pub(super) kept: &'static str,
-    /// Edits from before `$1` of letters in no index.
-    pub(super) edits: &'static str,
-    /// Marks saves whose time ended before `$1`.
-    pub(super) saves_over: &'static str,
-    /// Messages of marked saves.
-    pub(super) saved: &'static str,
-    /// Marked saves without messages.
-    pub(super) saves: &'static str,
-    /// Types that were used last before `$1` and that nobody needs.
-    pub(super) event_types: &'static str,
-}
-
-/// A statement with the value of its `$1`. What marks has no other; what removes gets the rows of the page as `$2`.
-pub(super) enum TrimStep {
-    Marks(&'static str, i64),
-    Removes(&'static str, i64),
-}
-
-/// What is marked and removed, in this order. A run and a save go after all that belongs to them.
-pub(super) fn trim_steps(trim: &Trim, now: Timestamp, by: &TrimStatements) -> Vec<TrimStep> {
-    use TrimStep::{Marks, Removes};
-
-    let before = |age| now.minus(age).micros();
-    match *trim {
-        Trim::Attempts(AttemptBounds { age, rows }) => vec![
-            Removes(by.attempts_old, before(age)),
-            Removes(by.attempts_many, stored(rows)),
-        ],
-        Trim::Policies { age, versions } => vec![
-            Removes(by.policies_old, before(age)),
-            Removes(by.policies_many, stored(versions)),
-        ],
-        Trim::Rescued { age } => vec![Removes(by.rescued, before(age))],
-        Trim::EventTypes { unused } => vec![Removes(by.event_types, before(unused))],
-        Trim::Runs(RunBounds { age, runs, planned }) => vec![
-            Marks(by.runs_old, before(age)),
-            Marks(by.runs_many, stored(runs)),
-            Marks(by.plans_old, before(planned)),
-            Removes(by.run_items, 0),
-            Removes(by.runs, 0),
-        ],
-        Trim::Kept { edits } => vec![Removes(by.kept, now.micros()), Removes(by.edits, before(edits))],
-        Trim::Saves => vec![
-            Marks(by.saves_over, now.micros()),
-            Removes(by.saved, 0),
-            Removes(by.saves, 0),
-        ],
-        // These are more than statements.
-        Trim::Audit { .. } | Trim::Endpoints { .. } => Vec::new(),
-    }
 }
 
 /// How many of the audit's oldest `lines` are from before `before`, and the last of those; never one behind a younger

@@ -54,6 +54,7 @@ mod retention;
 mod runs;
 mod sender;
 mod source;
+mod statements;
 mod store_contract;
 mod support;
 mod tidy;

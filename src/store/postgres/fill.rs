@@ -9,12 +9,13 @@ use serde_json::Value;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
+use super::PostgresStore;
 use super::error::failed;
 use super::migrate::CHANGES;
-use super::{PostgresStore, storable};
 use crate::domain::schema;
 use crate::sqlite::SqliteFile;
 use crate::store::StoreError;
+use crate::store::columns::storable;
 
 /// What was taken of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]

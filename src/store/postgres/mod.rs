@@ -7,25 +7,16 @@
 //! for each other in a circle.
 //! A living incarnation has one connection more, which is its evidence of life.
 
-mod broker_facts;
 mod connect;
-mod dead_letters;
-mod deliveries;
-mod endpoints;
 mod error;
-mod events;
+pub(super) mod events;
 mod fill;
 mod incarnations;
+pub(super) mod leases;
 mod migrate;
-mod policies;
 mod probe;
-mod queues;
-mod records;
 mod retention;
-mod runs;
-mod saves;
 mod session;
-mod stored_letters;
 mod version;
 
 use std::collections::HashMap;
@@ -48,7 +39,8 @@ pub use self::probe::{Probe, probe};
 use self::session::Sessions;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
-use super::{Store, StoreError, StoreVersion, rules};
+use super::sql::{Driver, Session, Work, identity};
+use super::{Store, StoreError, StoreVersion};
 use crate::ambient::{self, Clock};
 use crate::domain::id::StoreId;
 use crate::domain::schema::SchemaMode;
@@ -64,9 +56,6 @@ const MIGRATION: Duration = Duration::from_mins(1);
 const INCARNATION_LOCK: i32 = 0x7264_7269;
 /// The class of our advisory locks on single things (`rdrs`): see [`Exclusive`].
 const SINGLE_LOCK: i32 = 0x7264_7273;
-
-const IDENTITY: &str = "SELECT identity FROM redrive.settings";
-const IDENTITY_MAKE: &str = "UPDATE redrive.settings SET identity = coalesce(identity, $1) RETURNING identity";
 
 /// A connected store.
 pub struct PostgresStore {
@@ -86,7 +75,7 @@ pub struct PostgresStore {
 
 /// What is done by one session at a time.
 #[derive(Clone, Copy)]
-enum Exclusive {
+pub(super) enum Exclusive {
     Migrating = 1,
     Audit = 2,
     Policies = 3,
@@ -184,12 +173,7 @@ impl Store for PostgresStore {
     }
 
     async fn identity(&self) -> Result<StoreId, StoreError> {
-        let text = self
-            .call("reading the identity", async |connection: &mut PgConnection| {
-                identity(connection).await
-            })
-            .await?;
-        rules::store_id(&text)
+        identity::identity(self).await
     }
 
     async fn close(&self) {
@@ -207,6 +191,45 @@ impl Store for PostgresStore {
     }
 }
 
+impl Driver for PostgresStore {
+    async fn read<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(Session<'c>) -> Work<'c, T> + Send + 'static,
+    {
+        self.call(operation, async move |connection: &mut PgConnection| {
+            work(Session::Postgres(connection)).await
+        })
+        .await
+    }
+
+    async fn write<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(Session<'c>) -> Work<'c, T> + Send + 'static,
+    {
+        self.read(operation, work).await
+    }
+
+    async fn transaction<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(Session<'c>, Timestamp) -> Work<'c, T> + Send + 'static,
+    {
+        self.in_transaction(operation, async move |connection: &mut PgConnection, now| {
+            work(Session::Postgres(connection), now).await
+        })
+        .await
+    }
+
+    async fn endpoints_trim(&self, unused: Duration, rows: u32) -> Result<u64, StoreError> {
+        self.in_transaction("trimming", async |connection: &mut PgConnection, now| {
+            retention::endpoints_trim(connection, now.minus(unused), rows).await
+        })
+        .await
+    }
+}
+
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore")
@@ -216,17 +239,7 @@ impl fmt::Debug for PostgresStore {
     }
 }
 
-/// Who comes second waits for the row, and finds what the first one made.
-async fn identity(connection: &mut PgConnection) -> Result<String, sqlx::Error> {
-    let found: Option<String> = sqlx::query_scalar(IDENTITY).fetch_one(&mut *connection).await?;
-    if let Some(found) = found {
-        return Ok(found);
-    }
-    let new = rules::new_store_id();
-    sqlx::query_scalar(IDENTITY_MAKE).bind(new).fetch_one(connection).await
-}
-
-async fn now(connection: &mut PgConnection) -> Result<Timestamp, sqlx::Error> {
+pub(super) async fn now(connection: &mut PgConnection) -> Result<Timestamp, sqlx::Error> {
     let micros: i64 = sqlx::query_scalar("SELECT redrive.store_now()")
         .fetch_one(connection)
         .await?;
@@ -234,27 +247,13 @@ async fn now(connection: &mut PgConnection) -> Result<Timestamp, sqlx::Error> {
 }
 
 /// Waits until no other session does `what`, until the end of the transaction.
-async fn exclusively(connection: &mut PgConnection, what: Exclusive) -> Result<(), sqlx::Error> {
+pub(super) async fn exclusively(connection: &mut PgConnection, what: Exclusive) -> Result<(), sqlx::Error> {
     sqlx::query("SELECT pg_advisory_xact_lock($1, $2)")
         .bind(SINGLE_LOCK)
         .bind(what as i32)
         .execute(connection)
         .await?;
     Ok(())
-}
-
-/// Text from outside, as PostgreSQL can hold it: it has no U+0000.
-fn storable(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
-}
-
-fn storable_optional(text: Option<&String>) -> Option<String> {
-    text.map(|text| storable(text))
-}
-
-/// As in [`Timestamp`], for a nullable column.
-fn micros_optional(time: Option<Timestamp>) -> Option<i64> {
-    time.map(Timestamp::micros)
 }
 
 impl Columns for PgRow {
@@ -272,15 +271,5 @@ impl Columns for PgRow {
 
     fn flag(&self, column: &str) -> Result<bool, sqlx::Error> {
         Ok(self.try_get::<Option<bool>, _>(column)?.unwrap_or(false))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::storable;
-
-    #[test]
-    fn text_from_outside_loses_only_what_postgresql_cannot_hold() {
-        assert_eq!(storable("a\0b\u{1b}[2J"), "a\u{fffd}b\u{1b}[2J");
     }
 }

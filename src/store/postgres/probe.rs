@@ -45,7 +45,7 @@ pub async fn probe(url: &str, patience: Duration) -> Result<Probe, StoreError> {
     let prepared: bool = row.try_get("prepared").map_err(get)?;
     let identity: Option<String> = if prepared {
         // Who may not read it is told by the first start.
-        let asked = sqlx::query_scalar(super::IDENTITY).fetch_one(&mut connection);
+        let asked = sqlx::query_scalar(super::identity::IDENTITY.postgres()).fetch_one(&mut connection);
         timeout(patience, asked).await.ok().and_then(Result::ok).flatten()
     } else {
         None

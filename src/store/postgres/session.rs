@@ -175,7 +175,7 @@ impl PostgresStore {
     }
 
     /// Runs `work` in a transaction, with the store's clock as it stood at the begin, and commits.
-    pub(super) async fn transaction<T>(
+    pub(super) async fn in_transaction<T>(
         &self,
         operation: &'static str,
         work: impl AsyncFnOnce(&mut PgConnection, Timestamp) -> Result<T, sqlx::Error>,

@@ -3,23 +3,12 @@
 //! Promises: each write is one work of the file's writer, durable when it is answered, and sees what
 //! every earlier one did; several processes may use the file. Reads see what is committed.
 //!
-//! Left out on purpose: row locks and set-based statements. There is one writer, and no network to cross.
+//! Left out on purpose: row locks. There is one writer.
 
-mod broker_facts;
-mod dead_letters;
-mod deliveries;
-mod endpoints;
 mod error;
-mod events;
+pub(super) mod events;
 mod incarnations;
-mod marks;
-mod policies;
-mod queues;
-mod records;
 mod retention;
-mod runs;
-mod saves;
-mod stored_letters;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -29,13 +18,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqliteRow};
-use sqlx::{Row, Sqlite};
+use sqlx::Row;
+use sqlx::sqlite::{SqliteConnection, SqlitePool, SqliteRow};
 
 use self::error::{unread, unwritten};
 use self::events::Gathering;
 use super::columns::Columns;
 use super::events::known::KnownTypes;
+use super::sql::{Driver, Session, Work, identity};
 use super::{Store, StoreError, StoreVersion, rules};
 use crate::ambient::Clock;
 use crate::domain::id::StoreId;
@@ -55,16 +45,11 @@ const NAMESPACE: &str = "store";
 /// How long the close of the file waits for those that still read it.
 const CLOSING: Duration = Duration::from_secs(5);
 
-const IDENTITY: &str = "SELECT identity FROM settings";
 /// What only this file answers, whoever writes it over.
 const MARK: &str = "SELECT identity, (SELECT value FROM numbers WHERE name = 'epoch') FROM settings";
 const IDENTITY_RENEW: &str = "UPDATE settings SET identity = $1";
 const EMBEDDED_TABLE: &str =
     "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'broker_message')";
-const IDENTITY_MAKE: &str = "UPDATE settings SET identity = $1 WHERE identity IS NULL";
-
-/// A statement whose values are bound row by row.
-type SqliteQuery<'q> = sqlx::query::Query<'q, Sqlite, SqliteArguments>;
 
 /// A store in an open file.
 #[derive(Debug)]
@@ -104,7 +89,9 @@ impl SqliteStore {
     /// The identity of the store in the file at `path`, where there is one; makes nothing.
     pub async fn identity_at(path: &Path) -> Option<StoreId> {
         let file = SqliteFile::open_existing(path).await.ok()?;
-        let found: Result<Option<String>, _> = sqlx::query_scalar(IDENTITY).fetch_one(file.readers()).await;
+        let found: Result<Option<String>, _> = sqlx::query_scalar(identity::IDENTITY.sqlite().text)
+            .fetch_one(file.readers())
+            .await;
         file.close().await;
         StoreId::parse(&found.ok()??).ok()
     }
@@ -141,7 +128,7 @@ impl SqliteStore {
     /// The file is another store from now on: what it was goes on elsewhere.
     pub async fn identity_renew(&self) -> Result<(), StoreError> {
         let new = rules::new_store_id();
-        self.write("making another store of the file", move |connection| {
+        self.work("making another store of the file", move |connection| {
             Box::pin(async move {
                 sqlx::query(IDENTITY_RENEW)
                     .bind(new)
@@ -160,7 +147,7 @@ impl SqliteStore {
         self
     }
 
-    async fn write<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    async fn work<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: for<'c> FnOnce(&'c mut SqliteConnection) -> BoxFuture<'c, Result<T, sqlx::Error>> + Send + 'static,
@@ -204,19 +191,11 @@ impl Store for SqliteStore {
     }
 
     async fn identity(&self) -> Result<StoreId, StoreError> {
-        let found: Option<String> = sqlx::query_scalar(IDENTITY)
-            .fetch_one(self.readers())
-            .await
-            .map_err(unread("reading the identity"))?;
-        let text = match found {
-            Some(text) => text,
-            None => {
-                self.write("making the identity", |connection| Box::pin(made(connection)))
-                    .await?
-            }
-        };
-        self.file.know(MARK, &text).map_err(unwritten("reading the identity"))?;
-        rules::store_id(&text)
+        let identity = identity::identity(self).await?;
+        self.file
+            .know(MARK, identity.as_str())
+            .map_err(unwritten("reading the identity"))?;
+        Ok(identity)
     }
 
     /// The file itself stays open: it belongs to whoever opened it.
@@ -228,16 +207,40 @@ impl Store for SqliteStore {
     }
 }
 
-/// Who comes second finds what the first one made.
-async fn made(connection: &mut SqliteConnection) -> Result<String, sqlx::Error> {
-    let new = rules::new_store_id();
-    sqlx::query(IDENTITY_MAKE).bind(new).execute(&mut *connection).await?;
-    sqlx::query_scalar(IDENTITY).fetch_one(&mut *connection).await
-}
+impl Driver for SqliteStore {
+    async fn read<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(Session<'c>) -> Work<'c, T> + Send + 'static,
+    {
+        let session = Session::Readers(self.readers(), self.clock.now());
+        work(session).await.map_err(unread(operation))
+    }
 
-/// As in [`Timestamp`], for a nullable column.
-fn micros_optional(time: Option<Timestamp>) -> Option<i64> {
-    time.map(Timestamp::micros)
+    async fn write<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(Session<'c>) -> Work<'c, T> + Send + 'static,
+    {
+        let now = self.clock.now();
+        self.work(operation, move |connection| work(Session::Writer(connection, now)))
+            .await
+    }
+
+    async fn transaction<T, F>(&self, operation: &'static str, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: for<'c> FnOnce(Session<'c>, Timestamp) -> Work<'c, T> + Send + 'static,
+    {
+        let now = self.clock.now();
+        self.work(operation, move |connection| work(Session::Writer(connection, now), now))
+            .await
+    }
+
+    async fn endpoints_trim(&self, unused: Duration, rows: u32) -> Result<u64, StoreError> {
+        self.endpoints_unneeded_remove(self.clock.now().minus(unused), rows)
+            .await
+    }
 }
 
 impl Columns for SqliteRow {

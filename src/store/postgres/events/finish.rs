@@ -9,12 +9,11 @@ use std::collections::HashSet;
 use sqlx::PgConnection;
 
 use super::insisting;
-use super::take::id_of;
 use crate::domain::event::LeaseKey;
-use crate::store::columns::integer;
+use crate::store::columns::{integer, storable};
 use crate::store::events::columns::lease_cleared;
 use crate::store::events::verdicts::{Found, Split, Staying, let_go_of};
-use crate::store::postgres::{PostgresStore, storable};
+use crate::store::postgres::PostgresStore;
 use crate::store::{Finish, Finished, NewOutboxRow, StoreError};
 
 const DONE: &str = "WITH gone AS (DELETE FROM redrive.events e \
@@ -59,7 +58,7 @@ const OUTBOX: &str = "INSERT INTO redrive.event_outbox (notification, queue, mes
     ON CONFLICT (notification) DO NOTHING";
 
 impl PostgresStore {
-    pub(super) async fn finish_events(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError> {
+    pub(super) async fn finish_each(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError> {
         let split = Split::of(finishes);
         let mut found = Found::new();
         let removed = insisting!(self.remove(&split))?;
@@ -99,7 +98,7 @@ impl PostgresStore {
                 })
                 .await;
         }
-        self.transaction(operation, async |connection: &mut PgConnection, _| {
+        self.in_transaction(operation, async |connection: &mut PgConnection, _| {
             let removed = remove(connection, &split.done).await?;
             let rows = split.outbox.iter().filter(|(event, _)| removed.contains(event));
             store_notifications(connection, &rows.map(|(_, row)| row).collect::<Vec<_>>()).await?;
@@ -136,16 +135,19 @@ async fn remove(connection: &mut PgConnection, done: &[LeaseKey]) -> Result<Hash
         .bind(revisions)
         .fetch_all(connection)
         .await?;
-    rows.iter().map(id_of).collect()
+    rows.iter().map(|row| integer(row, "id")).collect()
 }
 
 /// Removes an event that is done and whose row is locked, and remembers it where its type says so.
-pub(super) async fn remove_locked(connection: &mut PgConnection, id: i64) -> Result<(), sqlx::Error> {
+pub(in crate::store) async fn remove_locked(connection: &mut PgConnection, id: i64) -> Result<(), sqlx::Error> {
     sqlx::query(DONE_ONE).bind(id).execute(connection).await.map(drop)
 }
 
 /// Ends leases of rows that stay; answers those that were still leased so, with the revision that was found.
-pub(super) async fn let_go(connection: &mut PgConnection, staying: &[Staying]) -> Result<Vec<(i64, i64)>, sqlx::Error> {
+pub(in crate::store) async fn let_go(
+    connection: &mut PgConnection,
+    staying: &[Staying],
+) -> Result<Vec<(i64, i64)>, sqlx::Error> {
     let numbers = |of: fn(&Staying) -> i64| staying.iter().map(of).collect::<Vec<i64>>();
     let optional = |of: fn(&Staying) -> Option<i64>| staying.iter().map(of).collect::<Vec<Option<i64>>>();
     let reasons: Vec<Option<String>> = staying.iter().map(|row| row.reason.as_deref().map(storable)).collect();
@@ -161,7 +163,7 @@ pub(super) async fn let_go(connection: &mut PgConnection, staying: &[Staying]) -
         .fetch_all(connection)
         .await?;
     rows.iter()
-        .map(|row| Ok((id_of(row)?, integer(row, "revision")?)))
+        .map(|row| Ok((integer(row, "id")?, integer(row, "revision")?)))
         .collect()
 }
 

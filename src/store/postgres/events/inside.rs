@@ -2,12 +2,12 @@
 
 use sqlx::PgConnection;
 
-use super::finish::remove_locked;
 use crate::domain::event::{Event, EventType, HandlingRules};
-use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
-use crate::store::events::verdicts::{InsideEnd, after_inside};
-use crate::store::postgres::{PostgresStore, storable};
+use crate::store::events::verdicts::after_inside;
+use crate::store::postgres::PostgresStore;
+use crate::store::sql::Session;
+use crate::store::sql::events::finish_inside;
 use crate::store::{Finished, Inside, StoreError, TransactionHandler};
 
 /// The class of advisory locks on references (`rdre`): two transactions do not handle one of them at once.
@@ -23,10 +23,6 @@ const POP: &str = concat!(
         AND pg_try_advisory_xact_lock($4, hashtext(e.type || ' ' || e.reference)) \
      ORDER BY e.nbf, e.id LIMIT 1 FOR UPDATE OF e SKIP LOCKED"
 );
-const STAY: &str = "UPDATE redrive.events SET nbf = $2, state = $3, attempts = $4, reason = $5, \
-    first_failed_at = CASE WHEN $6 THEN COALESCE(first_failed_at, $7) ELSE first_failed_at END, \
-    last_failed_at = CASE WHEN $6 THEN $7 ELSE last_failed_at END WHERE id = $1";
-
 impl PostgresStore {
     /// Handles the next event of a type that is due, in one transaction with what its handler does; `None` when
     /// nothing is due. The whole takes no longer than a call of this store may.
@@ -36,7 +32,7 @@ impl PostgresStore {
         rules: &HandlingRules,
         handler: &dyn TransactionHandler<PgConnection>,
     ) -> Result<Option<Finished>, StoreError> {
-        self.transaction("handling an event", async |connection: &mut PgConnection, now| {
+        self.in_transaction("handling an event", async |connection: &mut PgConnection, now| {
             let query = sqlx::query(POP)
                 .bind(event_type.as_str())
                 .bind(now.micros())
@@ -47,7 +43,8 @@ impl PostgresStore {
             };
             let event = event(&row)?;
             let inside = behind_savepoint(connection, handler, &event).await?;
-            finish(connection, &event, after_inside(inside, &event, rules, now), now)
+            let end = after_inside(inside, &event, rules, now);
+            finish_inside(&mut Session::Postgres(connection), &event, end, now)
                 .await
                 .map(Some)
         })
@@ -69,27 +66,4 @@ async fn behind_savepoint(
     }
     sqlx::query("RELEASE SAVEPOINT handler").execute(connection).await?;
     Ok(inside)
-}
-
-async fn finish(
-    connection: &mut PgConnection,
-    event: &Event,
-    end: InsideEnd,
-    now: Timestamp,
-) -> Result<Finished, sqlx::Error> {
-    let Some(stay) = end.stay else {
-        remove_locked(connection, event.id).await?;
-        return Ok(end.how);
-    };
-    sqlx::query(STAY)
-        .bind(event.id)
-        .bind(stay.nbf)
-        .bind(stay.state)
-        .bind(stay.attempts)
-        .bind(storable(&stay.reason))
-        .bind(stay.failed)
-        .bind(now.micros())
-        .execute(connection)
-        .await?;
-    Ok(end.how)
 }

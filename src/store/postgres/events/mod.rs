@@ -4,20 +4,14 @@
 //! them; rows are taken with `SKIP LOCKED`; there is no `NOTIFY` in a push (its lock would end group commit).
 //! Statements that meet each other's rows in another order are broken up by the server and tried again here.
 
-mod claims;
-mod finish;
+pub(in crate::store) mod finish;
 pub(super) mod gathered;
 mod inside;
-mod look;
-mod many;
-mod outbox;
+pub(in crate::store) mod outbox;
 mod push;
 mod search;
 pub(super) mod signals;
-mod take;
-mod types;
-
-use std::time::Duration;
+pub(in crate::store) mod take;
 
 use async_trait::async_trait;
 use sqlx::PgConnection;
@@ -25,11 +19,9 @@ use sqlx::error::DatabaseError;
 
 use self::signals::Listening;
 use super::PostgresStore;
-use crate::domain::event::{Event, EventType, HandlingRules, LeaseKey, Reference};
-use crate::store::{
-    Acted, EventAct, EventBatch, EventClaim, EventCount, EventQuery, EventSearch, EventSignals, Events, EventsChange,
-    EventsChanged, EventsFound, Expired, Finish, Finished, HandledEvent, PushOutcome, Reaped, StoreError,
-};
+use crate::domain::event::EventType;
+use crate::store::sql::events::EventDriver;
+use crate::store::{EventBatch, EventSearch, EventSignals, EventsFound, Finish, Finished, PushOutcome, StoreError};
 
 /// Nobody draws an id meanwhile, nor raises them.
 const IDS_LOCK: &str = "LOCK TABLE redrive.events IN SHARE ROW EXCLUSIVE MODE";
@@ -37,9 +29,9 @@ const IDS_RAISE: &str = "SELECT setval(pg_get_serial_sequence('redrive.events', 
     FROM (SELECT redrive.store_now() AS now) AS clock, redrive.events_id_seq AS ids WHERE ids.last_value < now";
 
 /// How often a statement that met another one is tried again.
-const TRIES: u32 = 5;
+pub(in crate::store) const TRIES: u32 = 5;
 /// Whether two statements met: a deadlock that the server broke up, or two leases on one reference.
-fn collided(error: &StoreError) -> bool {
+pub(in crate::store) fn collided(error: &StoreError) -> bool {
     let (StoreError::Unreachable { source, .. } | StoreError::Failed { source, .. }) = error else {
         return false;
     };
@@ -67,89 +59,38 @@ macro_rules! insisting {
         }
     }};
 }
-use insisting;
+pub(in crate::store) use insisting;
 
 #[async_trait]
-impl Events for PostgresStore {
-    async fn events_push(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
-        self.push_events(batch).await
+impl EventDriver for PostgresStore {
+    async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
+        self.push_batch(batch).await
     }
 
-    async fn event_ids_raise(&self) -> Result<(), StoreError> {
-        self.transaction("raising the ids of events", async |connection: &mut PgConnection, _| {
+    async fn raise_event_ids(&self) -> Result<(), StoreError> {
+        self.in_transaction("raising the ids of events", async |connection: &mut PgConnection, _| {
             sqlx::query(IDS_LOCK).execute(&mut *connection).await?;
             sqlx::query(IDS_RAISE).execute(connection).await.map(drop)
         })
         .await
     }
 
-    async fn events_claim(&self, claim: &EventClaim) -> Result<Vec<Event>, StoreError> {
-        insisting!(self.take_events(claim))
+    async fn finish_events(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError> {
+        self.finish_each(finishes).await
     }
 
-    async fn events_finish(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError> {
-        self.finish_events(finishes).await
+    async fn search_events(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
+        self.look_for(search).await
     }
 
-    async fn events_renew(&self, leases: &[LeaseKey], span: Duration) -> Result<Vec<i64>, StoreError> {
-        insisting!(self.renew_events(leases, span))
-    }
-
-    async fn events_reap(&self, limit: u32, configured: HandlingRules) -> Result<Vec<Reaped>, StoreError> {
-        insisting!(self.reap_events(limit, configured))
-    }
-
-    async fn events_next_due(&self, event_type: &EventType) -> Result<Option<Duration>, StoreError> {
-        self.next_due_event(event_type).await
-    }
-
-    fn event_signals(&self) -> Box<dyn EventSignals> {
+    fn signals(&self) -> Box<dyn EventSignals> {
         Box::new(Listening::with(self.server.options.clone()))
     }
 
-    async fn events_give_up(&self, event_type: &EventType, cutoff: u32) -> Result<u64, StoreError> {
-        self.give_up_events(event_type, cutoff).await
-    }
-
-    async fn events_expire(&self, limit: u32) -> Result<Expired, StoreError> {
-        self.expire_events(limit).await
-    }
-
-    async fn event_get(&self, id: i64) -> Result<Option<Event>, StoreError> {
-        self.get_event(id).await
-    }
-
-    async fn events_of(&self, event_type: &EventType, reference: &Reference) -> Result<Vec<Event>, StoreError> {
-        self.events_of_reference(event_type, reference).await
-    }
-
-    async fn events_page(&self, query: &EventQuery) -> Result<Vec<Event>, StoreError> {
-        self.page_events(query).await
-    }
-
-    async fn events_search(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
-        self.search_events(search).await
-    }
-
-    async fn events_counts(&self) -> Result<Vec<EventCount>, StoreError> {
-        self.count_events().await
-    }
-
-    async fn event_act(&self, id: i64, revision: i64, act: EventAct) -> Result<Acted, StoreError> {
-        let acted = insisting!(self.act_on_event(id, revision, act))?;
-        if let Acted::Done(event) = &acted {
-            self.notifier.pushed(std::iter::once(&event.event_type));
+    fn tell(&self, event_type: Option<&EventType>) {
+        match event_type {
+            Some(event_type) => self.notifier.pushed(std::iter::once(event_type)),
+            None => self.notifier.anything(),
         }
-        Ok(acted)
-    }
-
-    async fn events_change(&self, change: &EventsChange) -> Result<EventsChanged, StoreError> {
-        let changed = insisting!(self.change_events(change))?;
-        self.notifier.anything();
-        Ok(changed)
-    }
-
-    async fn event_history(&self, event_type: &EventType, limit: u32) -> Result<Vec<HandledEvent>, StoreError> {
-        self.history_of(event_type, limit).await
     }
 }

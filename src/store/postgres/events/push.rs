@@ -6,10 +6,12 @@ use super::insisting;
 use crate::domain::event::NewEvent;
 use crate::domain::time::Timestamp;
 use crate::domain::trace::TraceContext;
-use crate::store::columns::{integer, micros};
+use crate::store::columns::{integer, micros, storable};
 use crate::store::events::columns::coalesced;
-use crate::store::postgres::{PostgresStore, storable};
-use crate::store::{EventBatch, NamedLease, PushOutcome, Pushed, PushedHow, StoreError, Undecodable};
+use crate::store::postgres::PostgresStore;
+use crate::store::sql::Session;
+use crate::store::sql::events::begin_push;
+use crate::store::{EventBatch, PushOutcome, Pushed, PushedHow, StoreError};
 
 const TYPES_MAKE: &str = "INSERT INTO redrive.event_types (name, created_at, updated_at, used_at) \
     SELECT name COLLATE \"C\", now, now, now FROM unnest($1::text[]) AS new (name), \
@@ -39,15 +41,8 @@ const PUSH: &str = concat!(
         AND i.reference = p.reference AND (p.subtype = 'delayed') = (i.nbf IS NOT NULL) \
         AND COALESCE(i.nbf, 0) = p.dated ORDER BY i.position"
 );
-/// Locked, so that nobody takes it before the batch is committed.
-const GUARD: &str = "SELECT 1 FROM redrive.named_leases WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL FOR SHARE";
-const UNDECODABLE: &str = "INSERT INTO redrive.events (type, subtype, reference, keyed, state, nbf, created_at, \
-    first_at, reason, payload, properties, first_failed_at, last_failed_at) \
-    SELECT $1, '', $2, false, 2, $6, $6, $6, $3, $4, $5, $6, $6 WHERE NOT ($7 AND EXISTS (\
-        SELECT 1 FROM redrive.events WHERE type = $1 AND reference = $2 AND NOT keyed AND payload = $4))";
-
 impl PostgresStore {
-    pub(super) async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
+    pub(super) async fn push_batch(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         let names = batch.events.iter().map(|event| event.event_type.as_str());
         let undecodable = batch.undecodable.iter().map(|message| message.event_type.as_str());
         let missing = self.known_types.missing(names.chain(undecodable));
@@ -81,29 +76,14 @@ impl PostgresStore {
                 })
                 .await;
         }
-        self.transaction(operation, async |connection: &mut PgConnection, now| {
-            if let Some(guard) = &batch.guard
-                && !is_held(connection, guard).await?
-            {
+        self.in_transaction(operation, async |connection: &mut PgConnection, now| {
+            if !begin_push(&mut Session::Postgres(&mut *connection), batch, now).await? {
                 return Ok(PushOutcome::Fenced);
-            }
-            for message in &batch.undecodable {
-                bury(connection, message, now).await?;
             }
             push(connection, &batch.events).await.map(PushOutcome::Pushed)
         })
         .await
     }
-}
-
-/// Whether the lease is held; it stays so until the end of the transaction.
-pub(super) async fn is_held(connection: &mut PgConnection, guard: &NamedLease) -> Result<bool, sqlx::Error> {
-    let row = sqlx::query(GUARD)
-        .bind(&guard.name)
-        .bind(guard.epoch.0)
-        .fetch_optional(connection)
-        .await?;
-    Ok(row.is_some())
 }
 
 pub(super) async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> Result<Vec<Pushed>, sqlx::Error> {
@@ -143,18 +123,4 @@ pub(super) async fn push(connection: &mut PgConnection, events: &[NewEvent]) -> 
             })
         })
         .collect()
-}
-
-async fn bury(connection: &mut PgConnection, message: &Undecodable, now: Timestamp) -> Result<(), sqlx::Error> {
-    sqlx::query(UNDECODABLE)
-        .bind(message.event_type.as_str())
-        .bind(message.reference.as_str())
-        .bind(storable(&message.reason))
-        .bind(&message.payload[..])
-        .bind(storable(&message.properties))
-        .bind(now.micros())
-        .bind(message.comes_again)
-        .execute(connection)
-        .await?;
-    Ok(())
 }

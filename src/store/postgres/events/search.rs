@@ -5,9 +5,10 @@ use sqlx::{PgConnection, Postgres, QueryBuilder};
 
 use crate::domain::event::{Event, EventState, Reference};
 use crate::domain::time::Timestamp;
+use crate::store::columns::storable;
 use crate::store::events::columns::{event, event_columns};
 use crate::store::events::search::{AMONG, Way, indexed_parts, is_full};
-use crate::store::postgres::{PostgresStore, storable};
+use crate::store::postgres::PostgresStore;
 use crate::store::within::read_bytes;
 use crate::store::{EventSearch, EventsFound, StoreError};
 
@@ -25,7 +26,7 @@ const PAGE_END: &str = ") AS page) AS page WHERE bytes_before < ";
 const IS_ERROR: &str = " AND pg_catalog.\"left\"(reason, 7) = 'retry: '";
 
 impl PostgresStore {
-    pub(super) async fn search_events(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
+    pub(super) async fn look_for(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
         let way = Way::of(search);
         if way == Way::ErrorParts {
             let newest = self.found(walked(search, way, AMONG_ERRORS)).await?;

@@ -42,9 +42,9 @@ const OUTBOX: &str = "INSERT INTO event_outbox (notification, queue, message, ty
     VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (notification) DO NOTHING";
 
 impl SqliteStore {
-    pub(super) async fn finish_events(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError> {
+    pub(super) async fn finish_each(&self, finishes: &[Finish]) -> Result<Vec<Finished>, StoreError> {
         let (finishes, now) = (finishes.to_vec(), self.clock.now());
-        self.write("finishing events", move |connection| {
+        self.work("finishing events", move |connection| {
             Box::pin(async move { finish(connection, &finishes, now).await })
         })
         .await
@@ -110,7 +110,7 @@ async fn there(
 
 /// Removes events that are done and that nobody else can finish, for there is one writer; remembers those whose type
 /// says so.
-pub(super) async fn remove(
+pub(in crate::store) async fn remove(
     connection: &mut SqliteConnection,
     events: impl IntoIterator<Item = i64>,
     now: Timestamp,
@@ -129,7 +129,7 @@ pub(super) async fn remove(
 }
 
 /// Ends leases of rows that stay; answers those that were still leased so, with the revision that was found.
-pub(super) async fn let_go(
+pub(in crate::store) async fn let_go(
     connection: &mut SqliteConnection,
     staying: &[Staying],
     now: Timestamp,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use sqlx::sqlite::SqliteConnection;
 
-use super::finish::remove;
 use crate::domain::event::{Event, EventType, HandlingRules};
-use crate::domain::time::Timestamp;
 use crate::store::events::columns::{event, event_columns};
-use crate::store::events::verdicts::{InsideEnd, after_inside};
+use crate::store::events::verdicts::after_inside;
+use crate::store::sql::Session;
+use crate::store::sql::events::finish_inside;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Finished, Inside, StoreError, TransactionHandler};
 
@@ -21,10 +21,6 @@ const POP: &str = concat!(
             AND s.type = e.type AND s.reference = e.reference)) \
      ORDER BY e.nbf, e.id LIMIT 1"
 );
-const STAY: &str = "UPDATE events SET nbf = $2, state = $3, attempts = $4, reason = $5, \
-    first_failed_at = CASE WHEN $6 THEN COALESCE(first_failed_at, $7) ELSE first_failed_at END, \
-    last_failed_at = CASE WHEN $6 THEN $7 ELSE last_failed_at END WHERE id = $1";
-
 impl SqliteStore {
     /// Handles the next event of a type that is due, in one transaction with what its handler does; `None` when
     /// nothing is due. Every other write of the file waits meanwhile.
@@ -35,7 +31,7 @@ impl SqliteStore {
         handler: Arc<dyn TransactionHandler<SqliteConnection>>,
     ) -> Result<Option<Finished>, StoreError> {
         let (event_type, rules, now) = (event_type.clone(), *rules, self.clock.now());
-        self.write("handling an event", move |connection| {
+        self.work("handling an event", move |connection| {
             Box::pin(async move {
                 let query = sqlx::query(POP)
                     .bind(event_type.as_str())
@@ -47,7 +43,9 @@ impl SqliteStore {
                 let event = event(&row)?;
                 let inside = behind_savepoint(connection, &*handler, &event).await?;
                 let end = after_inside(inside, &event, &rules, now);
-                finish(connection, &event, end, now).await.map(Some)
+                finish_inside(&mut Session::Writer(connection, now), &event, end, now)
+                    .await
+                    .map(Some)
             })
         })
         .await
@@ -68,27 +66,4 @@ async fn behind_savepoint(
     }
     sqlx::query("RELEASE SAVEPOINT handler").execute(connection).await?;
     Ok(inside)
-}
-
-async fn finish(
-    connection: &mut SqliteConnection,
-    event: &Event,
-    end: InsideEnd,
-    now: Timestamp,
-) -> Result<Finished, sqlx::Error> {
-    let Some(stay) = end.stay else {
-        remove(connection, [event.id], now).await?;
-        return Ok(end.how);
-    };
-    sqlx::query(STAY)
-        .bind(event.id)
-        .bind(stay.nbf)
-        .bind(stay.state)
-        .bind(stay.attempts)
-        .bind(&stay.reason)
-        .bind(stay.failed)
-        .bind(now.micros())
-        .execute(connection)
-        .await?;
-    Ok(end.how)
 }

@@ -11,9 +11,11 @@ use crate::domain::time::Timestamp;
 use crate::domain::trace::TraceContext;
 use crate::store::columns::{integer, micros, text};
 use crate::store::events::columns::coalesced;
+use crate::store::sql::Session;
+use crate::store::sql::events::begin_push;
 use crate::store::sqlite::SqliteStore;
 use crate::store::sqlite::error::unwritten;
-use crate::store::{EventBatch, NamedLease, PushOutcome, Pushed, PushedHow, StoreError, Undecodable};
+use crate::store::{EventBatch, PushOutcome, Pushed, PushedHow, StoreError};
 
 const TYPE_MAKE: &str = "INSERT INTO event_types (name, created_at, updated_at, used_at) VALUES ($1, $2, $2, $2) \
     ON CONFLICT (name) DO UPDATE SET used_at = excluded.used_at";
@@ -26,7 +28,6 @@ macro_rules! new_uid {
         "lower(hex(randomblob(16)))"
     };
 }
-pub(super) use new_uid;
 macro_rules! on_conflict {
     () => {
         concat!(
@@ -62,18 +63,8 @@ const PUSH_MANY: &str = concat!(
     on_conflict!(),
     " RETURNING type, reference, id, revision, merged"
 );
-const GUARD: &str = "SELECT 1 FROM named_leases WHERE name = $1 AND epoch = $2 AND owner IS NOT NULL";
-const UNDECODABLE: &str = concat!(
-    "INSERT INTO events (type, subtype, reference, keyed, state, nbf, created_at, first_at, \
-    reason, payload, properties, first_failed_at, last_failed_at, uid) \
-    SELECT $1, '', $2, 0, 2, $6, $6, $6, $3, $4, $5, $6, $6, ",
-    new_uid!(),
-    " WHERE NOT ($7 AND EXISTS (\
-        SELECT 1 FROM events WHERE type = $1 AND reference = $2 AND NOT keyed AND payload = $4))"
-);
-
 impl SqliteStore {
-    pub(super) async fn push_events(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
+    pub(super) async fn push_batch(&self, batch: &EventBatch) -> Result<PushOutcome, StoreError> {
         let names = batch.events.iter().map(|event| event.event_type.as_str());
         let undecodable = batch.undecodable.iter().map(|message| message.event_type.as_str());
         let missing = self.known_types.missing(names.chain(undecodable));
@@ -82,7 +73,7 @@ impl SqliteStore {
         }
         let (new_types, batch, now) = (missing.clone(), batch.clone(), self.clock.now());
         let outcome = self
-            .write("pushing events", move |connection| {
+            .work("pushing events", move |connection| {
                 Box::pin(async move { push_all(connection, &new_types, &batch, now).await })
             })
             .await?;
@@ -105,29 +96,14 @@ async fn push_all(
     batch: &EventBatch,
     now: Timestamp,
 ) -> Result<PushOutcome, sqlx::Error> {
-    if let Some(guard) = &batch.guard
-        && !is_held(connection, guard).await?
-    {
-        return Ok(PushOutcome::Fenced);
-    }
     for name in new_types {
         let query = sqlx::query(TYPE_MAKE).bind(name).bind(now.micros());
         query.execute(&mut *connection).await?;
     }
-    for message in &batch.undecodable {
-        bury(connection, message, now).await?;
+    if !begin_push(&mut Session::Writer(&mut *connection, now), batch, now).await? {
+        return Ok(PushOutcome::Fenced);
     }
     push_each(connection, &batch.events, now).await.map(PushOutcome::Pushed)
-}
-
-/// Whether the lease is held: there is one writer, so it stays so until the end of the work.
-pub(super) async fn is_held(connection: &mut SqliteConnection, guard: &NamedLease) -> Result<bool, sqlx::Error> {
-    let row = sqlx::query(GUARD)
-        .bind(&guard.name)
-        .bind(guard.epoch.0)
-        .fetch_optional(connection)
-        .await?;
-    Ok(row.is_some())
 }
 
 /// Pushes one after the other; answers in their order.
@@ -239,18 +215,4 @@ fn pushed(row: &SqliteRow) -> Result<Pushed, sqlx::Error> {
         revision,
         how: PushedHow::of(revision, integer(row, "merged")?),
     })
-}
-
-async fn bury(connection: &mut SqliteConnection, message: &Undecodable, now: Timestamp) -> Result<(), sqlx::Error> {
-    sqlx::query(UNDECODABLE)
-        .bind(message.event_type.as_str())
-        .bind(message.reference.as_str())
-        .bind(&message.reason)
-        .bind(&message.payload[..])
-        .bind(&message.properties)
-        .bind(now.micros())
-        .bind(message.comes_again)
-        .execute(connection)
-        .await?;
-    Ok(())
 }

@@ -18,7 +18,7 @@ const OPERATION: &str = "looking for events";
 const COLUMNS: &str = concat!("SELECT ", event_columns!(), " FROM ");
 
 impl SqliteStore {
-    pub(super) async fn search_events(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
+    pub(super) async fn look_for(&self, search: &EventSearch) -> Result<EventsFound, StoreError> {
         let way = Way::of(search);
         let found = if way.is_direct() {
             self.found(led(search, way)).await?
