@@ -188,14 +188,8 @@ impl Inner {
             ambient::spawn("retention", me().keep_bounds(generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {
-                let (engine, generation) = (me(), generation.clone());
-                async move {
-                    engine
-                        .delivery
-                        .recorder
-                        .run(Arc::clone(&engine.store), generation)
-                        .await
-                }
+                let (delivery, generation) = (delivery(), generation.clone());
+                async move { delivery.recorder.run(Arc::clone(&delivery.store), generation).await }
             }),
         ]);
         tasks

@@ -113,7 +113,9 @@ fn fitting(ready: u32, listed: Option<&ListedQueue>) -> u32 {
         return u32::MAX;
     }
     let mean = (bytes / counted.max(1)).max(1);
-    u32::try_from(BYTES_MAX as u64 / mean).unwrap_or(u32::MAX).clamp(1, UNSIZED_MAX)
+    u32::try_from(BYTES_MAX as u64 / mean)
+        .unwrap_or(u32::MAX)
+        .clamp(1, UNSIZED_MAX)
 }
 
 /// Closes the channel, and waits until the broker has put everything back.

@@ -74,7 +74,10 @@ async fn a_look_takes_no_message_of_a_queue_with_single_active_consumer_that_it_
     })
     .await;
     let seen = browse_up_to(&shop, "large", 500).await.unwrap();
-    assert_eq!(seen, 15, "they have a little more than 2 MiB each, and 32 MiB are shown");
+    assert_eq!(
+        seen, 15,
+        "they have a little more than 2 MiB each, and 32 MiB are shown"
+    );
     let options = BasicConsumeOptions::default();
     let consuming = shop
         .channel
