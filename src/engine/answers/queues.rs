@@ -139,11 +139,15 @@ impl Inner {
 
 type Order = Box<dyn Fn(&QueueView, &QueueView) -> Ordering + Send>;
 
+/// Whether the value of a column is not known, and how two that are known compare.
+type IsUnknown = fn(&QueueView) -> bool;
+type By = fn(&QueueView, &QueueView) -> Ordering;
+
 /// By a column, and by name where that is the same; a leading `-` turns it round. Unknown values come last either way.
 fn order(column: Option<&str>, sight: Sight) -> Result<Order, EngineError> {
     let column = column.unwrap_or("name");
     let (descending, column) = column.strip_prefix('-').map_or((false, column), |rest| (true, rest));
-    let (is_unknown, by): (fn(&QueueView) -> bool, fn(&QueueView, &QueueView) -> Ordering) = match column {
+    let (is_unknown, by): (IsUnknown, By) = match column {
         "name" => (|_| false, |_, _| Ordering::Equal),
         "depth" | "ready" => (|view| view.ready.is_none(), |a, b| a.ready.cmp(&b.ready)),
         "unacked" => (|view| view.unacked.is_none(), |a, b| a.unacked.cmp(&b.unacked)),

@@ -42,11 +42,13 @@ pub(in crate::engine) use targets::DeadTarget;
 pub(in crate::engine) use watch::Died;
 pub(in crate::engine) use ways::{Exchanges, Way};
 
+type LastFound = (Option<Duration>, Arc<Vec<DeadTarget>>);
+
 /// What is remembered between two questions.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct DeadRoom {
     /// The targets as last found, and when (uptime); no time: they could not be found since.
-    found: Mutex<Option<(Option<Duration>, Arc<Vec<DeadTarget>>)>>,
+    found: Mutex<Option<LastFound>>,
     /// What was sought last by what stands in messages.
     sought: Mutex<Option<sought::Found>>,
     /// Queues that this process looks at.
