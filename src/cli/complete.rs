@@ -44,7 +44,11 @@ impl Named {
     /// What an argument wants, if it is the name of something that is there.
     fn wanted_by(command: &str, argument: &clap::Arg) -> Option<Self> {
         let value = argument.get_value_names().and_then(|names| names.first());
-        match (command, argument.get_id().as_str(), value.map(|name| name.as_str())) {
+        match (
+            command,
+            argument.get_id().as_str(),
+            value.map(clap::builder::Str::as_str),
+        ) {
             (_, "queue", _) | (_, _, Some("QUEUE" | "NAME|EXECUTION")) => Some(Self::Queue),
             (_, "url" | "urls", Some("URL")) => Some(Self::Endpoint),
             (_, "group", _) => Some(Self::Group),
@@ -175,6 +179,10 @@ pub(super) fn answer() -> bool {
 }
 
 /// The script that a shell reads.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "every other shell has the words of the program alone"
+)]
 pub(super) fn script(shell: Shell) -> io::Result<Vec<u8>> {
     let mut script = Vec::new();
     match shell {
