@@ -93,7 +93,7 @@ fn broker(probe: &Probe, url: &str, vhost: &str, is_unsaid: bool) -> Vec<Check> 
         Some(Err(error)) => checks.push(Check::broken("rights", error.to_string(), "grant them, then try again")),
         None => {}
     }
-    checks.push(management(health));
+    checks.extend(management(probe));
     if let Some(alarm) = &health.blocked {
         checks.push(Check::warning(
             "alarm",
@@ -153,14 +153,18 @@ fn refused(error: &BrokerError, health: &BrokerHealth, unsaid: &str) -> Check {
     Check::broken("broker", text, mend)
 }
 
-fn management(health: &BrokerHealth) -> Check {
+/// Nothing where the login is wrong: it is the same one, and was told of.
+fn management(probe: &Probe) -> Option<Check> {
+    let health = &probe.health;
+    let is_login = matches!(probe.entered, Err(BrokerError::Login { .. }));
     match &health.management_problem {
-        None if health.management => Check::fine("management", "answers".to_owned()),
-        problem => Check::warning(
+        None if health.management => Some(Check::fine("management", "answers".to_owned())),
+        _ if is_login => None,
+        problem => Some(Check::warning(
             "management",
             problem.clone().unwrap_or_else(|| "does not answer".to_owned()),
             "enable rabbitmq_management, or correct its address: without it depths and policies are not known",
-        ),
+        )),
     }
 }
 

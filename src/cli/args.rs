@@ -91,6 +91,10 @@ pub(super) struct Global {
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(super) no_headers: bool,
 
+    /// Say nothing on standard error but errors, warnings, plans and questions.
+    #[arg(long, short = 'q', global = true, help_heading = GLOBAL, conflicts_with = "verbose")]
+    pub(super) quiet: bool,
+
     /// Say more on standard error; twice for everything. REDRIVE_LOG says it exactly.
     #[arg(long, short = 'v', global = true, help_heading = GLOBAL, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
@@ -574,7 +578,12 @@ pub(super) enum Dead {
     /// Write them to a file or standard output; they stay where they are.
     Export(DeadExport),
     /// Send them back where they came from, or elsewhere.
-    Redrive(Selected),
+    Redrive {
+        #[command(flatten)]
+        selected: Selected,
+        #[command(flatten)]
+        way: Way,
+    },
     /// Take them out; they can be restored for a while.
     Discard(Selected),
     /// Put discarded ones back into their dead-letter queue.
@@ -614,13 +623,6 @@ pub(super) struct Selected {
     /// At most this many a second; without it as fast as goes.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rate: Option<u32>,
-    /// Into this queue, instead of where they came from.
-    #[arg(long, value_name = "QUEUE")]
-    pub(super) to: Option<String>,
-    /// Back through the exchange that they came by, or straight to the queue that they died in. By default through
-    /// the exchange where that queue alone is bound to it, else straight to the queue; the plan says which.
-    #[arg(long, value_name = "WAY", value_parser = ["exchange", "queue"], conflicts_with = "to")]
-    pub(super) via: Option<String>,
     /// Stop after this many and wait for `run resume`.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) canary: Option<u64>,
@@ -631,12 +633,24 @@ pub(super) struct Selected {
     /// Then go to this many times what is done, watch again, and so on, instead of all the rest at once.
     #[arg(long, value_name = "N", requires = "canary_watch", value_parser = clap::value_parser!(u32).range(2..=100))]
     pub(super) ramp: Option<u32>,
-    /// Before everything that waits in their delivery queues, instead of behind it.
-    #[arg(long)]
-    pub(super) head: bool,
     /// Do not wait for its end, where a daemon works on it.
     #[arg(long)]
     pub(super) detach: bool,
+}
+
+/// Where dead letters are sent.
+#[derive(Debug, Default, Args)]
+pub(super) struct Way {
+    /// Into this queue, instead of where they came from.
+    #[arg(long, value_name = "QUEUE")]
+    pub(super) to: Option<String>,
+    /// Back through the exchange that they came by, or straight to the queue that they died in. By default through
+    /// the exchange where that queue alone is bound to it, else straight to the queue; the plan says which.
+    #[arg(long, value_name = "WAY", value_parser = ["exchange", "queue"], conflicts_with = "to")]
+    pub(super) via: Option<String>,
+    /// Before everything that waits in their delivery queues, instead of behind it.
+    #[arg(long)]
+    pub(super) head: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,17 +9,17 @@ use crate::engine::{Command, Done};
 use crate::files;
 use crate::wire::plan::{self, Asked};
 
-use super::args::Dead;
+use super::args::{Dead, Way};
 use super::exit::{Exit, Failure};
 use super::queues::mismatch;
 use super::runs;
 use super::{Session, given};
 
 pub(super) async fn act(session: &Session<'_>, dead: &Dead) -> Result<Exit, Failure> {
-    let (kind, selected) = match dead {
-        Dead::Redrive(selected) => (OrderKind::Redrive, selected),
-        Dead::Discard(selected) => (OrderKind::Discard, selected),
-        Dead::Restore(selected) => (OrderKind::Restore, selected),
+    match dead {
+        Dead::Redrive { selected, way } => runs::order(session, OrderKind::Redrive, selected, way).await,
+        Dead::Discard(selected) => runs::order(session, OrderKind::Discard, selected, &Way::default()).await,
+        Dead::Restore(selected) => runs::order(session, OrderKind::Restore, selected, &Way::default()).await,
         Dead::Edit {
             id,
             body_file,
@@ -34,11 +34,10 @@ pub(super) async fn act(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
                     .map(|line| header_of(line))
                     .collect(),
             };
-            return edit(session, id, changes).await;
+            edit(session, id, changes).await
         }
-        Dead::List { .. } | Dead::Groups { .. } | Dead::Show { .. } | Dead::Export(_) => return Err(mismatch()),
-    };
-    runs::order(session, kind, selected).await
+        Dead::List { .. } | Dead::Groups { .. } | Dead::Show { .. } | Dead::Export(_) => Err(mismatch()),
+    }
 }
 
 async fn edit(session: &Session<'_>, id: &str, changes: Edit) -> Result<Exit, Failure> {
@@ -103,7 +102,7 @@ fn header_of(text: &str) -> (String, Option<String>) {
 
 pub(super) const fn changes_something(dead: &Dead) -> bool {
     match dead {
-        Dead::Redrive(_) | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit { .. } => true,
+        Dead::Redrive { .. } | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit { .. } => true,
         Dead::List { .. } | Dead::Groups { .. } | Dead::Show { .. } | Dead::Export(_) => false,
     }
 }

@@ -16,7 +16,7 @@ use crate::wire::{self, input, json};
 
 use super::args::{Dead, DeadExport, DeadForm, DeadSelected};
 use super::exit::{Exit, Failure};
-use super::output::{Column, or_dash};
+use super::output::{Column, note, or_dash};
 use super::queues::mismatch;
 use super::when::{told, told_or_dash};
 use super::{Session, dead, say, shown};
@@ -61,7 +61,9 @@ pub(super) async fn one(session: &Session<'_>, dead: &Dead) -> Result<Exit, Fail
         Dead::Groups { selected, limit } => groups(session, selected, *limit).await,
         Dead::Show { id } => show(session, id).await,
         Dead::Export(export) => export_to(session, export).await,
-        Dead::Redrive(_) | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit { .. } => dead::act(session, dead).await,
+        Dead::Redrive { .. } | Dead::Discard(_) | Dead::Restore(_) | Dead::Edit { .. } => {
+            dead::act(session, dead).await
+        }
     }
 }
 
@@ -111,7 +113,7 @@ async fn list(
         say(&format!("there are more: --cursor {cursor}"));
     }
     if items.is_empty() {
-        say(&nothing(selected));
+        note(&nothing(selected));
     }
     session.output.list(&items, COLUMNS, |letter| {
         vec![
@@ -158,7 +160,7 @@ async fn groups(session: &Session<'_>, selected: &DeadSelected, limit: u32) -> R
     warn(session, &page);
     let items: Vec<Group> = page.page.items.iter().map(Group::from).collect();
     if items.is_empty() {
-        say(&nothing(selected));
+        note(&nothing(selected));
     }
     session.output.list(&items, GROUPS, |group| {
         vec![
@@ -252,7 +254,7 @@ async fn looked<T>(
         let page = read(session.engine.query(query()).await?).ok_or_else(mismatch)?;
         let lines: Vec<String> = page.queues.iter().filter_map(progress).collect();
         for line in lines.iter().filter(|line| !said.contains(line)) {
-            say(line);
+            note(line);
         }
         if lines.is_empty() || started.elapsed() > PATIENCE {
             return Ok(page);
@@ -290,9 +292,9 @@ fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
         // The list itself is a bare array.
         let age =
             serde_json::json!({"as_of": page.as_of.and_then(wire::time), "taken_at": wire::time(page.page.taken_at)});
-        say(&String::from_utf8_lossy(&json::compact(&age)));
+        note(&String::from_utf8_lossy(&json::compact(&age)));
     } else {
-        say(&match page.as_of {
+        note(&match page.as_of {
             Some(at) => format!("as of {}", from_now(at, page.page.taken_at)),
             None => "as of before the last change: a queue could not be looked at since".to_owned(),
         });
@@ -311,7 +313,7 @@ fn warn<T>(session: &Session<'_>, page: &DeadPage<T>) {
         .iter()
         .any(|queue| queue.messages.is_some_and(|messages| messages > 0))
     {
-        say("the broker marks messages that were looked at as redelivered");
+        note("the broker marks messages that were looked at as redelivered");
     }
 }
 

@@ -13,7 +13,7 @@ use super::Session;
 use super::args::{JobCommand, JobConnect, JobPublish, JobSubmit};
 use super::exit::{Exit, Failure};
 use super::given::body;
-use super::output::{Column, number, print, say, shown};
+use super::output::{Column, note, number, print, say, shown};
 use crate::domain::words::{about as span, lasts};
 
 /// Messages about progress and state that are kept for `--json`.
@@ -184,7 +184,7 @@ fn tell(kept: &mut VecDeque<Content>, what: &str, content: Content) {
         .as_deref()
         .or(content.body_base64.as_deref())
         .unwrap_or_default();
-    say(&format!("{what}: {}", shown(text)));
+    note(&format!("{what}: {}", shown(text)));
     if kept.len() == KEPT_MAX {
         kept.pop_front();
     }

@@ -6,6 +6,7 @@
 
 mod alerts;
 mod args;
+mod complete;
 mod confirm;
 mod console_args;
 mod dead;
@@ -49,7 +50,7 @@ pub use themes::{ThemeFound, ThemesAsked, print_themes};
 
 use args::{Endpoint, JobCommand, Policy, Queue, StoreCommand, Sub, VhostCommand};
 use confirm::Consent;
-use output::{Output, say, shown};
+use output::{Output, note, say, shown};
 pub use who::actor;
 
 /// What the program is asked to be.
@@ -74,13 +75,18 @@ pub enum Mode {
     Command,
 }
 
-/// Reads the arguments of the process. `Err`: they are answered already, with help or an error.
+/// Reads the arguments of the process. `Err`: they are answered already, with help, completions or an error.
 pub fn parse() -> Result<Cli, Exit> {
-    Cli::try_parse().map_err(|error| {
+    if complete::answer() {
+        return Err(Exit::Done);
+    }
+    let cli = Cli::try_parse().map_err(|error| {
         // A broken pipe behind `--help` is no failure.
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Done }
-    })
+    })?;
+    output::set_quiet(cli.global.quiet);
+    Ok(cli)
 }
 
 /// Tells a failure on standard error, one line for each cause.
@@ -95,9 +101,9 @@ pub fn report(failure: &Failure) -> Exit {
     failure.exit()
 }
 
-/// A message on standard error.
+/// A message on standard error, unless nobody wants any (`--quiet`).
 pub fn notice(line: &str) {
-    say(&shown(line));
+    note(&shown(line));
 }
 
 /// What to use where there is no terminal for the console.

@@ -14,7 +14,7 @@ use crate::wire::{input, policy};
 
 use super::args::{Cli, Config, Policy, Sub, Target};
 use super::exit::{Exit, Failure};
-use super::output::{Output, document, print, say, shown};
+use super::output::{Output, document, note, print, say, shown};
 use super::policies::previewed;
 
 pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Result<Exit, Failure> {
@@ -24,9 +24,7 @@ pub(super) fn run(cli: &Cli, environment: &Environment, output: Output) -> Resul
         Some(Sub::Config(Config::Schema)) => schema(),
         Some(Sub::Config(Config::Init { file })) => init(file.as_deref(), cli.global.dry_run),
         Some(Sub::Completions { shell }) => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "redrive", &mut script);
-            print(&script)?;
+            print(&super::complete::script(*shell)?)?;
             Ok(Exit::Done)
         }
         Some(Sub::Man { command, out }) => manual(command, out.as_deref()),
@@ -178,7 +176,7 @@ fn init(file: Option<&Path>, dry_run: bool) -> Result<Exit, Failure> {
     };
     crate::files::write_new(file, TEMPLATE.as_bytes())
         .map_err(|error| Failure::new(Exit::Failed, format!("{} cannot be written: {error}", file.display())))?;
-    say(&format!("written: {}", shown(&file.display().to_string())));
+    note(&format!("written: {}", shown(&file.display().to_string())));
     Ok(Exit::Done)
 }
 

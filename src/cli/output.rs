@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde_json::json;
@@ -285,7 +286,26 @@ fn paint(cell: &str, color: bool) -> String {
     }
 }
 
-/// A message or a prompt on standard error.
+/// What `--quiet` said: one for the process, as standard error is.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Whether only errors, warnings, plans and questions are told.
+pub(super) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
+
+/// What is good to know: told unless `--quiet`.
+pub(super) fn note(line: &str) {
+    if !is_quiet() {
+        say(line);
+    }
+}
+
+/// An error, a warning, a plan or a question on standard error.
 pub(super) fn say(line: &str) {
     // Nothing is left to tell it to when standard error is gone.
     let _ = writeln!(io::stderr().lock(), "{line}");

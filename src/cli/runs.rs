@@ -10,26 +10,31 @@ use crate::wire::input;
 use crate::wire::run::{Item, OrderInput, Run as RunShape, RunWithItems};
 
 use super::Session;
-use super::args::{Listed, Run, Selected};
+use super::args::{Listed, Run, Selected, Way};
 use super::exit::{Exit, Failure};
-use super::output::{Column, or_dash, say, shown};
+use super::output::{Column, is_quiet, note, or_dash, say, shown};
 use super::queues::mismatch;
 use crate::domain::words::{about as span, from_now};
 
 /// Plans, asks, starts, and follows it to its end.
-pub(super) async fn order(session: &Session<'_>, kind: OrderKind, selected: &Selected) -> Result<Exit, Failure> {
+pub(super) async fn order(
+    session: &Session<'_>,
+    kind: OrderKind,
+    selected: &Selected,
+    way: &Way,
+) -> Result<Exit, Failure> {
     let input = OrderInput {
         ids: selected.ids.clone(),
         group: selected.group.clone(),
         filter: selected.filter.clone(),
         all: selected.all,
         rate: selected.rate,
-        to: selected.to.clone(),
-        via: selected.via.clone(),
+        to: way.to.clone(),
+        via: way.via.clone(),
         canary: selected.canary,
         canary_watch_s: selected.canary_watch,
         ramp: selected.ramp,
-        head: selected.head,
+        head: way.head,
         reason: None,
     };
     start(session, input.order(kind)?, selected.detach).await
@@ -51,7 +56,7 @@ pub(super) async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -
         return Ok(Exit::Done);
     }
     if detach {
-        say("no daemon is alive to work on it: it is worked on here");
+        note("no daemon is alive to work on it: it is worked on here");
     }
     let mut progress = Progress::new();
     let ended = session.engine.follow_run(&id, |view| progress.show(view)).await?;
@@ -100,7 +105,7 @@ impl Progress {
         if let Some(note) = &run.note {
             let _ = write!(line, ": {}", shown(note));
         }
-        if line == self.last {
+        if line == self.last || is_quiet() {
             return;
         }
         // On a terminal each change, elsewhere about one line in five seconds.

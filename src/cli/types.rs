@@ -12,9 +12,9 @@ use crate::wire::plan::Asked;
 use super::event_args::{Claim, EventType, OfType, Subscription};
 use super::events::ask;
 use super::exit::{Exit, Failure};
-use super::output::{Column, document, or_dash, print};
+use super::output::{Column, document, note, or_dash, print};
 use super::queues::mismatch;
-use super::{Session, given, say};
+use super::{Session, given};
 
 const TYPES: &[Column] = &[Column::Text("type"), Column::Text("metadata"), Column::Text("since")];
 const SUBSCRIPTIONS: &[Column] = &[
@@ -123,7 +123,7 @@ async fn act(session: &Session<'_>, command: EventCommand) -> Result<Exit, Failu
     if session.output.is_json() {
         document(&shape)?;
     } else {
-        say("done");
+        note("done");
     }
     Ok(Exit::Done)
 }
@@ -176,7 +176,7 @@ fn named(of: &OfType) -> Result<crate::domain::event::EventType, Failure> {
 }
 
 fn nothing(session: &Session<'_>) -> Result<Exit, Failure> {
-    say("there is nothing to claim");
+    note("there is nothing to claim");
     if session.output.is_json() {
         document(&serde_json::Value::Null)?;
     }

@@ -111,7 +111,7 @@ impl Inner {
                 let fine = Check::fine("store", format!("{kind} {}", version.text));
                 let warning = version
                     .warning
-                    .map(|text| Check::warning("store", text, "see Versions in the README"));
+                    .map(|text| Check::warning("store", text, "see Versions in docs/operations.md"));
                 [fine].into_iter().chain(warning).collect()
             }
             Err(error) => vec![Check::broken(

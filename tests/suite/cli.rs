@@ -163,6 +163,9 @@ fn wrong_usage_ends_with_2_and_says_what_is_possible() {
         &["publish"],
         &["queues", "--limit", "0"],
         &["redeliver"],
+        &["dead", "discard", "--all", "--to", "q"],
+        &["dead", "restore", "--all", "--head"],
+        &["queues", "--quiet", "--verbose"],
     ] {
         let ran = program.run(wrong).ends(2);
         assert!(!ran.err.is_empty() && ran.out.is_empty(), "{wrong:?}: {ran:?}");
@@ -406,6 +409,23 @@ async fn a_notification_is_published_seen_and_purged_only_when_confirmed() {
         audit.as_array().unwrap().iter().any(|line| line["reason"] == "test"),
         "{audit}"
     );
+}
+
+#[tokio::test]
+async fn quiet_leaves_out_what_is_good_to_know_and_nothing_else() {
+    let at = Installation::embedded();
+    let usual = at.run(&["dead", "groups"]).await.expect_code(0);
+    assert!(usual.stderr.contains("has dead letters"), "{usual:?}");
+    let quiet = at.run(&["dead", "groups", "-q"]).await.expect_code(0);
+    assert_eq!((quiet.stderr.as_str(), quiet.stdout), ("", usual.stdout));
+    let policy = ["policy", "set", "--url", "http://example.com/hook", "{}", "-q"];
+    let plan = at.run(&[&policy[..], &["--dry-run"]].concat()).await.expect_code(0);
+    assert!(
+        plan.stderr.contains("plan: ") || plan.stdout.contains("plan: "),
+        "{plan:?}"
+    );
+    let refused = at.run(&policy).await.expect_code(5);
+    assert!(refused.stderr.contains("--yes"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,6 +25,8 @@ mod alerts;
 mod api;
 mod broker_contract;
 mod cli;
+mod clients;
+mod completion;
 mod console;
 mod dead;
 mod demo;

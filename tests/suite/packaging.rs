@@ -135,9 +135,9 @@ fn what_is_made_to_be_published_has_its_origin_in_every_place() {
     for (page, holds) in [
         ("man/redrive.1", ".TH redrive 1"),
         ("man/redrive-queue-why.1", ".TH redrive-queue-why 1"),
-        ("redrive.bash", "complete -F _redrive"),
+        ("redrive.bash", "-F _clap_complete_redrive redrive"),
         ("_redrive", "#compdef redrive"),
-        ("redrive.fish", "complete -c redrive"),
+        ("redrive.fish", "complete --keep-order --exclusive --command redrive"),
     ] {
         let text = read(&format!("assets/packaging/made/{page}"));
         assert!(

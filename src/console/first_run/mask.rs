@@ -1,7 +1,10 @@
 //! A URL as it may be painted: every character of a password is a dot, also while it is typed.
 //!
 //! As many characters as before, so that the cursor keeps its place. Hides rather too much: without a `@` what
-//! stands behind a colon may be a port or half a password, and is hidden until the line is left.
+//! stands behind a colon may be a port or half a password, and is hidden until the line is left, but for digits behind
+//! what can only be a host.
+
+use std::net::Ipv4Addr;
 
 /// What stands for a character.
 const DOT: char = '•';
@@ -47,7 +50,9 @@ fn login(text: &str, typing: bool) -> Option<(usize, usize)> {
     let bracket = authority.rfind(']').unwrap_or(0);
     let colon = bracket + authority.get(bracket..)?.find(':')? + 1;
     let behind = authority.get(colon..)?;
-    let is_port = from > 0 && !typing && behind.bytes().all(|byte| byte.is_ascii_digit());
+    let host = authority.get(..colon - 1)?;
+    let is_host = host == "localhost" || host.ends_with(']') || host.parse::<Ipv4Addr>().is_ok();
+    let is_port = from > 0 && (!typing || is_host) && behind.bytes().all(|byte| byte.is_ascii_digit());
     (!is_port).then_some((from + colon, from + end))
 }
 
@@ -93,7 +98,14 @@ mod tests {
     fn half_a_password_is_hidden_and_a_port_is_shown_once_the_line_is_left() {
         check("amqp://me:1234", "amqp://me:••••", "amqp://me:1234");
         check("amqp://me:s3cr", "amqp://me:••••", "amqp://me:••••");
-        check("amqp://[::1]:5672", "amqp://[::1]:••••", "amqp://[::1]:5672");
+        check("amqp://[::1]:5672", "amqp://[::1]:5672", "amqp://[::1]:5672");
+        check(
+            "amqp://localhost:5673",
+            "amqp://localhost:5673",
+            "amqp://localhost:5673",
+        );
+        check("amqp://10.0.0.7:5673", "amqp://10.0.0.7:5673", "amqp://10.0.0.7:5673");
+        check("amqp://localhost:s3", "amqp://localhost:••", "amqp://localhost:••");
         check("http://mq:15672/api", "http://mq:•••••/api", "http://mq:15672/api");
     }
 

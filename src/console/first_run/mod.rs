@@ -26,8 +26,8 @@ use crossterm::event::KeyEvent;
 
 pub use self::answers::{Answers, Form, Line, Question};
 pub use self::mask::masked;
-pub(in crate::console) use self::update::asks_where;
 pub use self::update::update;
+pub(in crate::console) use self::update::{asks_where, is_broken};
 pub use self::written::{Keep, NewFile, files, has_secret, secret_files, shown, text};
 use crate::config::{Config, Environment};
 use crate::domain::time::Timestamp;

@@ -3,10 +3,10 @@
 //! | in front | keys |
 //! |---|---|
 //! | what? | arrows, a number, Enter; `q`, Esc leave |
-//! | where? | what is typed; Tab, arrows, Enter: the next line; Enter on the last: try it; Esc back |
+//! | where? | what is typed; Tab, arrows, Enter: the next line; Enter takes the address that is shown; on the last: try it; Esc back |
 //! | being tried | Esc back |
-//! | what was found | `s` keep it, `o` this once, `t` again, `e`, Esc back; `q` leaves |
-//! | write this? | `y` writes; arrows: where passwords go; Esc back; `q` leaves |
+//! | what was found | Enter, where nothing is broken, and `s` keep it, `o` this once, `t` again, `e`, Esc back; `q` leaves |
+//! | write this? | Enter, `y` write; arrows: where passwords go; Esc back; `q` leaves |
 //!
 //! Ctrl-C leaves anywhere. What writes wants a key that was pressed, alone, by a person.
 
@@ -18,8 +18,10 @@ use crate::console::state::SIZE_MIN;
 use crate::console::update::filter;
 use crate::console::update::keys::BURST_GAP;
 use crate::domain::time::Timestamp;
+use crate::engine::view::CheckResult;
 
 const NOT_PASTED: &str = "pasted text is only taken in a line: nothing was done";
+const NOT_YET: &str = "not everything answers: t tries again, e changes the addresses, s saves them as they are";
 const NO_PLACE: &str = "there is no place for a configuration: set HOME or XDG_CONFIG_HOME";
 
 /// What `event` at `now` makes of the screen, and what is to be done about it.
@@ -143,12 +145,13 @@ fn form(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
         (KeyCode::Esc, _) => first.stage = Stage::Menu { selected: 0 },
         (KeyCode::Enter, KeyEventKind::Press) if at_last => return try_it(first),
         (KeyCode::Enter, _) if at_last => {}
+        (KeyCode::Enter, KeyEventKind::Press) if first.form.question() == Question::Broker && is_empty(first) => {
+            take_guess(first);
+            step(first, 1);
+        }
         (KeyCode::Down | KeyCode::Tab | KeyCode::Enter, _) => step(first, 1),
         (KeyCode::Up | KeyCode::BackTab, _) => step(first, -1),
-        (KeyCode::Right, _) if is_empty(first) => {
-            let environment = first.settings.environment.clone();
-            first.form.take_guess(&environment);
-        }
+        (KeyCode::Right, _) if is_empty(first) => take_guess(first),
         _ => {
             if let Some(request) = filter::request(press.code, press.modifiers) {
                 first.form.edit(request);
@@ -156,6 +159,11 @@ fn form(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
         }
     }
     None
+}
+
+fn take_guess(first: &mut FirstRun) {
+    let environment = first.settings.environment.clone();
+    first.form.take_guess(&environment);
 }
 
 fn is_empty(first: &FirstRun) -> bool {
@@ -216,7 +224,11 @@ fn testing(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
 
 fn tested(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
     match (press.code, press.kind) {
-        (KeyCode::Char('s'), _) => {
+        (KeyCode::Enter, KeyEventKind::Press) if is_broken(&first.stage) => {
+            first.note = Some(NOT_YET.to_owned());
+            None
+        }
+        (KeyCode::Enter, KeyEventKind::Press) | (KeyCode::Char('s'), _) => {
             ask_to_save(first);
             None
         }
@@ -232,9 +244,15 @@ fn tested(first: &mut FirstRun, press: KeyEvent) -> Option<FirstEffect> {
     }
 }
 
+/// Whether something of what was tried does not work.
+#[must_use]
+pub(in crate::console) fn is_broken(stage: &Stage) -> bool {
+    matches!(stage, Stage::Tested { checks } if checks.iter().any(|check| check.result == CheckResult::Broken))
+}
+
 fn save(first: &mut FirstRun, press: KeyEvent, deliberate: bool) -> Option<FirstEffect> {
     match (press.code, deliberate) {
-        (KeyCode::Char('y'), true) => {
+        (KeyCode::Enter | KeyCode::Char('y'), true) => {
             let path = first.settings.path.clone()?;
             return Some(FirstEffect::Write(files(&first.answers(), first.keep, &path)));
         }

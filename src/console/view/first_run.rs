@@ -120,20 +120,27 @@ fn hints(canvas: &mut Canvas<'_>, area: Rect, first: &FirstRun) {
             ("Ctrl+c", "leave"),
         ],
         Stage::Testing => &[("Esc", "back"), ("q", "leave")],
-        Stage::Tested { .. } => &[
+        stage @ Stage::Tested { .. } if first_run::is_broken(stage) => &[
             ("s", "save it"),
             ("o", "go on, this once"),
             ("t", "try again"),
             ("e", "change"),
             ("q", "leave"),
         ],
+        Stage::Tested { .. } => &[
+            ("Enter", "save it"),
+            ("o", "go on, this once"),
+            ("t", "try again"),
+            ("e", "change"),
+            ("q", "leave"),
+        ],
         Stage::Save { .. } if first_run::asks_where(first) => &[
-            ("y", "write it and go on"),
+            ("Enter", "write it and go on"),
             ("←→", "where passwords go"),
             ("Esc", "back"),
             ("q", "leave"),
         ],
-        Stage::Save { .. } => &[("y", "write it and go on"), ("Esc", "back"), ("q", "leave")],
+        Stage::Save { .. } => &[("Enter", "write it and go on"), ("Esc", "back"), ("q", "leave")],
     };
     let mut rest = behind(area, 1);
     for (key, does) in hints {

@@ -4,7 +4,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::store::StoreVersion;
 
-/// The oldest and the newest major version that the tests ran on; the README names them.
+/// The oldest and the newest major version that the tests ran on; docs/operations.md names them.
 const CHECKED: (i32, i32) = (15, 18);
 
 const VERSION: &str =
@@ -48,8 +48,8 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_names_the_oldest_and_the_newest() {
-        let mut lines = include_str!("../../../README.md").lines();
+    fn the_page_of_operations_names_the_oldest_and_the_newest() {
+        let mut lines = include_str!("../../../docs/operations.md").lines();
         let tested = lines.find(|line| line.starts_with("- **Versions**")).unwrap();
         let versions = tested.split_once("PostgreSQL ").unwrap().1.split(';').next().unwrap();
         for version in [CHECKED.0, CHECKED.1] {

@@ -3,7 +3,10 @@
 //!
 //! `REDRIVE_DOCUMENTS=write cargo test --test suite documents` writes those tables anew.
 
+mod blocks;
 mod contract;
+mod receivers;
+mod sessions;
 mod tables;
 
 use std::collections::BTreeSet;

@@ -151,6 +151,23 @@ fn a_broker_is_tried_before_anything_else() {
 }
 
 #[test]
+fn enter_takes_what_is_shown_on_every_page() {
+    let play = Play::new(false).keys("Enter Enter Enter Enter");
+    let Some(FirstEffect::Test(config)) = &play.asked else {
+        panic!("{:?}", play.first);
+    };
+    let BrokerKind::RabbitMq { amqp_url, .. } = &config.broker.kind else {
+        panic!("a server");
+    };
+    assert!(amqp_url.shown().contains("localhost"), "{}", amqp_url.shown());
+    let saved = play.tried(CheckResult::Fine).keys("Enter Enter").written();
+    assert_eq!(saved.len(), 1);
+    let broken = Play::new(false).keys(TYPED).tried(CheckResult::Broken).keys("Enter");
+    assert!(matches!(broken.first.stage, Stage::Tested { .. }), "{:?}", broken.first);
+    assert!(broken.first.note.is_some_and(|note| note.contains("t tries again")));
+}
+
+#[test]
 fn the_guess_can_be_taken_and_changed() {
     let play = Play::new(false).keys("1 'amqps://mq' Enter Right '/x' Enter Enter");
     let Some(FirstEffect::Test(config)) = play.asked else {
@@ -165,7 +182,7 @@ fn the_guess_can_be_taken_and_changed() {
 #[test]
 fn what_is_wrong_is_told_with_its_field_and_nothing_is_tried() {
     for (typed, field) in [
-        ("", "broker"),
+        ("Down", "broker"),
         ("'http://mq'", "broker.url must begin with amqp://"),
         (
             "'amqp://mq' Enter 'ftp://x'",
