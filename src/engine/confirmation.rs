@@ -31,6 +31,12 @@ pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
     let Some(first) = plans.first() else {
         return Confirmation::Yes;
     };
+    // Whether anything is in it by now is not known.
+    if let Command::PurgeQueue(queue) | Command::DeleteQueue(queue) = &first.command
+        && plans.len() == 1
+    {
+        return by_name(queue.as_str());
+    }
     let lines = plans.iter().map(|plan| plan.lines.len() as u64).sum::<u64>();
     let messages = plans.iter().filter_map(|plan| plan.messages).sum::<u64>();
     let destroys = plans.iter().any(|plan| plan.danger == Danger::Destroys);
@@ -43,8 +49,6 @@ pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
         return by_name(&line.target);
     }
     let (number, what) = match &first.command {
-        // Whether anything is in it by now is not known.
-        Command::PurgeQueue(queue) | Command::DeleteQueue(queue) => return by_name(queue.as_str()),
         Command::AdoptBroker => {
             return Confirmation::Word {
                 what: "word",
@@ -59,7 +63,11 @@ pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
         Command::Policy(_) => (messages, "number of messages"),
         Command::Expiring(_) if messages > lines => (messages, "number of messages"),
         Command::Expiring(_) => (lines, "number of queues or saves"),
-        Command::PauseQueue(_) | Command::ResumeQueue(_) | Command::RescueQueue(_) => (lines, "number of queues"),
+        Command::PauseQueue(_)
+        | Command::ResumeQueue(_)
+        | Command::RescueQueue(_)
+        | Command::PurgeQueue(_)
+        | Command::DeleteQueue(_) => (lines, "number of queues"),
         Command::ChangeRun { .. } => (lines, "number of runs"),
         Command::Redeliver(_) | Command::TestEndpoint { .. } | Command::DisableEndpoint(_) => {
             (lines, "number of endpoints")

@@ -45,7 +45,8 @@ impl Typist {
 
     /// What bash offers for the last of these words.
     fn bash(&self, words: &[&str]) -> Vec<String> {
-        let list = words.iter().map(|word| format!("'{word}' ")).collect::<String>();
+        let list: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
+        let list = list.join(" ");
         let (at, last) = (words.len() - 1, words[words.len() - 1]);
         let output = self.run(
             "bash",

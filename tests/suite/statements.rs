@@ -114,7 +114,11 @@ fn statements(files: &[SourceFile], driver: &str) -> BTreeMap<(String, String), 
     let folder = format!("src/store/{driver}/");
     let mut found = BTreeMap::new();
     for file in files {
-        let Some(inside) = file.path.strip_prefix(&folder).filter(|path| path.ends_with(".rs")) else {
+        let Some(inside) = file
+            .path
+            .strip_prefix(&folder)
+            .filter(|path| std::path::Path::new(path).extension().is_some_and(|end| end == "rs"))
+        else {
             continue;
         };
         let words = ["\nconst ", "\nstatic ", " const ", " static "];

@@ -223,8 +223,8 @@ impl Session {
         let lines = text.replace("\\\n", " ");
         let lines = lines.lines().map(|line| line.strip_prefix("$ ").unwrap_or(line));
         let mut read = 0;
+        let comment = Regex::new(r"\s+#.*$").unwrap();
         for line in lines.filter(|line| line.starts_with("redrive ")) {
-            let comment = Regex::new(r"\s+#.*$").unwrap();
             self.finish(&format!("{} --help", comment.replace(line, ""))).await?;
             read += 1;
         }
@@ -309,9 +309,12 @@ async fn what_the_readme_says_works_as_it_stands() {
 #[tokio::test]
 async fn what_the_other_pages_say_works_as_it_stands() {
     let files = source::repository_files();
-    let pages = files
-        .iter()
-        .filter(|file| file.path.starts_with("docs/") && file.path.ends_with(".md"));
+    let pages = files.iter().filter(|file| {
+        file.path.starts_with("docs/")
+            && std::path::Path::new(&file.path)
+                .extension()
+                .is_some_and(|end| end == "md")
+    });
     let mut all = 0;
     for page in pages {
         if page.text.contains("```") || page.text.contains("\n\n    ") {

@@ -182,7 +182,6 @@ fn the_guess_can_be_taken_and_changed() {
 #[test]
 fn what_is_wrong_is_told_with_its_field_and_nothing_is_tried() {
     for (typed, field) in [
-        ("Down", "broker"),
         ("'http://mq'", "broker.url must begin with amqp://"),
         (
             "'amqp://mq' Enter 'ftp://x'",
