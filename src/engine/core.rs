@@ -72,4 +72,13 @@ impl Core {
             clock,
         }
     }
+
+    /// Tells whoever listens in this process.
+    pub(super) fn tell(&self, event: Event) {
+        // Attempts are many: what follows from them is seen at the next look.
+        if !matches!(event, Event::Attempted(_)) {
+            self.news.moved.send_replace(());
+        }
+        let _ = self.news.events.send(event);
+    }
 }

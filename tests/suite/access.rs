@@ -548,7 +548,7 @@ async fn a_token_has_no_more_queues_and_bytes_than_its_quota() {
         202
     );
     let why = refused(&publishes(daemon, TENANT, "tenant-1:b", &"x".repeat(2_000)).await, 429);
-    assert!(why.contains("10000 bytes"), "{why}");
+    assert!(why.contains("10,000 bytes"), "{why}");
     assert_eq!(
         publishes(daemon, ADMIN, "tenant-1:d", "x").await.status,
         202,

@@ -64,7 +64,16 @@ async fn made(daemon: &Daemon, folder: &Path) -> Option<Made> {
     }
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!said.contains("WARNING parsing"), "{said}");
+    // Lines of JSON are read as they come: no client has them as one answer.
+    let unread: Vec<&str> = said
+        .lines()
+        .filter(|line| line.starts_with("WARNING parsing"))
+        .collect();
+    assert_eq!(
+        unread,
+        ["WARNING parsing GET /v1/dead/export within default."],
+        "{said}"
+    );
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
     Some(Made {

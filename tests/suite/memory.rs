@@ -137,7 +137,11 @@ async fn large_answers_that_nobody_reads_stay_within_the_budget_and_small_ones_c
     assert_eq!(&status, b"HTTP/1.1 200");
     let refused = daemon.get(list).await;
     assert_eq!(refused.status, 503);
-    assert!(refused.text().contains("in memory: try again"), "{}", refused.text());
+    assert!(
+        refused.text().contains("in memory: repeat after a moment"),
+        "{}",
+        refused.text()
+    );
     assert_eq!(daemon.get("/v1/queues").await.status, 200);
     drop(unread);
     wait_until("a large answer again", BOUND, async || {

@@ -56,23 +56,23 @@ impl LifetimeClock {
     }
 }
 
-/// Begins a look: takes out what is no time without a use, and goes by the calendar from here on.
+/// Begins a look, and answers when: takes out what is no time without a use, and goes by the calendar from here on.
 ///
 /// 1. Nobody looked for longer than anybody rests: nobody was there, or the calendar was set far forward.
 /// 2. The calendar went further than uptime did: it was set, unless another process took that out before.
-pub(super) async fn look(shared: &Shared) -> Result<(), BrokerError> {
+pub(super) async fn look(shared: &Shared) -> Result<Timestamp, BrokerError> {
     const OPERATION: &str = "look at lifetimes";
     let (uptime, now) = (shared.clock.uptime(), shared.clock.now());
     let step = now.since(shared.lifetimes.now());
     if expiring(shared).await?.is_empty() {
         shared.lifetimes.looked(uptime, now);
-        return Ok(());
+        return Ok(now);
     }
     let looked_at = tables::looked_at(shared.file.readers()).await;
     let is_noted = |at: Timestamp| at <= now && now.since(at) < NOTED && step < STEP_MIN;
     if looked_at.map_err(failure::read(OPERATION))?.is_some_and(is_noted) {
         shared.lifetimes.looked(uptime, now);
-        return Ok(());
+        return Ok(now);
     }
     let passed_over = move |looked_at: Option<Timestamp>| {
         let gap = looked_at.map(|then| now.since(then));
@@ -92,7 +92,7 @@ pub(super) async fn look(shared: &Shared) -> Result<(), BrokerError> {
     if !span.is_zero() {
         tracing::info!(span = ?span, "lifetimes of queues stood still while nobody was there or the calendar was set");
     }
-    Ok(())
+    Ok(now)
 }
 
 /// Declares and binds a queue, new or with the same lifetime.
@@ -159,8 +159,8 @@ pub(super) async fn run(shared: Weak<Shared>) {
 /// One look; answers when the next one is due.
 async fn sweep(shared: &Shared) -> Result<Duration, BrokerError> {
     let mut rest = REST_MAX;
-    look(shared).await?;
-    let now = shared.lifetimes.now();
+    // Whatever happens to this process meanwhile, no time has passed that the look did not see.
+    let now = look(shared).await?;
     for queue in expiring(shared).await? {
         let idle = now.since(queue.used_at);
         let is_used = shared.registry.usage(queue.id).consumers > 0;
@@ -173,7 +173,7 @@ async fn sweep(shared: &Shared) -> Result<Duration, BrokerError> {
             note_use(shared, queue.id).await;
             rest = rest.min(queue.lifetime / 3);
         } else {
-            expire(shared, queue).await;
+            expire(shared, queue, now).await;
         }
     }
     Ok(rest.max(REST_MIN))
@@ -195,8 +195,8 @@ async fn note_use(shared: &Shared, queue: i64) {
 }
 
 /// Deletes one that is still over, and says what went with it.
-pub(super) async fn expire(shared: &Shared, queue: Expiring) {
-    let (id, now) = (queue.id, shared.lifetimes.now());
+pub(super) async fn expire(shared: &Shared, queue: Expiring, now: Timestamp) {
+    let id = queue.id;
     let gone = shared
         .file
         .write(move |connection| Box::pin(tables::queue_expire(connection, id, now)))

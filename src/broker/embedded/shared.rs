@@ -102,9 +102,10 @@ impl Shared {
         if self.naming.is_delivery_queue(name) {
             return Ok(());
         }
-        let over = tables::queue_over(self.file.readers(), name, self.lifetimes.now()).await;
+        let now = self.lifetimes.now();
+        let over = tables::queue_over(self.file.readers(), name, now).await;
         match over.map_err(failure::read(operation))? {
-            Some(over) if self.registry.usage(over.id).consumers == 0 => expiry::expire(self, over).await,
+            Some(over) if self.registry.usage(over.id).consumers == 0 => expiry::expire(self, over, now).await,
             Some(_) | None => {}
         }
         Ok(())

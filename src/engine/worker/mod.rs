@@ -20,7 +20,6 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use self::room::Room;
-use super::core::Core;
 use super::dispatch::Tell;
 use super::endpoints::LiveEndpoint;
 use super::insist::Pause;
@@ -547,14 +546,4 @@ fn guarded(result: Result<bool, ()>) -> Result<(), End> {
 #[expect(clippy::expect_used, reason = "a constant that is visible ASCII")]
 pub(super) fn unnamed() -> NotificationId {
     NotificationId::parse("unnamed").expect("visible ASCII")
-}
-
-impl Core {
-    pub(super) fn tell(&self, event: super::Event) {
-        // Attempts are many: what follows from them is seen at the next look.
-        if !matches!(event, super::Event::Attempted(_)) {
-            self.news.moved.send_replace(());
-        }
-        let _ = self.news.events.send(event);
-    }
 }

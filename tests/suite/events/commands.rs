@@ -174,7 +174,7 @@ async fn a_claim_prints_its_id_first_where_a_script_reads_it_and_the_tour_tells_
     let id = id.unwrap_or_else(|| panic!("no id in {:?}", claimed.stdout));
     let done = ["claim", "done", "--type", "t", id, "--reference", "a"];
     assert!(installation.run(&done).await.expect_code(0).stdout.contains("done"));
-    let tour = include_str!("../../../README.md");
+    let tour = include_str!("../../../docs/events.md");
     for line in ["redrive claim create ", "redrive claim renew ", "redrive claim done "] {
         assert!(tour.contains(line), "{line:?} is not in the tour");
     }

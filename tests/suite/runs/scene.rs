@@ -151,10 +151,15 @@ impl Scene {
 
     /// Until the broker's statistics, which lag, count a consumer.
     pub(crate) async fn listed_with_a_consumer(&self, queue: &str) {
+        self.listed_with_consumers(queue, 1).await;
+    }
+
+    /// Statistics say how many consumers a queue has only some time after it was made.
+    pub(crate) async fn listed_with_consumers(&self, queue: &str, consumers: u32) {
         let path = format!("/api/queues/{}/{queue}", self.vhost.name);
-        wait_until("the consumer to be counted", BOUND, async || {
+        wait_until("the consumers to be counted", BOUND, async || {
             let listed = self.vhost.node.request("GET", &path).send().await;
-            (listed.json()["consumers"] == 1).then_some(())
+            (listed.json()["consumers"] == consumers).then_some(())
         })
         .await;
     }
