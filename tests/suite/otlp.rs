@@ -40,6 +40,30 @@ fn attribute<'a>(of: &'a Value, name: &str) -> &'a Value {
     found.map_or(&Value::Null, |attribute| &attribute["value"])
 }
 
+/// A span of `publish` or `attempt` is in the trace of its publisher, and says what came of it.
+fn check_span(span: &Value) {
+    assert_eq!(
+        (&span["traceId"], &span["parentSpanId"]),
+        (&json!(TRACE), &json!(CALLER)),
+        "{span}"
+    );
+    assert!(span["spanId"].as_str().is_some_and(|id| id.len() == 16), "{span}");
+    let is_refused = attribute(span, "messaging.message.id")["stringValue"] == "refused";
+    if span["name"] == "attempt" {
+        assert_eq!(span["status"]["code"] == 2, is_refused, "{span}");
+        let status = if is_refused { "400" } else { "200" };
+        assert_eq!(
+            attribute(span, "http.response.status_code")["intValue"],
+            status,
+            "{span}"
+        );
+        assert!(
+            !span.to_string().contains("secret"),
+            "a value of a query is shown: {span}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_collector_gets_the_spans_of_a_notification_in_the_trace_of_its_publisher_and_the_numbers() {
     let (collector, receiver) = (Receiver::start().await, Receiver::start().await);
@@ -62,28 +86,7 @@ async fn a_collector_gets_the_spans_of_a_notification_in_the_trace_of_its_publis
         (named("publish") >= 2 && named("attempt") >= 2).then_some(())
     })
     .await;
-    for span in spans(&collector) {
-        assert_eq!(
-            (&span["traceId"], &span["parentSpanId"]),
-            (&json!(TRACE), &json!(CALLER)),
-            "{span}"
-        );
-        assert!(span["spanId"].as_str().is_some_and(|id| id.len() == 16), "{span}");
-        let is_refused = attribute(&span, "messaging.message.id")["stringValue"] == "refused";
-        if span["name"] == "attempt" {
-            assert_eq!(span["status"]["code"] == 2, is_refused, "{span}");
-            let status = if is_refused { "400" } else { "200" };
-            assert_eq!(
-                attribute(&span, "http.response.status_code")["intValue"],
-                status,
-                "{span}"
-            );
-            assert!(
-                !span.to_string().contains("secret"),
-                "a value of a query is shown: {span}"
-            );
-        }
-    }
+    spans(&collector).iter().for_each(check_span);
     wait_until("the dead letter", BOUND, async || {
         let dead = daemon.get("/v1/dead").await.json();
         (dead["items"].as_array().is_some_and(|items| !items.is_empty())).then_some(())

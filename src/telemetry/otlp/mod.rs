@@ -66,6 +66,8 @@ pub(super) fn take(span: &Span<'_>) {
 /// # Errors
 /// Spans go somewhere already, or there is no client.
 pub fn tell(endpoint: &str, metrics: Metrics, stop: CancellationToken) -> Result<JoinHandle<()>, TelemetryError> {
+    // Installed already where something else needed it before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .timeout(PATIENCE)
@@ -129,7 +131,7 @@ impl Teller {
 
     /// All that wait now; while the collector takes nothing one batch is lost, and the rest waits its turn.
     async fn tell_spans(&mut self) {
-        self.say_lost();
+        Self::say_lost();
         for _ in 0..=WAITING_MAX / BATCH {
             let mut spans = Vec::new();
             while spans.len() < BATCH
@@ -140,7 +142,7 @@ impl Teller {
             if spans.is_empty() {
                 return;
             }
-            let body = self.resource.spans(spans);
+            let body = self.resource.spans(&spans);
             if !self.post("/v1/traces", &body).await {
                 return;
             }
@@ -150,7 +152,7 @@ impl Teller {
     async fn tell_numbers(&mut self) {
         let families = text::families(&self.metrics.render());
         let numbers = numbers::shapes(&families, self.resource.began, self.clock.now());
-        let body = self.resource.numbers(numbers);
+        let body = self.resource.numbers(&numbers);
         self.post("/v1/metrics", &body).await;
     }
 
@@ -175,7 +177,7 @@ impl Teller {
         self.is_taken
     }
 
-    fn say_lost(&self) {
+    fn say_lost() {
         let lost = TAKER.get().map_or(0, |taker| taker.lost.swap(0, Ordering::Relaxed));
         if lost > 0 {
             tracing::warn!(

@@ -62,10 +62,10 @@ fn unit(name: &str) -> &'static str {
     let known = METRICS.iter().find(|metric| metric.name == name);
     match known.map(|metric| metric.unit) {
         Some(metrics::Unit::Seconds) => "s",
-        Some(_) => "1",
+        Some(metrics::Unit::Bytes) => "By",
         None if name.ends_with("_seconds") || name.ends_with("_seconds_total") => "s",
         None if name.ends_with("_bytes") => "By",
-        None => "1",
+        Some(_) | None => "1",
     }
 }
 

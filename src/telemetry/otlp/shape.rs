@@ -37,14 +37,14 @@ impl Resource {
         }
     }
 
-    pub(super) fn spans(&self, spans: Vec<Value>) -> Value {
+    pub(super) fn spans(&self, spans: &[Value]) -> Value {
         json!({"resourceSpans": [{
             "resource": {"attributes": self.attributes},
             "scopeSpans": [{"scope": scope(), "spans": spans}],
         }]})
     }
 
-    pub(super) fn numbers(&self, metrics: Vec<Value>) -> Value {
+    pub(super) fn numbers(&self, metrics: &[Value]) -> Value {
         json!({"resourceMetrics": [{
             "resource": {"attributes": self.attributes},
             "scopeMetrics": [{"scope": scope(), "metrics": metrics}],

@@ -1,5 +1,6 @@
 //! RabbitMQ goes away and comes back, in parts and as a whole.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -82,15 +83,16 @@ async fn a_broker_that_is_killed_among_dead_letters_repeats_at_most_one_message_
         .await;
     }
     assert_eq!(daemon.stop().await, Some(0), "{}", daemon.log());
-    let listed = scene
-        .installation
-        .run(&["dead", "list", "--limit", "200", "--json"])
-        .await;
-    let letters = listed.expect_code(0).json();
-    let dead = |id: &str| {
-        let letters = letters.as_array().unwrap();
-        letters.iter().filter(|letter| letter["message_id"] == id).count()
-    };
+    // A list is as old as it says.
+    let letters = wait_until("a list that is new enough", BOUND, async || {
+        let list = ["dead", "list", "--limit", "200", "--json"];
+        let letters = scene.installation.run(&list).await.expect_code(0).json();
+        let letters = letters.as_array().unwrap().clone();
+        let doomed = letters.iter().map(|letter| letter["message_id"].to_string());
+        (doomed.collect::<BTreeSet<_>>().len() >= 10 * 6).then_some(letters)
+    })
+    .await;
+    let dead = |id: &str| letters.iter().filter(|letter| letter["message_id"] == id).count();
     let seen = scene.receiver.seen();
     for (execution, path) in &all {
         let queue = scene.queue(execution, path);
