@@ -23,7 +23,7 @@ new = NewNotification.from_dict({"execution_id": "from-python", "url": "http://1
 published = post_notifications.sync(client=client, body=new)
 queues = get_queues.sync(client=client)
 [queue] = [queue for queue in queues.items if queue.execution_id == "from-python"]
-print(published.queue == queue.name, queue.ready)
+print(published.queue == queue.name, queue.ready + queue.unacked)
 "#;
 
 const TYPESCRIPT: &str = r#"
@@ -35,7 +35,7 @@ const published = await client.POST("/v1/notifications", {
 });
 const queues = await client.GET("/v1/queues", {});
 const [queue] = queues.data.items.filter((queue) => queue.execution_id === "from-typescript");
-console.log(published.data.queue === queue.name, queue.ready);
+console.log(published.data.queue === queue.name, queue.ready + queue.unacked);
 "#;
 
 /// What does not fit the description is no TypeScript.
