@@ -153,13 +153,13 @@ fn refused(error: &BrokerError, health: &BrokerHealth, unsaid: &str) -> Check {
     Check::broken("broker", text, mend)
 }
 
-/// Nothing where the login is wrong: it is the same one, and was told of.
+/// Nothing where it says of the same login what the broker said.
 fn management(probe: &Probe) -> Option<Check> {
     let health = &probe.health;
-    let is_login = matches!(probe.entered, Err(BrokerError::Login { .. }));
+    let told = probe.entered.as_ref().err().map(ToString::to_string);
     match &health.management_problem {
         None if health.management => Some(Check::fine("management", "answers".to_owned())),
-        _ if is_login => None,
+        Some(problem) if told.as_ref() == Some(problem) => None,
         problem => Some(Check::warning(
             "management",
             problem.clone().unwrap_or_else(|| "does not answer".to_owned()),

@@ -254,6 +254,7 @@ async fn what_does_not_work_is_told_with_its_mend_and_can_be_changed() {
     answer(&pty, &amqp(&vhost, &user, "wrong-password"), "http://127.0.0.1:9").await;
     pty.shows("It does not work yet").await;
     pty.shows("check user and password").await;
+    pty.shows("enable rabbitmq_management").await;
     pty.key("e");
     pty.shows("Where is the broker?").await;
     pty.send(b"\x15");
