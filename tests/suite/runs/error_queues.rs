@@ -1,13 +1,12 @@
 //! Error queues that applications fill by themselves are found, grouped and redriven where their frameworks say, on a
 //! real broker. Messages are made after the upstream files that the table of frameworks names.
 
-use lapin::BasicProperties;
-use lapin::ExchangeKind;
 use lapin::options::{
     BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
     QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable, LongString, ShortString};
+use lapin::{BasicProperties, Channel, ExchangeKind};
 use serde_json::{Value, json};
 
 use super::scene::{BOUND, Scene};
@@ -48,6 +47,41 @@ pub(super) async fn queues(scene: &Scene, names: &[&str]) {
     for name in names {
         scene.declare(&channel, name, None).await;
     }
+    connection.close(200, "done".into()).await.unwrap();
+}
+
+/// A quorum queue whose messages outlive so many returns.
+async fn limited(channel: &Channel, name: &str, returns: i32) {
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
+    arguments.insert("x-delivery-limit".into(), AMQPValue::LongInt(returns));
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    channel.queue_declare(name.into(), durable, arguments).await.unwrap();
+}
+
+/// What dies in `work` goes through the exchange `graves` into the queue `grave`.
+pub(super) async fn graves(scene: &Scene) {
+    let (connection, channel) = scene.channel().await;
+    let fanout = ExchangeDeclareOptions::default();
+    let declaring = channel.exchange_declare("graves".into(), ExchangeKind::Fanout, fanout, FieldTable::default());
+    declaring.await.unwrap();
+    let mut dies_into = FieldTable::default();
+    dies_into.insert("x-dead-letter-exchange".into(), AMQPValue::LongString("graves".into()));
+    let declaring = channel.queue_declare("work".into(), QueueDeclareOptions::default(), dies_into);
+    declaring.await.unwrap();
+    scene.declare(&channel, "grave", None).await;
+    let options = QueueBindOptions::default();
+    let binding = channel.queue_bind(
+        "grave".into(),
+        "graves".into(),
+        "".into(),
+        options,
+        FieldTable::default(),
+    );
+    binding.await.unwrap();
     connection.close(200, "done".into()).await.unwrap();
 }
 
@@ -121,24 +155,8 @@ async fn one_list_of_dead_letters_asks_once_for_the_queues_and_where_exchanges_l
     let management = Gate::to(&scene.vhost.node.management).await;
     let through = management.through(&scene.vhost.node.management);
     scene.installation.set("broker", "management_url", through);
-    let (connection, channel) = scene.channel().await;
-    let options = ExchangeDeclareOptions::default();
-    let declaring = channel.exchange_declare("graves".into(), ExchangeKind::Fanout, options, FieldTable::default());
-    declaring.await.unwrap();
-    let mut dies_into = FieldTable::default();
-    dies_into.insert("x-dead-letter-exchange".into(), AMQPValue::LongString("graves".into()));
-    let options = QueueDeclareOptions::default();
-    channel.queue_declare("work".into(), options, dies_into).await.unwrap();
-    queues(&scene, &["grave", "left-over"]).await;
-    let options = QueueBindOptions::default();
-    let binding = channel.queue_bind(
-        "grave".into(),
-        "graves".into(),
-        "".into(),
-        options,
-        FieldTable::default(),
-    );
-    binding.await.unwrap();
+    graves(&scene).await;
+    queues(&scene, &["left-over"]).await;
     given_up(&scene, "grave", BasicProperties::default(), &[], "1").await;
     let fault = [
         ("MT-Reason", "fault"),
@@ -163,7 +181,6 @@ async fn one_list_of_dead_letters_asks_once_for_the_queues_and_where_exchanges_l
     let count = |part: &str| asked.iter().filter(|line| line.contains(part)).count();
     let listings = asked.iter().filter(|line| is_listing(line)).count();
     assert_eq!((listings, count("/graves/bindings/source")), (1, 1), "{asked:#?}");
-    connection.close(200, "done".into()).await.unwrap();
 }
 
 /// Whether all queues of a vhost were asked for.
@@ -177,14 +194,7 @@ async fn a_queue_whose_first_message_was_given_up_is_an_error_queue_whatever_its
     let scene = Scene::sqlite().await;
     queues(&scene, &["billing", "left-over", "work", "held"]).await;
     let (_connection, channel) = scene.channel().await;
-    let mut limited = FieldTable::default();
-    limited.insert("x-queue-type".into(), AMQPValue::LongString("quorum".into()));
-    limited.insert("x-delivery-limit".into(), AMQPValue::LongInt(3));
-    let durable = QueueDeclareOptions {
-        durable: true,
-        ..QueueDeclareOptions::default()
-    };
-    channel.queue_declare("limited".into(), durable, limited).await.unwrap();
+    limited(&channel, "limited", 3).await;
     let fault = [
         ("MT-Reason", "fault"),
         ("MT-Fault-InputAddress", "rabbitmq://localhost/vhost/billing"),
@@ -262,7 +272,11 @@ async fn wrapped_messages_go_back_as_they_were_before_they_were_wrapped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_that_the_configuration_names_is_one_too_and_spring_says_exchange_and_key() {
     let mut scene = Scene::sqlite().await;
-    queues(&scene, &["parked.orders", "orders"]).await;
+    queues(&scene, &["orders"]).await;
+    let (connection, channel) = scene.channel().await;
+    // Its messages outlive 20 returns: nobody looks into it to find out what it is.
+    limited(&channel, "parked.orders", 20).await;
+    connection.close(200, "done".into()).await.unwrap();
     let recovered = [
         ("x-original-exchange", ""),
         ("x-original-routingKey", "orders"),
@@ -273,6 +287,7 @@ async fn a_queue_that_the_configuration_names_is_one_too_and_spring_says_exchang
         ),
     ];
     given_up(&scene, "parked.orders", BasicProperties::default(), &recovered, "5").await;
+    assert_eq!(groups(&scene).await, json!([]));
     scene.installation.set("dead", "queues", vec!["parked.*"]);
     let groups = groups(&scene).await;
     assert_eq!(

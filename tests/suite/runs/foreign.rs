@@ -2,12 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lapin::options::{ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
-use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, ExchangeKind};
+use lapin::BasicProperties;
 use serde_json::Value;
 
-use super::error_queues::{given_up, queues};
+use super::error_queues::{given_up, graves, queues};
 use super::scene::{BOUND, Scene};
 use crate::support::wait::wait_until;
 
@@ -47,24 +45,8 @@ async fn a_queue_of_others_is_explained_in_a_sentence_and_its_messages_are_no_br
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_queue_of_others_that_dead_letters_end_in_is_a_dead_letter_queue_in_every_list() {
     let scene = Scene::sqlite().await;
-    let (connection, channel) = scene.channel().await;
-    let fanout = ExchangeDeclareOptions::default();
-    let declaring = channel.exchange_declare("graves".into(), ExchangeKind::Fanout, fanout, FieldTable::default());
-    declaring.await.unwrap();
-    let mut dies_into = FieldTable::default();
-    dies_into.insert("x-dead-letter-exchange".into(), AMQPValue::LongString("graves".into()));
-    let declaring = channel.queue_declare("work".into(), QueueDeclareOptions::default(), dies_into);
-    declaring.await.unwrap();
-    queues(&scene, &["grave", "billing_error", "emails"]).await;
-    let options = QueueBindOptions::default();
-    let binding = channel.queue_bind(
-        "grave".into(),
-        "graves".into(),
-        "".into(),
-        options,
-        FieldTable::default(),
-    );
-    binding.await.unwrap();
+    graves(&scene).await;
+    queues(&scene, &["billing_error", "emails"]).await;
     let kinds = [
         ("grave", "dead_letter"),
         ("billing_error", "dead_letter"),
@@ -86,7 +68,6 @@ async fn a_queue_of_others_that_dead_letters_end_in_is_a_dead_letter_queue_in_ev
     .await;
     assert_eq!(queue["kind"], "dead_letter", "{queue}");
     assert_kinds(&daemon.get("/v1/queues").await.json()["items"], &kinds);
-    connection.close(200, "done".into()).await.unwrap();
 }
 
 fn assert_kinds(listed: &Value, kinds: &[(&str, &str)]) {
