@@ -83,12 +83,7 @@ pub(super) async fn audit(
 ) -> Result<Response, Problem> {
     let cursor = before.cursor.as_deref().map(str::parse).transpose();
     let query = Query::Audit {
-        before: cursor.map_err(|_| {
-            Problem::field(
-                "cursor",
-                "cursor is not one of this list's: take next_cursor of the page before, or leave it out",
-            )
-        })?,
+        before: cursor.map_err(|_| EngineError::unknown_cursor())?,
         limit: input::limit(before.limit, 100, input::LIMIT_MAX)?,
     };
     let Answer::Audit(page) = shared.engine()?.query(query).await? else {

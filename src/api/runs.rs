@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::domain::run::RunWish;
 use crate::engine::runs::{Order, OrderKind, Selection};
-use crate::engine::{Answer, Command, Query};
+use crate::engine::{Answer, Command, EngineError, Query};
 use crate::wire::List;
 use crate::wire::input;
 use crate::wire::plan::Asked;
@@ -164,12 +164,7 @@ pub(super) async fn show(
     let after = paged.cursor.as_deref().map(str::parse).transpose();
     let query = Query::Run {
         id,
-        after: after.map_err(|_| {
-            Problem::field(
-                "cursor",
-                "cursor is not one of this list's: take next_cursor of the page before, or leave it out",
-            )
-        })?,
+        after: after.map_err(|_| EngineError::unknown_cursor())?,
         limit: input::limit(paged.limit, 100, input::LIMIT_MAX)?,
     };
     let Answer::Run(detail) = shared.engine()?.query(query).await? else {

@@ -161,39 +161,27 @@ fn ask(confirmation: &Confirmation, input: &mut impl BufRead) -> io::Result<bool
 mod tests {
     use super::*;
     use crate::domain::id::QueueName;
-    use crate::engine::PlanLine;
-
-    fn plan(command: Command, lines: usize) -> Plan {
-        let line = PlanLine {
-            target: "x".to_owned(),
-            now: "y".to_owned(),
-            effect: "z".to_owned(),
-        };
-        Plan {
-            command,
-            title: String::new(),
-            lines: vec![line; lines],
-            warnings: Vec::new(),
-            messages: None,
-            danger: Danger::Destroys,
-            hash: String::new(),
-            run: None,
-        }
-    }
+    use crate::engine::RedeliverTarget;
 
     #[test]
     fn only_what_was_asked_for_goes_on() {
         let says = |confirmation: &Confirmation, answer: &str| ask(confirmation, &mut answer.as_bytes()).unwrap();
         let queue = QueueName::parse("redrive.a.b").unwrap();
-        let purge = confirmation(&[plan(Command::PurgeQueue(queue), 1)], false);
+        let purge = confirmation(&[Plan::of(Command::PurgeQueue(queue), 1, Danger::Destroys)], false);
         assert!(says(&purge, "redrive.a.b\n") && !says(&purge, "y\n") && !says(&purge, "\n"));
         let yes = Confirmation::Yes;
         assert!(says(&yes, "y\n") && !says(&yes, "\n") && !says(&yes, "n\n") && !says(&yes, ""));
+        let many = Plan::of(Command::Redeliver(RedeliverTarget::All), 12, Danger::Reversible);
+        let many = confirmation(&[many], false);
+        assert!(says(&many, "12\n") && !says(&many, "y\n"));
     }
 
     #[test]
     fn a_plan_says_what_is_lost() {
         let queue = QueueName::parse("q").unwrap();
-        assert!(describe(&plan(Command::PurgeQueue(queue), 1)).contains("unknown number of messages are lost"));
+        assert!(
+            describe(&Plan::of(Command::PurgeQueue(queue), 1, Danger::Destroys))
+                .contains("unknown number of messages are lost")
+        );
     }
 }

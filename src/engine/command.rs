@@ -155,6 +155,28 @@ pub struct Plan {
     pub run: Option<RunPlan>,
 }
 
+#[cfg(test)]
+impl Plan {
+    /// A plan of `lines` equal lines, for tests of what is made of it.
+    pub(crate) fn of(command: Command, lines: usize, danger: Danger) -> Self {
+        let line = PlanLine {
+            target: "x".to_owned(),
+            now: "y".to_owned(),
+            effect: "z".to_owned(),
+        };
+        Self {
+            title: command.name().to_owned(),
+            command,
+            lines: vec![line; lines],
+            warnings: Vec::new(),
+            messages: None,
+            danger,
+            hash: String::new(),
+            run: None,
+        }
+    }
+}
+
 /// What a planned run would do; its items are frozen in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunPlan {

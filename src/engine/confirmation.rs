@@ -37,17 +37,16 @@ pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
     {
         return by_name(queue.as_str());
     }
-    let lines = plans.iter().map(|plan| plan.lines.len() as u64).sum::<u64>();
+    let lines: Vec<_> = plans.iter().flat_map(|plan| &plan.lines).collect();
     let messages = plans.iter().filter_map(|plan| plan.messages).sum::<u64>();
     let destroys = plans.iter().any(|plan| plan.danger == Danger::Destroys);
-    if let (true, [line], false) = (
-        destroys,
-        first.lines.as_slice(),
-        matches!(first.command, Command::Events(_)),
-    ) && lines == 1
+    if destroys
+        && !matches!(first.command, Command::Events(_))
+        && let [line] = lines.as_slice()
     {
         return by_name(&line.target);
     }
+    let lines = lines.len() as u64;
     let (number, what) = match &first.command {
         Command::AdoptBroker => {
             return Confirmation::Word {
@@ -106,25 +105,7 @@ fn events(plans: &[Plan]) -> u64 {
 mod tests {
     use super::*;
     use crate::domain::id::QueueName;
-    use crate::engine::{PlanLine, RedeliverTarget};
-
-    fn plan(command: Command, lines: usize, danger: Danger) -> Plan {
-        let line = PlanLine {
-            target: "x".to_owned(),
-            now: "y".to_owned(),
-            effect: "z".to_owned(),
-        };
-        Plan {
-            command,
-            title: String::new(),
-            lines: vec![line; lines],
-            warnings: Vec::new(),
-            messages: None,
-            danger,
-            hash: String::new(),
-            run: None,
-        }
-    }
+    use crate::engine::RedeliverTarget;
 
     fn word(plan: Plan, is_protected: bool) -> Option<String> {
         match confirmation(&[plan], is_protected) {
@@ -136,11 +117,11 @@ mod tests {
     #[test]
     fn what_is_to_be_typed_grows_with_what_is_lost_and_with_how_much_is_touched() {
         let queue = QueueName::parse("redrive.a.b").unwrap();
-        let purge = plan(Command::PurgeQueue(queue.clone()), 1, Danger::Destroys);
+        let purge = Plan::of(Command::PurgeQueue(queue.clone()), 1, Danger::Destroys);
         assert_eq!(word(purge, false).as_deref(), Some("redrive.a.b"));
-        let pause = plan(Command::PauseQueue(queue), 1, Danger::Reversible);
+        let pause = Plan::of(Command::PauseQueue(queue), 1, Danger::Reversible);
         assert_eq!(word(pause, true), None);
-        let many = |lines| plan(Command::Redeliver(RedeliverTarget::All), lines, Danger::Reversible);
+        let many = |lines| Plan::of(Command::Redeliver(RedeliverTarget::All), lines, Danger::Reversible);
         assert_eq!(
             (word(many(10), false), word(many(11), false).as_deref()),
             (None, Some("11"))

@@ -32,19 +32,20 @@ pub(super) struct Delivery {
 
 impl Delivery {
     pub(super) fn new(
+        core: &Arc<Core>,
         sender: SenderHandle,
         publisher: &Arc<Publisher>,
         healing: &Arc<Healing>,
         event_table: &Arc<EventTable>,
     ) -> Self {
         Self {
-            core: healing.core(),
+            core: Arc::clone(core),
             sender,
             recorder: Recorder::default(),
             meters: Meters::default(),
             settled: Arc::clone(&healing.settled),
             publisher: Arc::clone(publisher),
-            policy_guard: healing.policy_guard(),
+            policy_guard: Arc::clone(&healing.policy_guard),
             healing: Arc::clone(healing),
             event_table: Arc::clone(event_table),
             slow_full: AtomicBool::new(false),

@@ -101,6 +101,15 @@ impl From<NotificationError> for EngineError {
 }
 
 impl EngineError {
+    /// A cursor of no page of this list.
+    pub(crate) fn unknown_cursor() -> Self {
+        Self::Invalid {
+            field: "cursor".to_owned(),
+            message: "cursor is not one of this list's: take next_cursor of the page before, or leave it out"
+                .to_owned(),
+        }
+    }
+
     /// Whether broker or store cannot be reached at present (exit code 69, status 503).
     #[must_use]
     pub const fn is_unreachable(&self) -> bool {

@@ -233,7 +233,7 @@ struct Inner {
     expiring: Arc<Expiring>,
 }
 
-/// What an operation works with until a service of its own takes it over.
+/// What operations work with that no service has taken over yet.
 impl std::ops::Deref for Inner {
     type Target = Core;
 
@@ -257,9 +257,9 @@ impl Engine {
         let publisher = Arc::new(Publisher::new(&core, &sender, &policy_guard));
         let event_table = Arc::new(EventTable::new(&core, &publisher, &policy_guard));
         let healing = Arc::new(Healing::new(&core, &publisher, &policy_guard));
-        let delivery = Delivery::new(sender, &publisher, &healing, &event_table);
+        let delivery = Delivery::new(&core, sender, &publisher, &healing, &event_table);
         Self(Arc::new(Inner {
-            expiring: Arc::new(Expiring::new(Arc::clone(&core))),
+            expiring: Arc::new(Expiring::new(&core)),
             delivery: Arc::new(delivery),
             event_table,
             publisher,

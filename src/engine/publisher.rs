@@ -54,7 +54,7 @@ pub(super) struct Publisher {
     core: Arc<Core>,
     sender: SenderHandle,
     rules: Arc<Rules>,
-    health: Arc<Health>,
+    pub(super) health: Arc<Health>,
     turns: Arc<Turns>,
     recorded: Mutex<HashSet<QueueName>>,
 }
@@ -64,15 +64,11 @@ impl Publisher {
         Self {
             core: Arc::clone(core),
             sender: Arc::clone(sender),
-            rules: policy_guard.rules(),
+            rules: Arc::clone(&policy_guard.rules),
             health: Arc::default(),
             turns: Arc::default(),
             recorded: Mutex::default(),
         }
-    }
-
-    pub(super) fn health(&self) -> Arc<Health> {
-        Arc::clone(&self.health)
     }
 
     /// True the first time for each queue (and again after it was forgotten).

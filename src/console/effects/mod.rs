@@ -316,16 +316,7 @@ mod tests {
     }
 
     fn plan(command: Command) -> Plan {
-        Plan {
-            title: command.name().to_owned(),
-            command,
-            lines: Vec::new(),
-            warnings: Vec::new(),
-            messages: None,
-            danger: Danger::Reversible,
-            hash: String::new(),
-            run: None,
-        }
+        Plan::of(command, 0, Danger::Reversible)
     }
 
     fn executor(access: Access) -> (Executor, mpsc::Receiver<Input>) {

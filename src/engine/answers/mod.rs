@@ -105,9 +105,5 @@ fn bounded(limit: u32) -> u32 {
 }
 
 pub(super) fn offset_of(cursor: Option<&str>) -> Result<usize, EngineError> {
-    let invalid = || EngineError::Invalid {
-        field: "cursor".to_owned(),
-        message: "cursor is not one that was given out".to_owned(),
-    };
-    cursor.map_or(Ok(0), |text| text.parse().map_err(|_| invalid()))
+    cursor.map_or(Ok(0), |text| text.parse().map_err(|_| EngineError::unknown_cursor()))
 }

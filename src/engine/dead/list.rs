@@ -660,8 +660,5 @@ fn sort(column: Option<&str>) -> Result<DeadSort, EngineError> {
 fn cursor(text: &str) -> Result<(i64, DeadLetterId), EngineError> {
     let parts = text.rsplit_once('_');
     let parsed = parts.and_then(|(value, id)| Some((value.parse().ok()?, DeadLetterId::parse(id)?)));
-    parsed.ok_or_else(|| EngineError::Invalid {
-        field: "cursor".to_owned(),
-        message: "cursor is not one that was given out".to_owned(),
-    })
+    parsed.ok_or_else(EngineError::unknown_cursor)
 }

@@ -212,8 +212,5 @@ fn whole(number: f64) -> u32 {
 }
 
 fn cursor(text: &str) -> Result<i64, EngineError> {
-    text.parse().map_err(|_| EngineError::Invalid {
-        field: "cursor".to_owned(),
-        message: "cursor is not one that was given out".to_owned(),
-    })
+    text.parse().map_err(|_| EngineError::unknown_cursor())
 }

@@ -29,14 +29,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use crate::domain::event::{Event, EventError, EventType, HandlingRules, Reference};
 use crate::domain::time::Timestamp;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{
     Claim, ClaimSpan, EventCount, EventTypeRecord, Finished, HandledEvent, NamedLease, Pushed, PushedHow, Subscription,
 };
-
-use tokio::sync::Notify;
 
 use super::EngineError;
 use super::core::Core;
@@ -80,7 +80,7 @@ impl EventTable {
         Self {
             core: Arc::clone(core),
             publisher: Arc::clone(publisher),
-            rules: policy_guard.rules(),
+            rules: Arc::clone(&policy_guard.rules),
             wakes: Wakes::default(),
             meters: EventMeters::default(),
             outbox_filled: Notify::new(),

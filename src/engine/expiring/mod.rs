@@ -52,8 +52,8 @@ pub(super) struct Expiring {
 }
 
 impl Expiring {
-    pub(super) const fn new(core: Arc<Core>) -> Self {
-        Self { core }
+    pub(super) fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
     }
 }
 

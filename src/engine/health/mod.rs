@@ -188,7 +188,7 @@ pub(super) struct Healing {
     core: Arc<Core>,
     pub(super) health: Arc<Health>,
     publisher: Arc<Publisher>,
-    policy_guard: Arc<PolicyGuard>,
+    pub(super) policy_guard: Arc<PolicyGuard>,
     /// What was delivered lately, by queue.
     pub(super) settled: Arc<Resting>,
     /// The broker came back: list at once.
@@ -207,7 +207,7 @@ impl Healing {
     pub(super) fn new(core: &Arc<Core>, publisher: &Arc<Publisher>, policy_guard: &Arc<PolicyGuard>) -> Self {
         Self {
             core: Arc::clone(core),
-            health: publisher.health(),
+            health: Arc::clone(&publisher.health),
             publisher: Arc::clone(publisher),
             policy_guard: Arc::clone(policy_guard),
             settled: Arc::default(),
@@ -215,16 +215,6 @@ impl Healing {
         }
     }
 
-    pub(super) fn core(&self) -> Arc<Core> {
-        Arc::clone(&self.core)
-    }
-
-    pub(super) fn policy_guard(&self) -> Arc<PolicyGuard> {
-        Arc::clone(&self.policy_guard)
-    }
-}
-
-impl Healing {
     /// What is known now; asks nothing and waits for nothing.
     pub(super) fn readiness(self: &Arc<Self>) -> Readiness {
         self.watch_health();

@@ -186,12 +186,6 @@ impl PolicyGuard {
         }
     }
 
-    pub(super) fn rules(&self) -> Arc<Rules> {
-        Arc::clone(&self.rules)
-    }
-}
-
-impl PolicyGuard {
     /// What policies and arguments mean for a queue; asks the broker once for arguments that no listing
     /// told. What cannot be read is a warning, not a stop.
     pub(super) async fn judge_queue(&self, queue: &QueueName) -> Judgement {
