@@ -241,6 +241,7 @@ fn settings(config: &Config, memory: Budget) -> EngineSettings {
         default_policy: delivery.retry_policy.clone(),
         take_over: delivery.take_over,
         drain: delivery.drain,
+        export_time: crate::engine::dead::EXPORT_TIME,
         discard_keep: config.janitor.discard_keep,
         retention: config.retention,
         rates: rates.collect(),

@@ -272,6 +272,7 @@ fn settings(plan: &DemoPlan) -> EngineSettings {
         default_policy: plan.policy(),
         take_over: Duration::from_mins(1),
         drain: Duration::from_secs(5),
+        export_time: crate::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
         rates: HashMap::new(),

@@ -146,6 +146,8 @@ pub struct EngineSettings {
     pub take_over: Duration,
     /// How long a stop waits for what is in flight.
     pub drain: Duration,
+    /// How long an export of dead letters may take.
+    pub export_time: Duration,
     /// How long a discarded message can be restored.
     pub discard_keep: Duration,
     /// How long what grows in the store is kept.

@@ -108,6 +108,7 @@ pub fn engine_settings(naming: Naming, prefetch: u16) -> EngineSettings {
         default_policy: RetryPolicy::default(),
         take_over: Duration::from_secs(60),
         drain: Duration::from_secs(20),
+        export_time: redrive::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(168),
         retention: redrive::domain::retention::Retention::default(),
         rates: std::collections::HashMap::new(),

@@ -4,10 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
-use super::list::Exported;
 use super::look::{HOLD, SOON};
+use super::outlet::Outlet;
 use super::{DeadDetail, DeadPages, DeadQueueView, DeadSelection, DeadSort};
 use crate::ambient;
 use crate::domain::dead_letter::{DeadLetter, DeadLetterId, EVENT_TABLE, Home, of_event};
@@ -174,10 +172,14 @@ impl Inner {
         &self,
         selection: &DeadSelection,
         sieve: &mut Sieve,
-        sender: &mpsc::Sender<Exported>,
+        outlet: &Outlet,
     ) -> Result<(), EngineError> {
+        let ended = || event_table().map_or(Ok(()), |table| outlet.ended(&table));
         let mut pages = DeadPages::of(selection.queue.clone(), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
+            if outlet.is_over() {
+                return ended();
+            }
             let rows: Vec<_> = rows.into_iter().filter(|letter| letter.home == Home::Event).collect();
             let first = if sieve.asks_for_places() {
                 rows
@@ -186,9 +188,9 @@ impl Inner {
             };
             for letter in first {
                 if let Some(detail) = self.dead_event(letter).await?
-                    && !self.handed_on(detail, selection, sieve, sender).await?
+                    && !self.handed_on(detail, selection, sieve, outlet).await?
                 {
-                    return Ok(());
+                    return ended();
                 }
             }
         }

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::events;
 use super::look::Reader;
+use super::outlet::Outlet;
 use super::targets::Targets;
 use super::{
     DeadDetail, DeadGroup, DeadListQuery, DeadPage, DeadPages, DeadQueueView, DeadSelection, DeadSort, DeadTarget,
@@ -322,11 +323,11 @@ impl Inner {
         Ok(Looked { views, problems, now })
     }
 
-    /// Sends every selected dead letter with its message, queue by queue in order, until the receiver goes.
-    async fn dead_export(self: Arc<Self>, selection: DeadSelection, mut sieve: Sieve, sender: mpsc::Sender<Exported>) {
-        if let Err(error) = self.export_queues(&selection, &mut sieve, &sender).await {
-            // Nobody listens any more, or hears of it.
-            let _ = sender.send(Err(error)).await;
+    /// Sends every selected dead letter with its message, queue by queue in order, until the receiver goes or its time
+    /// is over.
+    async fn dead_export(self: Arc<Self>, selection: DeadSelection, mut sieve: Sieve, outlet: Outlet) {
+        if let Err(error) = self.export_queues(&selection, &mut sieve, &outlet).await {
+            outlet.end(error).await;
         }
     }
 
@@ -334,7 +335,7 @@ impl Inner {
         &self,
         selection: &DeadSelection,
         sieve: &mut Sieve,
-        sender: &mpsc::Sender<Exported>,
+        outlet: &Outlet,
     ) -> Result<(), EngineError> {
         let Targets { queues, mut unread } = self.dead_targets_asked_for().await?;
         let wanted = |target: &DeadTarget| selection.queue.as_ref().is_none_or(|queue| *queue == target.name);
@@ -358,13 +359,13 @@ impl Inner {
                 continue;
             }
             let read = if target.consumers > 0 || target.delivery_limit.is_some() {
-                self.export_copies(target, selection, sieve, sender).await
+                self.export_copies(target, selection, sieve, outlet).await
             } else {
-                self.export_walk(target, selection, sieve, sender).await
+                self.export_walk(target, selection, sieve, outlet).await
             };
             match read {
                 Ok(true) => {}
-                Ok(false) => return Ok(()),
+                Ok(false) => return outlet.ended(&target.name),
                 // One queue that cannot be read hides no other.
                 Err(EngineError::Broker(error)) if !matches!(error, BrokerError::Unreachable { .. }) => {
                     let source = Source::Queue(target.name.clone());
@@ -373,7 +374,7 @@ impl Inner {
                 Err(error) => return Err(error),
             }
         }
-        self.export_events(selection, sieve, sender).await?;
+        self.export_events(selection, sieve, outlet).await?;
         // What could be read is out; that it is not all is the last that is said.
         unread.map_or(Ok(()), |unread| Err(EngineError::Unread(Box::new(unread))))
     }
@@ -384,7 +385,7 @@ impl Inner {
         target: &DeadTarget,
         selection: &DeadSelection,
         sieve: &mut Sieve,
-        sender: &mpsc::Sender<Exported>,
+        outlet: &Outlet,
     ) -> Result<bool, EngineError> {
         let Some(mut walk) = self.walk_letters(&target.name, target.options()).await? else {
             return Ok(true);
@@ -394,6 +395,10 @@ impl Inner {
             let walked = walk.next(READ as usize).await?;
             if walked.is_empty() {
                 break;
+            }
+            if outlet.is_over() {
+                walk.close().await?;
+                return Ok(false);
             }
             let read = walked.into_iter().map(|one| (reader.read(target, &one), one.message));
             let read = self
@@ -405,7 +410,7 @@ impl Inner {
                 )
                 .await?;
             for (letter, message) in read {
-                if self.exported(self.detailed(letter, message), sender).await.is_err() {
+                if !self.exported(self.detailed(letter, message), outlet).await {
                     walk.close().await?;
                     return Ok(false);
                 }
@@ -421,10 +426,13 @@ impl Inner {
         target: &DeadTarget,
         selection: &DeadSelection,
         sieve: &mut Sieve,
-        sender: &mpsc::Sender<Exported>,
+        outlet: &Outlet,
     ) -> Result<bool, EngineError> {
         let mut pages = DeadPages::of(Some(target.name.clone()), selection.group.clone(), DeadSort::Position);
         while let Some(rows) = pages.next(self).await? {
+            if outlet.is_over() {
+                return Ok(false);
+            }
             // What a filter asks of the message is asked once that is read.
             let first = if sieve.asks_for_places() {
                 rows
@@ -436,7 +444,7 @@ impl Inner {
                 let copy = row.and_then(|row| row.copy).as_deref().and_then(message::decode);
                 let Some(message) = copy else { continue };
                 if !self
-                    .handed_on(self.detailed(letter, message), selection, sieve, sender)
+                    .handed_on(self.detailed(letter, message), selection, sieve, outlet)
                     .await?
                 {
                     return Ok(false);
@@ -446,14 +454,10 @@ impl Inner {
         Ok(true)
     }
 
-    /// Hands a dead letter on with its share of the memory, once there is one; the error means that nobody listens.
-    pub(super) async fn exported(
-        &self,
-        detail: DeadDetail,
-        sender: &mpsc::Sender<Exported>,
-    ) -> Result<(), mpsc::error::SendError<Exported>> {
+    /// Hands a dead letter on with its share of the memory, once there is one; false means that nobody listens.
+    pub(super) async fn exported(&self, detail: DeadDetail, outlet: &Outlet) -> bool {
         let share = self.settings.memory.take(Use::InHand, detail.message.body.len()).await;
-        sender.send(Ok((detail, share))).await
+        outlet.put(Ok((detail, share))).await
     }
 
     /// Hands on what a filter about messages was not asked of yet; false means that nobody listens.
@@ -462,7 +466,7 @@ impl Inner {
         detail: DeadDetail,
         selection: &DeadSelection,
         sieve: &mut Sieve,
-        sender: &mpsc::Sender<Exported>,
+        outlet: &Outlet,
     ) -> Result<bool, EngineError> {
         let mut left = vec![detail];
         if sieve.asks_for_places() {
@@ -471,7 +475,7 @@ impl Inner {
                 .await?;
         }
         match left.pop() {
-            Some(detail) => Ok(self.exported(detail, sender).await.is_ok()),
+            Some(detail) => Ok(self.exported(detail, outlet).await),
             None => Ok(true),
         }
     }
@@ -497,14 +501,16 @@ impl Inner {
 }
 
 impl Engine {
-    /// Every selected dead letter with its message, in the order of their queues. Dropping the receiver ends it.
+    /// Every selected dead letter with its message, in the order of their queues. Dropping the receiver ends it; after
+    /// the time that an export may take, the last item says so.
     ///
     /// # Errors
     /// A filter that cannot be read; what fails later comes as the last item.
     pub fn export_dead(&self, selection: DeadSelection) -> Result<mpsc::Receiver<Exported>, EngineError> {
         let sieve = self.0.sieve(filter(&selection)?);
         let (sender, receiver) = mpsc::channel(EXPORTED_AHEAD);
-        let exporting = Arc::clone(&self.0).dead_export(selection, sieve, sender);
+        let outlet = Outlet::of(sender, &self.0.clock, self.0.settings.export_time);
+        let exporting = Arc::clone(&self.0).dead_export(selection, sieve, outlet);
         ambient::spawn("export dead letters", exporting);
         Ok(receiver)
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::sync::mpsc;
 
+use super::outlet::Outlet;
 use super::{DeadQueueView, DeadSelection};
 use crate::domain::dead_letter::DeadLetter;
 use crate::domain::id::QueueName;
@@ -82,8 +83,9 @@ impl Inner {
         }
         let (sender, mut receiver) = mpsc::channel(AHEAD);
         let seek = async {
-            let sought = self.export_queues(selection, &mut sieve, &sender).await;
-            drop(sender);
+            let outlet = Outlet::of(sender, &self.clock, self.settings.export_time);
+            let sought = self.export_queues(selection, &mut sieve, &outlet).await;
+            drop(outlet);
             sought
         };
         let gather = async move {

@@ -6,17 +6,21 @@ mod foreign;
 pub(crate) mod shop;
 mod sum;
 
+use std::time::Duration;
+
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, ExchangeKind};
 use redrive::ambient::Clock;
+use redrive::broker::Look;
 use redrive::broker::rabbitmq::RabbitMq;
 use redrive::domain::dead_letter::Target;
+use redrive::domain::id::QueueName;
 use redrive::engine::view::Source;
 use redrive::engine::{Answer, Engine, EngineError, Query};
 use serde_json::json;
 
 use self::shop::{BOUND, Shop, query, text, view};
-use crate::engine::stage::{Ground, sender};
+use crate::engine::stage::{Ground, Stage, sender};
 use crate::rabbitmq::raw;
 use crate::support::relay::Relay;
 use crate::support::wait::wait_until;
@@ -310,6 +314,50 @@ async fn twenty_thousand_are_paged_through_without_gaps_and_stay_in_order() {
             .all(|(at, body)| *body == (at + 1).to_string())
     );
     assert_eq!(bodies.len(), 20_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_export_that_nobody_reads_ends_in_time_gives_its_messages_back_and_says_where_it_ended() {
+    let time = Duration::from_secs(2);
+    let stage = Stage::quiet(Ground::rabbit_sqlite().await, |settings| settings.export_time = time).await;
+    let shop = Shop::of(stage).await;
+    let arguments = [
+        ("x-dead-letter-exchange", text("")),
+        ("x-dead-letter-routing-key", text("work.dead")),
+    ];
+    shop.queue("work.dead", &[]).await;
+    shop.queue("work", &arguments).await;
+    shop.fill("work.dead", 300).await;
+    let mut exported = shop
+        .stage
+        .engine
+        .export_dead(query(Some("work.dead"), None).selection)
+        .unwrap();
+    let first = exported.recv().await.unwrap().unwrap();
+    assert_eq!(first.0.message.body, "1");
+    // Nobody reads on.
+    let queue = QueueName::parse("work.dead").unwrap();
+    wait_until("the messages to be back", BOUND, async || {
+        let look = shop.stage.broker.look(&queue).await.ok()?;
+        matches!(look, Look::Present { ready: 300, .. }).then_some(())
+    })
+    .await;
+    let mut bodies = vec![first.0.message.body];
+    let ended = loop {
+        match exported.recv().await.unwrap() {
+            Ok((detail, _)) => bodies.push(detail.message.body),
+            Err(error) => break error,
+        }
+    };
+    let expected: Vec<String> = (1..=bodies.len()).map(|number| number.to_string()).collect();
+    assert_eq!(bodies, expected);
+    assert!(bodies.len() < 300, "{}", bodies.len());
+    assert_eq!(
+        ended.to_string(),
+        "queue work.dead could not be read: an export takes 2 s at most and this one ended here: export less at once, \
+         by queue, group or filter"
+    );
+    assert!(exported.recv().await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

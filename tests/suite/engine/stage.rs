@@ -94,6 +94,7 @@ fn settings(vhost: &str) -> EngineSettings {
         },
         take_over: Duration::from_secs(20),
         drain: Duration::from_secs(5),
+        export_time: redrive::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
         rates: HashMap::new(),

@@ -377,6 +377,7 @@ fn publishes_only(naming: &Naming) -> EngineSettings {
         default_policy: RetryPolicy::default(),
         take_over: Duration::from_mins(1),
         drain: Duration::from_secs(1),
+        export_time: redrive::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
         rates: HashMap::new(),

@@ -91,6 +91,7 @@ async fn engine(installation: &Installation) -> Engine {
         default_policy: RetryPolicy::default(),
         take_over: Duration::from_secs(60),
         drain: Duration::from_secs(5),
+        export_time: redrive::engine::dead::EXPORT_TIME,
         discard_keep: Duration::from_hours(7 * 24),
         retention: Retention::default(),
         rates: HashMap::new(),

@@ -1,0 +1,71 @@
+//! Where the letters of an export are handed out.
+//!
+//! While one waits for its reader, the messages of its queue are held, and nobody else sees them. So an export has a
+//! bound of time: what is out by then stays out, and the last that is said names the queue where it ended.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Exported;
+use crate::ambient::Clock;
+use crate::domain::id::QueueName;
+use crate::domain::words;
+use crate::engine::EngineError;
+use crate::engine::view::{Source, Unread};
+
+/// How long an export may take: a million letters take two minutes.
+pub const EXPORT_TIME: Duration = Duration::from_mins(15);
+
+/// Whoever reads an export, and how long he may take.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    sender: mpsc::Sender<Exported>,
+    clock: Clock,
+    time: Duration,
+    /// Of the clock's uptime.
+    until: Duration,
+}
+
+impl Outlet {
+    pub(super) fn of(sender: mpsc::Sender<Exported>, clock: &Clock, time: Duration) -> Self {
+        Self {
+            sender,
+            time,
+            until: clock.uptime() + time,
+            clock: clock.clone(),
+        }
+    }
+
+    /// False when nobody listens any more, or did not in time.
+    pub(super) async fn put(&self, exported: Exported) -> bool {
+        let left = self.until.saturating_sub(self.clock.uptime());
+        matches!(tokio::time::timeout(left, self.sender.send(exported)).await, Ok(Ok(())))
+    }
+
+    /// Says the last of it, however long that takes: nothing is held any more.
+    pub(super) async fn end(self, error: EngineError) {
+        // Nobody listens any more, or hears of it.
+        let _ = self.sender.send(Err(error)).await;
+    }
+
+    /// Whether its time is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.clock.uptime() >= self.until
+    }
+
+    /// Why it ended in this queue; nothing where whoever read has gone.
+    pub(super) fn ended(&self, queue: &QueueName) -> Result<(), EngineError> {
+        if self.sender.is_closed() || !self.is_over() {
+            return Ok(());
+        }
+        Err(EngineError::Unread(Box::new(Unread {
+            source: Source::Queue(queue.clone()),
+            reason: format!(
+                "an export takes {} at most and this one ended here: export less at once, by queue, group or filter",
+                words::lasts(self.time)
+            ),
+            since: self.clock.now(),
+        })))
+    }
+}
