@@ -183,7 +183,7 @@ impl Inner {
                 "janitor",
                 Arc::clone(&self.expiring).keep_lifetimes(id, generation.clone()),
             ),
-            ambient::spawn("runs", me().tend_runs(generation.clone())),
+            ambient::spawn("runs", Arc::clone(&self.runs).tend_runs(generation.clone())),
             ambient::spawn("numbers", Arc::clone(&self.healing).keep_numbers(generation.clone())),
             ambient::spawn("retention", me().keep_bounds(generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),

@@ -1,10 +1,9 @@
 //! What a process that delivers works with: the dispatcher, the workers, and what follows their queues.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::core::Core;
+use super::core::{Core, over_core};
 use super::events::EventTable;
 use super::health::Healing;
 use super::meters::Meters;
@@ -53,10 +52,4 @@ impl Delivery {
     }
 }
 
-impl Deref for Delivery {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
+over_core!(Delivery);

@@ -88,15 +88,15 @@ pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
 
 use self::answers::WaitingCache;
-use self::core::Core;
-use self::dead::DeadRoom;
+use self::core::{Core, over_core};
+use self::dead::{DeadIndex, DeadLetters, DeadTargets};
 use self::delivery::Delivery;
 use self::events::EventTable;
 use self::expiring::Expiring;
 use self::health::Healing;
 use self::publisher::Publisher;
 use self::rules::PolicyGuard;
-use self::runs::Tending;
+use self::runs::{RunPlanner, RunReader, Runs};
 use crate::ambient::{self, Clock};
 use crate::broker::BrokerHandle;
 use crate::budget::Budget;
@@ -220,27 +220,22 @@ struct Inner {
     policy_guard: Arc<PolicyGuard>,
     healing: Arc<Healing>,
     delivery: Arc<Delivery>,
-    /// Runs that this process works on.
-    tending: Tending,
-    dead: DeadRoom,
+    runs: Arc<Runs>,
+    run_planner: Arc<RunPlanner>,
+    run_reader: Arc<RunReader>,
+    dead_targets: Arc<DeadTargets>,
+    dead_index: Arc<DeadIndex>,
+    dead_letters: Arc<DeadLetters>,
     observed: observe::Observed,
     /// What queues were judged by last.
     preflight: preflight::LastPreflight,
-    speeds: runs::Speeds,
     /// Of the last listing of endpoints.
     waiting: WaitingCache,
     event_table: Arc<EventTable>,
     expiring: Arc<Expiring>,
 }
 
-/// What operations work with that no service has taken over yet.
-impl std::ops::Deref for Inner {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
+over_core!(Inner);
 
 impl Engine {
     /// An engine over its three seams. Nothing is contacted yet.
@@ -258,6 +253,19 @@ impl Engine {
         let event_table = Arc::new(EventTable::new(&core, &publisher, &policy_guard));
         let healing = Arc::new(Healing::new(&core, &publisher, &policy_guard));
         let delivery = Delivery::new(&core, sender, &publisher, &healing, &event_table);
+        let dead_targets = Arc::new(DeadTargets::new(&core));
+        let run_reader = Arc::new(RunReader::new(&core));
+        let dead_index = Arc::new(DeadIndex::new(&core, &dead_targets, &run_reader));
+        let dead_letters = Arc::new(DeadLetters::new(&core, &dead_targets, &dead_index));
+        let run_planner = Arc::new(RunPlanner::new(&core, &run_reader, &dead_targets, &dead_index));
+        let runs = Runs::new(
+            &core,
+            &run_planner,
+            &dead_letters,
+            &publisher,
+            &policy_guard,
+            &event_table,
+        );
         Self(Arc::new(Inner {
             expiring: Arc::new(Expiring::new(&core)),
             delivery: Arc::new(delivery),
@@ -265,10 +273,13 @@ impl Engine {
             publisher,
             policy_guard,
             healing,
-            tending: Tending::default(),
-            dead: DeadRoom::default(),
+            runs: Arc::new(runs),
+            run_planner,
+            run_reader,
+            dead_letters,
+            dead_targets,
+            dead_index,
             observed: observe::Observed::default(),
-            speeds: runs::Speeds::default(),
             preflight: preflight::LastPreflight::default(),
             waiting: WaitingCache::default(),
             core,
@@ -338,7 +349,7 @@ impl Engine {
     /// Follows a run until nothing more happens to it by itself; tells `on` of its progress. Works on it here when
     /// nobody else alive does.
     pub async fn follow_run(&self, id: &str, on: impl FnMut(&runs::RunView)) -> Result<runs::RunView, EngineError> {
-        self.0.follow_run(id, on).await
+        self.0.runs.follow_run(id, on).await
     }
 
     /// The order that takes the head of a delivery queue to its end, or to the dead letters.
@@ -353,7 +364,7 @@ impl Engine {
 
     /// A dead letter as it would be sent at present, with its message.
     pub async fn dead_letter_as_sent(&self, id: &str) -> Result<runs::EditedLetter, EngineError> {
-        self.0.edited_letter(id, &runs::Edit::default()).await
+        self.0.runs.edited_letter(id, &runs::Edit::default()).await
     }
 
     /// Whether another living process delivers, and so works on runs.

@@ -100,9 +100,9 @@ impl Inner {
                 }
                 return self.event_table.with_policy(draft, events).await;
             }
-            Command::Run(order) => return self.plan_run(order).await,
-            Command::ChangeRun { id, wish } => self.plan_run_change(id, *wish).await?,
-            Command::EditDead { id, edit } => self.plan_edit(id, edit).await?,
+            Command::Run(order) => return self.run_planner.plan_run(order).await,
+            Command::ChangeRun { id, wish } => self.runs.plan_run_change(id, *wish).await?,
+            Command::EditDead { id, edit } => self.runs.plan_edit(id, edit).await?,
         };
         draft.command = command;
         draft.hash = hash(&draft);
@@ -244,7 +244,7 @@ impl Inner {
             self.keep_first_place().await?;
         }
         if let Some(planned) = &plan.run {
-            return self.execute_run(plan, planned, grant).await;
+            return self.runs.execute_run(plan, planned, grant).await;
         }
         // Queues with a lifetime are looked at again one by one, and those that changed are left.
         if !matches!(plan.command, Command::Expiring(_)) {
@@ -304,8 +304,8 @@ impl Inner {
             Command::RescueQueue(queue) => self.rescue(queue).await,
             Command::Events(command) => Ok(Done::Events(self.event_table.perform_on_events(command, grant).await?)),
             Command::TestEndpoint { url, method } => self.test(url, method.as_deref()).await,
-            Command::ChangeRun { id, wish } => self.change_run(id, *wish, grant).await,
-            Command::EditDead { id, edit } => self.edit_dead(id, edit, grant).await,
+            Command::ChangeRun { id, wish } => self.runs.change_run(id, *wish, grant).await,
+            Command::EditDead { id, edit } => self.runs.edit_dead(id, edit, grant).await,
             Command::Run(_) => Err(EngineError::Refused {
                 why: "the plan is stale: its run is not there".to_owned(),
             }),

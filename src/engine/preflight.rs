@@ -108,7 +108,10 @@ impl Inner {
     async fn read_preflight(&self, listed: &[ListedQueue]) -> Result<Preflight, EngineError> {
         let policies = compiled(&self.broker.policies().await?);
         let mut asked = Exchanges::new();
-        let targets = self.target_names_among(listed, &policies, &mut asked).await?;
+        let targets = self
+            .dead_targets
+            .target_names_among(listed, &policies, &mut asked)
+            .await?;
         let exchanges = asked.into_iter().map(|(name, detail)| (name, dead_exchange(detail)));
         Ok(Preflight {
             exchanges: exchanges.collect(),

@@ -186,6 +186,12 @@ const SERVICES: &[&str] = &[
     "EventTable",
     "Healing",
     "Delivery",
+    "DeadTargets",
+    "RunReader",
+    "DeadIndex",
+    "DeadLetters",
+    "RunPlanner",
+    "Runs",
     "Inner",
 ];
 

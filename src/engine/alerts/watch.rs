@@ -103,7 +103,7 @@ impl Inner {
         let is_listed = snapshot.broker.problem.is_none();
         let is_stored = snapshot.store.problem.is_none();
         let groups = if is_listed && is_stored {
-            self.hear_groups(&mut looked.heard).await.ok().flatten()
+            self.dead_index.hear_groups(&mut looked.heard).await.ok().flatten()
         } else {
             None
         };

@@ -43,9 +43,11 @@ impl Inner {
             Query::PolicyPreview { document, scope } => {
                 Answer::PolicyPreview(Box::new(self.policy_preview(&document, scope.as_ref()).await?))
             }
-            Query::Dead(query) => Answer::Dead(self.dead_list(&query).await?),
-            Query::DeadGroups(query) => Answer::DeadGroups(self.dead_groups(&query).await?),
-            Query::DeadLetter { id, patience } => Answer::DeadLetter(Box::new(self.dead_detail(&id, patience).await?)),
+            Query::Dead(query) => Answer::Dead(self.dead_letters.dead_list(&query).await?),
+            Query::DeadGroups(query) => Answer::DeadGroups(self.dead_letters.dead_groups(&query).await?),
+            Query::DeadLetter { id, patience } => {
+                Answer::DeadLetter(Box::new(self.dead_letters.dead_detail(&id, patience).await?))
+            }
             Query::Incarnations => Answer::Incarnations(self.store.incarnations().await?),
             Query::Runs { before, limit } => {
                 let query = RunQuery {
@@ -53,7 +55,7 @@ impl Inner {
                     limit,
                     ..RunQuery::default()
                 };
-                let items = self.run_views(&query).await?;
+                let items = self.run_reader.run_views(&query).await?;
                 let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
                 Answer::Runs(Page {
                     problems: Vec::new(),
@@ -62,7 +64,9 @@ impl Inner {
                     items,
                 })
             }
-            Query::Run { id, after, limit } => Answer::Run(Box::new(self.run_detail(&id, after, limit).await?)),
+            Query::Run { id, after, limit } => {
+                Answer::Run(Box::new(self.run_reader.run_detail(&id, after, limit).await?))
+            }
             Query::Expiring(query) => Answer::Expiring(self.expiring.list(&query).await?),
             Query::Saves(query) => Answer::Saves(self.expiring.saves(&query).await?),
             Query::Handover(span) => Answer::Handover(Box::new(self.handover(span).await?)),

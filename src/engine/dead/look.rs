@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::DeadTarget;
+use super::{DeadIndex, DeadTarget};
 use crate::ambient;
 use crate::broker::{Walk, WalkOptions, Walked};
 use crate::domain::broker_rules::Looks;
 use crate::domain::dead_letter::{self, DeadLetter, Found, Home, Likeness};
 use crate::domain::message::{Message, encode};
+use crate::engine::EngineError;
 use crate::engine::looks::{Charge, returns_of};
-use crate::engine::{EngineError, Inner};
 use crate::store::{DeadClaim, DeadLooked, DeadQueue, DeadRow};
 
 /// A look that writes nothing for so long has lost its claim.
@@ -101,16 +101,16 @@ impl Reader {
     }
 }
 
-impl Inner {
+impl DeadIndex {
     /// Looks at a queue unless somebody does so already.
     pub(super) async fn look_at(self: Arc<Self>, target: DeadTarget) {
-        if !self.dead.enter(&target.name) {
+        if !self.enter(&target.name) {
             return;
         }
         if let Err(error) = self.look_claimed(&target).await {
             tracing::warn!(queue = ?target.name, error = ?error, "a dead-letter queue could not be looked at");
         }
-        self.dead.leave(&target.name);
+        self.leave(&target.name);
         self.news.moved.send_replace(());
     }
 
@@ -261,7 +261,7 @@ impl Inner {
     }
 }
 
-impl Inner {
+impl DeadIndex {
     /// One more look at a queue that counts them is noted, or refused.
     pub(super) async fn charge_look(&self, target: &DeadTarget) -> Result<Option<Charge>, EngineError> {
         if target.delivery_limit.is_none() {

@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::{DeadDetail, DeadTarget};
+use super::{DeadDetail, DeadIndex, DeadLetters, DeadTarget, DeadTargets};
 use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, Found, HEADER_DEAD, Home, STORE, likeness};
 use crate::domain::id::QueueName;
@@ -34,7 +34,9 @@ impl Core {
             }))),
         }
     }
+}
 
+impl DeadTargets {
     /// The store as one of the targets, while letters are in it.
     pub(super) async fn stored_target(&self) -> Result<Option<DeadTarget>, StoreError> {
         let count = self.store.stored_letters_count().await?;
@@ -53,7 +55,9 @@ impl Core {
             unread: None,
         }))
     }
+}
 
+impl Core {
     /// Keeps a dead letter, with why the broker does not take it; one that is kept already stays as it is.
     pub(in crate::engine) async fn store_letter(&self, letter: &Message, refusal: &str) -> Result<(), EngineError> {
         let mut letter = letter.clone();
@@ -81,7 +85,9 @@ impl Core {
     pub(in crate::engine) async fn is_letter_stored(&self, letter: &Message) -> Result<bool, StoreError> {
         Ok(self.store.stored_letter(&stored_id(letter)).await?.is_some())
     }
+}
 
+impl DeadLetters {
     /// A stored dead letter with everything.
     pub(super) async fn dead_stored(&self, letter: DeadLetter) -> Result<Option<DeadDetail>, EngineError> {
         let Some(stored) = self.store.stored_letter(&letter.id).await? else {
@@ -91,7 +97,9 @@ impl Core {
         let message = body.and_then(|body| whole(&stored, body));
         Ok(message.map(|message| self.detailed(letter, message)))
     }
+}
 
+impl DeadIndex {
     /// Writes what is in the store into the index, without reading bodies; `None` when the claim is lost.
     pub(super) async fn write_stored(&self, target: &DeadTarget, generation: i64) -> Result<Option<u64>, EngineError> {
         let (mut after, mut seen) = (None, 0);

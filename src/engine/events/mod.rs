@@ -24,7 +24,6 @@ mod secrets;
 mod service;
 mod wakes;
 
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +38,7 @@ pub use crate::store::{
 };
 
 use super::EngineError;
-use super::core::Core;
+use super::core::{Core, over_core};
 use super::publisher::Publisher;
 use super::rules::{PolicyGuard, Rules};
 use super::view::Page;
@@ -90,13 +89,7 @@ impl EventTable {
     }
 }
 
-impl Deref for EventTable {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
+over_core!(EventTable);
 
 /// What the engine has to know of events.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,6 @@ mod restore;
 mod save;
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ pub use order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, Keep, PlannedQue
 
 use super::EngineError;
 use super::answers::listing::PAGES_MAX;
-use super::core::Core;
+use super::core::{Core, over_core};
 use super::rules::compiled;
 use super::view::Page;
 use crate::domain::expiry::{self, Extends};
@@ -57,13 +56,7 @@ impl Expiring {
     }
 }
 
-impl Deref for Expiring {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
+over_core!(Expiring);
 
 /// A queue with a lifetime, or one that should have one.
 #[derive(Clone, Debug, PartialEq, Eq)]

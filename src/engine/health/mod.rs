@@ -14,7 +14,6 @@ mod vhost;
 mod watch;
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::core::Core;
+use super::core::{Core, over_core};
 use super::publisher::Publisher;
 use super::rules::PolicyGuard;
 use super::settled::Resting;
@@ -195,13 +194,7 @@ pub(super) struct Healing {
     pub(super) sweep_now: Notify,
 }
 
-impl Deref for Healing {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
+over_core!(Healing);
 
 impl Healing {
     pub(super) fn new(core: &Arc<Core>, publisher: &Arc<Publisher>, policy_guard: &Arc<PolicyGuard>) -> Self {

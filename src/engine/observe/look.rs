@@ -108,7 +108,7 @@ impl Looker {
         let is_listed = seen.is_ok();
         let stored = known.as_ref().ok().map(|known| known.stored);
         // What was listed before is no count of today.
-        let dead = engine.dead.places.lock().await.count(seen.as_deref().ok(), stored);
+        let dead = engine.dead_letters.count(seen.as_deref().ok(), stored).await;
         let seen = seen.unwrap_or_else(|_| seen_before(&last.queues, last.broker.taken_at.unwrap_or(now)));
         let listed = Listed::of(&seen, broker.taken_at.is_some());
         let content = match known {
@@ -206,9 +206,9 @@ impl Looker {
 
 /// What the broker lists, and where in it dead letters are.
 async fn seen(engine: &Arc<Inner>) -> Result<Vec<Seen>, BrokerError> {
-    engine.dead.places.lock().await.count_events(engine).await;
+    engine.dead_letters.count_events().await;
     let listed = engine.broker.queues_all().await?.queues;
-    engine.dead.places.lock().await.find(engine, &listed).await;
+    engine.dead_letters.find_places(&listed).await;
     Ok(engine.seen_in(listed, Oldest::OnePage).await)
 }
 
@@ -232,7 +232,7 @@ async fn open_runs(engine: &Arc<Inner>) -> Option<Arc<Vec<RunView>>> {
         limit: RUNS_MAX,
         ..RunQuery::default()
     };
-    Some(Arc::new(engine.run_views(&query).await.ok()?))
+    Some(Arc::new(engine.run_reader.run_views(&query).await.ok()?))
 }
 
 async fn known(engine: &Inner) -> Result<Known, StoreError> {

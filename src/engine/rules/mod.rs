@@ -7,7 +7,6 @@ mod letters;
 mod settle;
 
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -17,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::kept::LastKept;
 use super::Event;
-use super::core::Core;
+use super::core::{Core, over_core};
 use super::dispatch::Tell;
 use super::turns::Turns;
 use crate::broker::{BrokerError, BrokerPolicy};
@@ -168,13 +167,7 @@ pub(super) struct PolicyGuard {
     pub(super) bindings: Arc<Turns>,
 }
 
-impl Deref for PolicyGuard {
-    type Target = Core;
-
-    fn deref(&self) -> &Core {
-        &self.core
-    }
-}
+over_core!(PolicyGuard);
 
 impl PolicyGuard {
     pub(super) fn new(core: &Arc<Core>) -> Self {

@@ -1,16 +1,16 @@
 //! Executing a planned run, and what a person does to one.
 
 use super::plan::Document;
-use super::{RunDetail, RunView};
+use super::{RunDetail, RunReader, RunView, Runs};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::domain::run::{Phase, RunState, RunWish, Speed, Target, eta};
 use crate::domain::time::Timestamp;
+use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant};
 use crate::engine::dead::Exchanges;
-use crate::engine::{EngineError, Inner};
 use crate::store::{ItemQuery, NewAudit, RunQuery, RunRecord};
 
 /// Runs whose speed is known, at most.
@@ -18,7 +18,7 @@ const SPEEDS_MAX: usize = 200;
 /// A plan that is older than this is stale.
 const PLAN_MAX: std::time::Duration = std::time::Duration::from_mins(15);
 
-impl Inner {
+impl Runs {
     /// Starts a planned run, if the world is still as it was planned for: its targets above all. Messages that are
     /// gone meanwhile are skipped when it comes to them.
     pub(in crate::engine) async fn execute_run(
@@ -27,7 +27,7 @@ impl Inner {
         planned: &RunPlan,
         grant: &WriteGrant,
     ) -> Result<Done, EngineError> {
-        let run = self.run_record(&planned.id).await?;
+        let run = self.run_reader.run_record(&planned.id).await?;
         let document = Document::read(&run.plan).map_err(|why| EngineError::Refused { why })?;
         if run.state != RunState::Planned || run.hash != plan.hash {
             return Err(stale("it was executed already, or it is another plan"));
@@ -38,7 +38,7 @@ impl Inner {
         let mut exchanges = Exchanges::new();
         for (target, existed) in &document.targets {
             let Some(target) = Target::decode(target) else { continue };
-            if self.takes(&target, &mut exchanges).await? != *existed {
+            if self.planner.takes(&target, &mut exchanges).await? != *existed {
                 let now = if *existed {
                     "does not exist any more"
                 } else {
@@ -47,7 +47,7 @@ impl Inner {
                 return Err(stale(&format!("{target} {now}")));
             }
         }
-        if let Some(change) = self.receivers_changed(&document.receivers).await? {
+        if let Some(change) = self.planner.receivers_changed(&document.receivers).await? {
             return Err(stale(&change));
         }
         self.audit_run(&run, grant, "planned", &document.title).await?;
@@ -59,12 +59,12 @@ impl Inner {
             return Err(stale("it was executed meanwhile"));
         }
         self.see_to_run(&run.id).await;
-        Ok(Done::Run(Box::new(self.run_view(&run.id).await?)))
+        Ok(Done::Run(Box::new(self.run_reader.run_view(&run.id).await?)))
     }
 
     /// What a person's wish would do to a run.
     pub(in crate::engine) async fn plan_run_change(&self, id: &str, wish: RunWish) -> Result<Plan, EngineError> {
-        let run = self.run_record(id).await?;
+        let run = self.run_reader.run_record(id).await?;
         let Some(next) = run.state.after(wish) else {
             let possible: Vec<&str> = wish.possible_from().into_iter().map(RunState::as_str).collect();
             return Err(EngineError::Refused {
@@ -106,7 +106,7 @@ impl Inner {
         wish: RunWish,
         grant: &WriteGrant,
     ) -> Result<Done, EngineError> {
-        let run = self.run_record(id).await?;
+        let run = self.run_reader.run_record(id).await?;
         let next = run.state.after(wish).ok_or_else(|| EngineError::Refused {
             why: format!("run {id} is {}", run.state.as_str()),
         })?;
@@ -124,7 +124,7 @@ impl Inner {
         if next == RunState::Running {
             self.see_to_run(id).await;
         }
-        Ok(Done::Run(Box::new(self.run_view(id).await?)))
+        Ok(Done::Run(Box::new(self.run_reader.run_view(id).await?)))
     }
 
     async fn audit_run(
@@ -146,7 +146,9 @@ impl Inner {
         self.store.audit_append(&entry).await?;
         Ok(())
     }
+}
 
+impl RunReader {
     async fn run_record(&self, id: &str) -> Result<RunRecord, EngineError> {
         self.store.run_get(id).await?.ok_or_else(|| EngineError::NotFound {
             what: format!("run {id:?}"),

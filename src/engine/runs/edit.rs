@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::Runs;
 use super::difference;
 use super::drive::{Driver, Halt, InHand};
 use super::kept;
@@ -16,8 +17,8 @@ use crate::domain::dead_letter::Home;
 use crate::domain::id::QueueName;
 use crate::domain::mask::{MASK, MaskRules};
 use crate::domain::message::{HeaderValue, Message, decode, encode};
+use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
-use crate::engine::{EngineError, Inner};
 use crate::store::{KeptKind, KeptMessage, KeptQuery};
 
 /// How long looks and runs that have the letter's queue are waited for.
@@ -110,7 +111,7 @@ fn masked(message: &Message, rules: &MaskRules) -> Message {
     }
 }
 
-impl Inner {
+impl Runs {
     pub(in crate::engine) async fn plan_edit(self: &Arc<Self>, id: &str, edit: &Edit) -> Result<Plan, EngineError> {
         let letter = self.edited_letter(id, edit).await?;
         let lines = match self.masks() {
@@ -168,7 +169,7 @@ impl Inner {
         id: &str,
         edit: &Edit,
     ) -> Result<EditedLetter, EngineError> {
-        let detail = self.dead_detail(id, PATIENCE).await?;
+        let detail = self.dead_letters.dead_detail(id, PATIENCE).await?;
         if detail.letter.home == Home::Event {
             return Err(EngineError::Refused {
                 why: format!("dead letter {id:?} is an event: an event is not edited"),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::RunPlanner;
 use super::letters::{Batch, Letter, Letters};
 use super::order::{Order, OrderKind, Selection};
 use super::receivers::WaysBack;
@@ -17,9 +18,9 @@ use crate::domain::naming::hex;
 use crate::domain::run::{ItemState, RunCounts, Target, eta};
 use crate::domain::time::Timestamp;
 use crate::domain::words::plural;
+use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan, at_most};
 use crate::engine::dead::{Exchanges, Way};
-use crate::engine::{EngineError, Inner};
 use crate::store::{Frozen, NewItem, NewRun};
 
 /// Items of one run, at most.
@@ -91,7 +92,7 @@ struct Gathered {
     digest: Sha256,
 }
 
-impl Inner {
+impl RunPlanner {
     async fn freeze(
         &self,
         id: &str,
@@ -260,7 +261,7 @@ impl Inner {
             exchange: exchange.clone(),
             key: Some(key.clone()),
         };
-        let reached = self.follow_among(VecDeque::from([way]), exchanges).await?;
+        let reached = self.dead_targets.follow_among(VecDeque::from([way]), exchanges).await?;
         for queue in &reached.queues {
             if let Ok(queue) = QueueName::parse(queue)
                 && self.broker.look(&queue).await? != Look::Missing
@@ -287,7 +288,7 @@ impl Inner {
         self.warn_of_targets(order, gathered, &mut warnings).await?;
         warnings.extend(self.warn_of_events(order).await?);
         let sources = gathered.pairs.keys().map(|(source, _)| source.as_str()).collect();
-        warnings.splice(0..0, self.others_at(id, &sources).await?);
+        warnings.splice(0..0, self.run_reader.others_at(id, &sources).await?);
         Ok(Plan {
             command: Command::Run(order.clone()),
             title: title(order, doable),
