@@ -8,10 +8,19 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::EngineError;
+use super::alerts::Alerts;
+use super::core::{Core, over_core};
+use super::delivery::Delivery;
 use super::dispatch::{CHANNEL, Dispatcher, Tell};
+use super::events::EventTable;
+use super::expiring::Expiring;
+use super::health::{Healing, Ownership};
 use super::incarnation::Part;
+use super::retention::keep_bounds;
+use super::rules::PolicyGuard;
+use super::runs::Runs;
 use super::worker::Stops;
-use super::{EngineError, Inner};
 use crate::ambient;
 use crate::broker::BrokerError;
 use crate::domain::id::IncarnationId;
@@ -25,7 +34,44 @@ const fn is_final(error: &EngineError) -> bool {
     matches!(error, EngineError::Refused { .. } | EngineError::OtherOwner { .. })
 }
 
-impl Inner {
+/// The work of a process that delivers.
+#[derive(Debug)]
+pub(super) struct Daemon {
+    core: Arc<Core>,
+    pub(super) delivery: Arc<Delivery>,
+    pub(super) healing: Arc<Healing>,
+    pub(super) alerts: Arc<Alerts>,
+    ownership: Arc<Ownership>,
+    policy_guard: Arc<PolicyGuard>,
+    event_table: Arc<EventTable>,
+    expiring: Arc<Expiring>,
+    runs: Arc<Runs>,
+}
+
+over_core!(Daemon);
+
+impl Daemon {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        delivery: &Arc<Delivery>,
+        alerts: Alerts,
+        event_table: &Arc<EventTable>,
+        expiring: &Arc<Expiring>,
+        runs: &Arc<Runs>,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            delivery: Arc::clone(delivery),
+            healing: Arc::clone(&delivery.healing),
+            alerts: Arc::new(alerts),
+            ownership: Arc::clone(&delivery.healing.ownership),
+            policy_guard: Arc::clone(&delivery.policy_guard),
+            event_table: Arc::clone(event_table),
+            expiring: Arc::clone(expiring),
+            runs: Arc::clone(runs),
+        }
+    }
+
     /// Delivers until `stop`, then drains.
     pub(super) async fn run(self: &Arc<Self>, stop: CancellationToken) -> Result<(), EngineError> {
         self.healing.watch_health();
@@ -87,7 +133,7 @@ impl Inner {
         let store = self.store.identity().await?;
         self.healing.health.set_store(store.clone());
         // Before anything is made there; what cannot be looked at yet is looked at when it is there.
-        if let Err(error @ EngineError::OtherOwner { .. }) = self.refuse_another_broker(&store).await {
+        if let Err(error @ EngineError::OtherOwner { .. }) = self.ownership.refuse_another_broker(&store).await {
             return Err(error);
         }
         self.broker.prepare().await?;
@@ -165,7 +211,7 @@ impl Inner {
     ) -> Vec<JoinHandle<()>> {
         let (me, delivery) = (|| Arc::clone(self), || Arc::clone(&self.delivery));
         let mut tasks = self.event_table.start_events(id, generation);
-        tasks.extend(self.start_alerts(id, generation));
+        tasks.extend(self.alerts.start_alerts(id, generation));
         tasks.extend([
             ambient::spawn("heartbeat", delivery().beat(id, generation.clone())),
             ambient::spawn("poll", delivery().poll(id, tell.clone(), generation.clone())),
@@ -185,7 +231,7 @@ impl Inner {
             ),
             ambient::spawn("runs", Arc::clone(&self.runs).tend_runs(generation.clone())),
             ambient::spawn("numbers", Arc::clone(&self.healing).keep_numbers(generation.clone())),
-            ambient::spawn("retention", me().keep_bounds(generation.clone())),
+            ambient::spawn("retention", keep_bounds(Arc::clone(&self.core), generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
             ambient::spawn("recorder", {
                 let (delivery, generation) = (delivery(), generation.clone());

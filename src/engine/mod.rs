@@ -31,7 +31,6 @@ mod health;
 mod holdings;
 mod incarnation;
 mod insist;
-mod intakes;
 pub mod jobs;
 mod looks;
 mod manage;
@@ -41,12 +40,12 @@ mod parts;
 mod places;
 mod plans;
 pub mod policies;
-mod preflight;
 mod presence;
 mod process;
 mod publisher;
 pub mod query;
 mod queue_pages;
+mod queues;
 mod recorder;
 mod refused;
 mod retention;
@@ -87,14 +86,20 @@ pub use error::EngineError;
 pub use event::Event;
 pub use query::{Answer, Query, QueuesQuery};
 
-use self::answers::WaitingCache;
+use self::alerts::Alerts;
 use self::core::{Core, over_core};
+use self::daemon::Daemon;
 use self::dead::{DeadIndex, DeadLetters, DeadTargets};
 use self::delivery::Delivery;
+use self::doctor::Doctor;
+use self::endpoints::Endpoints;
 use self::events::EventTable;
 use self::expiring::Expiring;
-use self::health::Healing;
+use self::health::{Healing, Ownership};
+use self::observe::Observation;
+use self::policies::Policies;
 use self::publisher::Publisher;
+use self::queues::Queues;
 use self::rules::PolicyGuard;
 use self::runs::{RunPlanner, RunReader, Runs};
 use crate::ambient::{self, Clock};
@@ -213,26 +218,19 @@ pub enum Ended {
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
 
+/// The services that fronts call.
 #[derive(Debug)]
 struct Inner {
     core: Arc<Core>,
     publisher: Arc<Publisher>,
-    policy_guard: Arc<PolicyGuard>,
-    healing: Arc<Healing>,
-    delivery: Arc<Delivery>,
-    runs: Arc<Runs>,
-    run_planner: Arc<RunPlanner>,
-    run_reader: Arc<RunReader>,
-    dead_targets: Arc<DeadTargets>,
-    dead_index: Arc<DeadIndex>,
-    dead_letters: Arc<DeadLetters>,
-    observed: observe::Observed,
-    /// What queues were judged by last.
-    preflight: preflight::LastPreflight,
-    /// Of the last listing of endpoints.
-    waiting: WaitingCache,
     event_table: Arc<EventTable>,
-    expiring: Arc<Expiring>,
+    policies: Arc<Policies>,
+    queues: Arc<Queues>,
+    endpoints: Arc<Endpoints>,
+    dead_letters: Arc<DeadLetters>,
+    runs: Arc<Runs>,
+    observation: Arc<Observation>,
+    daemon: Arc<Daemon>,
 }
 
 over_core!(Inner);
@@ -250,39 +248,37 @@ impl Engine {
         let core = Arc::new(Core::new(store, broker, settings, clock));
         let policy_guard = Arc::new(PolicyGuard::new(&core));
         let publisher = Arc::new(Publisher::new(&core, &sender, &policy_guard));
-        let event_table = Arc::new(EventTable::new(&core, &publisher, &policy_guard));
-        let healing = Arc::new(Healing::new(&core, &publisher, &policy_guard));
-        let delivery = Delivery::new(&core, sender, &publisher, &healing, &event_table);
+        let policies = Arc::new(Policies::new(&core));
+        let event_table = Arc::new(EventTable::new(&core, &publisher, &policies, &policy_guard));
+        let ownership = Arc::new(Ownership::new(&core));
+        let healing = Arc::new(Healing::new(&core, &ownership, &publisher, &policy_guard));
+        let delivery = Delivery::new(&core, SenderHandle::clone(&sender), &publisher, &healing, &event_table);
+        let delivery = Arc::new(delivery);
+        let expiring = Arc::new(Expiring::new(&core));
         let dead_targets = Arc::new(DeadTargets::new(&core));
         let run_reader = Arc::new(RunReader::new(&core));
         let dead_index = Arc::new(DeadIndex::new(&core, &dead_targets, &run_reader));
-        let dead_letters = Arc::new(DeadLetters::new(&core, &dead_targets, &dead_index));
-        let run_planner = Arc::new(RunPlanner::new(&core, &run_reader, &dead_targets, &dead_index));
-        let runs = Runs::new(
-            &core,
-            &run_planner,
-            &dead_letters,
-            &publisher,
-            &policy_guard,
-            &event_table,
-        );
+        let dead_letters = Arc::new(DeadLetters::new(&core, &ownership, &dead_targets, &dead_index));
+        let planner = Arc::new(RunPlanner::new(&core, &run_reader, &dead_targets, &dead_index));
+        let runs = Runs::new(&core, &planner, &dead_letters, &publisher, &policy_guard, &event_table);
+        let runs = Arc::new(runs);
+        let queues = Arc::new(Queues::new(&core, &expiring, &delivery, &dead_targets));
+        let doctor = Doctor::new(&core, &queues, &healing);
+        let observation = Observation::new(&core, &queues, &dead_letters, &run_reader, doctor);
+        let observation = Arc::new(observation);
+        let alerts = Alerts::new(&core, &observation, &dead_index, &sender);
+        let daemon = Daemon::new(&core, &delivery, alerts, &event_table, &expiring, &runs);
         Self(Arc::new(Inner {
-            expiring: Arc::new(Expiring::new(&core)),
-            delivery: Arc::new(delivery),
-            event_table,
-            publisher,
-            policy_guard,
-            healing,
-            runs: Arc::new(runs),
-            run_planner,
-            run_reader,
-            dead_letters,
-            dead_targets,
-            dead_index,
-            observed: observe::Observed::default(),
-            preflight: preflight::LastPreflight::default(),
-            waiting: WaitingCache::default(),
+            endpoints: Arc::new(Endpoints::new(&core, &queues, &sender)),
+            daemon: Arc::new(daemon),
             core,
+            publisher,
+            event_table,
+            policies,
+            queues,
+            dead_letters,
+            runs,
+            observation,
         }))
     }
 
@@ -300,7 +296,7 @@ impl Engine {
 
     /// Publishes a notification; answers only after the broker's confirm.
     pub async fn publish(&self, new: NewNotification) -> Result<Receipt, EngineError> {
-        self.0.healing.watch_unbound();
+        self.0.daemon.healing.watch_unbound();
         self.0.publisher.publish(new).await
     }
 
@@ -311,7 +307,7 @@ impl Engine {
 
     /// Publishes an end mark; nothing to end is success.
     pub async fn end(&self, execution: ExecutionId, url: EndpointUrl) -> Result<Ended, EngineError> {
-        self.0.healing.watch_unbound();
+        self.0.daemon.healing.watch_unbound();
         self.0.publisher.publish_end(execution, url).await
     }
 
@@ -375,19 +371,19 @@ impl Engine {
     /// Refuses to look at, or to work on, a broker that is delivered by the daemons of another store
     /// ([`EngineError::OtherOwner`]). Writes nothing; what cannot be looked at is not refused.
     pub async fn compare_owner(&self) -> Result<(), EngineError> {
-        self.0.healing.compare_owner().await
+        self.0.daemon.healing.compare_owner().await
     }
 
     /// Delivers until `stop` is cancelled, then drains. `Err` only when it cannot begin at all;
     /// a broker or store that goes away later is waited for.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), EngineError> {
-        self.0.run(stop).await
+        self.0.daemon.run(stop).await
     }
 
     /// Delivers while no other living process does, and stands by otherwise, until `stop`.
     /// [`Engine::delivering`] tells which. `Err` as with [`Engine::run`].
     pub async fn run_when_alone(&self, stop: CancellationToken) -> Result<(), EngineError> {
-        self.0.run_when_alone(stop).await
+        self.0.daemon.run_when_alone(stop).await
     }
 
     /// Whether this process delivers at present, and each change of it.
@@ -398,7 +394,7 @@ impl Engine {
 
     /// Closes connections in order; for a process that ends.
     pub async fn close(&self) {
-        self.0.healing.health.end();
+        self.0.daemon.healing.health.end();
         self.0.broker.close().await;
         self.0.store.close().await;
     }

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use super::EngineError;
 use super::core::Core;
 use super::delivery::Delivery;
 use super::ending::{Ending, Held};
 use super::manage::ManagedLease;
-use super::{EngineError, Inner};
+use super::queues::Queues;
 use crate::broker::{Deleted, Look};
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueRecord;
@@ -38,7 +39,7 @@ impl Core {
     }
 }
 
-impl Inner {
+impl Queues {
     /// Takes as many messages out of it as were planned, from its head on: how many, and why not all. What the store
     /// knows of its head is about a message that is gone.
     pub(super) async fn drop_from_parts(

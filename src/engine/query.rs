@@ -7,6 +7,7 @@ use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 pub use crate::store::{AttemptQuery, AuditEntry, Incarnation, PolicyScope, PolicyVersion, SaveQuery};
 
+use super::EngineError;
 use super::audit::AuditVerified;
 use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
 use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
@@ -194,4 +195,15 @@ pub enum Answer {
     Readiness(Readiness),
     /// To [`Query::Events`].
     Events(super::events::EventAnswer),
+}
+
+/// Items of one answer, at most.
+const LIMIT_MAX: u32 = 1_000;
+
+pub(super) fn bounded(limit: u32) -> u32 {
+    limit.clamp(1, LIMIT_MAX)
+}
+
+pub(super) fn offset_of(cursor: Option<&str>) -> Result<usize, EngineError> {
+    cursor.map_or(Ok(0), |text| text.parse().map_err(|_| EngineError::unknown_cursor()))
 }

@@ -183,7 +183,9 @@ const SERVICES: &[&str] = &[
     "Expiring",
     "PolicyGuard",
     "Publisher",
+    "Policies",
     "EventTable",
+    "Ownership",
     "Healing",
     "Delivery",
     "DeadTargets",
@@ -192,6 +194,12 @@ const SERVICES: &[&str] = &[
     "DeadLetters",
     "RunPlanner",
     "Runs",
+    "Queues",
+    "Endpoints",
+    "Doctor",
+    "Observation",
+    "Alerts",
+    "Daemon",
     "Inner",
 ];
 

@@ -124,8 +124,8 @@ impl Inner {
             cursor: None,
             patience: PATIENCE,
         };
-        let endpoints = engine.part(self.endpoint_views(true, PAGE, None).await)?;
-        let queues = engine.part(self.queues(&stuck).await)?;
+        let endpoints = engine.part(self.endpoints.endpoint_views(true, PAGE, None).await)?;
+        let queues = engine.part(self.queues.queues(&stuck).await)?;
         let found = self.dead_letters.dead_groups(&groups).await;
         let dead = found.as_ref().ok().map(super::super::dead::DeadPage::sum);
         let found = found.map(|found| Page {
@@ -149,7 +149,7 @@ impl Inner {
             limit: PAGE,
             ..RunQuery::default()
         };
-        let mut runs = self.run_reader.run_views(&query).await?;
+        let mut runs = self.runs.run_reader.run_views(&query).await?;
         runs.retain(|run| !run.record.state.is_over() || run.record.updated_at >= since);
         Ok(self.whole(runs))
     }

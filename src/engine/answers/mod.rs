@@ -1,47 +1,39 @@
-//! Answers to queries, made from the store's rows and the broker's listing.
-//!
-//! The management API away is not an error here: what it would tell is unknown, and said so.
+//! Answers to queries: which service has which.
 
-mod browse;
-mod endpoints;
 mod handover;
-pub(super) mod listing;
-mod queues;
-pub(super) mod retries;
-pub(super) mod world;
 
-use super::query::{Answer, Query};
+use super::query::{Answer, Query, bounded};
 use super::view::{AttemptView, Page};
 use super::{EngineError, Inner};
 use crate::store::{AttemptQuery, AuditEntry, RunQuery};
 
-pub(super) use endpoints::WaitingCache;
 pub use handover::{Handover, HandoverPart};
-
-/// Items of one answer, at most.
-const LIMIT_MAX: u32 = 1_000;
 
 impl Inner {
     pub(super) async fn answer(self: &std::sync::Arc<Self>, query: Query) -> Result<Answer, EngineError> {
         Ok(match query {
-            Query::Queues(query) => Answer::Queues(self.queues(&query).await?),
-            Query::Queue(name) => Answer::Queue(Box::new(self.queue(&name).await?)),
-            Query::Browse { queue, limit } => Answer::Browsed(self.browse(&queue, limit).await?),
+            Query::Queues(query) => Answer::Queues(self.queues.queues(&query).await?),
+            Query::Queue(name) => Answer::Queue(Box::new(self.queues.queue(&name).await?)),
+            Query::Browse { queue, limit } => Answer::Browsed(self.queues.browse(&queue, limit).await?),
             Query::Endpoints {
                 not_available,
                 limit,
                 cursor,
-            } => Answer::Endpoints(self.endpoint_views(not_available, limit, cursor.as_deref()).await?),
-            Query::Endpoint(url) => Answer::Endpoint(Box::new(self.endpoint_view(&url).await?)),
-            Query::Retries { within, limit } => Answer::Retries(self.retries(within, limit).await?),
+            } => Answer::Endpoints(
+                self.endpoints
+                    .endpoint_views(not_available, limit, cursor.as_deref())
+                    .await?,
+            ),
+            Query::Endpoint(url) => Answer::Endpoint(Box::new(self.endpoints.endpoint_view(&url).await?)),
+            Query::Retries { within, limit } => Answer::Retries(self.endpoints.retries(within, limit).await?),
             Query::Attempts(query) => Answer::Attempts(self.attempt_views(query).await?),
             Query::Audit { before, limit } => Answer::Audit(self.audit_page(before, limit).await?),
             Query::AuditVerify => Answer::AuditVerified(self.audit_verify().await?),
-            Query::Policies => Answer::Policies(self.policy_views().await?),
-            Query::Policy(scope) => Answer::Policy(Box::new(self.policy_view(&scope).await?)),
-            Query::PolicyHistory(scope) => Answer::PolicyHistory(self.policy_versions(&scope).await?),
+            Query::Policies => Answer::Policies(self.policies.policy_views().await?),
+            Query::Policy(scope) => Answer::Policy(Box::new(self.policies.policy_view(&scope).await?)),
+            Query::PolicyHistory(scope) => Answer::PolicyHistory(self.policies.policy_versions(&scope).await?),
             Query::PolicyPreview { document, scope } => {
-                Answer::PolicyPreview(Box::new(self.policy_preview(&document, scope.as_ref()).await?))
+                Answer::PolicyPreview(Box::new(self.policies.policy_preview(&document, scope.as_ref()).await?))
             }
             Query::Dead(query) => Answer::Dead(self.dead_letters.dead_list(&query).await?),
             Query::DeadGroups(query) => Answer::DeadGroups(self.dead_letters.dead_groups(&query).await?),
@@ -55,7 +47,7 @@ impl Inner {
                     limit,
                     ..RunQuery::default()
                 };
-                let items = self.run_reader.run_views(&query).await?;
+                let items = self.runs.run_reader.run_views(&query).await?;
                 let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
                 Answer::Runs(Page {
                     problems: Vec::new(),
@@ -65,14 +57,14 @@ impl Inner {
                 })
             }
             Query::Run { id, after, limit } => {
-                Answer::Run(Box::new(self.run_reader.run_detail(&id, after, limit).await?))
+                Answer::Run(Box::new(self.runs.run_reader.run_detail(&id, after, limit).await?))
             }
-            Query::Expiring(query) => Answer::Expiring(self.expiring.list(&query).await?),
-            Query::Saves(query) => Answer::Saves(self.expiring.saves(&query).await?),
+            Query::Expiring(query) => Answer::Expiring(self.queues.expiring.list(&query).await?),
+            Query::Saves(query) => Answer::Saves(self.queues.expiring.saves(&query).await?),
             Query::Handover(span) => Answer::Handover(Box::new(self.handover(span).await?)),
-            Query::Doctor => Answer::Doctor(self.doctor().await),
+            Query::Doctor => Answer::Doctor(self.observation.doctor.checks().await),
             Query::Events(question) => Answer::Events(self.event_table.answer_about_events(question).await?),
-            Query::Readiness => Answer::Readiness(self.healing.readiness()),
+            Query::Readiness => Answer::Readiness(self.daemon.healing.readiness()),
         })
     }
 
@@ -81,7 +73,7 @@ impl Inner {
             limit: bounded(query.limit),
             ..query
         };
-        self.delivery.recorder.flush(&self.store).await;
+        self.daemon.delivery.recorder.flush(&self.store).await;
         Ok(Page {
             problems: Vec::new(),
             items: self.store.attempts(&query).await?,
@@ -102,12 +94,4 @@ impl Inner {
             taken_at: self.clock.now(),
         })
     }
-}
-
-fn bounded(limit: u32) -> u32 {
-    limit.clamp(1, LIMIT_MAX)
-}
-
-pub(super) fn offset_of(cursor: Option<&str>) -> Result<usize, EngineError> {
-    cursor.map_or(Ok(0), |text| text.parse().map_err(|_| EngineError::unknown_cursor()))
 }

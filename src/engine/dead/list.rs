@@ -120,7 +120,7 @@ impl DeadLetters {
         }
         let more = items.len() > limit;
         items.truncate(limit);
-        let broker = self.broker_label().await?;
+        let broker = self.ownership.broker_label().await?;
         for item in &mut items {
             item.broker.clone_from(&broker);
         }
@@ -218,7 +218,7 @@ impl DeadLetters {
         patience: Duration,
     ) -> Result<DeadDetail, EngineError> {
         let mut detail = self.find_detail(id, patience).await?;
-        detail.letter.broker = self.broker_label().await?;
+        detail.letter.broker = self.ownership.broker_label().await?;
         Ok(detail)
     }
 

@@ -34,8 +34,9 @@ use crate::domain::time::Timestamp;
 pub use crate::store::{DeadGroup, DeadSort};
 pub use sum::DeadSum;
 
-use super::answers::listing::Seen;
 use super::core::{Core, over_core};
+use super::health::Ownership;
+use super::queues::listing::Seen;
 use super::runs::RunReader;
 use super::view::{Page, Unread};
 use crate::broker::ListedQueue;
@@ -75,6 +76,7 @@ pub(in crate::engine) struct DeadIndex {
 #[derive(Debug)]
 pub(in crate::engine) struct DeadLetters {
     core: Arc<Core>,
+    ownership: Arc<Ownership>,
     targets: Arc<DeadTargets>,
     index: Arc<DeadIndex>,
     /// What was sought last by what stands in messages.
@@ -127,9 +129,15 @@ impl DeadIndex {
 }
 
 impl DeadLetters {
-    pub(in crate::engine) fn new(core: &Arc<Core>, targets: &Arc<DeadTargets>, index: &Arc<DeadIndex>) -> Self {
+    pub(in crate::engine) fn new(
+        core: &Arc<Core>,
+        ownership: &Arc<Ownership>,
+        targets: &Arc<DeadTargets>,
+        index: &Arc<DeadIndex>,
+    ) -> Self {
         Self {
             core: Arc::clone(core),
+            ownership: Arc::clone(ownership),
             targets: Arc::clone(targets),
             index: Arc::clone(index),
             last_sought: Mutex::default(),

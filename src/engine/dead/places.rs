@@ -11,9 +11,9 @@ use crate::domain::dead_letter::STORE;
 use crate::domain::event::EventState;
 use crate::domain::id::QueueName;
 use crate::engine::EngineError;
-use crate::engine::answers::listing::Seen;
 use crate::engine::core::Core;
 use crate::engine::error::chain;
+use crate::engine::queues::listing::Seen;
 use crate::engine::rules::compiled;
 
 /// How long what was found is good for.

@@ -39,6 +39,7 @@ pub use crate::store::{
 
 use super::EngineError;
 use super::core::{Core, over_core};
+use super::policies::Policies;
 use super::publisher::Publisher;
 use super::rules::{PolicyGuard, Rules};
 use super::view::Page;
@@ -61,6 +62,7 @@ pub const AHEAD: Duration = Duration::from_millis(100);
 pub(super) struct EventTable {
     core: Arc<Core>,
     publisher: Arc<Publisher>,
+    policies: Arc<Policies>,
     /// What the broker's policies say of intake queues.
     rules: Arc<Rules>,
     /// Who waits for events that are due.
@@ -75,10 +77,16 @@ pub(super) struct EventTable {
 }
 
 impl EventTable {
-    pub(super) fn new(core: &Arc<Core>, publisher: &Arc<Publisher>, policy_guard: &PolicyGuard) -> Self {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        publisher: &Arc<Publisher>,
+        policies: &Arc<Policies>,
+        policy_guard: &PolicyGuard,
+    ) -> Self {
         Self {
             core: Arc::clone(core),
             publisher: Arc::clone(publisher),
+            policies: Arc::clone(policies),
             rules: Arc::clone(&policy_guard.rules),
             wakes: Wakes::default(),
             meters: EventMeters::default(),

@@ -30,7 +30,7 @@ impl EventTable {
             plan.warnings.extend(self.policy_that_stays(command).await?);
             return Ok(plan);
         };
-        let policy = self.plan_policy(&edit).await?;
+        let policy = self.policies.plan_policy(&edit).await?;
         plan.hash = hex(&Sha256::digest(format!("{}\n{}", plan.hash, policy.hash).as_bytes()));
         plan.lines.extend(policy.lines);
         plan.warnings.extend(policy.warnings);
@@ -77,7 +77,7 @@ impl EventTable {
     }
 
     async fn saved_policy(&self, scope: &PolicyScope) -> Result<Option<Value>, EngineError> {
-        let newest = self.newest_policy(scope).await?;
+        let newest = self.policies.newest_policy(scope).await?;
         let document = newest.and_then(|newest| newest.document);
         Ok(document.and_then(|document| serde_json::from_str(&document).ok()))
     }
@@ -97,7 +97,7 @@ impl EventTable {
 
     pub(super) async fn save_policy(&self, edit: Option<PolicyEdit>, grant: &WriteGrant) -> Result<(), EngineError> {
         if let Some(edit) = edit {
-            self.change_policy(&edit, grant).await?;
+            self.policies.change_policy(&edit, grant).await?;
         }
         Ok(())
     }

@@ -24,8 +24,8 @@ use facts::is_quorum;
 pub use order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, Keep, PlannedQueue, Which};
 
 use super::EngineError;
-use super::answers::listing::PAGES_MAX;
 use super::core::{Core, over_core};
+use super::queues::listing::PAGES_MAX;
 use super::rules::compiled;
 use super::view::Page;
 use crate::domain::expiry::{self, Extends};
@@ -158,7 +158,7 @@ fn urgency(record: &LifetimeRecord) -> (bool, bool, Option<Timestamp>, &QueueNam
 impl Expiring {
     /// Queues with a lifetime and leftovers. Where they are many, as the janitor saw them last.
     pub(super) async fn list(&self, query: &ExpiringQuery) -> Result<ExpiringPage, EngineError> {
-        let offset = super::answers::offset_of(query.cursor.as_deref())?;
+        let offset = super::query::offset_of(query.cursor.as_deref())?;
         let limit = if query.limit == 0 {
             QUEUES_MAX
         } else {

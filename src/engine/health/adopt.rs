@@ -1,11 +1,12 @@
 //! Giving the broker to the store of this configuration: the mend where another store had it.
 
+use super::place::Ownership;
 use crate::broker::Owner;
+use crate::engine::EngineError;
 use crate::engine::command::{Done, Plan};
 use crate::engine::plans::simple;
-use crate::engine::{EngineError, core::Core};
 
-impl Core {
+impl Ownership {
     pub(in crate::engine) async fn plan_adoption(&self) -> Result<Plan, EngineError> {
         let store = self.store.identity().await?;
         let mut plan = simple(

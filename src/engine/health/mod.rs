@@ -21,6 +21,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::place::Ownership;
 use super::core::{Core, over_core};
 use super::publisher::Publisher;
 use super::rules::PolicyGuard;
@@ -186,6 +187,7 @@ impl Health {
 pub(super) struct Healing {
     core: Arc<Core>,
     pub(super) health: Arc<Health>,
+    pub(super) ownership: Arc<Ownership>,
     publisher: Arc<Publisher>,
     pub(super) policy_guard: Arc<PolicyGuard>,
     /// What was delivered lately, by queue.
@@ -197,10 +199,16 @@ pub(super) struct Healing {
 over_core!(Healing);
 
 impl Healing {
-    pub(super) fn new(core: &Arc<Core>, publisher: &Arc<Publisher>, policy_guard: &Arc<PolicyGuard>) -> Self {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        ownership: &Arc<Ownership>,
+        publisher: &Arc<Publisher>,
+        policy_guard: &Arc<PolicyGuard>,
+    ) -> Self {
         Self {
             core: Arc::clone(core),
             health: Arc::clone(&publisher.health),
+            ownership: Arc::clone(ownership),
             publisher: Arc::clone(publisher),
             policy_guard: Arc::clone(policy_guard),
             settled: Arc::default(),

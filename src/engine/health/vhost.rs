@@ -1,11 +1,12 @@
 //! Making the vhost, where it is missing and nobody who makes it by itself runs.
 
+use super::place::Ownership;
 use crate::broker::VhostFound;
+use crate::engine::EngineError;
 use crate::engine::command::{Done, Plan};
 use crate::engine::plans::simple;
-use crate::engine::{EngineError, core::Core};
 
-impl Core {
+impl Ownership {
     /// # Errors
     /// It is there, or it cannot be made from here: with the commands that make it.
     pub(in crate::engine) async fn plan_vhost(&self) -> Result<Plan, EngineError> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::answers::listing::PAGES_MAX;
 use super::expiring::EXPIRES;
+use super::queues::listing::PAGES_MAX;
 use super::{Engine, EngineError, core::Core};
 use crate::broker::{
     Acked, AttachOptions, AttachOutcome, Attached, BrokerError, DeliveryTag, ListedQueue, Next, Published, QueuePart,

@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 
 use super::backlog::{Backlog, Supposed};
 use super::view::{Forecast, ForecastLine, PolicyAct, PolicyEdit};
-use super::{check_scope, document, name_of, owner_of};
+use super::{Policies, check_scope, document, name_of, owner_of};
 use crate::domain::naming::hex;
 use crate::domain::policy::{Phase, Rescheduled, RetryPolicy};
 use crate::domain::time::Timestamp;
 use crate::domain::words::{lasts, plural};
+use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, WriteGrant};
-use crate::engine::{EngineError, core::Core};
 use crate::store::{NewPolicy, PolicyChange, PolicyChanged, PolicyScope, PolicyVersion, StoreError};
 
 /// What an edit comes to.
@@ -34,7 +34,7 @@ impl Target {
     }
 }
 
-impl Core {
+impl Policies {
     /// What the edit would do at present.
     pub(in crate::engine) async fn plan_policy(&self, edit: &PolicyEdit) -> Result<Plan, EngineError> {
         let target = self.policy_target(edit).await?;
@@ -112,17 +112,6 @@ impl Core {
         self.store.generation_raise().await?;
         self.read_endpoints().await?;
         Ok(Done::Policy(Box::new(self.policy_view(&edit.scope).await?)))
-    }
-
-    /// Applies what is saved to what waits; changes nothing where that was done. Answers how many heads moved.
-    pub(in crate::engine) async fn reapply(&self, scope: &PolicyScope) -> Result<u64, StoreError> {
-        let mut moved = 0;
-        let mut backlog = Backlog::new(self, scope, None);
-        while let Some(page) = backlog.next().await? {
-            let moves: Vec<_> = page.iter().filter_map(super::backlog::Judged::moves).collect();
-            moved += self.store.heads_move(&moves).await?;
-        }
-        Ok(moved)
     }
 
     /// What this policy would do to what waits.

@@ -68,8 +68,8 @@ pub(super) struct RunPlanner {
 #[derive(Debug)]
 pub(super) struct Runs {
     core: Arc<Core>,
-    run_reader: Arc<RunReader>,
-    planner: Arc<RunPlanner>,
+    pub(super) run_reader: Arc<RunReader>,
+    pub(super) planner: Arc<RunPlanner>,
     dead_letters: Arc<DeadLetters>,
     dead_index: Arc<DeadIndex>,
     publisher: Arc<Publisher>,

@@ -7,14 +7,15 @@
 
 use std::collections::HashMap;
 
+use super::Queues;
+use super::preflight::Preflight;
 use crate::broker::{BrokerError, ListedQueue, PageRequest};
 use crate::domain::findings::Finding;
 use crate::domain::id::QueueName;
 use crate::domain::queue::QueueKind;
 use crate::domain::time::Timestamp;
-use crate::engine::Inner;
 use crate::engine::core::Core;
-use crate::engine::preflight::Preflight;
+
 use crate::engine::view::Unread;
 
 /// Queues of a page, the most that the management API gives.
@@ -91,7 +92,7 @@ impl From<ListedQueue> for Seen {
     }
 }
 
-impl Inner {
+impl Queues {
     /// Everything that the broker lists, in no order.
     pub(in crate::engine) async fn seen(&self, oldest: Oldest) -> Result<Vec<Seen>, BrokerError> {
         let listed = self.broker.queues_all().await?.queues;

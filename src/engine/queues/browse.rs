@@ -1,17 +1,22 @@
 //! A look at the head of any queue: under its lease where it is ours, beside nobody who consumes it, and within what
 //! the broker allows for (docs/protocols.md 19, 38).
 
+use super::Queues;
 use crate::broker::{Browsed, Look};
 use crate::domain::id::QueueName;
 use crate::domain::message::Message;
 use crate::domain::notification::{Decoded, decode};
 use crate::domain::queue::{QueueKind, QueueRecord};
+use crate::engine::EngineError;
 use crate::engine::looks::{Cost, returns_of};
 use crate::engine::view::BrowsedMessage;
-use crate::engine::{EngineError, Inner};
 
-impl Inner {
-    pub(super) async fn browse(&self, queue: &QueueName, limit: u32) -> Result<Vec<BrowsedMessage>, EngineError> {
+impl Queues {
+    pub(in crate::engine) async fn browse(
+        &self,
+        queue: &QueueName,
+        limit: u32,
+    ) -> Result<Vec<BrowsedMessage>, EngineError> {
         if !(1..=500).contains(&limit) {
             return Err(EngineError::Invalid {
                 field: "limit".to_owned(),

@@ -1,0 +1,220 @@
+//! What a person does to a queue: pause, purge, delete, rescue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Queues;
+use crate::broker::Look;
+use crate::domain::id::QueueName;
+use crate::domain::queue::{QueueKind, QueueRecord};
+use crate::domain::words::plural_if_known;
+use crate::engine::EngineError;
+use crate::engine::command::{Danger, Done, Plan};
+use crate::engine::ending::Ending;
+use crate::engine::plans::simple;
+use crate::store::{NewPause, QueueMark, RescuedMessage};
+
+/// How long a pause waits for the owner of its queue.
+const RELEASE_WAIT: Duration = Duration::from_secs(3);
+/// Between two looks whether the owner let go.
+const RELEASE_LOOK: Duration = Duration::from_millis(50);
+
+impl Queues {
+    pub(in crate::engine) async fn plan_queue(
+        &self,
+        queue: &QueueName,
+        verb: &str,
+        effect: &str,
+    ) -> Result<Plan, EngineError> {
+        let view = self.queue(queue).await?;
+        if view.kind != QueueKind::Delivery {
+            return Err(EngineError::Refused {
+                why: format!("queue {:?} is not a delivery queue", queue.as_str()),
+            });
+        }
+        let mut plan = simple(
+            format!("{verb} queue {}", queue.as_str()),
+            queue.as_str().to_owned(),
+            effect.to_owned(),
+        );
+        plan.lines[0].now = if view.paused.is_some() {
+            "paused".to_owned()
+        } else {
+            "not paused".to_owned()
+        };
+        plan.messages = view.ready;
+        Ok(plan)
+    }
+
+    pub(in crate::engine) async fn plan_loss(
+        &self,
+        queue: &QueueName,
+        verb: &str,
+        effect: &str,
+    ) -> Result<Plan, EngineError> {
+        let mut plan = self.plan_queue(queue, verb, effect).await?;
+        if let Some(row) = self.store.queue_get(queue).await? {
+            if row.quarantined.is_some() {
+                return Err(EngineError::Refused {
+                    why: format!(
+                        "the head of {:?} kills every client that reads it: `redrive queue rescue` takes it out first",
+                        queue.as_str()
+                    ),
+                });
+            }
+            if row.has_companion {
+                plan.messages = self.depth_of_parts(&row).await;
+            }
+        }
+        plan.danger = Danger::Destroys;
+        plan.lines[0].now = plural_if_known(plan.messages, "message", "messages");
+        plan.warnings.push(
+            "publishers may add messages at any moment: those that arrive after the plan are not touched by a purge, \
+             and keep a queue from being deleted"
+                .to_owned(),
+        );
+        Ok(plan)
+    }
+
+    pub(in crate::engine) async fn pause(
+        &self,
+        queue: &QueueName,
+        pause: Option<NewPause>,
+    ) -> Result<Done, EngineError> {
+        let resumed = pause.is_none();
+        if self.store.queue_pause(queue, pause).await?.is_none() {
+            return Err(EngineError::NotFound {
+                what: format!("queue {:?}", queue.as_str()),
+            });
+        }
+        if resumed {
+            self.store.generation_raise().await?;
+            self.broker.nudge(queue).await;
+        } else {
+            self.wait_for_release(queue).await;
+        }
+        Ok(Done::Queue(Box::new(self.queue(queue).await?)))
+    }
+
+    /// A pause is done when nothing more is sent: its owner reads it within a second and lets go after the attempt in
+    /// hand. One that takes longer is said, not waited for.
+    async fn wait_for_release(&self, queue: &QueueName) {
+        let began = self.clock.uptime();
+        while let Ok(Some(QueueRecord { owner: Some(_), .. })) = self.store.queue_get(queue).await {
+            if self.clock.uptime().saturating_sub(began) >= RELEASE_WAIT {
+                return;
+            }
+            tokio::time::sleep(RELEASE_LOOK).await;
+        }
+    }
+
+    /// Takes messages out up to the planned count; what arrived meanwhile stays.
+    pub(in crate::engine) async fn purge(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
+        let planned = planned.ok_or_else(|| EngineError::Refused {
+            why: "the number of messages is unknown".to_owned(),
+        })?;
+        let (messages, problem) = self
+            .under_lease(queue, "purge", |lease| async move {
+                self.drop_from_parts(&lease, planned).await
+            })
+            .await?;
+        match problem {
+            Some(problem) => Err(EngineError::Refused {
+                why: format!("{messages} of {planned} messages are gone, the others are left: {problem}"),
+            }),
+            None => Ok(Done::Purged {
+                queue: queue.clone(),
+                messages,
+            }),
+        }
+    }
+
+    /// Takes out what was planned, and deletes it as any queue that ends (docs/protocols.md 8): what came after the
+    /// plan keeps it.
+    pub(in crate::engine) async fn delete(
+        self: &Arc<Self>,
+        queue: &QueueName,
+        planned: Option<u64>,
+    ) -> Result<Done, EngineError> {
+        let gone = self
+            .under_lease(queue, "delete", |lease| async move {
+                let planned = match planned {
+                    Some(planned) => planned,
+                    None if self.broker.look(queue).await? == Look::Missing => 0,
+                    None => {
+                        return Err(EngineError::Refused {
+                            why: "the number of messages is unknown".to_owned(),
+                        });
+                    }
+                };
+                let (gone, problem) = self.drop_from_parts(&lease, planned).await?;
+                if let Some(problem) = problem {
+                    return Err(EngineError::Refused {
+                        why: format!("{gone} of {planned} messages are gone, the others are left: {problem}"),
+                    });
+                }
+                match self.delivery.end_parts(&lease).await? {
+                    Ending::Deleted => Ok(gone),
+                    Ending::GoesOn => Err(EngineError::Refused {
+                        why: format!(
+                            "{gone} messages are gone, and the queue stays: more came after the plan, or somebody \
+                             else consumes it"
+                        ),
+                    }),
+                    Ending::Lost => Err(EngineError::Refused {
+                        why: format!(
+                            "{gone} messages are gone; the queue is deleted by a daemon, unless something comes into it"
+                        ),
+                    }),
+                }
+            })
+            .await?;
+        Ok(Done::Deleted {
+            queue: queue.clone(),
+            messages: gone,
+        })
+    }
+
+    /// docs/protocols.md 21: the copy is committed before the message is settled.
+    pub(in crate::engine) async fn rescue(&self, queue: &QueueName) -> Result<Done, EngineError> {
+        let id = self
+            .under_lease(queue, "rescue", |lease| async move {
+                let Some(rescued) = self.broker.rescue(queue).await? else {
+                    return Err(EngineError::NotFound {
+                        what: "a message to rescue".to_owned(),
+                    });
+                };
+                let copy = RescuedMessage {
+                    id: 0,
+                    queue: queue.clone(),
+                    header_frame: rescued.header_frame().to_vec(),
+                    body: rescued.body().to_vec(),
+                    reason: lease
+                        .record
+                        .quarantined
+                        .clone()
+                        .unwrap_or_else(|| "on request".to_owned()),
+                    at: self.clock.now(),
+                };
+                match self.store.rescued_insert(&copy).await {
+                    Ok(id) => {
+                        self.may_manage(lease.me)?;
+                        rescued.settle().await?;
+                        self.store
+                            .queue_mark(queue, lease.epoch, QueueMark::Quarantined(None))
+                            .await?;
+                        Ok(id)
+                    }
+                    Err(error) => {
+                        rescued.release().await;
+                        Err(error.into())
+                    }
+                }
+            })
+            .await?;
+        Ok(Done::Rescued {
+            queue: queue.clone(),
+            id,
+        })
+    }
+}
