@@ -36,6 +36,7 @@ mod looks;
 mod manage;
 mod meters;
 pub mod observe;
+mod operation;
 mod parts;
 mod places;
 mod plans;
@@ -84,6 +85,7 @@ pub use command::{
 pub use confirmation::{Confirmation, confirmation};
 pub use error::EngineError;
 pub use event::Event;
+pub use operation::Subject;
 pub use query::{Answer, Query, QueuesQuery};
 
 use self::alerts::Alerts;

@@ -7,7 +7,7 @@ mod table;
 
 use std::sync::Arc;
 
-pub(super) use self::act::test_method;
+pub(super) use self::act::{Disable, Test};
 use self::list::WaitingCache;
 pub(super) use self::table::{
     Answered, EndpointTable, LiveEndpoint, NEAR, REMEMBERED_MAX, SLOW_AFTER, SLOW_AFTER_UNSEEN, Standing,

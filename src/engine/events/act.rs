@@ -1,6 +1,8 @@
 //! What operators change: events, types, subscriptions. A plan names each event with its revision; what was
 //! pushed since is skipped, and said to be.
 
+use std::sync::Arc;
+
 use super::EventTable;
 use super::documents::{options_to_save, shown_options};
 use super::json::from_json;
@@ -11,15 +13,51 @@ use crate::domain::event::{Event, EventError, EventType, Metadata, check_due, rf
 use crate::domain::url::EndpointUrl;
 use crate::domain::value::Value;
 use crate::domain::words::plural_of;
-use crate::engine::plans::simple;
-use crate::engine::{Command, Danger, EngineError, Plan, PlanLine, WriteGrant};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::plans::{hash, simple};
+use crate::engine::{Command, Danger, Done, EngineError, Plan, PlanLine, WriteGrant};
 use crate::store::{Acted, EventAct, NewEventType, NewSubscription, TypePut};
 
 /// Events of one plan.
 const EVENTS_MAX: usize = 1_000;
 
+impl Operation<EventTable> for EventCommand {
+    fn about(&self) -> About {
+        let name = match self {
+            Self::Retry(_) => "event retry",
+            Self::Reschedule(..) => "event reschedule",
+            Self::Cancel(_) => "event cancel",
+            Self::SetType { .. } => "event-type set",
+            Self::Subscribe { .. } => "subscription add",
+            Self::Unsubscribe { .. } => "subscription remove",
+        };
+        About {
+            name,
+            subject: Subject::Words(name),
+            friction: Friction::Events,
+            undo: Err("what was done with events is not taken back from here"),
+        }
+    }
+
+    fn is_about_one(&self) -> bool {
+        matches!(self, Self::SetType { .. } | Self::Subscribe { .. })
+    }
+
+    async fn plan(&self, table: &Arc<EventTable>) -> Result<Plan, EngineError> {
+        let mut draft = table.plan_events(self).await?;
+        if draft.run.is_none() {
+            draft.hash = hash(&draft);
+        }
+        table.with_policy(draft, self).await
+    }
+
+    async fn perform(&self, table: &Arc<EventTable>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        Ok(Done::Events(table.perform_on_events(self, grant).await?))
+    }
+}
+
 impl EventTable {
-    pub(in crate::engine) async fn plan_events(&self, command: &EventCommand) -> Result<Plan, EngineError> {
+    async fn plan_events(&self, command: &EventCommand) -> Result<Plan, EngineError> {
         match command {
             EventCommand::Retry(selection) => {
                 self.plan_change(selection, "retry", "due now", EventCommand::Retry)
@@ -179,11 +217,7 @@ impl EventTable {
         })
     }
 
-    pub(in crate::engine) async fn perform_on_events(
-        &self,
-        command: &EventCommand,
-        grant: &WriteGrant,
-    ) -> Result<EventsDone, EngineError> {
+    async fn perform_on_events(&self, command: &EventCommand, grant: &WriteGrant) -> Result<EventsDone, EngineError> {
         match command {
             EventCommand::Retry(selection) => self.change(selection, EventAct::Retry).await,
             EventCommand::Reschedule(selection, at) => self.change(selection, EventAct::Reschedule(*at)).await,

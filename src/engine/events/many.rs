@@ -24,6 +24,7 @@ use crate::domain::words::plural;
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan};
 use crate::engine::error::chain;
+use crate::engine::operation::Operation;
 use crate::store::{
     EventAct, EventItem, EventsChange, EventsChanged, Frozen, ItemQuery, NewAudit, NewItem, NewRun, RunRecord, RunStop,
     StoreError,
@@ -125,12 +126,12 @@ impl EventTable {
     ) -> Result<Plan, EngineError> {
         let Some(act) = Act::of(&command) else {
             return Err(EngineError::Refused {
-                why: format!("{} is not done with many", command.name()),
+                why: format!("{} is not done with many", command.about().name),
             });
         };
         let new = NewRun {
             id: ambient::new_id(),
-            command: command.name().to_owned(),
+            command: command.about().name.to_owned(),
             rate,
             canary: None,
         };

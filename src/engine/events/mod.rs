@@ -220,21 +220,6 @@ pub enum SubscriptionChoice {
     Url(EndpointUrl),
 }
 
-impl EventCommand {
-    /// As audited.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Retry(_) => "event retry",
-            Self::Reschedule(..) => "event reschedule",
-            Self::Cancel(_) => "event cancel",
-            Self::SetType { .. } => "event-type set",
-            Self::Subscribe { .. } => "subscription add",
-            Self::Unsubscribe { .. } => "subscription remove",
-        }
-    }
-}
-
 /// Which events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventSelection {

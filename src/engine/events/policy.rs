@@ -21,11 +21,7 @@ const KEY: &str = "_retry_policy";
 
 impl EventTable {
     /// The plan with what becomes of the policy, where the command says something of it.
-    pub(in crate::engine) async fn with_policy(
-        &self,
-        mut plan: Plan,
-        command: &EventCommand,
-    ) -> Result<Plan, EngineError> {
+    pub(super) async fn with_policy(&self, mut plan: Plan, command: &EventCommand) -> Result<Plan, EngineError> {
         let Some(edit) = self.written_policy(command).await? else {
             plan.warnings.extend(self.policy_that_stays(command).await?);
             return Ok(plan);

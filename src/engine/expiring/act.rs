@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, PlannedQueue, Which};
 use crate::domain::id::IncarnationId;
 use crate::engine::expiring::Expiring;
-use crate::engine::{EngineError, WriteGrant};
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::{Done, EngineError, Plan, WriteGrant};
 use crate::store::SaveCause;
 
 /// Who does it, and why.
@@ -16,8 +17,40 @@ pub(super) struct Who {
     pub(super) cause: SaveCause,
 }
 
+impl Operation<Expiring> for ExpiringOrder {
+    fn about(&self) -> About {
+        About {
+            name: match self {
+                Self::Save(_) => "expiring save",
+                Self::Purge { .. } => "expiring purge",
+                Self::Restore { .. } => "expiring restore",
+                Self::Extend { .. } => "expiring extend",
+            },
+            subject: match self.queues().as_slice() {
+                [one] => Subject::Name(one.as_str().to_owned()),
+                many => Subject::Several(many.len(), "queue"),
+            },
+            friction: Friction::LinesOrMessages("number of queues or saves"),
+            undo: Err("saved messages are in the store: `redrive expiring restore` puts them back"),
+        }
+    }
+
+    /// They are looked at again one by one, and those that changed are left.
+    fn is_planned_again(&self) -> bool {
+        false
+    }
+
+    async fn plan(&self, expiring: &Arc<Expiring>) -> Result<Plan, EngineError> {
+        expiring.plan(self).await
+    }
+
+    async fn perform(&self, expiring: &Arc<Expiring>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        Ok(Done::Expiring(expiring.perform(self, grant).await?))
+    }
+}
+
 impl Expiring {
-    pub(in crate::engine) async fn perform(
+    async fn perform(
         self: &Arc<Self>,
         order: &ExpiringOrder,
         grant: &WriteGrant,

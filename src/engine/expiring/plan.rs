@@ -22,7 +22,7 @@ use crate::store::SaveState;
 const QUEUES_MAX: usize = 20_000;
 
 impl Expiring {
-    pub(in crate::engine) async fn plan(&self, order: &ExpiringOrder) -> Result<Plan, EngineError> {
+    pub(super) async fn plan(&self, order: &ExpiringOrder) -> Result<Plan, EngineError> {
         let mut plan = match order {
             ExpiringOrder::Save(which) => self.plan_save(which).await?,
             ExpiringOrder::Purge { which, keep } => self.plan_purge(which, *keep).await?,

@@ -21,7 +21,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::adopt::Adopt;
 pub(super) use self::place::Ownership;
+pub(super) use self::vhost::MakeVhost;
 use super::core::{Core, over_core};
 use super::publisher::Publisher;
 use super::rules::PolicyGuard;

@@ -9,8 +9,9 @@ use crate::domain::id::QueueName;
 use crate::domain::queue::{QueueKind, QueueRecord};
 use crate::domain::words::plural_if_known;
 use crate::engine::EngineError;
-use crate::engine::command::{Danger, Done, Plan};
+use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant};
 use crate::engine::ending::Ending;
+use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::engine::plans::simple;
 use crate::store::{NewPause, QueueMark, RescuedMessage};
 
@@ -19,13 +20,79 @@ const RELEASE_WAIT: Duration = Duration::from_secs(3);
 /// Between two looks whether the owner let go.
 const RELEASE_LOOK: Duration = Duration::from_millis(50);
 
+/// What a person wants done with a queue.
+#[derive(Clone, Copy)]
+pub(in crate::engine) enum Act {
+    Pause,
+    Resume,
+    Purge,
+    Delete,
+    Rescue,
+}
+
+impl Operation<Queues> for (&QueueName, Act) {
+    fn about(&self) -> About {
+        let queue = || self.0.clone();
+        let number = Friction::Lines("number of queues");
+        let lost = Err("messages that were removed are lost");
+        let (name, friction, undo) = match self.1 {
+            Act::Pause => ("queue pause", number, Ok(Command::ResumeQueue(queue()))),
+            Act::Resume => ("queue resume", number, Ok(Command::PauseQueue(queue()))),
+            Act::Purge => ("queue purge", Friction::Name(queue()), lost),
+            Act::Delete => ("queue delete", Friction::Name(queue()), lost),
+            Act::Rescue => {
+                let stays = Err("the message that was taken out stays in the store");
+                ("queue rescue", number, stays)
+            }
+        };
+        About {
+            name,
+            subject: Subject::Name(self.0.as_str().to_owned()),
+            friction,
+            undo,
+        }
+    }
+
+    async fn plan(&self, queues: &Arc<Queues>) -> Result<Plan, EngineError> {
+        let (verb, effect) = match self.1 {
+            Act::Pause => ("pause", "nothing is sent from it until it is resumed"),
+            Act::Resume => ("resume", "delivery goes on"),
+            Act::Purge => ("purge", "every message that waits now is removed and lost"),
+            Act::Delete => (
+                "delete",
+                "every message that waits now is removed and lost, and then the queue",
+            ),
+            Act::Rescue => (
+                "rescue the head of",
+                "its first message is moved, byte for byte, into the store",
+            ),
+        };
+        let plan = queues.plan_queue(self.0, verb, effect).await?;
+        match self.1 {
+            Act::Purge | Act::Delete => queues.plan_loss(self.0, plan).await,
+            Act::Pause | Act::Resume | Act::Rescue => Ok(plan),
+        }
+    }
+
+    async fn perform(&self, queues: &Arc<Queues>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        match self.1 {
+            Act::Pause => {
+                let pause = NewPause {
+                    by: grant.actor().to_owned(),
+                    reason: grant.reason().map(ToOwned::to_owned),
+                };
+                queues.pause(self.0, Some(pause)).await
+            }
+            Act::Resume => queues.pause(self.0, None).await,
+            Act::Purge => queues.purge(self.0, plan.messages).await,
+            Act::Delete => queues.delete(self.0, plan.messages).await,
+            Act::Rescue => queues.rescue(self.0).await,
+        }
+    }
+}
+
 impl Queues {
-    pub(in crate::engine) async fn plan_queue(
-        &self,
-        queue: &QueueName,
-        verb: &str,
-        effect: &str,
-    ) -> Result<Plan, EngineError> {
+    async fn plan_queue(&self, queue: &QueueName, verb: &str, effect: &str) -> Result<Plan, EngineError> {
         let view = self.queue(queue).await?;
         if view.kind != QueueKind::Delivery {
             return Err(EngineError::Refused {
@@ -46,13 +113,7 @@ impl Queues {
         Ok(plan)
     }
 
-    pub(in crate::engine) async fn plan_loss(
-        &self,
-        queue: &QueueName,
-        verb: &str,
-        effect: &str,
-    ) -> Result<Plan, EngineError> {
-        let mut plan = self.plan_queue(queue, verb, effect).await?;
+    async fn plan_loss(&self, queue: &QueueName, mut plan: Plan) -> Result<Plan, EngineError> {
         if let Some(row) = self.store.queue_get(queue).await? {
             if row.quarantined.is_some() {
                 return Err(EngineError::Refused {
@@ -76,11 +137,7 @@ impl Queues {
         Ok(plan)
     }
 
-    pub(in crate::engine) async fn pause(
-        &self,
-        queue: &QueueName,
-        pause: Option<NewPause>,
-    ) -> Result<Done, EngineError> {
+    async fn pause(&self, queue: &QueueName, pause: Option<NewPause>) -> Result<Done, EngineError> {
         let resumed = pause.is_none();
         if self.store.queue_pause(queue, pause).await?.is_none() {
             return Err(EngineError::NotFound {
@@ -109,7 +166,7 @@ impl Queues {
     }
 
     /// Takes messages out up to the planned count; what arrived meanwhile stays.
-    pub(in crate::engine) async fn purge(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
+    async fn purge(&self, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
         let planned = planned.ok_or_else(|| EngineError::Refused {
             why: "the number of messages is unknown".to_owned(),
         })?;
@@ -131,11 +188,7 @@ impl Queues {
 
     /// Takes out what was planned, and deletes it as any queue that ends (docs/protocols.md 8): what came after the
     /// plan keeps it.
-    pub(in crate::engine) async fn delete(
-        self: &Arc<Self>,
-        queue: &QueueName,
-        planned: Option<u64>,
-    ) -> Result<Done, EngineError> {
+    async fn delete(self: &Arc<Self>, queue: &QueueName, planned: Option<u64>) -> Result<Done, EngineError> {
         let gone = self
             .under_lease(queue, "delete", |lease| async move {
                 let planned = match planned {
@@ -176,7 +229,7 @@ impl Queues {
     }
 
     /// docs/protocols.md 21: the copy is committed before the message is settled.
-    pub(in crate::engine) async fn rescue(&self, queue: &QueueName) -> Result<Done, EngineError> {
+    async fn rescue(&self, queue: &QueueName) -> Result<Done, EngineError> {
         let id = self
             .under_lease(queue, "rescue", |lease| async move {
                 let Some(rescued) = self.broker.rescue(queue).await? else {

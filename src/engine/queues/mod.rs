@@ -12,6 +12,7 @@ pub(super) mod world;
 
 use std::sync::Arc;
 
+pub(super) use self::act::Act;
 use self::preflight::LastPreflight;
 use super::core::{Core, over_core};
 use super::dead::DeadTargets;

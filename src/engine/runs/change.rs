@@ -3,14 +3,16 @@
 use super::plan::Document;
 use super::{RunDetail, RunReader, RunView, Runs};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::domain::run::{Phase, RunState, RunWish, Speed, Target, eta};
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
-use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant};
+use crate::engine::command::{Command, Done, Plan, RunPlan, WriteGrant};
 use crate::engine::dead::Exchanges;
+use crate::engine::operation::{About, Friction, Operation, Subject};
+use crate::engine::plans::simple;
 use crate::store::{ItemQuery, NewAudit, RunQuery, RunRecord};
 
 /// Runs whose speed is known, at most.
@@ -18,11 +20,91 @@ const SPEEDS_MAX: usize = 200;
 /// A plan that is older than this is stale.
 const PLAN_MAX: std::time::Duration = std::time::Duration::from_mins(15);
 
+/// A run is paused, resumed or cancelled.
+pub(in crate::engine) struct ChangeRun<'a> {
+    pub(in crate::engine) id: &'a str,
+    pub(in crate::engine) wish: RunWish,
+}
+
+impl Operation<Runs> for ChangeRun<'_> {
+    fn about(&self) -> About {
+        let back = |wish| {
+            Ok(Command::ChangeRun {
+                id: self.id.to_owned(),
+                wish,
+            })
+        };
+        About {
+            name: match self.wish {
+                RunWish::Pause => "run pause",
+                RunWish::Resume => "run resume",
+                RunWish::Cancel => "run cancel",
+            },
+            subject: Subject::Name(self.id.to_owned()),
+            friction: Friction::Lines("number of runs"),
+            undo: match self.wish {
+                RunWish::Pause => back(RunWish::Resume),
+                RunWish::Resume => back(RunWish::Pause),
+                RunWish::Cancel => Err("a run that was cancelled stays so: plan it anew"),
+            },
+        }
+    }
+
+    async fn plan(&self, runs: &Arc<Runs>) -> Result<Plan, EngineError> {
+        let (id, wish) = (self.id, self.wish);
+        let run = runs.run_reader.run_record(id).await?;
+        let Some(next) = run.state.after(wish) else {
+            let possible: Vec<&str> = wish.possible_from().into_iter().map(RunState::as_str).collect();
+            return Err(EngineError::Refused {
+                why: format!(
+                    "run {id} is {}: {} is possible when it is {}",
+                    run.state.as_str(),
+                    wish.as_str(),
+                    possible.join(", ")
+                ),
+            });
+        };
+        let effect = match wish {
+            RunWish::Pause => "stops after the window in hand",
+            RunWish::Resume => "goes on",
+            RunWish::Cancel => "ends after the window in hand; what is done stays done",
+        };
+        let title = format!("{} run {id}", wish.as_str());
+        let mut plan = simple(title, format!("run {id}"), format!("{}: {effect}", next.as_str()));
+        run.state.as_str().clone_into(&mut plan.lines[0].now);
+        plan.messages = Some(run.total.saturating_sub(run.counts.settled()));
+        Ok(plan)
+    }
+
+    async fn perform(&self, runs: &Arc<Runs>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+        let (id, wish) = (self.id, self.wish);
+        let run = runs.run_reader.run_record(id).await?;
+        let next = run.state.after(wish).ok_or_else(|| EngineError::Refused {
+            why: format!("run {id} is {}", run.state.as_str()),
+        })?;
+        let note = match wish {
+            RunWish::Resume => None,
+            RunWish::Pause | RunWish::Cancel => Some(match grant.reason() {
+                Some(reason) => format!("{} by {}: {reason}", next.as_str(), grant.actor()),
+                None => format!("{} by {}", next.as_str(), grant.actor()),
+            }),
+        };
+        let changed = runs.store.run_change(id, &[run.state], next, note.as_deref()).await?;
+        if !changed {
+            return Err(stale("the run moved on meanwhile"));
+        }
+        if next == RunState::Running {
+            runs.see_to_run(id).await;
+        }
+        Ok(Done::Run(Box::new(runs.run_reader.run_view(id).await?)))
+    }
+}
+
 impl Runs {
     /// Starts a planned run, if the world is still as it was planned for: its targets above all. Messages that are
     /// gone meanwhile are skipped when it comes to them.
     pub(in crate::engine) async fn execute_run(
-        self: &std::sync::Arc<Self>,
+        self: &Arc<Self>,
         plan: &Plan,
         planned: &RunPlan,
         grant: &WriteGrant,
@@ -60,71 +142,6 @@ impl Runs {
         }
         self.see_to_run(&run.id).await;
         Ok(Done::Run(Box::new(self.run_reader.run_view(&run.id).await?)))
-    }
-
-    /// What a person's wish would do to a run.
-    pub(in crate::engine) async fn plan_run_change(&self, id: &str, wish: RunWish) -> Result<Plan, EngineError> {
-        let run = self.run_reader.run_record(id).await?;
-        let Some(next) = run.state.after(wish) else {
-            let possible: Vec<&str> = wish.possible_from().into_iter().map(RunState::as_str).collect();
-            return Err(EngineError::Refused {
-                why: format!(
-                    "run {id} is {}: {} is possible when it is {}",
-                    run.state.as_str(),
-                    wish.as_str(),
-                    possible.join(", ")
-                ),
-            });
-        };
-        let effect = match wish {
-            RunWish::Pause => "stops after the window in hand",
-            RunWish::Resume => "goes on",
-            RunWish::Cancel => "ends after the window in hand; what is done stays done",
-        };
-        Ok(Plan {
-            command: Command::ChangeRun {
-                id: id.to_owned(),
-                wish,
-            },
-            title: format!("{} run {id}", wish.as_str()),
-            lines: vec![PlanLine {
-                target: format!("run {id}"),
-                now: run.state.as_str().to_owned(),
-                effect: format!("{}: {effect}", next.as_str()),
-            }],
-            warnings: Vec::new(),
-            messages: Some(run.total.saturating_sub(run.counts.settled())),
-            danger: Danger::Reversible,
-            hash: String::new(),
-            run: None,
-        })
-    }
-
-    pub(in crate::engine) async fn change_run(
-        self: &std::sync::Arc<Self>,
-        id: &str,
-        wish: RunWish,
-        grant: &WriteGrant,
-    ) -> Result<Done, EngineError> {
-        let run = self.run_reader.run_record(id).await?;
-        let next = run.state.after(wish).ok_or_else(|| EngineError::Refused {
-            why: format!("run {id} is {}", run.state.as_str()),
-        })?;
-        let note = match wish {
-            RunWish::Resume => None,
-            RunWish::Pause | RunWish::Cancel => Some(match grant.reason() {
-                Some(reason) => format!("{} by {}: {reason}", next.as_str(), grant.actor()),
-                None => format!("{} by {}", next.as_str(), grant.actor()),
-            }),
-        };
-        let changed = self.store.run_change(id, &[run.state], next, note.as_deref()).await?;
-        if !changed {
-            return Err(stale("the run moved on meanwhile"));
-        }
-        if next == RunState::Running {
-            self.see_to_run(id).await;
-        }
-        Ok(Done::Run(Box::new(self.run_reader.run_view(id).await?)))
     }
 
     async fn audit_run(

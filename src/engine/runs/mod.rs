@@ -36,7 +36,9 @@ pub use outgoing::{REDRIVEN, RUN};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(super) use self::change::ChangeRun;
 use self::change::Speeds;
+pub(super) use self::edit::EditDead;
 use self::tend::Tending;
 use super::core::{Core, over_core};
 use super::dead::{DeadIndex, DeadLetters, DeadTargets};

@@ -1,6 +1,7 @@
 //! Planning a run: its items are frozen in the store, and what a person should know before is said.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,9 @@ use crate::domain::run::{ItemState, RunCounts, Target, eta};
 use crate::domain::time::Timestamp;
 use crate::domain::words::plural;
 use crate::engine::EngineError;
-use crate::engine::command::{Command, Danger, Plan, PlanLine, RunPlan, at_most};
+use crate::engine::command::{Command, Danger, Done, Plan, PlanLine, RunPlan, WriteGrant, at_most};
 use crate::engine::dead::{Exchanges, Way};
+use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::store::{Frozen, NewItem, NewRun};
 
 /// Items of one run, at most.
@@ -92,6 +94,42 @@ struct Gathered {
     digest: Sha256,
 }
 
+impl Operation<RunPlanner> for Order {
+    fn about(&self) -> About {
+        About {
+            name: self.kind.command(),
+            subject: match &self.selection {
+                Selection::Head(queue) => Subject::Name(queue.as_str().to_owned()),
+                Selection::Ids(_)
+                | Selection::Group(_)
+                | Selection::Filter(_)
+                | Selection::All
+                | Selection::Queue(_) => Subject::Words(self.kind.command()),
+            },
+            friction: Friction::Messages(match self.kind {
+                OrderKind::Redrive | OrderKind::Discard | OrderKind::Restore => "number of dead letters",
+                OrderKind::Move | OrderKind::Skip => "number of messages",
+            }),
+            undo: Err(if self.kind == OrderKind::Skip {
+                "the message is a dead letter now: R sends it back from there"
+            } else {
+                "open its run in Runs: R restores what was discarded, X stops what is not sent yet"
+            }),
+        }
+    }
+
+    async fn plan(&self, planner: &Arc<RunPlanner>) -> Result<Plan, EngineError> {
+        planner.plan_run(self).await
+    }
+
+    async fn perform(&self, _: &Arc<RunPlanner>, _: &Plan, _: &WriteGrant) -> Result<Done, EngineError> {
+        // A plan that has its run is carried out by that.
+        Err(EngineError::Refused {
+            why: "the plan is stale: its run is not there".to_owned(),
+        })
+    }
+}
+
 impl RunPlanner {
     async fn freeze(
         &self,
@@ -107,7 +145,7 @@ impl RunPlanner {
     }
 
     /// What the order would do at present; its items are frozen in the store.
-    pub(in crate::engine) async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
+    async fn plan_run(&self, order: &Order) -> Result<Plan, EngineError> {
         check(order)?;
         self.refuse_events(order).await?;
         let id = ambient::new_id();

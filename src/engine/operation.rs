@@ -1,0 +1,145 @@
+//! Commands, each of which says in one place what it would do, does it, and says how it is taken back and what has to be
+//! confirmed: an [`Operation`], beside the service that it is carried out by. [`operation`] is the list of them.
+
+use std::sync::Arc;
+
+use super::EngineError;
+use super::command::{Command, Done, Plan, WriteGrant};
+use super::endpoints::{Disable, Test};
+use super::health::{Adopt, MakeVhost};
+use super::queues::Act;
+use super::runs::{ChangeRun, EditDead};
+use crate::domain::id::QueueName;
+use crate::domain::url::EndpointUrl;
+use crate::store::PolicyScope;
+
+/// What is to be typed before plans of a command are carried out, where a yes is not enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Friction {
+    /// Nothing.
+    Yes,
+    /// This word.
+    Word(&'static str),
+    /// The name of the queue, and the number of several.
+    Name(QueueName),
+    /// The number of lines.
+    Lines(&'static str),
+    /// The number of messages.
+    Messages(&'static str),
+    /// The number of messages, where they are more than the lines.
+    LinesOrMessages(&'static str),
+    /// The number of events.
+    Events,
+}
+
+/// What a command is about, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// An endpoint.
+    Url(EndpointUrl),
+    /// Something with a name (from outside).
+    Name(String),
+    /// A retry policy.
+    Policy(PolicyScope),
+    /// So many of something.
+    Several(usize, &'static str),
+    /// What needs no name.
+    Words(&'static str),
+}
+
+/// What is said of a command.
+pub(super) struct About {
+    /// As audited: `redeliver`, `queue pause`, …
+    pub(super) name: &'static str,
+    pub(super) subject: Subject,
+    pub(super) friction: Friction,
+    /// What takes it back, or why nothing does.
+    pub(super) undo: Result<Command, &'static str>,
+}
+
+/// A command as its service carries it out.
+pub(super) trait Operation<Service> {
+    fn about(&self) -> About;
+
+    /// Whether it changes one thing, whatever follows from it for others: the first line of its plan.
+    fn is_about_one(&self) -> bool {
+        false
+    }
+
+    /// Whether it is for the daemons of this store alone, so that it is refused where the broker is another store's.
+    fn needs_ownership(&self) -> bool {
+        true
+    }
+
+    /// Whether it is refused as a whole where it would not be planned the same any more.
+    fn is_planned_again(&self) -> bool {
+        true
+    }
+
+    /// What it would do at present. A plan without a hash is hashed as it is.
+    async fn plan(&self, service: &Arc<Service>) -> Result<Plan, EngineError>;
+
+    /// What is only counted for people.
+    async fn count(&self, _service: &Arc<Service>) -> Result<Option<u64>, EngineError> {
+        Ok(None)
+    }
+
+    /// Does what was planned.
+    async fn perform(&self, service: &Arc<Service>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError>;
+}
+
+/// Has the operation of a command do something.
+macro_rules! operation {
+    ($command:expr, $operation:ident => $does:expr) => {
+        match $command {
+            Command::Redeliver($operation) => $does,
+            Command::Events($operation) => $does,
+            Command::Run($operation) => $does,
+            Command::Expiring($operation) => $does,
+            Command::Policy($operation) => $does,
+            Command::PauseQueue(queue) => operation!((queue, Act::Pause), $operation => $does; ),
+            Command::ResumeQueue(queue) => operation!((queue, Act::Resume), $operation => $does; ),
+            Command::PurgeQueue(queue) => operation!((queue, Act::Purge), $operation => $does; ),
+            Command::DeleteQueue(queue) => operation!((queue, Act::Delete), $operation => $does; ),
+            Command::RescueQueue(queue) => operation!((queue, Act::Rescue), $operation => $does; ),
+            Command::DisableEndpoint(url) => operation!(Disable(url), $operation => $does; ),
+            Command::TestEndpoint { url, method } => operation!(Test { url, method: method.as_deref() }, $operation => $does; ),
+            Command::EditDead { id, edit } => operation!(EditDead { id, edit }, $operation => $does; ),
+            Command::ChangeRun { id, wish } => operation!(ChangeRun { id, wish: *wish }, $operation => $does; ),
+            Command::AdoptBroker => operation!(Adopt, $operation => $does; ),
+            Command::MakeVhost => operation!(MakeVhost, $operation => $does; ),
+        }
+    };
+    ($made:expr, $operation:ident => $does:expr; ) => {{
+        let $operation = &$made;
+        $does
+    }};
+}
+
+pub(super) use operation;
+
+impl Command {
+    pub(super) fn about(&self) -> About {
+        operation!(self, it => it.about())
+    }
+
+    /// As audited: `redeliver`, `queue pause`, …
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.about().name
+    }
+
+    /// What it is about, for people.
+    #[must_use]
+    pub fn subject(&self) -> Subject {
+        self.about().subject
+    }
+
+    /// What takes it back.
+    ///
+    /// # Errors
+    /// Why nothing does.
+    pub fn undo(&self) -> Result<Self, &'static str> {
+        self.about().undo
+    }
+}
