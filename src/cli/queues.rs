@@ -1,9 +1,10 @@
 //! Queues: list, why, browse, and what an operator does to one.
 
 use crate::domain::id::QueueName;
+use crate::engine::query;
 use crate::engine::runs::{Order, OrderKind, Selection};
 use crate::engine::view::{BrowsedMessage, QueueView};
-use crate::engine::{Answer, Command, Done, Query, QueuesQuery};
+use crate::engine::{Command, Done, QueuesQuery};
 use crate::wire::input;
 use crate::wire::plan::{self, Asked};
 use crate::wire::queue::{Browsed, Queue as QueueShape, WhyAnswer};
@@ -47,9 +48,7 @@ pub(super) async fn list(session: &Session<'_>, selection: &Queues) -> Result<Ex
             limit: missing.min(input::LIMIT_MAX),
             cursor,
         };
-        let Answer::Queues(page) = session.engine.query(Query::Queues(query)).await? else {
-            return Err(mismatch());
-        };
+        let page = session.engine.query(query::Queues(query)).await?;
         views.extend(page.items);
         if problems.is_empty() {
             problems = page.problems;
@@ -176,11 +175,9 @@ fn said(done: &Done) -> Vec<(&'static str, Option<String>)> {
 }
 
 async fn why(session: &Session<'_>, name: QueueName) -> Result<Exit, Failure> {
-    let Answer::Queue(view) = session.engine.query(Query::Queue(name)).await? else {
-        return Err(mismatch());
-    };
+    let view = session.engine.query(query::Queue(name)).await?;
     session.output.problems(&view.problems);
-    session.output.facts(&WhyAnswer::from(view.as_ref()), &facts(&view))?;
+    session.output.facts(&WhyAnswer::from(&view), &facts(&view))?;
     Ok(Exit::Done)
 }
 
@@ -240,9 +237,7 @@ const BROWSED: &[Column] = &[
 ];
 
 async fn browse(session: &Session<'_>, queue: QueueName, limit: u32) -> Result<Exit, Failure> {
-    let Answer::Browsed(messages) = session.engine.query(Query::Browse { queue, limit }).await? else {
-        return Err(mismatch());
-    };
+    let messages = session.engine.query(query::Browse { queue, limit }).await?;
     let items: Vec<BrowsedItem<'_>> = messages.iter().map(BrowsedItem::of).collect();
     session.output.list(&items, BROWSED, |item| {
         let message = &item.message.message;

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::EngineError;
 use super::core::{Core, over_core};
 use super::events::EventTable;
 use super::health::Healing;
 use super::meters::Meters;
 use super::publisher::Publisher;
+use super::query::{AttemptQuery, bounded};
 use super::recorder::Recorder;
 use super::rules::PolicyGuard;
 use super::settled::Resting;
+use super::view::{AttemptView, Page};
 use crate::delivery::SenderHandle;
 
 #[derive(Debug)]
@@ -49,6 +52,21 @@ impl Delivery {
             event_table: Arc::clone(event_table),
             slow_full: AtomicBool::new(false),
         }
+    }
+
+    /// The attempt log, with what is not written yet.
+    pub(super) async fn attempts(&self, query: AttemptQuery) -> Result<Page<AttemptView>, EngineError> {
+        let query = AttemptQuery {
+            limit: bounded(query.limit),
+            ..query
+        };
+        self.recorder.flush(&self.store).await;
+        Ok(Page {
+            problems: Vec::new(),
+            items: self.store.attempts(&query).await?,
+            next_cursor: None,
+            taken_at: self.clock.now(),
+        })
     }
 }
 

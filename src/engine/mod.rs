@@ -5,7 +5,6 @@
 
 pub mod alerts;
 mod alone;
-mod answers;
 pub mod audit;
 mod candidates;
 pub mod command;
@@ -27,6 +26,7 @@ pub mod events;
 pub mod expiring;
 mod fence;
 mod fields;
+mod handover;
 mod health;
 mod holdings;
 mod incarnation;
@@ -78,15 +78,15 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-pub use answers::{Handover, HandoverPart};
 pub use command::{
     Access, Command, Danger, Done, Plan, PlanLine, Receivers, RedeliverTarget, Redelivered, RunPlan, Tested, WriteGrant,
 };
 pub use confirmation::{Confirmation, confirmation};
 pub use error::EngineError;
 pub use event::Event;
+pub use handover::{Handover, HandoverPart};
 pub use operation::Subject;
-pub use query::{Answer, Query, QueuesQuery};
+pub use query::{Query, QueuesQuery};
 
 use self::alerts::Alerts;
 use self::core::{Core, over_core};
@@ -333,11 +333,11 @@ impl Engine {
 
     /// Answers a query; changes nothing. One that takes a lease gives it back also when the caller goes
     /// away in the middle; a list that nobody waits for any more is given up.
-    pub async fn query(&self, query: Query) -> Result<Answer, EngineError> {
-        let (engine, only_reads) = (Arc::clone(&self.0), query.only_reads());
-        let answer = sight::Sight::present().during(async move { engine.answer(query).await });
+    pub async fn query<Q: Query>(&self, query: Q) -> Result<Q::Answer, EngineError> {
+        let engine = self.clone();
+        let answer = sight::Sight::present().during(async move { query.answer(&engine).await });
         let task = ambient::spawn("query", answer);
-        if only_reads {
+        if Q::ONLY_READS {
             finish(AbortOnDropHandle::new(task)).await
         } else {
             finish(task).await

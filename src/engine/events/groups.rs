@@ -56,7 +56,7 @@ pub struct EventGroups {
 
 impl EventTable {
     /// The groups of the events of a query; its limit and cursor do not count.
-    pub(super) async fn event_groups(&self, query: &EventsQuery) -> Result<EventGroups, EngineError> {
+    pub(in crate::engine) async fn event_groups(&self, query: &EventsQuery) -> Result<EventGroups, EngineError> {
         let mut asked = EventsQuery {
             limit: PAGE,
             cursor: None,

@@ -42,7 +42,6 @@ use super::core::{Core, over_core};
 use super::policies::Policies;
 use super::publisher::Publisher;
 use super::rules::{PolicyGuard, Rules};
-use super::view::Page;
 
 pub use documents::{check_metadata, check_options, shown_options};
 pub use fields::EVENT_FIELDS;
@@ -253,36 +252,6 @@ pub enum EventsDone {
     Unsubscribed(Subscription),
 }
 
-/// What is asked about events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EventQuestion {
-    /// A list, newest first.
-    List(EventsQuery),
-    /// The same events in groups of those that are there for the same reason (limit and cursor do not count).
-    Groups(EventsQuery),
-    /// One event.
-    One(i64),
-    /// The events of a reference.
-    Of(EventType, Reference),
-    /// How many there are, by type and state.
-    Counts,
-    /// All types.
-    Types,
-    /// One type.
-    Type(EventType),
-    /// The subscriptions of a type.
-    Subscriptions(EventType),
-    /// A claim.
-    Claim(EventType, String),
-    /// What was handled lately.
-    History {
-        /// Of which type.
-        event_type: EventType,
-        /// At most this many.
-        limit: u32,
-    },
-}
-
 /// Which events are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventsQuery {
@@ -294,31 +263,6 @@ pub struct EventsQuery {
     pub limit: u32,
     /// Where to go on.
     pub cursor: Option<String>,
-}
-
-/// What was answered.
-#[derive(Clone, Debug, PartialEq)]
-pub enum EventAnswer {
-    /// A page. It may be short, or empty, with a cursor: then that much was looked through without a find.
-    List(Page<Event>),
-    /// Groups.
-    Groups(EventGroups),
-    /// One.
-    One(Box<Event>),
-    /// Those of a reference.
-    Of(Vec<Event>),
-    /// How many.
-    Counts(Vec<EventCount>),
-    /// All types.
-    Types(Vec<EventTypeRecord>),
-    /// One type.
-    Type(EventTypeRecord),
-    /// Subscriptions.
-    Subscriptions(Vec<Subscription>),
-    /// A claim.
-    Claim(Box<Claim>),
-    /// Handled events.
-    History(Vec<HandledEvent>),
 }
 
 /// A claim that a consumer wants.

@@ -13,6 +13,7 @@ use crate::engine::command::{Command, Done, Plan, RunPlan, WriteGrant};
 use crate::engine::dead::Exchanges;
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::engine::plans::simple;
+use crate::engine::view::Page;
 use crate::store::{ItemQuery, NewAudit, RunQuery, RunRecord};
 
 /// Runs whose speed is known, at most.
@@ -178,6 +179,27 @@ impl RunReader {
         let owners = self.store.incarnations_living().await?;
         let now = self.store.now().await?;
         Ok(self.view_of_run(record, &owners, now))
+    }
+
+    /// A page of runs, newest first, before one of them.
+    pub(in crate::engine) async fn run_page(
+        &self,
+        before: Option<String>,
+        limit: u32,
+    ) -> Result<Page<RunView>, EngineError> {
+        let query = RunQuery {
+            before,
+            limit,
+            ..RunQuery::default()
+        };
+        let items = self.run_views(&query).await?;
+        let full = items.len() == usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(Page {
+            problems: Vec::new(),
+            next_cursor: items.last().filter(|_| full).map(|last| last.record.id.clone()),
+            taken_at: self.clock.now(),
+            items,
+        })
     }
 
     /// Runs, newest first.

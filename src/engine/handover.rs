@@ -1,7 +1,6 @@
 //! What the next shift has to know: what is still wrong, which runs are open, what was done and by whom. Each part is
 //! read by itself, and one that cannot be read hides no other.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::queue::QueueState;
@@ -10,7 +9,7 @@ use crate::engine::dead::{DeadGroup, DeadListQuery, DeadSelection, DeadSum};
 use crate::engine::query::QueuesQuery;
 use crate::engine::runs::RunView;
 use crate::engine::view::{EndpointView, Page, QueueView, Unread};
-use crate::engine::{Engine, EngineError, Inner};
+use crate::engine::{Engine, EngineError};
 use crate::store::{AuditEntry, RunQuery};
 
 /// Rows of each part, at most.
@@ -107,10 +106,9 @@ impl Engine {
     }
 }
 
-impl Inner {
-    pub(super) async fn handover(self: &Arc<Self>, span: Duration) -> Result<Handover, EngineError> {
-        let engine = Engine(Arc::clone(self));
-        let taken_at = self.clock.now();
+impl Engine {
+    pub(super) async fn handover(&self, span: Duration) -> Result<Handover, EngineError> {
+        let taken_at = self.0.clock.now();
         let since = taken_at.minus(span);
         let stuck = QueuesQuery {
             filter: Some(stuck()),
@@ -124,10 +122,10 @@ impl Inner {
             cursor: None,
             patience: PATIENCE,
         };
-        let endpoints = engine.part(self.endpoints.endpoint_views(true, PAGE, None).await)?;
-        let queues = engine.part(self.queues.queues(&stuck).await)?;
-        let found = self.dead_letters.dead_groups(&groups).await;
-        let dead = found.as_ref().ok().map(super::super::dead::DeadPage::sum);
+        let endpoints = self.part(self.0.endpoints.endpoint_views(true, PAGE, None).await)?;
+        let queues = self.part(self.0.queues.queues(&stuck).await)?;
+        let found = self.0.dead_letters.dead_groups(&groups).await;
+        let dead = found.as_ref().ok().map(super::dead::DeadPage::sum);
         let found = found.map(|found| Page {
             problems: found.problems,
             ..found.page
@@ -138,9 +136,9 @@ impl Inner {
             endpoints,
             queues,
             dead,
-            dead_groups: engine.part(found)?,
-            runs: engine.part(self.runs_since(since).await)?,
-            audit: engine.part(self.audit_since(since).await)?,
+            dead_groups: self.part(found)?,
+            runs: self.part(self.runs_since(since).await)?,
+            audit: self.part(self.audit_since(since).await)?,
         })
     }
 
@@ -149,7 +147,7 @@ impl Inner {
             limit: PAGE,
             ..RunQuery::default()
         };
-        let mut runs = self.runs.run_reader.run_views(&query).await?;
+        let mut runs = self.0.runs.run_reader.run_views(&query).await?;
         runs.retain(|run| !run.record.state.is_over() || run.record.updated_at >= since);
         Ok(self.whole(runs))
     }
@@ -158,7 +156,7 @@ impl Inner {
         let mut lines: Vec<AuditEntry> = Vec::new();
         let mut before = None;
         loop {
-            let page = self.audit_page(before, PAGE).await?;
+            let page = self.0.audit_page(before, PAGE).await?;
             before = page.items.last().map(|line| line.id);
             let is_last = page.next_cursor.is_none() || page.items.last().is_none_or(|line| line.at < since);
             let new = page.items.into_iter();
@@ -175,7 +173,7 @@ impl Inner {
         Page {
             items,
             next_cursor: None,
-            taken_at: self.clock.now(),
+            taken_at: self.0.clock.now(),
             problems: Vec::new(),
         }
     }
