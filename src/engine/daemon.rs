@@ -14,7 +14,7 @@ use super::core::{Core, over_core};
 use super::delivery::Delivery;
 use super::dispatch::{CHANNEL, Dispatcher, Tell};
 use super::events::EventTable;
-use super::expiring::Expiring;
+use super::expiring::Janitor;
 use super::health::{Healing, Ownership};
 use super::incarnation::Part;
 use super::retention::keep_bounds;
@@ -44,7 +44,7 @@ pub(super) struct Daemon {
     ownership: Arc<Ownership>,
     policy_guard: Arc<PolicyGuard>,
     event_table: Arc<EventTable>,
-    expiring: Arc<Expiring>,
+    janitor: Arc<Janitor>,
     runs: Arc<Runs>,
 }
 
@@ -56,7 +56,7 @@ impl Daemon {
         delivery: &Arc<Delivery>,
         alerts: Alerts,
         event_table: &Arc<EventTable>,
-        expiring: &Arc<Expiring>,
+        janitor: Janitor,
         runs: &Arc<Runs>,
     ) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Daemon {
             ownership: Arc::clone(&delivery.healing.ownership),
             policy_guard: Arc::clone(&delivery.policy_guard),
             event_table: Arc::clone(event_table),
-            expiring: Arc::clone(expiring),
+            janitor: Arc::new(janitor),
             runs: Arc::clone(runs),
         }
     }
@@ -227,7 +227,7 @@ impl Daemon {
             ambient::spawn("sweep", me().start_sweep(tell.clone(), generation.clone())),
             ambient::spawn(
                 "janitor",
-                Arc::clone(&self.expiring).keep_lifetimes(id, generation.clone()),
+                Arc::clone(&self.janitor).keep_lifetimes(id, generation.clone()),
             ),
             ambient::spawn("runs", Arc::clone(&self.runs).tend_runs(generation.clone())),
             ambient::spawn("numbers", Arc::clone(&self.healing).keep_numbers(generation.clone())),

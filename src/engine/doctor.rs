@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::core::{Core, over_core};
-use super::expiring::Expiring;
+use super::expiring::Lifetimes;
 use super::health::Healing;
 use super::queues::Queues;
 use super::rules::PolicyGuard;
@@ -23,7 +23,7 @@ const AUDIT: u32 = 200;
 pub(super) struct Doctor {
     core: Arc<Core>,
     queues: Arc<Queues>,
-    expiring: Arc<Expiring>,
+    lifetimes: Arc<Lifetimes>,
     policy_guard: Arc<PolicyGuard>,
     healing: Arc<Healing>,
 }
@@ -35,7 +35,7 @@ impl Doctor {
         Self {
             core: Arc::clone(core),
             queues: Arc::clone(queues),
-            expiring: Arc::clone(&queues.expiring),
+            lifetimes: Arc::clone(&queues.expiring.lifetimes),
             policy_guard: Arc::clone(&healing.policy_guard),
             healing: Arc::clone(healing),
         }
@@ -51,7 +51,7 @@ impl Doctor {
         checks.extend(self.queues.intake_checks().await);
         checks.extend(self.policy_guard.checks().await);
         checks.extend(self.queues.preflight_checks().await);
-        checks.extend(self.expiring.checks().await);
+        checks.extend(self.lifetimes.checks().await);
         checks
     }
 

@@ -95,9 +95,10 @@ use self::dead::{DeadIndex, DeadLetters, DeadTargets};
 use self::delivery::Delivery;
 use self::doctor::Doctor;
 use self::endpoints::Endpoints;
-use self::events::EventTable;
-use self::expiring::Expiring;
+use self::events::{EventOperations, EventTable};
+use self::expiring::{Expiring, Janitor};
 use self::health::{Healing, Ownership};
+use self::looks::LookCosts;
 use self::observe::Observation;
 use self::policies::Policies;
 use self::publisher::Publisher;
@@ -225,7 +226,7 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     core: Arc<Core>,
     publisher: Arc<Publisher>,
-    event_table: Arc<EventTable>,
+    events: Arc<EventOperations>,
     policies: Arc<Policies>,
     queues: Arc<Queues>,
     endpoints: Arc<Endpoints>,
@@ -251,31 +252,33 @@ impl Engine {
         let policy_guard = Arc::new(PolicyGuard::new(&core));
         let publisher = Arc::new(Publisher::new(&core, &sender, &policy_guard));
         let policies = Arc::new(Policies::new(&core));
-        let event_table = Arc::new(EventTable::new(&core, &publisher, &policies, &policy_guard));
+        let event_table = Arc::new(EventTable::new(&core, &publisher, &policy_guard));
+        let events = Arc::new(EventOperations::new(&core, &policies, &event_table));
         let ownership = Arc::new(Ownership::new(&core));
         let healing = Arc::new(Healing::new(&core, &ownership, &publisher, &policy_guard));
         let delivery = Delivery::new(&core, SenderHandle::clone(&sender), &publisher, &healing, &event_table);
         let delivery = Arc::new(delivery);
         let expiring = Arc::new(Expiring::new(&core));
-        let dead_targets = Arc::new(DeadTargets::new(&core));
+        let looks = Arc::new(LookCosts::new(&core));
+        let dead_targets = Arc::new(DeadTargets::new(&core, &looks));
         let run_reader = Arc::new(RunReader::new(&core));
         let dead_index = Arc::new(DeadIndex::new(&core, &dead_targets, &run_reader));
         let dead_letters = Arc::new(DeadLetters::new(&core, &ownership, &dead_targets, &dead_index));
         let planner = Arc::new(RunPlanner::new(&core, &run_reader, &dead_targets, &dead_index));
-        let runs = Runs::new(&core, &planner, &dead_letters, &publisher, &policy_guard, &event_table);
+        let runs = Runs::new(&core, &planner, &dead_letters, &publisher, &policy_guard, &events);
         let runs = Arc::new(runs);
         let queues = Arc::new(Queues::new(&core, &expiring, &delivery, &dead_targets));
         let doctor = Doctor::new(&core, &queues, &healing);
         let observation = Observation::new(&core, &queues, &dead_letters, &run_reader, doctor);
         let observation = Arc::new(observation);
         let alerts = Alerts::new(&core, &observation, &dead_index, &sender);
-        let daemon = Daemon::new(&core, &delivery, alerts, &event_table, &expiring, &runs);
+        let daemon = Daemon::new(&core, &delivery, alerts, &event_table, Janitor::new(&expiring), &runs);
         Self(Arc::new(Inner {
             endpoints: Arc::new(Endpoints::new(&core, &queues, &sender)),
             daemon: Arc::new(daemon),
             core,
             publisher,
-            event_table,
+            events,
             policies,
             queues,
             dead_letters,

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::command::{Command, Danger, Done, Plan, PlanLine, RedeliverTarget, WriteGrant};
 use super::endpoints::{Disable, Endpoints, Test};
-use super::events::EventTable;
+use super::events::EventOperations;
 use super::expiring::Expiring;
 use super::health::{Adopt, MakeVhost, Ownership};
 use super::operation::{Operation, operation};
@@ -121,7 +121,7 @@ macro_rules! has {
 
 has! {
     Endpoints: endpoints;
-    EventTable: event_table;
+    EventOperations: events;
     Expiring: queues.expiring;
     Ownership: daemon.healing.ownership;
     Policies: policies;

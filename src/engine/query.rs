@@ -89,32 +89,32 @@ queries! { engine, true;
     Handover(span: Duration) -> handover::Handover { engine.handover(span) }
     /// Events, newest first. A page may be short, or empty, with a cursor: then that much was looked through without a
     /// find.
-    Events(query: EventsQuery) -> Page<Event> { engine.0.event_table.events_list(&query) }
+    Events(query: EventsQuery) -> Page<Event> { engine.0.events.events_list(&query) }
     /// The same events in groups of those that are there for the same reason (limit and cursor do not count).
-    EventGroups(query: EventsQuery) -> events::EventGroups { engine.0.event_table.event_groups(&query) }
+    EventGroups(query: EventsQuery) -> events::EventGroups { engine.0.events.event_groups(&query) }
     /// One event.
-    OneEvent(id: i64) -> Event { engine.0.event_table.event(id) }
+    OneEvent(id: i64) -> Event { engine.0.events.event(id) }
     /// The events of a reference, at least one.
     EventsOf(event_type: EventType, reference: Reference) -> Vec<Event> {
-        engine.0.event_table.events_of(&event_type, &reference)
+        engine.0.events.events_of(&event_type, &reference)
     }
     /// How many events there are, by type and state.
-    EventCounts() -> Vec<EventCount> { engine.0.event_table.event_counts() }
+    EventCounts() -> Vec<EventCount> { engine.0.events.event_counts() }
     /// All types of events.
-    EventTypes() -> Vec<EventTypeRecord> { engine.0.event_table.event_types() }
+    EventTypes() -> Vec<EventTypeRecord> { engine.0.events.event_types() }
     /// One type of events.
-    OneEventType(name: EventType) -> EventTypeRecord { engine.0.event_table.event_type(&name) }
+    OneEventType(name: EventType) -> EventTypeRecord { engine.0.events.event_type(&name) }
     /// The subscriptions of a type.
-    Subscriptions(name: EventType) -> Vec<Subscription> { engine.0.event_table.subscriptions_of(&name) }
+    Subscriptions(name: EventType) -> Vec<Subscription> { engine.0.events.subscriptions_of(&name) }
     /// A claim on events.
-    OneClaim(event_type: EventType, claim: String) -> Claim { engine.0.event_table.claim(&event_type, &claim) }
+    OneClaim(event_type: EventType, claim: String) -> Claim { engine.0.events.claim(&event_type, &claim) }
     /// What was handled lately.
     EventHistory {
         /// Of which type.
         event_type: EventType,
         /// At most this many.
         limit: u32,
-    } -> Vec<HandledEvent> { engine.0.event_table.event_history(&event_type, limit) }
+    } -> Vec<HandledEvent> { engine.0.events.event_history(&event_type, limit) }
 }
 
 queries! { engine, false;
@@ -186,9 +186,9 @@ queries! { engine, false;
     /// Daemons and other processes that take messages.
     Incarnations() -> Vec<Incarnation> { async { Ok(engine.0.store.incarnations().await?) } }
     /// Queues with a lifetime and leftovers, what is lost first in front.
-    Expiring(query: ExpiringQuery) -> ExpiringPage { engine.0.queues.expiring.list(&query) }
+    Expiring(query: ExpiringQuery) -> ExpiringPage { engine.0.queues.expiring.lifetimes.list(&query) }
     /// Messages that were saved from such queues, newest save first.
-    Saves(query: SaveQuery) -> Page<SaveRecord> { engine.0.queues.expiring.saves(&query) }
+    Saves(query: SaveQuery) -> Page<SaveRecord> { engine.0.queues.expiring.lifetimes.saves(&query) }
     /// Broker, rights, plugins, store, clock, with mends.
     Doctor() -> Vec<Check> { async { Ok(engine.0.observation.doctor.checks().await) } }
     /// Whether broker and store can be reached.

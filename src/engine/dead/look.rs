@@ -157,9 +157,9 @@ impl DeadIndex {
         let closed = walk.close().await;
         if let (Some(charge), Ok(again)) = (charge, &closed) {
             if matches!(seen, Ok(Some(_))) && !cut {
-                self.look_ended(charge, returns, *again).await;
+                self.looks.look_ended(charge, returns, *again).await;
             } else {
-                self.look_broke_off(charge, *again).await;
+                self.looks.look_broke_off(charge, *again).await;
             }
         }
         let Some(messages) = seen? else {
@@ -251,7 +251,7 @@ impl DeadIndex {
             }
         };
         match (walk.close().await, charge) {
-            (Ok(again), Some(charge)) => self.look_broke_off(charge, again).await,
+            (Ok(again), Some(charge)) => self.looks.look_broke_off(charge, again).await,
             (Ok(_), None) => {}
             (Err(error), _) => {
                 tracing::debug!(error = ?error, "a walk was not closed in order: the broker gives everything back");
@@ -268,14 +268,14 @@ impl DeadIndex {
             return Ok(None);
         }
         // What others did to it since the targets were found is not in their numbers.
-        let cost = self.cost_of(&target.name).await?;
-        self.look_begins(&target.name, &cost, target.ready).await
+        let cost = self.looks.cost_of(&target.name).await?;
+        self.looks.look_begins(&target.name, &cost, target.ready).await
     }
 
     /// What looks at this queue cost so far, where they count.
     pub(super) async fn looks_of(&self, target: &DeadTarget) -> Result<Looks, EngineError> {
         match target.delivery_limit {
-            Some(_) => self.looks_at(&target.name).await,
+            Some(_) => self.looks.looks_at(&target.name).await,
             None => Ok(Looks::default()),
         }
     }

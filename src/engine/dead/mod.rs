@@ -36,6 +36,7 @@ pub use sum::DeadSum;
 
 use super::core::{Core, over_core};
 use super::health::Ownership;
+use super::looks::LookCosts;
 use super::queues::listing::Seen;
 use super::runs::RunReader;
 use super::view::{Page, Unread};
@@ -56,6 +57,7 @@ type LastFound = (Option<Duration>, Arc<Vec<DeadTarget>>);
 #[derive(Debug)]
 pub(in crate::engine) struct DeadTargets {
     core: Arc<Core>,
+    pub(in crate::engine) looks: Arc<LookCosts>,
     /// The targets as last found, and when (uptime); no time: they could not be found since.
     found: Mutex<Option<LastFound>>,
     /// What the first messages of queues said that no name tells.
@@ -67,6 +69,7 @@ pub(in crate::engine) struct DeadTargets {
 pub(in crate::engine) struct DeadIndex {
     core: Arc<Core>,
     targets: Arc<DeadTargets>,
+    looks: Arc<LookCosts>,
     run_reader: Arc<RunReader>,
     /// Queues that this process looks at.
     looking: Mutex<HashSet<QueueName>>,
@@ -88,9 +91,10 @@ pub(in crate::engine) struct DeadLetters {
 over_core!(DeadTargets, DeadIndex, DeadLetters);
 
 impl DeadTargets {
-    pub(in crate::engine) fn new(core: &Arc<Core>) -> Self {
+    pub(in crate::engine) fn new(core: &Arc<Core>, looks: &Arc<LookCosts>) -> Self {
         Self {
             core: Arc::clone(core),
+            looks: Arc::clone(looks),
             found: Mutex::default(),
             peeked: Mutex::default(),
         }
@@ -107,6 +111,7 @@ impl DeadIndex {
         Self {
             core: Arc::clone(core),
             targets: Arc::clone(targets),
+            looks: Arc::clone(&targets.looks),
             run_reader: Arc::clone(run_reader),
             looking: Mutex::default(),
         }

@@ -98,7 +98,7 @@ impl DeadTargets {
         let Some(detail) = self.broker.queue_detail(queue).await? else {
             return Ok(false);
         };
-        if detail.consumers != Some(0) || self.cost_of(queue).await?.limit().is_some() {
+        if detail.consumers != Some(0) || self.looks.cost_of(queue).await?.limit().is_some() {
             return Ok(false);
         }
         let first = self.broker.browse(queue, 1).await?;

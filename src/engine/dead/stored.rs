@@ -9,8 +9,10 @@ use crate::broker::{BrokerError, DeliveryTag, Walk, WalkOptions, Walked};
 use crate::domain::dead_letter::{self, DeadLetter, DeadLetterId, Found, HEADER_DEAD, Home, STORE, likeness};
 use crate::domain::id::QueueName;
 use crate::domain::message::{HeaderValue, Message, decode, encode};
+use crate::engine::EngineError;
+use crate::engine::core::Core;
 use crate::engine::error::chain;
-use crate::engine::{EngineError, core::Core};
+use crate::engine::publisher::Publisher;
 use crate::store::{DeadRow, NewStoredLetter, StoreError, StoreHandle, StoredLetter};
 
 /// Letters of one read; their bodies come one by one.
@@ -57,36 +59,6 @@ impl DeadTargets {
     }
 }
 
-impl Core {
-    /// Keeps a dead letter, with why the broker does not take it; one that is kept already stays as it is.
-    pub(in crate::engine) async fn store_letter(&self, letter: &Message, refusal: &str) -> Result<(), EngineError> {
-        let mut letter = letter.clone();
-        let name = format!("{HEADER_DEAD}stored-because");
-        // One that is put back says why it was there first.
-        if letter.header(&name).is_none() {
-            letter.headers.push((name, HeaderValue::text(refusal)));
-        }
-        let (id, body) = (stored_id(&letter), std::mem::take(&mut letter.body));
-        let message = encode(&letter).ok_or_else(|| EngineError::TooLarge {
-            why: "a header of more than 4 GiB".to_owned(),
-        })?;
-        let kept = NewStoredLetter {
-            id,
-            message: message.into(),
-            body,
-        };
-        if self.store.stored_letter_put(&kept).await? {
-            tracing::warn!(letter = ?kept.id, why = ?refusal, "no queue takes a dead letter: it is kept in the store");
-        }
-        Ok(())
-    }
-
-    /// Whether a dead letter is in the store already.
-    pub(in crate::engine) async fn is_letter_stored(&self, letter: &Message) -> Result<bool, StoreError> {
-        Ok(self.store.stored_letter(&stored_id(letter)).await?.is_some())
-    }
-}
-
 impl DeadLetters {
     /// A stored dead letter with everything.
     pub(super) async fn dead_stored(&self, letter: DeadLetter) -> Result<Option<DeadDetail>, EngineError> {
@@ -119,6 +91,36 @@ impl DeadIndex {
                 return Ok(Some(seen));
             }
         }
+    }
+}
+
+impl Publisher {
+    /// Keeps a dead letter, with why the broker does not take it; one that is kept already stays as it is.
+    pub(in crate::engine) async fn store_letter(&self, letter: &Message, refusal: &str) -> Result<(), EngineError> {
+        let mut letter = letter.clone();
+        let name = format!("{HEADER_DEAD}stored-because");
+        // One that is put back says why it was there first.
+        if letter.header(&name).is_none() {
+            letter.headers.push((name, HeaderValue::text(refusal)));
+        }
+        let (id, body) = (stored_id(&letter), std::mem::take(&mut letter.body));
+        let message = encode(&letter).ok_or_else(|| EngineError::TooLarge {
+            why: "a header of more than 4 GiB".to_owned(),
+        })?;
+        let kept = NewStoredLetter {
+            id,
+            message: message.into(),
+            body,
+        };
+        if self.store.stored_letter_put(&kept).await? {
+            tracing::warn!(letter = ?kept.id, why = ?refusal, "no queue takes a dead letter: it is kept in the store");
+        }
+        Ok(())
+    }
+
+    /// Whether a dead letter is in the store already.
+    pub(in crate::engine) async fn is_letter_stored(&self, letter: &Message) -> Result<bool, StoreError> {
+        Ok(self.store.stored_letter(&stored_id(letter)).await?.is_some())
     }
 }
 

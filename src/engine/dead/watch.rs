@@ -138,8 +138,8 @@ impl DeadIndex {
         let cut = walk.is_cut();
         let again = walk.close().await?;
         match charge {
-            Some(charge) if matches!(seen, Ok(true)) && !cut => self.look_ended(charge, returns, again).await,
-            Some(charge) => self.look_broke_off(charge, again).await,
+            Some(charge) if matches!(seen, Ok(true)) && !cut => self.looks.look_ended(charge, returns, again).await,
+            Some(charge) => self.looks.look_broke_off(charge, again).await,
             None => {}
         }
         Ok(match (seen?, cut) {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::EventTable;
+use super::EventOperations;
 use super::documents::{options_to_save, shown_options};
 use super::json::from_json;
 use super::look::{EventPages, parse};
@@ -21,7 +21,7 @@ use crate::store::{Acted, EventAct, NewEventType, NewSubscription, TypePut};
 /// Events of one plan.
 const EVENTS_MAX: usize = 1_000;
 
-impl Operation<EventTable> for EventCommand {
+impl Operation<EventOperations> for EventCommand {
     fn about(&self) -> About {
         let name = match self {
             Self::Retry(_) => "event retry",
@@ -43,7 +43,7 @@ impl Operation<EventTable> for EventCommand {
         matches!(self, Self::SetType { .. } | Self::Subscribe { .. })
     }
 
-    async fn plan(&self, table: &Arc<EventTable>) -> Result<Plan, EngineError> {
+    async fn plan(&self, table: &Arc<EventOperations>) -> Result<Plan, EngineError> {
         let mut draft = table.plan_events(self).await?;
         if draft.run.is_none() {
             draft.hash = hash(&draft);
@@ -51,12 +51,12 @@ impl Operation<EventTable> for EventCommand {
         table.with_policy(draft, self).await
     }
 
-    async fn perform(&self, table: &Arc<EventTable>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
+    async fn perform(&self, table: &Arc<EventOperations>, _: &Plan, grant: &WriteGrant) -> Result<Done, EngineError> {
         Ok(Done::Events(table.perform_on_events(self, grant).await?))
     }
 }
 
-impl EventTable {
+impl EventOperations {
     async fn plan_events(&self, command: &EventCommand) -> Result<Plan, EngineError> {
         match command {
             EventCommand::Retry(selection) => {
@@ -242,7 +242,7 @@ impl EventTable {
                 let policy = self.written_policy(command).await?;
                 let found = self.chosen(event_type, which).await?;
                 self.store.subscription_remove(event_type, found.id).await?;
-                self.secrets.forget();
+                self.table.forget_secrets();
                 self.save_policy(policy, grant).await?;
                 Ok(EventsDone::Unsubscribed(found))
             }
@@ -264,7 +264,7 @@ impl EventTable {
                 events.push(*event);
             }
         }
-        self.wakes.wake(events.iter().map(|event| &event.event_type));
+        self.table.wake(events.iter().map(|event| &event.event_type));
         match skipped.as_slice() {
             [(id, why)] if events.is_empty() => Err(EngineError::Refused {
                 why: format!("event {id}: {why}"),
@@ -310,7 +310,7 @@ impl EventTable {
         };
         let saved = self.store.subscription_put(&new).await?;
         let saved = saved.ok_or_else(|| unknown_type(event_type))?;
-        self.secrets.forget();
+        self.table.forget_secrets();
         Ok(EventsDone::Subscribed(saved))
     }
 }

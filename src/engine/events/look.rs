@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::EventTable;
+use super::EventOperations;
 use super::fields::{AtMoment, EVENT_FIELDS};
 use super::service::unknown_type;
 use super::{Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
@@ -47,7 +47,7 @@ impl EventPages {
     }
 }
 
-impl EventTable {
+impl EventOperations {
     pub(in crate::engine) async fn event_counts(&self) -> Result<Vec<EventCount>, EngineError> {
         Ok(self.store.events_counts().await?)
     }

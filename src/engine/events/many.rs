@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::EventTable;
+use super::EventOperations;
 use super::look::EventPages;
 use super::{EventCommand, EventSelection};
 use crate::ambient;
@@ -116,7 +116,7 @@ impl Gathered {
     }
 }
 
-impl EventTable {
+impl EventOperations {
     /// Freezes everything that a filter finds.
     pub(super) async fn plan_many(
         &self,
@@ -219,7 +219,7 @@ impl EventTable {
             return false;
         };
         let ended = self.work_on_events(run, document.events, stop).await;
-        self.wakes.wake_all();
+        self.table.wake_all();
         let stopped = match ended {
             Ok(Some(stop)) => self
                 .store

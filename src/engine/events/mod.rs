@@ -61,7 +61,6 @@ pub const AHEAD: Duration = Duration::from_millis(100);
 pub(super) struct EventTable {
     core: Arc<Core>,
     publisher: Arc<Publisher>,
-    policies: Arc<Policies>,
     /// What the broker's policies say of intake queues.
     rules: Arc<Rules>,
     /// Who waits for events that are due.
@@ -76,16 +75,10 @@ pub(super) struct EventTable {
 }
 
 impl EventTable {
-    pub(super) fn new(
-        core: &Arc<Core>,
-        publisher: &Arc<Publisher>,
-        policies: &Arc<Policies>,
-        policy_guard: &PolicyGuard,
-    ) -> Self {
+    pub(super) fn new(core: &Arc<Core>, publisher: &Arc<Publisher>, policy_guard: &PolicyGuard) -> Self {
         Self {
             core: Arc::clone(core),
             publisher: Arc::clone(publisher),
-            policies: Arc::clone(policies),
             rules: Arc::clone(&policy_guard.rules),
             wakes: Wakes::default(),
             meters: EventMeters::default(),
@@ -96,7 +89,27 @@ impl EventTable {
     }
 }
 
-over_core!(EventTable);
+/// What a person asks of the event table and changes in it.
+#[derive(Debug)]
+pub(super) struct EventOperations {
+    core: Arc<Core>,
+    publisher: Arc<Publisher>,
+    policies: Arc<Policies>,
+    pub(super) table: Arc<EventTable>,
+}
+
+over_core!(EventTable, EventOperations);
+
+impl EventOperations {
+    pub(super) fn new(core: &Arc<Core>, policies: &Arc<Policies>, table: &Arc<EventTable>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            publisher: Arc::clone(&table.publisher),
+            policies: Arc::clone(policies),
+            table: Arc::clone(table),
+        }
+    }
+}
 
 /// What the engine has to know of events.
 #[derive(Clone, Debug, PartialEq, Eq)]

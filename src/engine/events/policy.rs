@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::EventCommand;
-use super::EventTable;
+use super::EventOperations;
 use crate::domain::event::EventType;
 use crate::domain::naming::hex;
 use crate::domain::url::EndpointUrl;
@@ -19,7 +19,7 @@ use crate::store::PolicyScope;
 
 const KEY: &str = "_retry_policy";
 
-impl EventTable {
+impl EventOperations {
     /// The plan with what becomes of the policy, where the command says something of it.
     pub(super) async fn with_policy(&self, mut plan: Plan, command: &EventCommand) -> Result<Plan, EngineError> {
         let Some(edit) = self.written_policy(command).await? else {

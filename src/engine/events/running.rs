@@ -43,7 +43,8 @@ impl Engine {
     pub fn handle_events(&self, event_type: EventType, handler: Arc<dyn EventHandler>) {
         let mut handlers = self
             .0
-            .event_table
+            .events
+            .table
             .handlers
             .0
             .lock()
@@ -61,7 +62,7 @@ impl Engine {
         event_type: &EventType,
         stop: CancellationToken,
     ) -> Result<Processed, EngineError> {
-        self.0.event_table.process_once(event_type, stop).await
+        self.0.events.table.process_once(event_type, stop).await
     }
 }
 

@@ -19,7 +19,7 @@ impl Engine {
     /// The field that is wrong, or the store.
     pub async fn event_push(&self, event: NewEvent) -> Result<Pushed, EngineError> {
         event.check(self.0.clock.now())?;
-        let mut pushed = self.0.event_table.push_events(vec![event]).await?;
+        let mut pushed = self.0.events.table.push_events(vec![event]).await?;
         pushed.pop().ok_or_else(|| EngineError::Refused {
             why: "the store answered nothing".to_owned(),
         })
@@ -31,7 +31,7 @@ impl Engine {
     /// The field that is wrong with the index of its element, or the store.
     pub async fn events_push(&self, events: Vec<NewEvent>) -> Result<Vec<Pushed>, EngineError> {
         check_batch(&events, self.0.clock.now())?;
-        self.0.event_table.push_events(events).await
+        self.0.events.table.push_events(events).await
     }
 
     /// Claims events; `None` when nothing is due.
@@ -56,7 +56,7 @@ impl Engine {
             ClaimOutcome::Claimed { claim, moved } => {
                 if moved > 0 {
                     tracing::info!(event_type = ?request.event_type, moved, "events were claimed too often and moved");
-                    let label = self.0.event_table.meters.label(&request.event_type);
+                    let label = self.0.events.table.meters.label(&request.event_type);
                     counter!(names::EVENTS_MOVED, "type" => label).increment(moved);
                 }
                 Ok(claim)
@@ -93,7 +93,7 @@ impl Engine {
         match self.0.store.claim_release(event_type, claim).await? {
             0 => Err(no_claim(claim)),
             released => {
-                self.0.event_table.wakes.wake(std::iter::once(event_type));
+                self.0.events.table.wakes.wake(std::iter::once(event_type));
                 Ok(released)
             }
         }
@@ -123,7 +123,7 @@ impl Engine {
             | Finished::Dead
             | Finished::Released
             | Finished::Superseded) => {
-                self.0.event_table.meters.of(event_type).ended(finished);
+                self.0.events.table.meters.of(event_type).ended(finished);
                 Ok(finished)
             }
         }

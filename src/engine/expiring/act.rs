@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::order::{ExpiringOrder, ExpiringOutcome, ExpiringResult, PlannedQueue, Which};
 use crate::domain::id::IncarnationId;
-use crate::engine::expiring::Expiring;
+use crate::engine::expiring::{Expiring, Saves};
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::engine::{Done, EngineError, Plan, WriteGrant};
 use crate::store::SaveCause;
@@ -63,37 +63,28 @@ impl Expiring {
         match order {
             ExpiringOrder::Save(which) => self.save_planned(planned(which)?, &who(SaveCause::Asked)).await,
             ExpiringOrder::Purge { which, keep } => {
-                self.purge_planned(planned(which)?, *keep, &who(SaveCause::Purge)).await
+                self.saves
+                    .purge_planned(planned(which)?, *keep, &who(SaveCause::Purge))
+                    .await
             }
-            ExpiringOrder::Restore { saves, to } => self.restore_saves(saves, to.as_ref()).await,
+            ExpiringOrder::Restore { saves, to } => self.saves.restore_saves(saves, to.as_ref()).await,
             ExpiringOrder::Extend { which, lifetime } => self.extend_planned(planned(which)?, *lifetime).await,
         }
     }
 
     async fn save_planned(&self, queues: &[PlannedQueue], who: &Who) -> Result<Vec<ExpiringOutcome>, EngineError> {
-        self.as_somebody("save", |me| async move {
-            let mut outcomes = Vec::with_capacity(queues.len());
-            for queue in queues {
-                outcomes.push(match self.save_queue(me, &queue.name, who).await {
-                    Ok(outcome) => outcome,
-                    Err(error) => failed(&queue.name, error)?,
-                });
-            }
-            Ok(outcomes)
-        })
-        .await
-    }
-
-    /// Runs `work` as an incarnation of its own: whoever takes messages is alive or found dead.
-    pub(in crate::engine) async fn as_somebody<T, F, W>(&self, what: &'static str, work: W) -> Result<T, EngineError>
-    where
-        F: Future<Output = Result<T, EngineError>>,
-        W: FnOnce(IncarnationId) -> F,
-    {
-        let manager = self.begin_managing(what).await?;
-        let result = work(manager.id()).await;
-        manager.end().await;
-        result
+        self.saves
+            .as_somebody("save", |me| async move {
+                let mut outcomes = Vec::with_capacity(queues.len());
+                for queue in queues {
+                    outcomes.push(match self.saves.save_queue(me, &queue.name, who).await {
+                        Ok(outcome) => outcome,
+                        Err(error) => failed(&queue.name, error)?,
+                    });
+                }
+                Ok(outcomes)
+            })
+            .await
     }
 }
 
@@ -112,5 +103,19 @@ fn planned(which: &Which) -> Result<&[PlannedQueue], EngineError> {
         Which::Queues(_) | Which::Expired => Err(EngineError::Refused {
             why: "this was not planned".to_owned(),
         }),
+    }
+}
+
+impl Saves {
+    /// Runs `work` as an incarnation of its own: whoever takes messages is alive or found dead.
+    pub(in crate::engine) async fn as_somebody<T, F, W>(&self, what: &'static str, work: W) -> Result<T, EngineError>
+    where
+        F: Future<Output = Result<T, EngineError>>,
+        W: FnOnce(IncarnationId) -> F,
+    {
+        let manager = self.begin_managing(what).await?;
+        let result = work(manager.id()).await;
+        manager.end().await;
+        result
     }
 }

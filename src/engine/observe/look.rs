@@ -167,7 +167,7 @@ impl Looker {
         let mut items = retries::arrange(known.not_available(), &known.waiting);
         items.truncate(RETRIES_MAX as usize);
         let mut rows = Rows::new(&last.queues, &mut self.texts, seen, retries::unfilled(&items));
-        self.engine.join(world, seen, |view| rows.push(view)).await?;
+        self.engine.queues.join(world, seen, |view| rows.push(view)).await?;
         retries::fill(&mut items, &rows.heads);
         let delivered = rows.delivered;
         let mut delivered_to = std::mem::take(&mut rows.delivered_to);

@@ -11,6 +11,7 @@ use crate::domain::words::plural_if_known;
 use crate::engine::EngineError;
 use crate::engine::command::{Command, Danger, Done, Plan, WriteGrant};
 use crate::engine::ending::Ending;
+use crate::engine::manage::ManagedLease;
 use crate::engine::operation::{About, Friction, Operation, Subject};
 use crate::engine::plans::simple;
 use crate::store::{NewPause, QueueMark, RescuedMessage};
@@ -269,5 +270,27 @@ impl Queues {
             queue: queue.clone(),
             id,
         })
+    }
+
+    /// Takes as many messages out of it as were planned, from its head on: how many, and why not all. What the store
+    /// knows of its head is about a message that is gone.
+    async fn drop_from_parts(&self, lease: &ManagedLease, planned: u64) -> Result<(u64, Option<String>), EngineError> {
+        let (mut dropped, mut problem) = (0, None);
+        for part in self.parts(&lease.record) {
+            if dropped >= planned || problem.is_some() {
+                break;
+            }
+            if self.broker.look(&part).await? == Look::Missing {
+                continue;
+            }
+            let (gone, why) = self.saves.drop_messages(lease.me, &part, planned - dropped).await?;
+            dropped += gone;
+            problem = why;
+        }
+        if dropped > 0 && lease.record.head.is_some() {
+            let gone = QueueMark::HeadGone;
+            self.store.queue_mark(&lease.record.name, lease.epoch, gone).await?;
+        }
+        Ok((dropped, problem))
     }
 }

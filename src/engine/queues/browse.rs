@@ -24,7 +24,7 @@ impl Queues {
             });
         }
         let _turn = self.page_with_bodies().await?;
-        let cost = self.cost_of(queue).await?;
+        let cost = self.looks.cost_of(queue).await?;
         let browsed = if self.kind_of(queue) == QueueKind::Delivery {
             self.under_lease(queue, "browse", |lease| async move {
                 self.browse_parts(&lease.record, limit, cost).await
@@ -51,7 +51,7 @@ impl Queues {
         let mut seen: Vec<Browsed> = Vec::new();
         for part in self.parts(row).iter().filter(|part| **part != row.name) {
             if self.broker.look(part).await? != Look::Missing {
-                let cost = self.cost_of(part).await?;
+                let cost = self.looks.cost_of(part).await?;
                 seen = self.browse_alone(part, limit, cost).await?;
             }
         }
@@ -72,13 +72,13 @@ impl Queues {
                 what: format!("queue {:?}", queue.as_str()),
             });
         }
-        let ready = self.unconsumed(queue).await?;
-        let charge = self.look_begins(queue, &cost, Some(ready)).await?;
+        let ready = self.looks.unconsumed(queue).await?;
+        let charge = self.looks.look_begins(queue, &cost, Some(ready)).await?;
         let browsed = self.broker.browse(queue, limit).await?;
         if let Some(charge) = charge {
             let returns = browsed.iter().map(|one| returns_of(&one.message)).collect();
             let again = browsed.iter().filter(|one| one.redelivered).count() as u64;
-            self.look_ended(charge, returns, again).await;
+            self.looks.look_ended(charge, returns, again).await;
         }
         Ok(browsed)
     }

@@ -141,7 +141,7 @@ impl Queues {
     }
 }
 
-impl Core {
+impl Queues {
     /// What was read, or why it was not.
     pub(in crate::engine) fn listing(&self, seen: Result<Vec<Seen>, BrokerError>) -> Listing {
         let source = self.listing_source();
@@ -171,7 +171,9 @@ impl Core {
         }
         oldest
     }
+}
 
+impl Core {
     /// Hands on every queue of the broker's paged listing, statistics included, by name; with `name_contains` only
     /// those. At most `pages` pages are read.
     pub(in crate::engine) async fn each_listed(

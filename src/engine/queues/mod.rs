@@ -17,13 +17,16 @@ use self::preflight::LastPreflight;
 use super::core::{Core, over_core};
 use super::dead::DeadTargets;
 use super::delivery::Delivery;
-use super::expiring::Expiring;
+use super::expiring::{Expiring, Saves};
+use super::looks::LookCosts;
 use super::rules::PolicyGuard;
 
 #[derive(Debug)]
 pub(super) struct Queues {
     core: Arc<Core>,
     pub(super) expiring: Arc<Expiring>,
+    saves: Arc<Saves>,
+    looks: Arc<LookCosts>,
     policy_guard: Arc<PolicyGuard>,
     delivery: Arc<Delivery>,
     dead_targets: Arc<DeadTargets>,
@@ -43,6 +46,8 @@ impl Queues {
         Self {
             core: Arc::clone(core),
             expiring: Arc::clone(expiring),
+            saves: Arc::clone(&expiring.saves),
+            looks: Arc::clone(&dead_targets.looks),
             policy_guard: Arc::clone(&delivery.policy_guard),
             delivery: Arc::clone(delivery),
             dead_targets: Arc::clone(dead_targets),

@@ -202,7 +202,7 @@ impl Runs {
 
     async fn drive_taken(self: &Arc<Self>, run: RunRecord, manager: &Manager, stop: &CancellationToken) {
         tracing::info!(run = ?run.id, command = ?run.command, "working on a run");
-        if self.event_table.drive_events(&run, stop).await {
+        if self.events.drive_events(&run, stop).await {
             return;
         }
         let document = match Document::read(&run.plan) {

@@ -19,7 +19,6 @@ use crate::domain::naming::hex;
 use crate::domain::run::Target;
 use crate::domain::time::Timestamp;
 use crate::engine::EngineError;
-use crate::engine::core::Core;
 use crate::engine::dead::dead_filter;
 use crate::engine::error::chain;
 use crate::engine::fields::DeadFields;
@@ -355,7 +354,7 @@ async fn choose(
 
 /// Begins to walk a queue, as far as that costs nothing that it may not cost.
 async fn begin(planner: &RunPlanner, queue: QueueName, claims: bool) -> Result<Begun, EngineError> {
-    let cost = planner.cost_of(&queue).await?;
+    let cost = planner.looks.cost_of(&queue).await?;
     let claim = if claims {
         Some(planner.dead_index.claim_dead(&queue, "plan", CLAIM_PATIENCE).await?)
     } else {
@@ -374,12 +373,12 @@ async fn begin_claimed(
     cost: &Cost,
     claim: Option<i64>,
 ) -> Result<Begun, EngineError> {
-    let ready = match planner.unconsumed(queue).await {
+    let ready = match planner.looks.unconsumed(queue).await {
         Ok(ready) => ready,
         Err(EngineError::Refused { why }) => return Ok(Begun::Consumed(why)),
         Err(error) => return Err(error),
     };
-    let charge = planner.look_begins(queue, cost, Some(ready)).await?;
+    let charge = planner.looks.look_begins(queue, cost, Some(ready)).await?;
     let options = WalkOptions {
         quorum: cost.quorum,
         ..WalkOptions::default()
@@ -404,15 +403,15 @@ async fn begin_claimed(
 
 impl Walking {
     /// Gives everything back, at the end of the queue or before.
-    async fn end(self, core: &Core, whole: bool) -> Result<(), EngineError> {
+    async fn end(self, planner: &RunPlanner, whole: bool) -> Result<(), EngineError> {
         let closed = self.walk.close().await;
         if let Some(generation) = self.claim {
-            core.store.dead_free(&self.queue, generation).await?;
+            planner.store.dead_free(&self.queue, generation).await?;
         }
         let again = closed?;
         match self.counts {
-            Some(counts) if whole => core.look_ended(counts.charge, counts.returns, again).await,
-            Some(counts) => core.look_broke_off(counts.charge, again).await,
+            Some(counts) if whole => planner.looks.look_ended(counts.charge, counts.returns, again).await,
+            Some(counts) => planner.looks.look_broke_off(counts.charge, again).await,
             None => {}
         }
         Ok(())

@@ -28,7 +28,7 @@ impl RunPlanner {
         sieve: &mut Sieve,
     ) -> Result<Batch, EngineError> {
         let looks = self.dead_index.indexed(target).await?;
-        let known = self.looks_at(&target.name).await?;
+        let known = self.looks.looks_at(&target.name).await?;
         let others = target
             .redelivered
             .map(|count| known.others(count.max(known.told_last())));

@@ -42,7 +42,8 @@ pub(super) use self::edit::EditDead;
 use self::tend::Tending;
 use super::core::{Core, over_core};
 use super::dead::{DeadIndex, DeadLetters, DeadTargets};
-use super::events::EventTable;
+use super::events::EventOperations;
+use super::looks::LookCosts;
 use super::publisher::Publisher;
 use super::rules::PolicyGuard;
 use crate::domain::run::{Phase, RunCounts, RunState};
@@ -62,6 +63,7 @@ pub(super) struct RunReader {
 pub(super) struct RunPlanner {
     core: Arc<Core>,
     run_reader: Arc<RunReader>,
+    looks: Arc<LookCosts>,
     dead_targets: Arc<DeadTargets>,
     dead_index: Arc<DeadIndex>,
 }
@@ -72,11 +74,12 @@ pub(super) struct Runs {
     core: Arc<Core>,
     pub(super) run_reader: Arc<RunReader>,
     pub(super) planner: Arc<RunPlanner>,
+    looks: Arc<LookCosts>,
     dead_letters: Arc<DeadLetters>,
     dead_index: Arc<DeadIndex>,
     publisher: Arc<Publisher>,
     policy_guard: Arc<PolicyGuard>,
-    event_table: Arc<EventTable>,
+    events: Arc<EventOperations>,
     /// Those that this process works on.
     tending: Tending,
 }
@@ -102,6 +105,7 @@ impl RunPlanner {
         Self {
             core: Arc::clone(core),
             run_reader: Arc::clone(run_reader),
+            looks: Arc::clone(&dead_targets.looks),
             dead_targets: Arc::clone(dead_targets),
             dead_index: Arc::clone(dead_index),
         }
@@ -115,17 +119,18 @@ impl Runs {
         dead_letters: &Arc<DeadLetters>,
         publisher: &Arc<Publisher>,
         policy_guard: &Arc<PolicyGuard>,
-        event_table: &Arc<EventTable>,
+        events: &Arc<EventOperations>,
     ) -> Self {
         Self {
             core: Arc::clone(core),
             run_reader: Arc::clone(&planner.run_reader),
             planner: Arc::clone(planner),
+            looks: Arc::clone(&planner.looks),
             dead_letters: Arc::clone(dead_letters),
             dead_index: Arc::clone(&planner.dead_index),
             publisher: Arc::clone(publisher),
             policy_guard: Arc::clone(policy_guard),
-            event_table: Arc::clone(event_table),
+            events: Arc::clone(events),
             tending: Tending::default(),
         }
     }

@@ -422,9 +422,9 @@ impl Driver<'_> {
         });
         let each_letter = buried.into_iter().map(|(index, target, message)| async move {
             let put = if is_store(&target) {
-                self.engine.store_letter(&message, PUT_BACK).await
+                self.engine.publisher.store_letter(&message, PUT_BACK).await
             } else {
-                self.engine.bury_again(&message).await
+                self.engine.publisher.bury_again(&message).await
             };
             (index, put.map(|()| Published::Accepted).map_err(as_broker_error))
         });
