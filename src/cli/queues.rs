@@ -17,9 +17,9 @@ use super::when::relative_or;
 use super::{Session, say};
 use crate::domain::words::about as span;
 
-/// An answer of another variant than the query's: a bug, said as one.
+/// Something else came of a command than can come of it: a bug, said as one.
 pub(super) fn mismatch() -> Failure {
-    Failure::new(Exit::Failed, "the engine answered another query")
+    Failure::new(Exit::Failed, "the engine carried out another command")
 }
 
 const COLUMNS: &[Column] = &[

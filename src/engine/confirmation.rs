@@ -55,9 +55,8 @@ pub fn confirmation(plans: &[Plan], is_protected: bool) -> Confirmation {
             };
         }
         Friction::Name(_) => (lines, "number of queues"),
-        Friction::Lines(what) => (lines, what),
         Friction::LinesOrMessages(_) if messages > lines => (messages, "number of messages"),
-        Friction::LinesOrMessages(what) => (lines, what),
+        Friction::Lines(what) | Friction::LinesOrMessages(what) => (lines, what),
         Friction::Messages(what) => (messages, what),
         Friction::Events => (events(plans), "number of events"),
     };

@@ -9,7 +9,7 @@ use crate::engine::dead::{DeadGroup, DeadListQuery, DeadSelection, DeadSum};
 use crate::engine::query::QueuesQuery;
 use crate::engine::runs::RunView;
 use crate::engine::view::{EndpointView, Page, QueueView, Unread};
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Engine, EngineError, Inner};
 use crate::store::{AuditEntry, RunQuery};
 
 /// Rows of each part, at most.
@@ -91,22 +91,6 @@ impl Handover {
 }
 
 impl Engine {
-    /// A part that was read, or what could not be read for it.
-    fn part<T>(&self, read: Result<Page<T>, EngineError>) -> Result<HandoverPart<T>, EngineError> {
-        Ok(match read {
-            Ok(page) => HandoverPart {
-                items: Some(page.items),
-                unread: page.problems,
-            },
-            Err(error) => HandoverPart {
-                items: None,
-                unread: vec![self.unread(error)?],
-            },
-        })
-    }
-}
-
-impl Engine {
     pub(super) async fn handover(&self, span: Duration) -> Result<Handover, EngineError> {
         let taken_at = self.0.clock.now();
         let since = taken_at.minus(span);
@@ -122,8 +106,8 @@ impl Engine {
             cursor: None,
             patience: PATIENCE,
         };
-        let endpoints = self.part(self.0.endpoints.endpoint_views(true, PAGE, None).await)?;
-        let queues = self.part(self.0.queues.queues(&stuck).await)?;
+        let endpoints = part(self, self.0.endpoints.endpoint_views(true, PAGE, None).await)?;
+        let queues = part(self, self.0.queues.queues(&stuck).await)?;
         let found = self.0.dead_letters.dead_groups(&groups).await;
         let dead = found.as_ref().ok().map(super::dead::DeadPage::sum);
         let found = found.map(|found| Page {
@@ -136,46 +120,60 @@ impl Engine {
             endpoints,
             queues,
             dead,
-            dead_groups: self.part(found)?,
-            runs: self.part(self.runs_since(since).await)?,
-            audit: self.part(self.audit_since(since).await)?,
+            dead_groups: part(self, found)?,
+            runs: part(self, runs_since(&self.0, since).await)?,
+            audit: part(self, audit_since(&self.0, since).await)?,
         })
     }
+}
 
-    async fn runs_since(&self, since: Timestamp) -> Result<Page<RunView>, EngineError> {
-        let query = RunQuery {
-            limit: PAGE,
-            ..RunQuery::default()
-        };
-        let mut runs = self.0.runs.run_reader.run_views(&query).await?;
-        runs.retain(|run| !run.record.state.is_over() || run.record.updated_at >= since);
-        Ok(self.whole(runs))
-    }
+/// A part that was read, or what could not be read for it.
+fn part<T>(engine: &Engine, read: Result<Page<T>, EngineError>) -> Result<HandoverPart<T>, EngineError> {
+    Ok(match read {
+        Ok(page) => HandoverPart {
+            items: Some(page.items),
+            unread: page.problems,
+        },
+        Err(error) => HandoverPart {
+            items: None,
+            unread: vec![engine.unread(error)?],
+        },
+    })
+}
 
-    async fn audit_since(&self, since: Timestamp) -> Result<Page<AuditEntry>, EngineError> {
-        let mut lines: Vec<AuditEntry> = Vec::new();
-        let mut before = None;
-        loop {
-            let page = self.0.audit_page(before, PAGE).await?;
-            before = page.items.last().map(|line| line.id);
-            let is_last = page.next_cursor.is_none() || page.items.last().is_none_or(|line| line.at < since);
-            let new = page.items.into_iter();
-            lines.extend(new.filter(|line| line.at >= since && line.entry.result != "planned"));
-            if is_last || lines.len() >= AUDIT_MAX {
-                break;
-            }
+async fn runs_since(engine: &Inner, since: Timestamp) -> Result<Page<RunView>, EngineError> {
+    let query = RunQuery {
+        limit: PAGE,
+        ..RunQuery::default()
+    };
+    let mut runs = engine.runs.run_reader.run_views(&query).await?;
+    runs.retain(|run| !run.record.state.is_over() || run.record.updated_at >= since);
+    Ok(whole(runs, engine.clock.now()))
+}
+
+async fn audit_since(engine: &Inner, since: Timestamp) -> Result<Page<AuditEntry>, EngineError> {
+    let mut lines: Vec<AuditEntry> = Vec::new();
+    let mut before = None;
+    loop {
+        let page = engine.audit_page(before, PAGE).await?;
+        before = page.items.last().map(|line| line.id);
+        let is_last = page.next_cursor.is_none() || page.items.last().is_none_or(|line| line.at < since);
+        let new = page.items.into_iter();
+        lines.extend(new.filter(|line| line.at >= since && line.entry.result != "planned"));
+        if is_last || lines.len() >= AUDIT_MAX {
+            break;
         }
-        lines.reverse();
-        Ok(self.whole(lines))
     }
+    lines.reverse();
+    Ok(whole(lines, engine.clock.now()))
+}
 
-    fn whole<T>(&self, items: Vec<T>) -> Page<T> {
-        Page {
-            items,
-            next_cursor: None,
-            taken_at: self.0.clock.now(),
-            problems: Vec::new(),
-        }
+fn whole<T>(items: Vec<T>, taken_at: Timestamp) -> Page<T> {
+    Page {
+        items,
+        next_cursor: None,
+        taken_at,
+        problems: Vec::new(),
     }
 }
 

@@ -274,7 +274,7 @@ impl Engine {
         let alerts = Alerts::new(&core, &observation, &dead_index, &sender);
         let daemon = Daemon::new(&core, &delivery, alerts, &event_table, Janitor::new(&expiring), &runs);
         Self(Arc::new(Inner {
-            endpoints: Arc::new(Endpoints::new(&core, &queues, &sender)),
+            endpoints: Arc::new(Endpoints::new(&core, &queues, sender)),
             daemon: Arc::new(daemon),
             core,
             publisher,

@@ -133,7 +133,6 @@ async fn policy(engine: &Engine, scope: PolicyScope) -> Result<About, String> {
         Ok(page.items)
     };
     let (view, history) = tokio::try_join!(view, versions)?;
-    let view = view;
     let view = Box::new(view);
     Ok(About::Policy { view, history })
 }

@@ -28,11 +28,11 @@ pub(super) struct Endpoints {
 over_core!(Endpoints);
 
 impl Endpoints {
-    pub(super) fn new(core: &Arc<Core>, queues: &Arc<Queues>, sender: &SenderHandle) -> Self {
+    pub(super) fn new(core: &Arc<Core>, queues: &Arc<Queues>, sender: SenderHandle) -> Self {
         Self {
             core: Arc::clone(core),
             queues: Arc::clone(queues),
-            sender: SenderHandle::clone(sender),
+            sender,
             waiting: WaitingCache::default(),
         }
     }

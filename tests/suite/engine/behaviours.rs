@@ -244,7 +244,6 @@ pub(super) async fn a_message_that_is_not_ours_is_kept_among_the_dead_letters(mu
     stage.assert_kept();
 }
 
-#[expect(clippy::too_many_lines, reason = "one story, told in its order")]
 pub(super) async fn our_own_dead_letters_are_listed_grouped_and_shown(mut stage: Stage) {
     stage.receiver.behave("/gone", Behaviour::Status(404));
     let refused = stage.publish("a", "/gone").await;

@@ -269,10 +269,7 @@ impl Stage {
     }
 
     pub(crate) async fn endpoint(&self, path: &str) -> Option<EndpointView> {
-        match self.engine.query(query::Endpoint(self.url(path))).await {
-            Ok(view) => Some(view),
-            _ => None,
-        }
+        self.engine.query(query::Endpoint(self.url(path))).await.ok()
     }
 
     pub(crate) async fn endpoint_is(&self, path: &str, state: &str) -> EndpointView {
@@ -285,10 +282,7 @@ impl Stage {
     }
 
     pub(crate) async fn queue_view(&self, execution: &str, path: &str) -> Option<QueueView> {
-        match self.engine.query(query::Queue(self.queue(execution, path))).await {
-            Ok(view) => Some(view),
-            _ => None,
-        }
+        self.engine.query(query::Queue(self.queue(execution, path))).await.ok()
     }
 
     pub(crate) async fn queue_is(&self, execution: &str, path: &str, state: &str) -> QueueView {
