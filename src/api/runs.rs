@@ -107,7 +107,7 @@ pub(super) async fn skip(
     Input(input): Input<SkipInput>,
 ) -> Result<Response, Problem> {
     options.reason = input.reason.or(options.reason);
-    let order = shared.engine()?.skip(name, input.to == SkipTo::Dead);
+    let order = Order::skip(shared.engine()?.naming(), name, input.to == SkipTo::Dead);
     act(&shared, &caller, options, Command::Run(order), Asked::One).await
 }
 

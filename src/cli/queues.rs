@@ -131,7 +131,8 @@ pub(super) async fn one(session: &Session<'_>, queue: &Queue) -> Result<Exit, Fa
             return super::runs::start(session, order, *detach).await;
         }
         Queue::Skip { named, to } => {
-            let order = session.engine.skip(
+            let order = Order::skip(
+                session.engine.naming(),
                 named::queue(session, named, Means::Loses).await?,
                 matches!(to, SkipTo::Dead),
             );

@@ -52,7 +52,7 @@ pub(super) async fn start(session: &Session<'_>, order: Order, detach: bool) -> 
 
 pub(super) async fn follow(session: &Session<'_>, run: &RunView, detach: bool) -> Result<Exit, Failure> {
     let id = run.record.id.clone();
-    if detach && session.engine.others_deliver().await {
+    if detach && session.engine.query(query::OthersDeliver()).await? {
         print(session, run)?;
         return Ok(Exit::Done);
     }

@@ -353,26 +353,6 @@ impl Engine {
         self.0.runs.follow_run(id, on).await
     }
 
-    /// The order that takes the head of a delivery queue to its end, or to the dead letters.
-    #[must_use]
-    pub fn skip(&self, queue: QueueName, to_dead: bool) -> runs::Order {
-        let dead = QueueName::parse(&self.0.settings.naming.dead_letter_queue()).ok();
-        runs::Order {
-            to: dead.filter(|_| to_dead),
-            ..runs::Order::new(runs::OrderKind::Skip, runs::Selection::Head(queue))
-        }
-    }
-
-    /// A dead letter as it would be sent at present, with its message.
-    pub async fn dead_letter_as_sent(&self, id: &str) -> Result<runs::EditedLetter, EngineError> {
-        self.0.runs.edited_letter(id, &runs::Edit::default()).await
-    }
-
-    /// Whether another living process delivers, and so works on runs.
-    pub async fn others_deliver(&self) -> bool {
-        self.0.others_deliver(&mut death::Watched::default()).await
-    }
-
     /// Refuses to look at, or to work on, a broker that is delivered by the daemons of another store
     /// ([`EngineError::OtherOwner`]). Writes nothing; what cannot be looked at is not refused.
     pub async fn compare_owner(&self) -> Result<(), EngineError> {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use super::audit::AuditVerified;
 use super::dead::{DeadDetail, DeadGroup, DeadListQuery, DeadPage};
+use super::death::Watched;
 use super::events::{self, Claim, EventCount, EventTypeRecord, EventsQuery, HandledEvent, Subscription};
 use super::expiring::{ExpiringPage, ExpiringQuery, SaveRecord};
+use super::jobs::JobListed;
 use super::policies::{PolicyPreview, PolicyView};
-use super::runs::{RunDetail, RunView};
+use super::runs::{Edit, EditedLetter, RunDetail, RunView};
 use super::view::{AttemptView, BrowsedMessage, Check, EndpointView, Page, QueueView, Readiness, Retry};
 use super::{Engine, EngineError, handover};
 use crate::domain::dead_letter::DeadLetter;
@@ -183,6 +185,12 @@ queries! { engine, false;
         /// How long to wait for a look, where it was not seen yet.
         patience: Duration,
     } -> DeadDetail { engine.0.dead_letters.dead_detail(&id, patience) }
+    /// A dead letter as it would be sent at present, with its message.
+    DeadLetterAsSent(id: String) -> EditedLetter { engine.0.runs.edited_letter(&id, &Edit::default()) }
+    /// Every job that has a queue, by id.
+    Jobs() -> Vec<JobListed> { engine.0.queues.jobs() }
+    /// Whether another living process delivers, and so works on runs.
+    OthersDeliver() -> bool { async { Ok(engine.0.others_deliver(&mut Watched::default()).await) } }
     /// Daemons and other processes that take messages.
     Incarnations() -> Vec<Incarnation> { async { Ok(engine.0.store.incarnations().await?) } }
     /// Queues with a lifetime and leftovers, what is lost first in front.

@@ -252,7 +252,7 @@ fn a_service_of_the_engine_has_ten_fields_and_forty_methods_at_most() {
     let is_field = |line: &str| line.ends_with(',') && line.contains(": ");
     let is_method = |line: &str| line.starts_with("fn ") || line.contains(" fn ");
     let mut found = Vec::new();
-    for service in SERVICES {
+    for service in SERVICES.iter().chain(&["Engine"]) {
         let fields = members(&format!("struct {service}"), is_field)
             + members(&format!("pub(super) struct {service}"), is_field)
             + members(&format!("pub(in crate::engine) struct {service}"), is_field);

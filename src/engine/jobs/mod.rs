@@ -156,11 +156,6 @@ impl Engine {
         Ok(removed)
     }
 
-    /// Every job that has a queue, by id.
-    pub async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
-        self.0.queues.jobs().await
-    }
-
     /// How long the queues of a job live when nothing else is said.
     #[must_use]
     pub fn job_lifetime(&self) -> Lifetime {
@@ -223,7 +218,8 @@ impl Queues {
         }
     }
 
-    async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
+    /// Every job that has a queue, by id.
+    pub(super) async fn jobs(&self) -> Result<Vec<JobListed>, EngineError> {
         let mut jobs = std::collections::BTreeMap::<JobId, JobListed>::new();
         let read = self.each_listed(Some(job::PREFIX), PAGES_MAX, |listed| {
             let Some((id, _)) = job::of_queue(listed.name.as_str()) else {
