@@ -184,7 +184,7 @@ impl Daemon {
         for task in tasks {
             let _ = task.await;
         }
-        self.delivery.recorder.flush(&self.store).await;
+        self.delivery.flush().await;
         self.leave(id, stop).await;
         self.healing.keep_numbers_once().await;
         tracing::info!(incarnation = id.0, "no longer delivering");
@@ -233,10 +233,7 @@ impl Daemon {
             ambient::spawn("numbers", Arc::clone(&self.healing).keep_numbers(generation.clone())),
             ambient::spawn("retention", keep_bounds(Arc::clone(&self.core), generation.clone())),
             ambient::spawn("housekeeping", me().keep_house(tell.clone(), generation.clone())),
-            ambient::spawn("recorder", {
-                let (delivery, generation) = (delivery(), generation.clone());
-                async move { delivery.recorder.run(Arc::clone(&delivery.store), generation).await }
-            }),
+            ambient::spawn("recorder", delivery().record(generation.clone())),
         ]);
         tasks
     }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tokio_util::sync::CancellationToken;
+
 use super::EngineError;
 use super::core::{Core, over_core};
 use super::events::EventTable;
@@ -54,13 +56,23 @@ impl Delivery {
         }
     }
 
+    /// Writes what was delivered, until `generation` ends.
+    pub(super) async fn record(self: Arc<Self>, generation: CancellationToken) {
+        self.recorder.run(Arc::clone(&self.store), generation).await;
+    }
+
+    /// Writes what was delivered and is not written yet.
+    pub(super) async fn flush(&self) {
+        self.recorder.flush(&self.store).await;
+    }
+
     /// The attempt log, with what is not written yet.
     pub(super) async fn attempts(&self, query: AttemptQuery) -> Result<Page<AttemptView>, EngineError> {
         let query = AttemptQuery {
             limit: bounded(query.limit),
             ..query
         };
-        self.recorder.flush(&self.store).await;
+        self.flush().await;
         Ok(Page {
             problems: Vec::new(),
             items: self.store.attempts(&query).await?,

@@ -5,10 +5,6 @@ use std::sync::Arc;
 
 use super::EngineError;
 use super::command::{Command, Done, Plan, WriteGrant};
-use super::endpoints::{Disable, Test};
-use super::health::{Adopt, MakeVhost};
-use super::queues::Act;
-use super::runs::{ChangeRun, EditDead};
 use crate::domain::id::QueueName;
 use crate::domain::url::EndpointUrl;
 use crate::store::PolicyScope;
@@ -88,7 +84,7 @@ pub(super) trait Operation<Service> {
     async fn perform(&self, service: &Arc<Service>, plan: &Plan, grant: &WriteGrant) -> Result<Done, EngineError>;
 }
 
-/// Has the operation of a command do something.
+/// The list of commands: has the operation of one do something.
 macro_rules! operation {
     ($command:expr, $operation:ident => $does:expr) => {
         match $command {
@@ -97,23 +93,55 @@ macro_rules! operation {
             Command::Run($operation) => $does,
             Command::Expiring($operation) => $does,
             Command::Policy($operation) => $does,
-            Command::PauseQueue(queue) => operation!((queue, Act::Pause), $operation => $does; ),
-            Command::ResumeQueue(queue) => operation!((queue, Act::Resume), $operation => $does; ),
-            Command::PurgeQueue(queue) => operation!((queue, Act::Purge), $operation => $does; ),
-            Command::DeleteQueue(queue) => operation!((queue, Act::Delete), $operation => $does; ),
-            Command::RescueQueue(queue) => operation!((queue, Act::Rescue), $operation => $does; ),
-            Command::DisableEndpoint(url) => operation!(Disable(url), $operation => $does; ),
-            Command::TestEndpoint { url, method } => operation!(Test { url, method: method.as_deref() }, $operation => $does; ),
-            Command::EditDead { id, edit } => operation!(EditDead { id, edit }, $operation => $does; ),
-            Command::ChangeRun { id, wish } => operation!(ChangeRun { id, wish: *wish }, $operation => $does; ),
-            Command::AdoptBroker => operation!(Adopt, $operation => $does; ),
-            Command::MakeVhost => operation!(MakeVhost, $operation => $does; ),
+            Command::PauseQueue(queue) => {
+                let $operation = &(queue, $crate::engine::queues::Act::Pause);
+                $does
+            }
+            Command::ResumeQueue(queue) => {
+                let $operation = &(queue, $crate::engine::queues::Act::Resume);
+                $does
+            }
+            Command::PurgeQueue(queue) => {
+                let $operation = &(queue, $crate::engine::queues::Act::Purge);
+                $does
+            }
+            Command::DeleteQueue(queue) => {
+                let $operation = &(queue, $crate::engine::queues::Act::Delete);
+                $does
+            }
+            Command::RescueQueue(queue) => {
+                let $operation = &(queue, $crate::engine::queues::Act::Rescue);
+                $does
+            }
+            Command::DisableEndpoint(url) => {
+                let $operation = &$crate::engine::endpoints::Disable(url);
+                $does
+            }
+            Command::TestEndpoint { url, method } => {
+                let $operation = &$crate::engine::endpoints::Test {
+                    url,
+                    method: method.as_deref(),
+                };
+                $does
+            }
+            Command::EditDead { id, edit } => {
+                let $operation = &$crate::engine::runs::EditDead { id, edit };
+                $does
+            }
+            Command::ChangeRun { id, wish } => {
+                let $operation = &$crate::engine::runs::ChangeRun { id, wish: *wish };
+                $does
+            }
+            Command::AdoptBroker => {
+                let $operation = &$crate::engine::health::Adopt;
+                $does
+            }
+            Command::MakeVhost => {
+                let $operation = &$crate::engine::health::MakeVhost;
+                $does
+            }
         }
     };
-    ($made:expr, $operation:ident => $does:expr; ) => {{
-        let $operation = &$made;
-        $does
-    }};
 }
 
 pub(super) use operation;

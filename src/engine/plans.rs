@@ -9,14 +9,14 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::command::{Command, Danger, Done, Plan, PlanLine, RedeliverTarget, WriteGrant};
-use super::endpoints::{Disable, Endpoints, Test};
+use super::endpoints::Endpoints;
 use super::events::EventOperations;
 use super::expiring::Expiring;
-use super::health::{Adopt, MakeVhost, Ownership};
+use super::health::Ownership;
 use super::operation::{Operation, operation};
 use super::policies::Policies;
-use super::queues::{Act, Queues};
-use super::runs::{ChangeRun, EditDead, RunPlanner, Runs};
+use super::queues::Queues;
+use super::runs::{RunPlanner, Runs};
 use super::{EngineError, Inner};
 use crate::domain::naming::hex;
 use crate::domain::words::plural_of;

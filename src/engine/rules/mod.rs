@@ -162,7 +162,7 @@ pub(super) struct PolicyGuard {
     core: Arc<Core>,
     pub(super) rules: Arc<Rules>,
     /// The broker's policies changed.
-    pub(super) moved: Notify,
+    moved: Notify,
     /// Who binds or unbinds a delivery queue under a lease of this process's delivery, or frees that.
     pub(super) bindings: Arc<Turns>,
 }
@@ -177,6 +177,11 @@ impl PolicyGuard {
             moved: Notify::new(),
             bindings: Arc::default(),
         }
+    }
+
+    /// A policy, or a queue that one is about, is another one.
+    pub(super) fn look_again(&self) {
+        self.moved.notify_one();
     }
 
     /// What policies and arguments mean for a queue; asks the broker once for arguments that no listing
